@@ -1,0 +1,153 @@
+"""What every reader and writer shares: opening files, reporting problems, and the shape of a format."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import IO, NoReturn, Protocol, runtime_checkable
+
+from wardround.errors import CorpusError
+from wardround.text.document import Document
+
+__all__ = [
+    "MAXIMUM_LINE",
+    "CorpusFormat",
+    "Problem",
+    "ProblemSink",
+    "Severity",
+    "WritableFormat",
+    "fail_on_error",
+    "files_below",
+    "open_for_reading",
+    "open_for_writing",
+    "read_lines",
+    "read_text",
+]
+
+MAXIMUM_LINE = 10_000_000  # characters; a longer line is a binary file or a mistake
+MAXIMUM_FILE = 1_000_000_000  # characters of a file that must be held whole (a note, an XML document)
+
+
+class Severity(Enum):
+    """How much a problem matters."""
+
+    ERROR = "error"  # the annotation cannot be used as it stands
+    WARNING = "warning"  # it can be used, and somebody should look
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a corpus file: where, what, how bad. Never quotes the note."""
+
+    message: str
+    path: Path | None = None
+    line: int | None = None
+    severity: Severity = Severity.ERROR
+
+
+ProblemSink = Callable[[Problem], None]
+
+
+def fail_on_error(problem: Problem) -> None:
+    """The default sink: the first error stops the reading, a warning passes."""
+    if problem.severity is Severity.ERROR:
+        raise CorpusError(problem.message, path=problem.path, line=problem.line)
+
+
+class CorpusFormat(Protocol):
+    """A way annotated notes lie on disk. Implementations are frozen dataclasses whose fields are the options."""
+
+    def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
+        """Yield documents one at a time; hand each problem to `problems` and go on without the faulty part."""
+
+
+@runtime_checkable
+class WritableFormat(Protocol):
+    """A format that can also be written."""
+
+    def write(self, documents: Iterable[Document], path: Path) -> None:
+        """Write the documents to the file or folder `path`."""
+
+
+def open_for_reading(path: Path) -> IO[str]:
+    """UTF-8 text, unpacked where the name ends in `.gz`; line ends are kept so that offsets stay true."""
+    try:
+        raw = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+    except OSError as error:
+        raise CorpusError(f"cannot be opened ({error.strerror or type(error).__name__})", path=path) from None
+    return io.TextIOWrapper(raw, encoding="utf-8", newline="")
+
+
+@contextmanager
+def open_for_writing(path: Path) -> Iterator[IO[str]]:
+    """UTF-8 text, packed where the name ends in `.gz`; appears under its name only once it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    raw: IO[bytes] = gzip.GzipFile(partial, "wb", mtime=0) if path.suffix == ".gz" else partial.open("wb")
+    try:
+        with raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream:
+            yield stream
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    partial.replace(path)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines without their ends. Undecodable or endless input is a `CorpusError`."""
+    with open_for_reading(path) as stream:
+        number = 0
+        while True:
+            number += 1
+            line = _next_line(stream, path, number)
+            if not line:
+                return
+            yield number, line.rstrip("\r\n")
+
+
+def read_text(path: Path) -> str:
+    """A whole file, for formats that cannot be streamed."""
+    with open_for_reading(path) as stream:
+        try:
+            text = stream.read(MAXIMUM_FILE + 1)
+        except (UnicodeDecodeError, EOFError, OSError) as error:
+            _undecodable(path, None, error)
+    if len(text) > MAXIMUM_FILE:
+        raise CorpusError(f"is longer than {MAXIMUM_FILE:,} characters", path=path)
+    return text
+
+
+def files_below(path: Path, *endings: str) -> list[Path]:
+    """`path` itself, or every file below it whose name ends so (`.gz` allowed after), in sorted order."""
+    if path.is_file():
+        return [path]
+    if not path.exists():
+        raise CorpusError("does not exist", path=path)
+    wanted = tuple(endings) + tuple(ending + ".gz" for ending in endings)
+    found = sorted(f for f in path.rglob("*") if f.is_file() and f.name.endswith(wanted))
+    if not found:
+        raise CorpusError(f"holds no file ending in {', '.join(endings)}", path=path)
+    return found
+
+
+def _next_line(stream: IO[str], path: Path, number: int) -> str:
+    try:
+        line = stream.readline(MAXIMUM_LINE + 1)
+    except (UnicodeDecodeError, EOFError, OSError) as error:
+        _undecodable(path, number, error)
+    if len(line) > MAXIMUM_LINE:
+        raise CorpusError(f"is longer than {MAXIMUM_LINE:,} characters", path=path, line=number)
+    return line
+
+
+def _undecodable(path: Path, line: int | None, error: Exception) -> NoReturn:
+    if isinstance(error, UnicodeDecodeError):
+        reason = "is not UTF-8; convert it first, for example with iconv"
+    else:
+        reason = f"cannot be read to its end ({type(error).__name__})"
+    raise CorpusError(reason, path=path, line=line) from None

@@ -1,0 +1,67 @@
+"""Every error Wardround raises on purpose.
+
+WardroundError
+├── TextError            a document, entity or tag that contradicts itself
+│   └── TagError         a tag or tag sequence outside its scheme
+├── CorpusError          a file that cannot be read as the format it was said to be: names file and line
+│   └── SplitError       a split that overlaps, leaks or no longer matches its checksums
+├── ModelError           a model folder or configuration that cannot be used
+├── TrainingError        a training that cannot start, or whose numbers stopped making sense
+└── UsageError           a command whose arguments do not fit together
+
+A message names the thing, the place and the remedy; it never quotes a note.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = [
+    "CorpusError",
+    "ModelError",
+    "SplitError",
+    "TagError",
+    "TextError",
+    "TrainingError",
+    "UsageError",
+    "WardroundError",
+]
+
+
+class WardroundError(Exception):
+    """The root: catch it to catch everything Wardround refuses."""
+
+
+class TextError(WardroundError):
+    """A document, entity or relation contradicts itself."""
+
+
+class TagError(TextError):
+    """A tag, or a sequence of tags, lies outside its scheme."""
+
+
+class CorpusError(WardroundError):
+    """A corpus file is not what its format says; `path` and `line` say where."""
+
+    def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None) -> None:
+        self.reason = message
+        self.path = None if path is None else Path(path)
+        self.line = line
+        place = "" if self.path is None else f"{self.path.name}:{line}: " if line else f"{self.path.name}: "
+        super().__init__(place + message)
+
+
+class SplitError(CorpusError):
+    """A split overlaps, leaks, or no longer matches its checksums."""
+
+
+class ModelError(WardroundError):
+    """A model folder or configuration cannot be used."""
+
+
+class TrainingError(WardroundError):
+    """A training cannot start, or its numbers stopped making sense."""
+
+
+class UsageError(WardroundError):
+    """Arguments of a command do not fit together."""

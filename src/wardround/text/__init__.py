@@ -1,0 +1,1 @@
+"""Text with character offsets: documents, words, sentences, tags, and how they line up."""
