@@ -88,7 +88,8 @@ def open_for_writing(path: Path) -> Iterator[IO[str]]:
     """UTF-8 text, packed where the name ends in `.gz`; appears under its name only once it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
-    raw: IO[bytes] = gzip.GzipFile(partial, "wb", mtime=0) if path.suffix == ".gz" else partial.open("wb")
+    packed = path.suffix == ".gz"
+    raw = gzip.GzipFile(partial, "wb", mtime=0) if packed else partial.open("wb")
     try:
         with raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream:
             yield stream

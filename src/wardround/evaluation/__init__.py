@@ -1,0 +1,1 @@
+"""Scores as counts: added, then divided. Never sees a model."""

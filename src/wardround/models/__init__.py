@@ -1,0 +1,1 @@
+"""Plain torch modules: blocks, CRF, taggers, encoders, and the split into shared and private."""

@@ -1,0 +1,1 @@
+"""Tasks: encode documents, compute a loss, decode and score."""

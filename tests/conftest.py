@@ -1,0 +1,17 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The real corpora beside the checkout; a test that asks for them skips where they are absent."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"the real corpora are not here: {SHARED_DATA} is absent")
+    return SHARED_DATA
