@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, NoReturn, Protocol, runtime_checkable
 
-from wardround.errors import CorpusError
+from wardround.errors import CorpusError, TextError
 from wardround.text.document import Document
 
 __all__ = [
@@ -25,12 +26,14 @@ __all__ = [
     "files_below",
     "open_for_reading",
     "open_for_writing",
+    "read_each",
     "read_lines",
     "read_text",
 ]
 
 MAXIMUM_LINE = 10_000_000  # characters; a longer line is a binary file or a mistake
 MAXIMUM_FILE = 1_000_000_000  # characters of a file that must be held whole (a note, an XML document)
+_UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
 
 
 class Severity(Enum):
@@ -86,17 +89,37 @@ def open_for_reading(path: Path) -> IO[str]:
 @contextmanager
 def open_for_writing(path: Path) -> Iterator[IO[str]]:
     """UTF-8 text, packed where the name ends in `.gz`; appears under its name only once it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
-    packed = path.suffix == ".gz"
-    raw = gzip.GzipFile(partial, "wb", mtime=0) if packed else partial.open("wb")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        raw = gzip.GzipFile(partial, "wb", mtime=0) if path.suffix == ".gz" else partial.open("wb")
+    except OSError as error:
+        raise CorpusError(f"cannot be written ({error.strerror or type(error).__name__})", path=path) from None
     try:
         with raw, io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream:
             yield stream
-    except BaseException:
+        partial.replace(path)
+    except UnicodeEncodeError:
+        raise CorpusError(
+            "cannot be written: a text holds half a surrogate pair, which is no character", path=path
+        ) from None
+    except OSError as error:
+        raise CorpusError(f"cannot be written ({error.strerror or type(error).__name__})", path=path) from None
+    finally:
         partial.unlink(missing_ok=True)
-        raise
-    partial.replace(path)
+
+
+def read_each(
+    files: Iterable[Path], read_one: Callable[[Path], Iterator[Document]], problems: ProblemSink
+) -> Iterator[Document]:
+    """Read file after file; one that cannot be opened, decoded or followed is a problem, and the next is read."""
+    for file in files:
+        try:
+            yield from read_one(file)
+        except CorpusError as error:
+            problems(Problem(error.reason, error.path or file, error.line))
+        except TextError as error:
+            problems(Problem(str(error), file))
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -116,7 +139,7 @@ def read_text(path: Path) -> str:
     with open_for_reading(path) as stream:
         try:
             text = stream.read(MAXIMUM_FILE + 1)
-        except (UnicodeDecodeError, EOFError, OSError) as error:
+        except _UNREADABLE as error:
             _undecodable(path, None, error)
     if len(text) > MAXIMUM_FILE:
         raise CorpusError(f"is longer than {MAXIMUM_FILE:,} characters", path=path)
@@ -139,7 +162,7 @@ def files_below(path: Path, *endings: str) -> list[Path]:
 def _next_line(stream: IO[str], path: Path, number: int) -> str:
     try:
         line = stream.readline(MAXIMUM_LINE + 1)
-    except (UnicodeDecodeError, EOFError, OSError) as error:
+    except _UNREADABLE as error:
         _undecodable(path, number, error)
     if len(line) > MAXIMUM_LINE:
         raise CorpusError(f"is longer than {MAXIMUM_LINE:,} characters", path=path, line=number)

@@ -1,0 +1,192 @@
+"""ADE Corpus V2: sentences of case reports with drugs, adverse effects and doses, one pair a line.
+
+    DRUG-AE.rel     4711|Lunarol gave her a rash.|rash|119|123|Lunarol|100|107
+    DRUG-AE.rel     4711|No rash, no fever on lunarol.|fever|137|142|lunarol|146|153
+    DRUG-DOSE.rel   4712|He took 5 mg lunarol.|5 mg|58|62|lunarol|63|70
+    ADE-NEG.txt     4713 NEG She slept well.
+
+The columns are PubMed id, sentence, effect or dose with begin and end, drug with begin and end. Offsets count from
+the start of an abstract that is not in the files. All mentions of a sentence are off by the same distance, so the
+sentence begins where every mention finds its own words again; that settles which of two equal words is meant.
+
+A document is one sentence of one abstract: two abstracts with the same sentence give two documents, as in the
+corpus's published count of 4,272 (4,271 sentences are different). A mention in several pairs is one entity: mentions
+are the same where sentence, type and abstract offsets are, which gives the published 5,776 effects and 5,063 drugs.
+Since the lines of a sentence need not be neighbours, a `.rel` file is held in memory whole; ADE-NEG.txt is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from wardround.corpora.draft import Draft, Reporter
+from wardround.corpora.pubtator import whole_number
+from wardround.corpora.source import Problem, ProblemSink, fail_on_error, read_each, read_lines
+from wardround.errors import CorpusError
+from wardround.text.document import Document, Relation
+
+__all__ = ["Ade"]
+
+_PAIRS = {"DRUG-AE.rel": ("Adverse-Effect", "drug-effect"), "DRUG-DOSE.rel": ("Dosage", "drug-dose")}
+_NEGATIVE = "ADE-NEG.txt"
+_DRUG = "Drug"
+
+
+class _Mention(NamedTuple):
+    """Words of a type at offsets in the abstract."""
+
+    begin: int
+    end: int
+    type: str
+    words: str
+
+
+class _Pair(NamedTuple):
+    drug: _Mention
+    other: _Mention
+    type: str
+    report: Reporter
+
+
+class _Sentence(NamedTuple):
+    source: str  # the PubMed id of the abstract
+    text: str
+
+
+@dataclass(frozen=True)
+class Ade:
+    """Reader of the ADE Corpus V2: of one of its three files, or of the folder that holds them.
+
+    In a folder, a sentence with effects and doses is one document. Entities are `Adverse-Effect`, `Drug` and
+    `Dosage`; relations are `drug-effect` and `drug-dose`, from the drug. The PubMed id is the attribute `source`.
+    """
+
+    def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
+        """Yield the sentences in order of first appearance, those of ADE-NEG.txt last."""
+        files = _files(path)
+        yield from _read_pairs([file for file in files if _name(file) in _PAIRS], problems)
+        negative = [file for file in files if _name(file) == _NEGATIVE]
+        yield from read_each(negative, lambda file: _read_negative(Reporter(file, problems)), problems)
+
+
+def _files(path: Path) -> list[Path]:
+    """The corpus's files, packed or not, in a fixed order."""
+    names = [*_PAIRS, _NEGATIVE]
+    candidates = sorted(path.iterdir()) if path.is_dir() else [path]
+    found = [file for name in names for file in candidates if _name(file) == name]
+    if not found:
+        raise CorpusError(f"is not, and does not hold, one of {', '.join(names)}; rename the file", path=path)
+    return found
+
+
+def _name(file: Path) -> str:
+    return file.name.removesuffix(".gz")
+
+
+# Pairs, in calling order.
+
+
+def _read_pairs(files: Iterable[Path], problems: ProblemSink) -> Iterator[Document]:
+    sentences: dict[_Sentence, list[_Pair]] = {}
+    for file in files:
+        try:
+            for number, line in read_lines(file):
+                _collect(sentences, line.removeprefix("\ufeff"), Reporter(file, problems, number))
+        except CorpusError as error:
+            problems(Problem(error.reason, file, error.line))
+    numbers: Counter[str] = Counter()
+    for sentence, pairs in sentences.items():
+        numbers[sentence.source] += 1
+        yield _document(f"{sentence.source}.{numbers[sentence.source]}", sentence, pairs)
+
+
+def _collect(sentences: dict[_Sentence, list[_Pair]], line: str, report: Reporter) -> None:
+    """Put the line's pair with its sentence. A faulty pair still leaves the sentence."""
+    columns = line.split("|")
+    if len(columns) < 8:
+        if line.strip():
+            report.error(f"has {len(columns)} columns parted by '|'; eight were expected")
+        return
+    # The sentence is the one column in which a '|' may stand.
+    pairs = sentences.setdefault(_Sentence(columns[0], "|".join(columns[1:-6])), [])
+    other_type, pair_type = _PAIRS[_name(report.path)]
+    other, drug = _mention(other_type, columns[-6:-3]), _mention(_DRUG, columns[-3:])
+    if other is None or drug is None:
+        report.error("the offsets of a mention are no numbers or do not fit its length; the pair is left out")
+    else:
+        pairs.append(_Pair(drug, other, pair_type, report))
+
+
+def _mention(kind: str, columns: list[str]) -> _Mention | None:
+    words, begin, end = columns[0], whole_number(columns[1]), whole_number(columns[2])
+    if begin is None or end is None or not words or end - begin != len(words):
+        return None
+    return _Mention(begin, end, kind, words)
+
+
+def _document(document_id: str, sentence: _Sentence, pairs: Iterable[_Pair]) -> Document:
+    found = [pair for pair in pairs if _is_in(sentence, pair)]
+    mentions = {mention: pair.report for pair in found for mention in (pair.drug, pair.other)}
+    distance = _distance(sentence.text, mentions)
+    draft = Draft(sentence.text)
+    names = {}
+    for number, mention in enumerate(sorted(mentions), start=1):
+        names[mention] = f"T{number}"
+        start = _start(sentence.text, mention, distance, mentions[mention])
+        draft.add_entity(names[mention], mention.type, [(start, start + len(mention.words))], mentions[mention])
+    for number, pair in enumerate(found, start=1):
+        relation = Relation(f"R{number}", pair.type, names[pair.drug], names[pair.other])
+        draft.add_relation(relation, pair.report)
+    return draft.document(document_id, attributes=(("source", sentence.source),))
+
+
+def _is_in(sentence: _Sentence, pair: _Pair) -> bool:
+    if pair.drug.words in sentence.text and pair.other.words in sentence.text:
+        return True
+    pair.report.error("a mention does not occur in the sentence; the pair is left out")
+    return False
+
+
+def _distance(sentence: str, mentions: dict[_Mention, Reporter]) -> int:
+    """Where in the abstract the sentence begins: the place that most mentions agree on, the first of equals."""
+    votes = Counter(mention.begin - start for mention in mentions for start in _starts(sentence, mention.words))
+    if not votes:
+        return 0
+    distance, most = votes.most_common(1)[0]
+    if list(votes.values()).count(most) > 1:
+        report = next(iter(mentions.values()))
+        report.warning("the mentions fit the sentence in several places; the first is taken")
+    return distance
+
+
+def _starts(sentence: str, words: str) -> Iterator[int]:
+    start = sentence.find(words)
+    while start >= 0:
+        yield start
+        start = sentence.find(words, start + 1)
+
+
+def _start(sentence: str, mention: _Mention, distance: int, report: Reporter) -> int:
+    start = mention.begin - distance
+    if start >= 0 and sentence.startswith(mention.words, start):
+        return start
+    report.warning("a mention does not stand where its offsets put it; the nearest place in the sentence is taken")
+    return min(_starts(sentence, mention.words), key=lambda found: abs(found - start))
+
+
+# Sentences without adverse effects.
+
+
+def _read_negative(report: Reporter) -> Iterator[Document]:
+    numbers: Counter[str] = Counter()
+    for number, line in read_lines(report.path):
+        source, marker, sentence = line.removeprefix("\ufeff").partition(" NEG ")
+        if marker and source.strip():
+            numbers[source] += 1
+            yield Document(f"{source}.neg{numbers[source]}", sentence, attributes=(("source", source),))
+        elif line.strip():
+            report.at(number).error("is not of the form 'PMID NEG sentence'")

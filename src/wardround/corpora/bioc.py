@@ -1,0 +1,398 @@
+"""BioC XML: documents of passages, with annotations and relations in place.
+
+    <document><id>4711</id>
+      <passage><offset>0</offset><text>Lunarol gave her a rash.</text>
+        <annotation id="T1"><infon key="type">Drug</infon><location offset="0" length="7"/></annotation>
+        <annotation id="T2"><infon key="type">ADE</infon><location offset="19" length="4"/></annotation>
+        <relation id="R1"><infon key="type">causes</infon><node refid="T1" role="head"/>...</relation>
+      </passage></document>
+
+Offsets count from the start of the document. Where passages leave a gap, the text gets a line break and blanks, so
+that offsets stay true. An `identifier` infon holds concept ids, `note` a remark; other infons become attributes. A
+relation has two nodes, or the infons `entity1` and `entity2` that name concepts.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+from xml.parsers.expat import ErrorString
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser, ParseError
+
+from wardround.corpora.draft import Draft, Reporter
+from wardround.corpora.pubtator import add_mention, join_concepts, relate_concepts, split_concepts, whole_number
+from wardround.corpora.source import (
+    ProblemSink,
+    fail_on_error,
+    files_below,
+    open_for_reading,
+    open_for_writing,
+    read_each,
+)
+from wardround.errors import CorpusError
+from wardround.text.document import Attributes, Document, Entity, Level, Range, Relation
+
+__all__ = ["Bioc", "XmlNode", "escape_xml", "read_xml"]
+
+_CHUNK = 65_536  # characters given to the parser at once
+_MAXIMUM_GAP = 10_000_000  # characters between two passages; more is a wrong offset, not a gap
+_TYPE, _CONCEPTS, _NOTE, _ENDS = "type", "identifier", "note", ("entity1", "entity2")
+_HEAD, _TAIL = "head", "tail"
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_IN_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
+_IN_ATTRIBUTE = _IN_TEXT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&#9;"})
+_OPENING = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE collection SYSTEM "BioC.dtd">
+<collection><source></source><date></date><key></key>
+"""
+
+
+@dataclass(frozen=True)
+class Bioc:
+    """Reader and writer of BioC XML; `separators` are the characters between the concept ids of one mention."""
+
+    separators: str = ",;"
+
+    def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
+        """Yield the documents of a file, or of every `.xml` file below a folder.
+
+        The infons of collections and passages are not kept. Sentences are, where all of the text lies in some.
+        """
+        files = files_below(path, ".xml", ".XML")
+        return read_each(files, lambda file: self._read_file(Reporter(file, problems)), problems)
+
+    def write(self, documents: Iterable[Document], path: Path) -> None:
+        """Write one file, a passage a document. Words and sentences are not kept."""
+        with open_for_writing(path) as stream:
+            stream.write(_OPENING)
+            for document in documents:
+                try:
+                    stream.writelines(line + "\n" for line in self._lines(document))
+                except CorpusError as error:
+                    raise CorpusError(f"document {document.id!r}: {error.reason}", path=path) from None
+            stream.write("</collection>\n")
+
+    # Reading, in calling order.
+
+    def _read_file(self, report: Reporter) -> Iterator[Document]:
+        for node in read_xml(report.path, "document"):
+            document_id = node.text_of("id")
+            if document_id:
+                yield self._document(document_id, node, report)
+            else:
+                report.at(node.line).error("the document has no id and is left out")
+
+    def _document(self, document_id: str, node: XmlNode, report: Reporter) -> Document:
+        page = _Page(report)
+        laid = [part for passage in node.all("passage") for part in _parts(passage) if page.lay(part)]
+        draft = Draft("".join(page.pieces))
+        for holder in (node, *laid):
+            for annotation in _all_below(holder, "annotation"):
+                self._add_annotation(draft, annotation, report.at(annotation.line))
+        _add_relations(draft, node, report)
+        return draft.document(document_id, sentences=page.sentences or None, attributes=_infons(node))
+
+    def _add_annotation(self, draft: Draft, node: XmlNode, report: Reporter) -> None:
+        infons = _infons(node)
+        ranges = [_range(location) for location in node.all("location")]
+        words = node.find("text")
+        add_mention(
+            draft,
+            report,
+            entity_id=node.attributes.get("id") or f"T{len(draft.entities) + 1}",
+            kind=_first(infons, _TYPE),
+            ranges=ranges,
+            # The words of a mention in several pieces may or may not span the gaps: nothing to hold them against.
+            words=words.text if words is not None and len(ranges) == 1 else None,
+            concepts=split_concepts(_first(infons, _CONCEPTS), self.separators),
+            attributes=_without(infons, _TYPE, _CONCEPTS, _NOTE),
+            note=_first(infons, _NOTE),
+        )
+
+    # Writing, in calling order.
+
+    def _lines(self, document: Document) -> Iterator[str]:
+        if not document.id:
+            raise CorpusError("its id is empty; give it one")
+        yield f"<document>{_element('id', document.id)}"
+        yield from map(_infon, document.attributes)
+        yield f"<passage><offset>0</offset>{_element('text', document.text)}"
+        for entity in document.entities:
+            yield from self._annotation_lines(entity, document.text)
+        for relation in document.relations:
+            yield from _relation_lines(relation)
+        yield "</passage></document>"
+
+    def _annotation_lines(self, entity: Entity, text: str) -> Iterator[str]:
+        yield _opened("annotation", entity.id)
+        _refuse_keys(entity.id, entity.attributes, (_TYPE, _CONCEPTS, _NOTE))
+        yield _infon((_TYPE, entity.type))
+        if entity.concepts:
+            yield _infon((_CONCEPTS, join_concepts(entity.concepts, self.separators)))
+        if entity.note:
+            yield _infon((_NOTE, entity.note))
+        yield from map(_infon, entity.attributes)
+        for start, end in entity.ranges:
+            yield f'<location offset="{start}" length="{end - start}"/>'
+        yield _element("text", entity.text_in(text)) + "</annotation>"
+
+
+@dataclass
+class _Page:
+    """A text on which passages are laid at their offsets."""
+
+    report: Reporter
+    pieces: list[str] = field(default_factory=list)
+    length: int = 0
+    sentences: list[Range] | None = field(default_factory=list)  # None once text lies outside any
+
+    def lay(self, part: XmlNode) -> bool:
+        """Lay the text of a passage or sentence, or report why not."""
+        text, offset = part.text_of("text"), whole_number(part.text_of("offset").strip())
+        if not text:
+            return True
+        report = self.report.at(part.line)
+        if offset is None:
+            report.error(f"the {part.tag} has no offset and is left out")
+        elif offset < self.length:
+            report.error(f"the {part.tag} begins at {offset}, before {self.length} where the text has come to")
+        elif offset - self.length > _MAXIMUM_GAP:
+            report.error(f"the {part.tag} begins at {offset}, too far from {self.length} where the text has come to")
+        else:
+            self._lay(part.tag, offset, text)
+        return offset is not None and self.length == offset + len(text)
+
+    def _lay(self, tag: str, offset: int, text: str) -> None:
+        if offset > self.length:
+            self.pieces.append("\n" + " " * (offset - self.length - 1))
+        self.pieces.append(text)
+        self.length = offset + len(text)
+        if tag != "sentence":
+            self.sentences = None
+        elif self.sentences is not None:
+            self.sentences.append(Range(offset, self.length))
+
+
+def _parts(passage: XmlNode) -> list[XmlNode]:
+    """Where the text of a passage lies: in itself or in its sentences."""
+    return [passage] if passage.find("text") is not None else passage.all("sentence")
+
+
+def _all_below(node: XmlNode, tag: str) -> Iterator[XmlNode]:
+    """Children named `tag`, and those of a passage's sentences."""
+    yield from node.all(tag)
+    for sentence in node.all("sentence"):
+        yield from sentence.all(tag)
+
+
+def _range(location: XmlNode) -> tuple[int, int]:
+    """The characters of a location; one that cannot be read is empty, which no entity may be."""
+    start, length = (whole_number(location.attributes.get(key, "")) for key in ("offset", "length"))
+    return (0, 0) if start is None or length is None else (start, start + length)
+
+
+def _infons(node: XmlNode) -> Attributes:
+    return tuple((infon.attributes.get("key", ""), infon.text) for infon in node.all("infon"))
+
+
+def _first(infons: Attributes, key: str) -> str:
+    return next((value for name, value in infons if name == key), "")
+
+
+def _without(infons: Attributes, *keys: str) -> Attributes:
+    return tuple(infon for infon in infons if infon[0] not in keys)
+
+
+def _add_relations(draft: Draft, document: XmlNode, report: Reporter) -> None:
+    between_concepts = []
+    holders = (document, *document.all("passage"))
+    nodes = [relation for holder in holders for relation in _all_below(holder, "relation")]
+    for number, node in enumerate(nodes, start=1):
+        place = report.at(node.line)
+        relation = _relation(node, node.attributes.get("id") or f"R{number}")
+        if relation is None:
+            place.error("a relation needs a type and two nodes, or the infons entity1 and entity2; it is left out")
+        elif relation.level is Level.MENTION:
+            draft.add_relation(relation, place)
+        else:
+            between_concepts.append((relation, place))
+    relate_concepts(draft, between_concepts)
+
+
+def _relation(node: XmlNode, relation_id: str) -> Relation | None:
+    infons = _infons(node)
+    type_key = _TYPE if _first(infons, _TYPE) else "relation"
+    kind, ends, rest = _first(infons, type_key), node.all("node"), _without(infons, type_key)
+    if not kind or len(ends) not in (0, 2):
+        return None
+    if not ends:
+        head, tail = (_first(infons, key) for key in _ENDS)
+        if not head or not tail:
+            return None
+        return Relation(relation_id, kind, head, tail, Level.CONCEPT, _without(rest, *_ENDS))
+    if [end.attributes.get("role") for end in ends] == [_TAIL, _HEAD]:
+        ends.reverse()
+    head, tail = (end.attributes.get("refid", "") for end in ends)
+    return Relation(relation_id, kind, head, tail, attributes=(*_roles(ends), *rest))
+
+
+def _roles(ends: Sequence[XmlNode]) -> Attributes:
+    """The roles that say more than head and tail."""
+    named = zip(("head_role", "tail_role"), (end.attributes.get("role", "") for end in ends), strict=True)
+    return tuple((name, role) for name, role in named if role not in ("", _HEAD, _TAIL))
+
+
+def _relation_lines(relation: Relation) -> Iterator[str]:
+    between_concepts = relation.level is Level.CONCEPT
+    _refuse_keys(relation.id, relation.attributes, (_TYPE, *(_ENDS if between_concepts else ())))
+    yield _opened("relation", relation.id)
+    yield _infon((_TYPE, relation.type))
+    ends = (relation.head, relation.tail)
+    if between_concepts:
+        yield from map(_infon, zip(_ENDS, ends, strict=True))
+    yield from map(_infon, relation.attributes)
+    if not between_concepts:
+        for role, end in zip((_HEAD, _TAIL), ends, strict=True):
+            yield f'<node refid="{escape_xml(end, in_attribute=True)}" role="{role}"/>'
+    yield "</relation>"
+
+
+def _refuse_keys(owner: str, attributes: Attributes, reserved: Iterable[str]) -> None:
+    for key in reserved:
+        if any(name == key for name, _ in attributes):
+            raise CorpusError(f"{owner} has an attribute named {key!r}, which BioC uses itself; rename it")
+
+
+def _opened(tag: str, name: str) -> str:
+    if not name:
+        raise CorpusError(f"{tag} without an id; give it one")
+    return f'<{tag} id="{escape_xml(name, in_attribute=True)}">'
+
+
+def _infon(pair: tuple[str, str]) -> str:
+    return f'<infon key="{escape_xml(pair[0], in_attribute=True)}">{escape_xml(pair[1])}</infon>'
+
+
+def _element(tag: str, text: str) -> str:
+    return f"<{tag}>{escape_xml(text)}</{tag}>"
+
+
+# XML itself, for every format that is written in it.
+
+
+@dataclass(slots=True)
+class XmlNode:
+    """An element that has been read whole; `line` is where it begins."""
+
+    tag: str
+    attributes: dict[str, str]
+    line: int
+    children: list[XmlNode] = field(default_factory=list, repr=False)
+    pieces: list[str] = field(default_factory=list, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The characters of an element without children."""
+        return "".join(self.pieces)
+
+    def all(self, tag: str) -> list[XmlNode]:
+        """The children named `tag`."""
+        return [child for child in self.children if child.tag == tag]
+
+    def find(self, tag: str) -> XmlNode | None:
+        """The first child named `tag`."""
+        return next((child for child in self.children if child.tag == tag), None)
+
+    def text_of(self, tag: str) -> str:
+        """The characters of the first child named `tag`, empty where there is none."""
+        found = self.find(tag)
+        return "" if found is None else found.text
+
+
+def read_xml(path: Path, *tags: str) -> Iterator[XmlNode]:
+    """Yield each element named so as soon as it ends, and let go of it.
+
+    Declared entities are refused: a few lines of them can grow into gigabytes.
+    """
+    builder = _Builder(tags)
+    parser = DefusedXMLParser(target=builder)
+    builder.expat = cast(Any, parser).parser
+    with open_for_reading(path) as stream:
+        chunk = "\n"
+        while chunk:
+            chunk = _next_chunk(stream, path)
+            error = _feed(parser, chunk, path)
+            yield from builder.take()
+            if error is not None:
+                raise error
+
+
+@dataclass
+class _Builder:
+    """What the parser calls; keeps only the path to the current element and the finished ones asked for."""
+
+    tags: tuple[str, ...]
+    expat: Any = None
+    path: list[XmlNode] = field(default_factory=list)
+    finished: list[XmlNode] = field(default_factory=list)
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        node = XmlNode(tag, attributes, self.expat.CurrentLineNumber)
+        if self.path:
+            self.path[-1].pieces.clear()  # white space between elements
+            if tag not in self.tags:
+                self.path[-1].children.append(node)
+        self.path.append(node)
+
+    def end(self, tag: str) -> None:
+        node = self.path.pop()
+        if tag in self.tags:
+            self.finished.append(node)
+
+    def data(self, text: str) -> None:
+        if self.path:
+            self.path[-1].pieces.append(text)
+
+    def close(self) -> None:
+        """The parser has nothing to hand over: elements were taken as they ended."""
+
+    def take(self) -> list[XmlNode]:
+        taken, self.finished = self.finished, []
+        return taken
+
+
+def _next_chunk(stream: IO[str], path: Path) -> str:
+    try:
+        return stream.read(_CHUNK)
+    except UnicodeDecodeError:
+        raise CorpusError("is not UTF-8; convert it first, for example with iconv", path=path) from None
+    except (EOFError, OSError, zlib.error) as error:
+        raise CorpusError(f"cannot be read to its end ({type(error).__name__})", path=path) from None
+
+
+def _feed(parser: DefusedXMLParser, chunk: str, path: Path) -> CorpusError | None:
+    try:
+        parser.feed(chunk) if chunk else parser.close()
+    except ParseError as error:
+        # The parser's own message may quote the text; the code never does.
+        return CorpusError(f"is not well-formed XML: {ErrorString(error.code)}", path=path, line=error.position[0])
+    except DefusedXmlException:
+        line = cast(Any, parser).parser.CurrentLineNumber
+        return CorpusError("declares entities, which are not read; replace them by their text", path=path, line=line)
+    return None
+
+
+def escape_xml(text: str, *, in_attribute: bool = False) -> str:
+    """The text as it stands in XML; a character XML 1.0 has no way to write is a `CorpusError`."""
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden:
+        raise CorpusError(
+            f"it holds the character U+{ord(forbidden[0]):04X}, which XML cannot; remove it or write it as jsonl"
+        )
+    return text.translate(_IN_ATTRIBUTE if in_attribute else _IN_TEXT)

@@ -1,0 +1,309 @@
+r"""brat standoff: a note `x.txt` and its annotations `x.ann` side by side, in a folder or below it.
+
+    T1	Drug 0 7	Aspirin
+    T2	ADE 21 25;30 35	skin burns
+    R1	Causes Arg1:T1 Arg2:T2
+    A1	Negation T2
+    N1	Reference T1 RxNorm:1191	aspirin
+    #1	AnnotatorNotes T2	not sure
+
+Offsets count Unicode code points and include line ends as they lie in the file. Line ends inside a mention are
+written as blanks in the text column. Events (`E`) and equivalences (`*`) are not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from wardround.corpora.draft import Draft, Reporter
+from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each, read_text
+from wardround.errors import CorpusError
+from wardround.text.document import Document, Entity, Level, Relation
+
+__all__ = ["Brat"]
+
+_ID = re.compile(r"[TRAMNE#][0-9]+\S{0,20}|\*")
+_ENTITY = re.compile(r"(\S+) ([0-9]{1,12} [0-9]{1,12}(?:;[0-9]{1,12} [0-9]{1,12})*)")
+_RELATION = re.compile(r"(\S+) ([^\s:]+):(\S+) ([^\s:]+):(\S+)\s*")
+_ATTRIBUTE = re.compile(r"(\S+) (\S+)(?: (.*))?", re.DOTALL)
+_REFERENCE = re.compile(r"\S+ (\S+) (.+)", re.DOTALL)
+_REMARK = re.compile(r"(\S+) (\S+)")
+_NOT_READ = {"E": "an event", "*": "an equivalence", "#": "a remark of another kind"}
+_LINE_ENDS = str.maketrans("\r\n", "  ")
+_LONGEST_NAME = 200  # bytes; file systems stop at 255, and an ending must fit
+
+
+class _Line(NamedTuple):
+    """One annotation: `id TAB body TAB text`."""
+
+    id: str
+    body: str
+    text: str | None
+    report: Reporter
+
+
+@dataclass(frozen=True)
+class Brat:
+    """Reader and writer of brat standoff.
+
+    A document's id is its file's name without ending, led by its folders below `path`. The writer keeps entity ids
+    that begin with `T` and relation ids that begin with `R`, where all of a document's do, and numbers them anew
+    otherwise; it does not keep words, sentences and the attributes of documents.
+    """
+
+    def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
+        """Yield the notes of a folder, or the one note that a `.txt` or `.ann` path names."""
+        return read_each(_notes(path, problems), lambda note: _read_note(note, path, problems), problems)
+
+    def write(self, documents: Iterable[Document], path: Path) -> None:
+        """Write a `.txt` and an `.ann` file for each document into the folder `path`."""
+        written: set[str] = set()
+        for document in documents:
+            if document.id in written:
+                raise CorpusError(f"two documents have the id {document.id!r}; rename one", path=path)
+            written.add(document.id)
+            _write_note(document, path)
+
+
+def _notes(path: Path, problems: ProblemSink) -> Iterator[Path]:
+    """The `.txt` files; an `.ann` without one is reported."""
+    for file in files_below(path, ".txt", ".ann"):
+        if _bare(file).suffix != ".ann":
+            yield file
+        elif text := _beside(file, ".txt"):
+            if file == path:
+                yield text
+        else:
+            Reporter(file, problems).error("has no .txt file beside it")
+
+
+def _bare(file: Path) -> Path:
+    return file.with_suffix("") if file.suffix == ".gz" else file
+
+
+def _beside(file: Path, ending: str) -> Path | None:
+    other = _bare(file).with_suffix(ending)
+    packed = other.with_name(other.name + ".gz")
+    return next((found for found in (other, packed) if found.is_file()), None)
+
+
+# Reading, in calling order.
+
+
+def _read_note(note: Path, root: Path, problems: ProblemSink) -> Iterator[Document]:
+    draft = Draft(read_text(note))
+    annotations = _beside(note, ".ann")
+    if annotations is None:
+        Reporter(note, problems).warning("has no .ann file beside it; read as a note without entities")
+    else:
+        _read_annotations(draft, Reporter(annotations, problems))
+    relative = note.relative_to(root) if root.is_dir() else Path(note.name)
+    yield draft.document(_bare(relative).with_suffix("").as_posix())
+
+
+def _read_annotations(draft: Draft, report: Reporter) -> None:
+    # Entities come first, then relations: other lines may name one before its own line comes.
+    order = {"T": 0, "R": 1}
+    remarks: dict[str, list[str]] = {}
+    for line in sorted(_lines(report), key=lambda line: order.get(line.id[0], 2)):
+        if line.id[0] == "#":
+            _read_remark(draft, line, remarks)
+        else:
+            _READERS.get(line.id[0], _not_read)(draft, line)
+    for name, lines in remarks.items():
+        draft.entities[name] = replace(draft.entities[name], note="\n".join(lines))
+
+
+def _lines(report: Reporter) -> Iterator[_Line]:
+    # Split at "\n" only: a mention over a "\r\n" leaves a lone "\r" in the text column.
+    for number, raw in enumerate(read_text(report.path).removeprefix("\ufeff").split("\n"), start=1):
+        line = raw.removesuffix("\r")
+        name, _, rest = line.partition("\t")
+        body, tab, text = rest.partition("\t")
+        if _ID.fullmatch(name):
+            yield _Line(name, body, text if tab else None, report.at(number))
+        elif line.strip():
+            report.at(number).error(
+                "is no annotation: expected an id such as T1, R1, A1, M1, N1, E1, #1 or *, then a tab"
+            )
+
+
+def _read_entity(draft: Draft, line: _Line) -> None:
+    match = _ENTITY.fullmatch(line.body)
+    if match is None:
+        line.report.error(f"{line.id} is not of the form 'type start end'")
+        return
+    parts = (part.split(" ") for part in match[2].split(";"))
+    ranges = [(int(start), int(end)) for start, end in parts]
+    if not draft.add_entity(line.id, match[1], sorted(ranges), line.report):
+        return
+    found = " ".join(draft.text[start:end] for start, end in ranges)
+    if line.text is None or line.text.translate(_LINE_ENDS) != found.translate(_LINE_ENDS):
+        line.report.error(f"{line.id}: the text column is not what stands at its offsets in the note")
+        del draft.entities[line.id]
+
+
+def _read_relation(draft: Draft, line: _Line) -> None:
+    match = _RELATION.fullmatch(line.body)
+    if match is None:
+        line.report.error(f"{line.id} is not of the form 'type Arg1:id Arg2:id'")
+        return
+    kind, first, head, second, tail = match.groups()
+    if (first, second) == ("Arg2", "Arg1"):
+        head, tail = tail, head
+    if head.startswith("E") or tail.startswith("E"):
+        line.report.warning(f"{line.id} relates an event; not read")
+    else:
+        draft.add_relation(Relation(line.id, kind, head, tail), line.report)
+
+
+def _read_attribute(draft: Draft, line: _Line) -> None:
+    match = _ATTRIBUTE.fullmatch(line.body)
+    if match is None:
+        line.report.error(f"{line.id} is not of the form 'name target value'")
+        return
+    pair = (match[1], match[3] or "")
+    if relation := draft.relations.get(match[2]):
+        draft.relations[relation.id] = replace(relation, attributes=(*relation.attributes, pair))
+    elif entity := _target(draft, match[2], line):
+        draft.entities[entity.id] = replace(entity, attributes=(*entity.attributes, pair))
+
+
+def _read_reference(draft: Draft, line: _Line) -> None:
+    match = _REFERENCE.fullmatch(line.body)
+    if match is None:
+        line.report.error(f"{line.id} is not of the form 'Reference target resource:id'")
+    elif entity := _target(draft, match[1], line):
+        draft.entities[entity.id] = replace(entity, concepts=(*entity.concepts, match[2]))
+
+
+def _read_remark(draft: Draft, line: _Line, remarks: dict[str, list[str]]) -> None:
+    match = _REMARK.fullmatch(line.body)
+    if match is None or match[1] != "AnnotatorNotes" or not match[2].startswith("T"):
+        _not_read(draft, line)
+    elif entity := _target(draft, match[2], line):
+        remarks.setdefault(entity.id, []).append(line.text or "")
+
+
+def _target(draft: Draft, name: str, line: _Line) -> Entity | None:
+    entity = draft.entities.get(name)
+    if entity is None and name.startswith("E"):
+        line.report.warning(f"{line.id} is about an event; not read")
+    elif entity is None:
+        line.report.error(f"{line.id} names {name}, which is no mention here")
+    return entity
+
+
+def _not_read(draft: Draft, line: _Line) -> None:
+    line.report.warning(f"is {_NOT_READ[line.id[0]]}; not read")
+
+
+_READERS = {
+    "T": _read_entity,
+    "R": _read_relation,
+    "A": _read_attribute,
+    "M": _read_attribute,
+    "N": _read_reference,
+}
+
+
+# Writing, in calling order.
+
+
+def _write_note(document: Document, folder: Path) -> None:
+    _check_name(document.id, folder)
+    base = folder / document.id
+    annotations = base.with_name(base.name + ".ann")
+    lines = list(_annotations(_renumbered(document), annotations))
+    with open_for_writing(base.with_name(base.name + ".txt")) as stream:
+        stream.write(document.text)
+    with open_for_writing(annotations) as stream:
+        stream.writelines(lines)
+
+
+def _check_name(document_id: str, folder: Path) -> None:
+    """An id becomes a file name: it must not lead out of the folder."""
+    name = PurePosixPath(document_id)
+    plain = str(name) == document_id and document_id.isprintable() and "\\" not in document_id
+    short = all(len(part.encode()) <= _LONGEST_NAME for part in name.parts) if plain else False
+    if not short or name.is_absolute() or {"..", "."} & {*name.parts, document_id}:
+        raise CorpusError("the id of a document cannot be a file name; rename the document", path=folder)
+
+
+def _renumbered(document: Document) -> Document:
+    """The same document with ids brat can hold."""
+    if any(relation.level is Level.CONCEPT for relation in document.relations):
+        raise CorpusError(
+            f"document {document.id!r} relates concepts, brat relates mentions; write it as pubtator, bioc or jsonl"
+        )
+    entity_ids = [entity.id for entity in document.entities]
+    names = dict(zip(entity_ids, _names(entity_ids, "T"), strict=True))
+    relation_names = _names([relation.id for relation in document.relations], "R")
+    return replace(
+        document,
+        entities=tuple(replace(entity, id=names[entity.id]) for entity in document.entities),
+        relations=tuple(
+            replace(relation, id=name, head=names[relation.head], tail=names[relation.tail])
+            for relation, name in zip(document.relations, relation_names, strict=True)
+        ),
+    )
+
+
+def _names(ids: list[str], letter: str) -> list[str]:
+    fit = len(set(ids)) == len(ids) and all(name.startswith(letter) and _ID.fullmatch(name) for name in ids)
+    return ids if fit else [f"{letter}{number}" for number in range(1, len(ids) + 1)]
+
+
+def _annotations(document: Document, path: Path) -> Iterator[str]:
+    """The lines of the `.ann` file."""
+    numbers = {letter: count(1) for letter in "AN#"}
+
+    def line(name: str, *columns: str) -> str:
+        if name in numbers:
+            name += str(next(numbers[name]))
+        return "\t".join([name, *columns]) + "\n"
+
+    for entity in document.entities:
+        _check_fields(entity, document, path)
+        offsets = ";".join(f"{start} {end}" for start, end in entity.ranges)
+        mention = entity.text_in(document.text).translate(_LINE_ENDS)
+        yield line(entity.id, f"{entity.type} {offsets}", mention)
+    for relation in document.relations:
+        _check_fields(relation, document, path)
+        yield line(relation.id, f"{relation.type} Arg1:{relation.head} Arg2:{relation.tail}")
+    owners: tuple[Entity | Relation, ...] = (*document.entities, *document.relations)
+    for owner in owners:
+        for name, value in owner.attributes:
+            yield line("A", f"{name} {owner.id} {value}" if value else f"{name} {owner.id}")
+    for entity in document.entities:
+        for concept in entity.concepts:
+            yield line("N", f"Reference {entity.id} {concept}", concept)
+        for remark in _remarks(entity):
+            yield line("#", f"AnnotatorNotes {entity.id}", remark)
+
+
+def _remarks(entity: Entity) -> list[str]:
+    """A remark of several lines is written as several remarks."""
+    return entity.note.replace("\r\n", "\n").replace("\r", "\n").split("\n") if entity.note else []
+
+
+def _check_fields(owner: Entity | Relation, document: Document, path: Path) -> None:
+    """Types and attribute names are one word in brat; values and concepts are one line without tabs."""
+    values = [value for _, value in owner.attributes]
+    concepts = owner.concepts if isinstance(owner, Entity) else ()
+    words = [owner.type, *(name for name, _ in owner.attributes)]
+    if (
+        any(not re.fullmatch(r"\S+", word) for word in words)
+        or any(re.search(r"[\t\r\n]", value) for value in (*values, *concepts))
+        or not all(concepts)
+    ):
+        raise CorpusError(
+            f"document {document.id!r}: the type, an attribute or a concept of {owner.id} holds white space that brat "
+            "cannot hold; rename it, or write the corpus as jsonl",
+            path=path,
+        )

@@ -1,0 +1,302 @@
+r"""CoNLL columns: a word a line, its tag in a column, a blank line after each sentence.
+
+    -DOCSTART-	O
+
+    Aspirin	B-Drug
+    80	B-Dose
+    mg	I-Dose
+
+    No	O
+
+Where the first line that is not blank is a `-DOCSTART-`, each one begins a document; otherwise every sentence is a
+document. The words of a sentence are joined by one blank, the sentences of a document by a line break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Literal, NamedTuple, get_args
+
+from wardround.corpora.draft import Reporter
+from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each, read_lines
+from wardround.errors import CorpusError, TagError, UsageError
+from wardround.text.document import Document, Entity, Range
+from wardround.text.sentences import sentences_of
+from wardround.text.tag_schemes import OUTSIDE, SCHEMES, TagScheme, WordSpan
+from wardround.text.words import words_of
+
+__all__ = ["Conll", "SchemeName"]
+
+SchemeName = Literal["BIO", "BIOES", "IOB1"]
+
+_ENDINGS = (".tsv", ".conll", ".iob", ".bio", ".txt")
+_DELIMITERS = {"tab": "\t", "space": " ", "whitespace": None}
+_DOCUMENT_START = "-DOCSTART-"
+_FILLER = "_"
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+class _Word(NamedTuple):
+    text: str
+    tag: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Conll:
+    """Reader and writer of CoNLL columns.
+
+    Columns count from 0, or backwards from -1. The delimiter is `tab`, `space`, `whitespace` (any run of it)
+    or the characters themselves. Nothing is guessed: a file that does not fit its options is an error.
+
+    The writer begins every document with a `-DOCSTART-`. It takes the corpus's own words and sentences, or finds
+    them; what parted the words in the text is not kept, nor are relations, concepts, attributes and notes.
+    """
+
+    word_column: int = 0
+    tag_column: int = -1
+    delimiter: str = "tab"
+    scheme: SchemeName = "BIO"
+
+    def __post_init__(self) -> None:
+        if self.scheme not in get_args(SchemeName):
+            raise UsageError(f"{self.scheme!r} is not a tag scheme: expected {', '.join(get_args(SchemeName))}")
+        if not self.delimiter:
+            raise UsageError("the delimiter is empty: expected tab, space, whitespace or the characters themselves")
+        if self.word_column == self.tag_column:
+            raise UsageError(f"words and tags cannot both lie in column {self.word_column}")
+
+    def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
+        """Yield the documents of a file, or of every column file below a folder; ids are `<stem>:<number>`."""
+        return read_each(
+            files_below(path, *_ENDINGS), lambda file: self._read_file(file, _stem(file, path), problems), problems
+        )
+
+    def write(self, documents: Iterable[Document], path: Path) -> None:
+        """Write one file. A mention that one tag a word cannot express is a `CorpusError`."""
+        with open_for_writing(path) as stream:
+            for document in documents:
+                self._write_document(document, stream, path)
+
+    # Reading, in calling order.
+
+    def _read_file(self, file: Path, stem: str, problems: ProblemSink) -> Iterator[Document]:
+        report = Reporter(file, problems)
+        for number, sentences in enumerate(_documents(self._sentences(file, report), report), start=1):
+            yield self._document(f"{stem}:{number}", sentences, report)
+
+    def _sentences(self, file: Path, report: Reporter) -> Iterator[list[_Word]]:
+        """Sentences, and one empty word for each `-DOCSTART-`; a real word is never empty."""
+        sentence: list[_Word] = []
+        for number, line in read_lines(file):
+            if number == 1:
+                line = line.removeprefix(_BYTE_ORDER_MARK)
+            starts_document = line.startswith(_DOCUMENT_START)
+            if (starts_document or not line.strip()) and sentence:
+                yield sentence
+                sentence = []
+            if starts_document:
+                yield [_Word("", OUTSIDE, number)]
+            elif line.strip():
+                sentence.extend(self._words(line, report.at(number)))
+        if sentence:
+            yield sentence
+
+    def _words(self, line: str, report: Reporter) -> Iterator[_Word]:
+        """The one word of the line, or none where the line does not fit."""
+        columns = self._columns(line)
+        try:
+            word, tag = columns[self.word_column], columns[self.tag_column]
+        except IndexError:
+            report.error(f"has {len(columns)} columns parted by {self.delimiter!r}; {self._where()}")
+            return
+        if not word:
+            report.error(f"the word is empty; {self._where()}")
+            return
+        if not _is_tag(tag, self.scheme):
+            # The tag is not quoted: with a wrong column it is a word of the note.
+            report.error(f"the tag is not of the scheme {self.scheme}; {self._where()}")
+            tag = OUTSIDE
+        yield _Word(word, tag, report.line or 0)
+
+    def _where(self) -> str:
+        return f"words were expected in column {self.word_column}, tags in column {self.tag_column}"
+
+    def _document(self, document_id: str, sentences: Sequence[Sequence[_Word]], report: Reporter) -> Document:
+        words: list[Range] = []
+        bounds: list[Range] = []
+        entities: list[Entity] = []
+        position = 0
+        for sentence in sentences:
+            ranges = _ranges((word.text for word in sentence), position)
+            spans = self._scheme.spans(self._checked_tags(sentence, report))
+            entities += [
+                Entity(f"T{number}", span.type, (Range(ranges[span.start].start, ranges[span.end - 1].end),))
+                for number, span in enumerate(spans, start=len(entities) + 1)
+            ]
+            words += ranges
+            bounds.append(Range(position, ranges[-1].end))
+            position = ranges[-1].end + 1
+        text = "\n".join(" ".join(word.text for word in sentence) for sentence in sentences)
+        return Document(document_id, text, tuple(entities), words=tuple(words), sentences=tuple(bounds))
+
+    def _checked_tags(self, sentence: Sequence[_Word], report: Reporter) -> list[str]:
+        tags = [word.tag for word in sentence]
+        for index, (left, right) in enumerate(pairwise([None, *tags, None])):
+            if not self._scheme.may_follow(left, right):
+                line = sentence[min(index, len(sentence) - 1)].line
+                report.at(line).warning(f"the tags are not legal {self.scheme} from here on; read as the nearest legal")
+                break
+        return tags
+
+    # Writing, in calling order.
+
+    def _write_document(self, document: Document, stream: IO[str], path: Path) -> None:
+        stream.write((self._separator or " ").join([_DOCUMENT_START, *[OUTSIDE] * (self._width - 1)]) + "\n\n")
+        words = words_of(document)
+        for sentence, spans in _cut_into_sentences(document, words, path):
+            texts = [document.text[start:end] for start, end in sentence]
+            for text, tag in zip(texts, self._tags(spans, len(texts), document, path), strict=True):
+                stream.write(self._checked_line(text, tag, document, path) + "\n")
+            stream.write("\n")
+
+    def _tags(self, spans: list[WordSpan], length: int, document: Document, path: Path) -> list[str]:
+        try:
+            return self._scheme.encode(spans, length)
+        except TagError as error:
+            raise CorpusError(
+                f"document {document.id!r}: {error}; write it as brat or jsonl instead", path=path
+            ) from None
+
+    def _checked_line(self, word: str, tag: str, document: Document, path: Path) -> str:
+        line = self._line(word, tag)
+        columns = self._columns(line)
+        fits = len(columns) == self._width and (columns[self.word_column], columns[self.tag_column]) == (word, tag)
+        if not fits or "\n" in line or "\r" in line or line.startswith((_DOCUMENT_START, _BYTE_ORDER_MARK)):
+            raise CorpusError(
+                f"document {document.id!r}: a word or a type cannot stand in columns parted by {self.delimiter!r}; "
+                "choose another delimiter, or write it as jsonl",
+                path=path,
+            )
+        return line
+
+    def _line(self, word: str, tag: str) -> str:
+        columns = [_FILLER] * self._width
+        columns[self.word_column], columns[self.tag_column] = word, tag
+        return (self._separator or " ").join(columns)
+
+    @property
+    def _width(self) -> int:
+        needed = max(c + 1 if c >= 0 else -c for c in (self.word_column, self.tag_column))
+        same = self.word_column % needed == self.tag_column % needed
+        return needed + 1 if same else needed
+
+    # What the options mean.
+
+    @property
+    def _scheme(self) -> TagScheme:
+        return SCHEMES[self.scheme]
+
+    @property
+    def _separator(self) -> str | None:
+        return _DELIMITERS.get(self.delimiter, self.delimiter)
+
+    def _columns(self, line: str) -> list[str]:
+        return line.split(self._separator)
+
+
+@lru_cache(maxsize=1024)
+def _is_tag(tag: str, scheme: SchemeName) -> bool:
+    try:
+        return bool(SCHEMES[scheme].repair([tag]))
+    except TagError:
+        return False
+
+
+def _documents(sentences: Iterator[list[_Word]], report: Reporter) -> Iterator[list[list[_Word]]]:
+    first = next(sentences, None)
+    if first is None:
+        return
+    if first[0].text:
+        yield [first]
+        yield from _one_sentence_each(sentences, report)
+        return
+    document: list[list[_Word]] = []
+    for sentence in sentences:
+        if sentence[0].text:
+            document.append(sentence)
+        else:
+            yield document
+            document = []
+    yield document
+
+
+def _one_sentence_each(sentences: Iterator[list[_Word]], report: Reporter) -> Iterator[list[list[_Word]]]:
+    for sentence in sentences:
+        if sentence[0].text:
+            yield [sentence]
+        else:
+            report.at(sentence[0].line).error(
+                f"a {_DOCUMENT_START} stands here but not at the start of the file; begin the file with one"
+            )
+
+
+def _ranges(words: Iterable[str], position: int) -> list[Range]:
+    found = []
+    for word in words:
+        found.append(Range(position, position + len(word)))
+        position += len(word) + 1
+    return found
+
+
+def _cut_into_sentences(
+    document: Document, words: Sequence[Range], path: Path
+) -> Iterator[tuple[list[Range], list[WordSpan]]]:
+    """The words of each sentence that has any, and its mentions as spans of them."""
+    spans = sorted(_word_spans(document, words, path))
+    next_word = next_span = 0
+    for bounds in sentences_of(document):
+        first = next_word
+        while next_word < len(words) and words[next_word].end <= bounds.end:
+            next_word += 1
+        inside = []
+        while next_span < len(spans) and first <= spans[next_span].start and spans[next_span].end <= next_word:
+            start, end, kind = spans[next_span]
+            inside.append(WordSpan(start - first, end - first, kind))
+            next_span += 1
+        if next_word > first:
+            yield list(words[first:next_word]), inside
+    if next_word < len(words) or next_span < len(spans):
+        raise CorpusError(
+            f"document {document.id!r}: a word or a mention lies outside every sentence or crosses into the next; "
+            "write it as brat or jsonl instead",
+            path=path,
+        )
+
+
+def _word_spans(document: Document, words: Sequence[Range], path: Path) -> Iterator[WordSpan]:
+    starts = {word.start: index for index, word in enumerate(words)}
+    ends = {word.end: index + 1 for index, word in enumerate(words)}
+    for entity in document.entities:
+        if entity.is_discontinuous:
+            reason = "is discontinuous"
+        elif entity.start not in starts or entity.end not in ends:
+            reason = "begins or ends inside a word or beside one"
+        else:
+            yield WordSpan(starts[entity.start], ends[entity.end], entity.type)
+            continue
+        raise CorpusError(
+            f"document {document.id!r}: {entity.id} {reason}, which one tag a word cannot say; "
+            "write it as brat or jsonl instead",
+            path=path,
+        )
+
+
+def _stem(file: Path, root: Path) -> str:
+    """The file's name without endings, led by its folders below `root`."""
+    relative = Path(file.name) if file == root else file.relative_to(root)
+    return relative.with_name(relative.name.removesuffix(".gz")).with_suffix("").as_posix()

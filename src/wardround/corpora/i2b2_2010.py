@@ -1,0 +1,237 @@
+"""i2b2/VA 2010 concepts, assertions and relations: a note and up to three files of lines about its words.
+
+    note.txt   Chest pain eased by lunarol .
+    note.con   c="chest pain" 1:0 1:1||t="problem"
+    note.con   c="lunarol" 1:4 1:4||t="treatment"
+    note.rel   c="lunarol" 1:4 1:4||r="TrIP"||c="chest pain" 1:0 1:1
+    note.ast   c="chest pain" 1:0 1:1||t="problem"||a="present"
+
+A position is `line:word`: lines count from 1, words from 0, and white space parts words. The words in quotes are in
+lower case. The files lie side by side, or in folders named txt, concept, rel and ast. An assertion becomes the
+attribute `assertion` of its entity.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wardround.corpora.draft import Draft, Reporter
+from wardround.corpora.i2b2_2014 import file_of, id_of
+from wardround.corpora.source import (
+    ProblemSink,
+    fail_on_error,
+    files_below,
+    open_for_writing,
+    read_each,
+    read_lines,
+    read_text,
+)
+from wardround.errors import CorpusError
+from wardround.text.document import Document, Entity, Level, Range, Relation
+
+__all__ = ["I2b2Concepts"]
+
+_FOLDERS = {".txt": "txt", ".con": "concept", ".rel": "rel", ".ast": "ast"}
+_CONCEPT = r'c="(.*)" ([0-9]{1,9}):([0-9]{1,9}) ([0-9]{1,9}):([0-9]{1,9})'
+_CON = re.compile(_CONCEPT + r'\|\|t="([^"]+)"\s*')
+_AST = re.compile(_CONCEPT + r'\|\|t="([^"]+)"\|\|a="([^"]+)"\s*')
+_REL = re.compile(_CONCEPT + r'\|\|r="([^"]+)"\|\|' + _CONCEPT + r"\s*")
+_ASSERTION = "assertion"
+_Words = dict[tuple[int, int], Range]  # by line and word, as the files count them
+_Assertions = dict[tuple[Range, str], list[tuple[str, Reporter]]]  # by the words and type they are about
+
+
+@dataclass(frozen=True)
+class I2b2Concepts:
+    """Reader and writer of the 2010 layout. A note's id is its path below the folder, without `txt/` and ending."""
+
+    def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
+        """Yield the notes of a folder, or the one of a `.txt` file."""
+        return read_each(files_below(path, ".txt"), lambda file: _read_note(file, path, problems), problems)
+
+    def write(self, documents: Iterable[Document], path: Path) -> None:
+        """Write the four files of each document into the folders txt, concept, rel and ast of `path`.
+
+        Ids, concepts, notes and attributes but assertions are not kept.
+        """
+        written: set[str] = set()
+        for document in documents:
+            base = file_of(document.id, path, "", written)
+            try:
+                contents = _contents(document)
+            except CorpusError as error:
+                raise CorpusError(f"document {document.id!r}: {error.reason}", path=path) from None
+            for ending, content in contents.items():
+                with open_for_writing(base.parent / _FOLDERS[ending] / (base.name + ending)) as stream:
+                    stream.write(content)
+
+
+# Reading, in calling order.
+
+
+def _read_note(file: Path, root: Path, problems: ProblemSink) -> Iterator[Document]:
+    text = read_text(file)
+    note = _Note(Draft(text), _words(text))
+    if concepts := _beside(file, ".con"):
+        assertions = _beside(file, ".ast")
+        _read_concepts(note, Reporter(concepts, problems), Reporter(assertions, problems) if assertions else None)
+    else:
+        Reporter(file, problems).warning("has no .con file; read as a note without entities")
+    if relations := _beside(file, ".rel"):
+        _read_relations(note, Reporter(relations, problems))
+    yield note.draft.document(_document_id(file, root))
+
+
+def _beside(note: Path, ending: str) -> Path | None:
+    """The file about `note` in the same folder, or in the folder beside `txt` that is named for such files."""
+    name = note.name.removesuffix(".gz").removesuffix(".txt") + ending
+    folders = [note.parent]
+    if note.parent.name == _FOLDERS[".txt"]:
+        folders.append(note.parent.parent / _FOLDERS[ending])
+    candidates = [folder / (name + packed) for folder in folders for packed in ("", ".gz")]
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def _document_id(note: Path, root: Path) -> str:
+    name = Path(id_of(note, root))
+    return (name.parent.parent / name.name if name.parent.name == _FOLDERS[".txt"] else name).as_posix()
+
+
+@dataclass(frozen=True)
+class _Note:
+    """A draft and where its words lie."""
+
+    draft: Draft
+    words: _Words
+
+    def range_of(self, quoted: str, place: Sequence[str], report: Reporter) -> Range | None:
+        """The characters from the first word to the last, where they are the words quoted."""
+        first_line, first_word, last_line, last_word = map(int, place)
+        first, last = self.words.get((first_line, first_word)), self.words.get((last_line, last_word))
+        if first is None or last is None or last.end <= first.start:
+            report.error("the position is none of the note's; the line is left out")
+            return None
+        if _quotable(quoted) != _quotable(self.draft.text[first.start : last.end]):
+            report.error("the words in quotes are not what stands at the position; the line is left out")
+            return None
+        return Range(first.start, last.end)
+
+
+def _words(text: str) -> _Words:
+    words, position = {}, 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        for index, word in enumerate(re.finditer(r"\S+", line)):
+            words[number, index] = Range(position + word.start(), position + word.end())
+        position += len(line) + 1
+    return words
+
+
+def _quotable(words: str) -> str:
+    """Words as they stand in quotes."""
+    return " ".join(words.split()).lower()
+
+
+def _read_concepts(note: _Note, report: Reporter, assertions: Reporter | None) -> None:
+    asserted = _read_assertions(note, assertions) if assertions else {}
+    entities = note.draft.entities
+    for (quoted, *place, kind), here in _matches(_CON, report):
+        found = note.range_of(quoted, place, here)
+        entity_id = f"T{len(entities) + 1}"
+        if found is not None and note.draft.add_entity(entity_id, kind, [found], here):
+            pairs = tuple((_ASSERTION, value) for value, _ in asserted.pop((found, kind), ()))
+            entities[entity_id] = replace(entities[entity_id], attributes=pairs)
+    for _, here in (pair for pairs in asserted.values() for pair in pairs):
+        here.error("the assertion is about words that are no concept of that type; it is left out")
+
+
+def _read_assertions(note: _Note, report: Reporter) -> _Assertions:
+    asserted: _Assertions = {}
+    for (quoted, *place, kind, value), here in _matches(_AST, report):
+        found = note.range_of(quoted, place, here)
+        if found is not None:
+            asserted.setdefault((found, kind), []).append((value, here))
+    return asserted
+
+
+def _read_relations(note: _Note, report: Reporter) -> None:
+    draft = note.draft
+    names = {entity.envelope: entity.id for entity in reversed(draft.entities.values())}
+    for groups, here in _matches(_REL, report):
+        head, tail = note.range_of(groups[0], groups[1:5], here), note.range_of(groups[6], groups[7:], here)
+        if head is None or tail is None:
+            continue
+        if head not in names or tail not in names:
+            here.error("the relation is about words that are no concept; it is left out")
+        else:
+            relation = Relation(f"R{len(draft.relations) + 1}", groups[5], names[head], names[tail])
+            draft.add_relation(relation, here)
+
+
+def _matches(pattern: re.Pattern[str], report: Reporter) -> Iterator[tuple[tuple[str, ...], Reporter]]:
+    for number, line in read_lines(report.path):
+        match = pattern.fullmatch(line.removeprefix("\ufeff"))
+        if match is not None:
+            yield match.groups(), report.at(number)
+        elif line.strip():
+            report.at(number).error("is not of the form the file's ending asks for; the line is left out")
+
+
+# Writing, in calling order.
+
+
+def _contents(document: Document) -> dict[str, str]:
+    """What goes into the file of each ending. All four are written, so that none is left of an earlier writing."""
+    words = _words(document.text)
+    starts = {word.start: place for place, word in words.items()}
+    ends = {word.end: place for place, word in words.items()}
+    quoted = {entity.id: _quote(entity, document.text, starts, ends) for entity in document.entities}
+    _check_relations(document)
+    concepts = {entity.id: f'{quoted[entity.id]}||t="{_checked(entity.type)}"' for entity in document.entities}
+    return {
+        ".txt": document.text,
+        ".con": _joined(concepts.values()),
+        ".ast": _joined(
+            f'{concepts[entity.id]}||a="{_checked(value)}"'
+            for entity in document.entities
+            for key, value in entity.attributes
+            if key == _ASSERTION
+        ),
+        ".rel": _joined(
+            f'{quoted[relation.head]}||r="{_checked(relation.type)}"||{quoted[relation.tail]}'
+            for relation in document.relations
+        ),
+    }
+
+
+def _quote(entity: Entity, text: str, starts: dict[int, tuple[int, int]], ends: dict[int, tuple[int, int]]) -> str:
+    first, last = starts.get(entity.start), ends.get(entity.end)
+    if entity.is_discontinuous or first is None or last is None:
+        raise CorpusError(f"{entity.id} is discontinuous or begins or ends inside a word; write it as BioC or brat")
+    if first[0] != last[0]:
+        raise CorpusError(f"{entity.id} runs over the end of a line; join the lines, or write it as BioC or brat")
+    return f'c="{_quotable(entity.text_in(text))}" {first[0]}:{first[1]} {last[0]}:{last[1]}'
+
+
+def _check_relations(document: Document) -> None:
+    firsts: dict[Range, str] = {}
+    for entity in document.entities:
+        firsts.setdefault(entity.envelope, entity.id)
+    sayable = set(firsts.values())
+    for relation in document.relations:
+        if relation.level is not Level.MENTION:
+            raise CorpusError(f"{relation.id} relates concepts, this layout relates mentions; write it as BioC")
+        if not sayable.issuperset((relation.head, relation.tail)):
+            raise CorpusError(f"{relation.id} relates one of two mentions of the same words; write it as BioC or brat")
+
+
+def _checked(value: str) -> str:
+    if not value or re.search(r'["\r\n]', value):
+        raise CorpusError("a type or assertion is empty or holds a quotation mark or a line end; rename it")
+    return value
+
+
+def _joined(lines: Iterable[str]) -> str:
+    return "".join(line + "\n" for line in lines)

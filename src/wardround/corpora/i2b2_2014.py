@@ -1,0 +1,170 @@
+"""i2b2/UTHealth 2014 de-identification: an XML file a note, the text in CDATA, a tag for each piece of identity.
+
+    <?xml version="1.0" encoding="UTF-8" ?>
+    <deIdi2b2>
+    <TEXT><![CDATA[Seen by Dr. Quill on 2090-01-02.]]></TEXT>
+    <TAGS>
+    <NAME id="P0" start="12" end="17" text="Quill" TYPE="DOCTOR" comment="" />
+    <DATE id="P1" start="21" end="31" text="2090-01-02" TYPE="DATE" comment="" />
+    </TAGS>
+    </deIdi2b2>
+
+An entity's type is the attribute `TYPE`, or the name of the tag, its broader category. The root element may have any
+name: corpora in other languages share the layout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal, get_args
+
+from wardround.corpora.bioc import XmlNode, escape_xml, read_xml
+from wardround.corpora.draft import Draft, Reporter
+from wardround.corpora.pubtator import add_mention, whole_number
+from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each
+from wardround.errors import CorpusError, UsageError
+from wardround.text.document import Document, Entity
+
+__all__ = ["Granularity", "I2b2Deid", "file_of", "id_of"]
+
+Granularity = Literal["type", "category"]
+
+_CATEGORIES = {
+    "NAME": "PATIENT DOCTOR USERNAME",
+    "PROFESSION": "PROFESSION",
+    "LOCATION": "HOSPITAL ORGANIZATION STREET CITY STATE COUNTRY ZIP ROOM DEPARTMENT LOCATION-OTHER",
+    "AGE": "AGE",
+    "DATE": "DATE",
+    "CONTACT": "PHONE FAX EMAIL URL IPADDR IPADDRESS",
+    "ID": "SSN MEDICALRECORD HEALTHPLAN ACCOUNT LICENSE VEHICLE DEVICE BIOID IDNUM",
+}
+_CATEGORY_OF = {kind: category for category, kinds in _CATEGORIES.items() for kind in kinds.split()}
+_OTHER = "OTHER"
+_TAG_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_FILE_NAME = re.compile(r'[^\x00-\x1f\x7f<>:"|?*\\/]+')
+_LONGEST_NAME = 200  # bytes; file systems stop at 255, and an ending must fit
+
+
+@dataclass(frozen=True)
+class I2b2Deid:
+    """Reader and writer of the 2014 de-identification layout."""
+
+    granularity: Granularity = "type"
+
+    def __post_init__(self) -> None:
+        if self.granularity not in get_args(Granularity):
+            raise UsageError(
+                f"{self.granularity!r} is not a granularity: expected {' or '.join(get_args(Granularity))}"
+            )
+
+    def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
+        """Yield the notes of a folder, or the one of a file; an id is the file's path below `path` without ending."""
+        files = files_below(path, ".xml")
+        return read_each(files, lambda file: self._read_note(file, id_of(file, path), problems), problems)
+
+    def write(self, documents: Iterable[Document], path: Path) -> None:
+        """Write a file for each document into the folder `path`. Concepts and attributes are not kept."""
+        written: set[str] = set()
+        for document in documents:
+            file = file_of(document.id, path, ".xml", written)
+            try:
+                lines = list(self._lines(document))
+            except CorpusError as error:
+                raise CorpusError(f"document {document.id!r}: {error.reason}", path=file) from None
+            with open_for_writing(file) as stream:
+                stream.write("\n".join(lines) + "\n")
+
+    # Reading, in calling order.
+
+    def _read_note(self, file: Path, document_id: str, problems: ProblemSink) -> Iterator[Document]:
+        report = Reporter(file, problems)
+        nodes = list(read_xml(file, "TEXT", "TAGS"))
+        texts = [node.text for node in nodes if node.tag == "TEXT"]
+        if len(texts) != 1:
+            report.error(f"has {len(texts)} TEXT elements; one was expected")
+            return
+        draft = Draft(texts[0])
+        for tag in (child for node in nodes if node.tag == "TAGS" for child in node.children):
+            self._add_tag(draft, tag, report.at(tag.line))
+        yield draft.document(document_id)
+
+    def _add_tag(self, draft: Draft, tag: XmlNode, report: Reporter) -> None:
+        start, end = (whole_number(tag.attributes.get(key, "")) for key in ("start", "end"))
+        if start is None or end is None:
+            report.error("the tag has no start or no end; it is left out")
+            return
+        add_mention(
+            draft,
+            report,
+            entity_id=tag.attributes.get("id") or f"P{len(draft.entities)}",
+            kind=tag.tag if self.granularity == "category" else tag.attributes.get("TYPE", ""),
+            ranges=[(start, end)],
+            words=tag.attributes.get("text"),
+            note=tag.attributes.get("comment", ""),
+        )
+
+    # Writing, in calling order.
+
+    def _lines(self, document: Document) -> Iterator[str]:
+        if document.relations:
+            raise CorpusError("has relations, which this layout has no place for; write it as BioC or brat")
+        yield '<?xml version="1.0" encoding="UTF-8" ?>'
+        yield "<deIdi2b2>"
+        yield f"<TEXT>{_character_data(document.text)}</TEXT>"
+        yield "<TAGS>"
+        for entity in document.entities:
+            yield self._tag_line(entity, document.text)
+        yield "</TAGS>"
+        yield "</deIdi2b2>"
+
+    def _tag_line(self, entity: Entity, text: str) -> str:
+        if entity.is_discontinuous or not entity.id:
+            raise CorpusError(f"{entity.id} is discontinuous or has no id; write it as BioC or brat")
+        tag = entity.type if self.granularity == "category" else _CATEGORY_OF.get(entity.type, _OTHER)
+        if not _TAG_NAME.fullmatch(tag):
+            raise CorpusError(f"the type of {entity.id} cannot be a tag's name; rename it or use granularity 'type'")
+        values = {
+            "id": entity.id,
+            "start": str(entity.start),
+            "end": str(entity.end),
+            "text": entity.text_in(text),
+            "TYPE": entity.type,
+            "comment": entity.note,
+        }
+        pairs = (f'{name}="{escape_xml(value, in_attribute=True)}"' for name, value in values.items())
+        return f"<{tag} {' '.join(pairs)} />"
+
+
+def _character_data(text: str) -> str:
+    """The text as CDATA; the two things a CDATA section cannot hold stand between sections."""
+    escape_xml(text)  # refuses what XML cannot hold at all
+    safe = text.replace("]]>", "]]]]><![CDATA[>").replace("\r", "]]>&#13;<![CDATA[")
+    return f"<![CDATA[{safe}]]>"
+
+
+# A file for each document.
+
+
+def id_of(file: Path, root: Path) -> str:
+    """The file's name without ending, led by its folders below `root`."""
+    relative = Path(file.name) if file == root else file.relative_to(root)
+    return relative.with_name(relative.name.removesuffix(".gz")).with_suffix("").as_posix()
+
+
+def file_of(document_id: str, root: Path, ending: str, written: set[str]) -> Path:
+    """The file below `root` for a document. An id that names no file, or one already `written`, is refused."""
+    if document_id in written:
+        raise CorpusError(f"two documents have the id {document_id!r}; rename one", path=root)
+    written.add(document_id)
+    for name in document_id.split("/"):
+        if (
+            not _FILE_NAME.fullmatch(name)
+            or name in (".", "..")
+            or len(name.encode("utf-8", "replace")) > _LONGEST_NAME
+        ):
+            raise CorpusError(f"document {document_id!r}: its id cannot be the name of a file; rename it", path=root)
+    relative = PurePosixPath(document_id)
+    return root.joinpath(*relative.parts[:-1], relative.name + ending)

@@ -1,0 +1,343 @@
+"""The shapes a document takes as JSON: one reader and, but for presidio, one writer each.
+
+A reader is given the parsed value, the id to use where the value has none, and the place to report from. A faulty
+span or relation is reported and left out; a value that is no document at all is `Unfit`. Keys that are not known
+are passed over: annotation tools add many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+from wardround.corpora.draft import Draft, Reporter
+from wardround.errors import CorpusError, TextError
+from wardround.text.document import Attributes, Document, Entity, Level, Range, Relation
+
+__all__ = ["READERS", "WRITERS", "Unfit"]
+
+Json = dict[str, Any]
+Value = TypeVar("Value", str, int, list[Any], dict[str, Any])
+Part = TypeVar("Part")
+
+_KINDS: dict[type, str] = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
+
+
+class Unfit(Exception):
+    """A JSON value is not of its shape. The message never quotes it."""
+
+
+# Our own shape.
+
+
+def _read_own(value: object, name: str, report: Reporter) -> Document:
+    draft = Draft(_get(value, "text", str))
+    for entity in _each(value, "entities", report, _own_entity):
+        draft.keep_entity(entity, report)
+    for relation in _each(value, "relations", report, _own_relation):
+        draft.add_relation(relation, report)
+    return draft.document(
+        _name(value, name),
+        words=_words(value, "words", draft.text, report),
+        sentences=_words(value, "sentences", draft.text, report),
+        attributes=_attributes(value),
+    )
+
+
+def _own_entity(item: object, number: int) -> Entity:
+    concepts = _get(item, "concepts", list, [])
+    if not all(isinstance(concept, str) for concept in concepts):
+        raise Unfit("a concept is not a string")
+    return Entity(
+        _get(item, "id", str),
+        _get(item, "type", str),
+        _ranges(_get(item, "ranges", list)),
+        tuple(concepts),
+        _attributes(item),
+        _get(item, "note", str, ""),
+    )
+
+
+def _own_relation(item: object, number: int) -> Relation:
+    level = _get(item, "level", str, Level.MENTION.value)
+    if level not in {known.value for known in Level}:
+        raise Unfit("'level' is neither 'mention' nor 'concept'")
+    ends = _get(item, "head", str), _get(item, "tail", str)
+    return Relation(_get(item, "id", str), _get(item, "type", str), *ends, Level(level), _attributes(item))
+
+
+def _write_own(document: Document) -> Json:
+    return {
+        "id": document.id,
+        "text": document.text,
+        "entities": [_fields(e, "id", "type", "ranges", "concepts", "attributes", "note") for e in document.entities],
+        "relations": [
+            {**_fields(r, "id", "type", "head", "tail", "attributes"), "level": r.level.value}
+            for r in document.relations
+        ],
+        **_fields(document, "attributes"),
+        "words": document.words,
+        "sentences": document.sentences,
+    }
+
+
+def _fields(thing: Document | Entity | Relation, *names: str) -> Json:
+    """The named fields that do not hold their default."""
+    return {name: found for name in names if (found := getattr(thing, name)) not in ((), "") or name == "id"}
+
+
+# Prodigy: spans by character; tokens, where given, are the words; a relation repeats its two spans.
+
+
+def _read_prodigy(value: object, name: str, report: Reporter) -> Document | None:
+    if _get(value, "answer", str, "accept") != "accept":
+        report.warning("was not accepted by its annotator; not read")
+        return None
+    draft = Draft(_get(value, "text", str))
+    for entity in _each(value, "spans", report, _PRODIGY.entity):
+        draft.keep_entity(entity, report)
+    by_place = {(e.start, e.end, e.type): e.id for e in draft.entities.values()}
+
+    def end_of(relation: object, key: str) -> str:
+        span = _PRODIGY.entity(_get(relation, key, dict), 0)
+        return span.id if span.id in draft.entities else by_place.get((span.start, span.end, span.type), "no span")
+
+    def relation(item: object, number: int) -> Relation:
+        ends = end_of(item, "head_span"), end_of(item, "child_span")
+        return Relation(_get(item, "id", str, f"R{number}"), _get(item, "label", str), *ends)
+
+    for found in _each(value, "relations", report, relation):
+        draft.add_relation(found, report)
+    words = _words(value, "tokens", draft.text, report)
+    return draft.document(_name(_get(value, "meta", dict, {}), name), words=words)
+
+
+def _write_prodigy(document: Document) -> Json:
+    _refuse_bent(document, "prodigy")
+    words = document.words or ()
+    first = {word.start: number for number, word in enumerate(words)}
+    last = {word.end: number for number, word in enumerate(words)}
+    spans = {
+        entity.id: {
+            **{"start": entity.start, "end": entity.end, "label": entity.type, "id": entity.id},
+            **({"token_start": first[entity.start]} if entity.start in first else {}),
+            **({"token_end": last[entity.end]} if entity.end in last else {}),
+        }
+        for entity in document.entities
+    }
+    relations = [
+        {
+            **{"head": spans[relation.head].get("token_end"), "child": spans[relation.tail].get("token_end")},
+            **{"head_span": spans[relation.head], "child_span": spans[relation.tail]},
+            **{"label": relation.type, "id": relation.id},
+        }
+        for relation in document.relations
+    ]
+    value: Json = {"text": document.text, "spans": list(spans.values()), "relations": relations}
+    if document.words is not None:
+        value["tokens"] = [_token(document.text, word, number) for number, word in enumerate(words)]
+    return {**value, "meta": {"id": document.id}}
+
+
+def _token(text: str, word: Range, number: int) -> Json:
+    start, end = word
+    return {"text": text[start:end], "start": start, "end": end, "id": number, "ws": text[end : end + 1] == " "}
+
+
+# spaCy's training pairs.
+
+
+def _read_spacy(value: object, name: str, report: Reporter) -> Document:
+    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
+        raise Unfit("is not of the form [text, {'entities': [...]}]")
+    draft = Draft(value[0])
+    for entity in _each(value[1], "entities", report, _triple):
+        draft.keep_entity(entity, report)
+    return draft.document(name)
+
+
+def _write_spacy(document: Document) -> list[Any]:
+    _refuse_bent(document, "spacy")
+    ordered = sorted(document.entities, key=lambda entity: entity.envelope)
+    for left, right in pairwise(ordered):
+        if left.overlaps(right):
+            raise CorpusError(
+                f"document {document.id!r}: {left.id} and {right.id} overlap, which spaCy refuses; write another shape"
+            )
+    return [document.text, {"entities": [[e.start, e.end, e.type] for e in document.entities]}]
+
+
+# doccano: triples, or, where there are relations, objects with numbers for ids.
+
+
+def _read_doccano(value: object, name: str, report: Reporter) -> Document:
+    draft = Draft(_get(value, "text", str))
+    for key in ("label", "labels"):
+        for entity in _each(value, key, report, _triple):
+            draft.keep_entity(entity, report)
+    for entity in _each(value, "entities", report, _DOCCANO.entity):
+        draft.keep_entity(entity, report)
+    for relation in _each(value, "relations", report, _doccano_relation):
+        draft.add_relation(relation, report)
+    return draft.document(_name(value, name))
+
+
+def _doccano_relation(item: object, number: int) -> Relation:
+    ends = str(_get(item, "from_id", int)), str(_get(item, "to_id", int))
+    return Relation(_name(item, f"R{number}"), _get(item, "type", str), *ends)
+
+
+def _write_doccano(document: Document) -> Json:
+    _refuse_bent(document, "doccano")
+    numbers = _numbers([entity.id for entity in document.entities])
+    relation_numbers = _numbers([relation.id for relation in document.relations])
+    return {
+        "id": int(document.id) if _is_number(document.id) else document.id,
+        "text": document.text,
+        "entities": [
+            {"id": numbers[e.id], "label": e.type, "start_offset": e.start, "end_offset": e.end}
+            for e in document.entities
+        ],
+        "relations": [
+            {"id": relation_numbers[r.id], "from_id": numbers[r.head], "to_id": numbers[r.tail], "type": r.type}
+            for r in document.relations
+        ],
+    }
+
+
+def _numbers(ids: list[str]) -> dict[str, int]:
+    """The ids as numbers where they all are some, counted from 1 otherwise."""
+    if all(map(_is_number, ids)):
+        return {name: int(name) for name in ids}
+    return {name: number for number, name in enumerate(ids, start=1)}
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) < 16 and str(int(name)) == name
+
+
+# presidio-research: spans only; the template a text was made from is kept, so that texts can be parted by it.
+
+
+def _read_presidio(value: object, name: str, report: Reporter) -> Document:
+    draft = Draft(_get(value, "full_text", str))
+    for entity in _each(value, "spans", report, _PRESIDIO.entity):
+        draft.keep_entity(entity, report)
+    template = _get(value, "template_id", int, -1)
+    return draft.document(name, attributes=() if template < 0 else (("template_id", str(template)),))
+
+
+# What the shapes share.
+
+
+class _SpanKeys(NamedTuple):
+    """How a tool calls the parts of a span."""
+
+    start: str
+    end: str
+    label: str
+
+    def entity(self, item: object, number: int) -> Entity:
+        """The span as an entity, called `T<number>` where it has no id."""
+        ends = _get(item, self.start, int), _get(item, self.end, int)
+        return Entity(_name(item, f"T{number}"), _get(item, self.label, str), (Range(*ends),))
+
+
+_PRODIGY = _SpanKeys("start", "end", "label")
+_DOCCANO = _SpanKeys("start_offset", "end_offset", "label")
+_PRESIDIO = _SpanKeys("start_position", "end_position", "entity_type")
+
+
+def _triple(item: object, number: int) -> Entity:
+    if not isinstance(item, list) or len(item) < 3 or not isinstance(item[2], str):
+        raise Unfit("is not of the form [start, end, label]")
+    return Entity(f"T{number}", item[2], _ranges([item[:2]]))
+
+
+def _get(value: object, key: str, kind: type[Value], default: Value | None = None) -> Value:
+    """`value[key]`, which must be of the kind; a default stands in where it is absent or null."""
+    if not isinstance(value, dict):
+        raise Unfit("an object was expected")
+    found = value.get(key)
+    if found is None and default is not None:
+        return default
+    if not isinstance(found, kind) or isinstance(found, bool):
+        raise Unfit(f"{key!r} is missing or is not {_KINDS[kind]}")
+    return found
+
+
+def _name(value: object, default: str) -> str:
+    """The id of a thing, which tools write as a string or a number."""
+    found = value.get("id") if isinstance(value, dict) else None
+    if isinstance(found, bool) or not isinstance(found, int | str):
+        return default
+    return str(found)
+
+
+def _each(value: object, key: str, report: Reporter, parse: Callable[[object, int], Part]) -> Iterator[Part]:
+    """Every item of a list as its parts; one that does not fit is reported."""
+    for number, item in enumerate(_get(value, key, list, []), start=1):
+        try:
+            part = parse(item, number)
+        except (Unfit, TextError) as error:
+            report.error(f"{key} {number}: {error}")
+        else:
+            yield part
+
+
+def _ranges(pairs: list[Any]) -> tuple[Range, ...]:
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2 or any(type(end) is not int for end in pair):
+            raise Unfit("a range is not two whole numbers")
+    return tuple(Range(*pair) for pair in pairs)
+
+
+def _words(value: object, key: str, text: str, report: Reporter) -> tuple[Range, ...] | None:
+    """Ranges in order, or objects with `start` and `end`; None where there are none or they are faulty."""
+    items = _get(value, key, list, [])
+    if not items and not (isinstance(value, dict) and value.get(key) is not None):
+        return None
+    try:
+        pairs = [[_get(i, "start", int), _get(i, "end", int)] if isinstance(i, dict) else i for i in items]
+        found = _ranges(pairs)
+        Document("", text, words=found)
+    except (Unfit, TextError):
+        report.error(f"{key!r} are not ranges in order and inside the text; left out")
+        return None
+    return found
+
+
+def _attributes(value: object) -> Attributes:
+    pairs = _get(value, "attributes", list, [])
+    if not all(isinstance(p, list) and len(p) == 2 and all(isinstance(s, str) for s in p) for p in pairs):
+        raise Unfit("'attributes' are not pairs of strings")
+    return tuple((name, found) for name, found in pairs)
+
+
+def _refuse_bent(document: Document, shape: str) -> None:
+    for entity in document.entities:
+        if entity.is_discontinuous:
+            raise CorpusError(
+                f"document {document.id!r}: {entity.id} is discontinuous, which the shape {shape} cannot hold; "
+                "write the shape wardround, or brat"
+            )
+    if shape != "spacy" and any(relation.level is Level.CONCEPT for relation in document.relations):
+        raise CorpusError(
+            f"document {document.id!r} relates concepts, which the shape {shape} cannot hold; write the shape wardround"
+        )
+
+
+READERS: dict[str, Callable[[object, str, Reporter], Document | None]] = {
+    "wardround": _read_own,
+    "prodigy": _read_prodigy,
+    "spacy": _read_spacy,
+    "doccano": _read_doccano,
+    "presidio": _read_presidio,
+}
+WRITERS: dict[str, Callable[[Document], object]] = {
+    "wardround": _write_own,
+    "prodigy": _write_prodigy,
+    "spacy": _write_spacy,
+    "doccano": _write_doccano,
+}

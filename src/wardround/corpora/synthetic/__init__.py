@@ -1,0 +1,23 @@
+"""Hospitals that never existed: clinical text written from a seed, by rules, about nobody."""
+
+from wardround.corpora.synthetic.clinical import (
+    CLINICAL_TYPES,
+    ClinicalConfig,
+    ManyHospitals,
+    SitePlan,
+    clinical_hospitals,
+    many_hospitals,
+)
+from wardround.corpora.synthetic.site import Splits, SyntheticSite, visible
+
+__all__ = [
+    "CLINICAL_TYPES",
+    "ClinicalConfig",
+    "ManyHospitals",
+    "SitePlan",
+    "Splits",
+    "SyntheticSite",
+    "clinical_hospitals",
+    "many_hospitals",
+    "visible",
+]

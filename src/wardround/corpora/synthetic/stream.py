@@ -1,0 +1,53 @@
+"""Reproducible chance: streams named by words, the same on every Python."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+__all__ = ["Stream", "portion"]
+
+T = TypeVar("T")
+
+
+def portion(*names: str | int) -> float:
+    """A fixed number in [0, 1) for these names: decides memberships without a stream and its order."""
+    return int.from_bytes(_digest(names)[:6], "big") / 2**48
+
+
+class Stream:
+    """Random choices that depend on `names` alone.
+
+    Only `random.Random.random` is promised to stay the same between Python versions, so everything is made from it.
+    """
+
+    def __init__(self, *names: str | int) -> None:
+        seed = int.from_bytes(_digest(names), "big")
+        self._uniform = random.Random(seed).random  # noqa: S311 - chance, not a secret
+
+    def below(self, limit: int) -> int:
+        """A whole number in [0, limit)."""
+        return int(self._uniform() * limit)
+
+    def between(self, low: int, high: int) -> int:
+        """A whole number in [low, high]."""
+        return low + self.below(high - low + 1)
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return self._uniform() < probability
+
+    def choice(self, items: Sequence[T]) -> T:
+        """One of the items."""
+        return items[self.below(len(items))]
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """The items in another order."""
+        left = list(items)
+        return [left.pop(self.below(len(left))) for _ in items]
+
+
+def _digest(names: tuple[str | int, ...]) -> bytes:
+    return hashlib.blake2b("\x1f".join(map(str, names)).encode(), digest_size=16).digest()

@@ -1,0 +1,79 @@
+"""Rules that several styles use: times, causes, doses, the words around a mention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["COMMON"]
+
+COMMON: Mapping[str, str] = {
+    "span": """
+        two days / {#3-9} days / a week / {#2-8} weeks / several months / {#2-5} months / a fortnight / {#6-72} hours
+        ten days / a few days / some weeks / three to four days
+    """,
+    "degree": """
+        mild / moderate / severe / marked / troublesome / intermittent / persistent / worsening / intense / profound
+        mild but persistent / increasingly severe / unexplained / new / transient / progressive
+    """,
+    "month": """
+        January / February / March / April / May / June / July / August / September / October / November / December
+    """,
+    "date": "{#1-28} {month} / the {#4-19}th of {month}",
+    "job": """
+        retired teacher / bus driver / farmer / nurse / student / retired engineer / chef / builder / librarian
+        postal worker / carpenter / shop manager / music teacher / cleaner / accountant / gardener
+    """,
+    "unit": "mg / mg / mg / mg / micrograms / g / units / ml",
+    "amount": """
+        {#1-9} / {#1-9}0 / {#1-9}5 / {#1-8}00 / {#1-4}50 / 0.{#1-9} / 2.5 / 7.5 / 12.5 / {#1-2},000
+    """,
+    "how_often": """
+        once daily / twice daily / three times a day / daily / at night / every {#4-12} hours / in the morning / weekly
+        four times a day / as needed / on alternate days / once a week / every morning
+    """,
+    "latin": "od / bd / tds / qds / qd / prn / nocte / mane / stat / q4h / q6h / q8h / po bd / iv tds / sc od",
+    # What is measured or taken and is no dose.
+    "measure": """
+        {#48-110} kg / {#3-9}.{#1-9} mmol/L / {#90-180} over {#50-99} / {#36-39}.{#1-9} degrees / {#88-99}% on air
+        {#55-130} beats per minute / {#2-9} cm / {#12-30} breaths per minute / {#20-90} ml/min / {#1-9}0 mmHg
+    """,
+    "habit": """
+        two pints of beer at weekends / {#5-30} cigarettes a day / a glass of wine at night / four cups of tea a day
+        {#3-9} units of alcohol weekly / half a litre of cola daily / five portions of fruit a day / one bar of chocolate daily
+    """,
+    # Causation: the first stands between an effect and the drug, the second between a drug and its effect.
+    "because_of": """
+        due to / secondary to / caused by / attributed to / following / after starting / induced by / triggered by
+        as a side effect of / related to / in association with / after the second dose of / which we put down to
+    """,
+    "led_to": """
+        caused / was followed by / led to / resulted in / produced / gave rise to / was complicated by / brought on
+        was associated with / provoked / was stopped because of / had to be withdrawn owing to
+    """,
+    "developed": "developed / experienced / went on to have / suffered / was troubled by / noticed / reported",
+    "maybe": "possible / probable / suspected / presumed / likely",
+    "symptoms": """
+        {+degree Symptom} / {+Symptom} / {+Symptom} and {+Symptom} / {+Symptom}, {+Symptom} and {+Symptom}
+        {+degree Symptom} and {+Symptom} / {span} of {Symptom} / {+Symptom} for {span} / {+Symptom} with {Symptom}
+        {+degree Symptom} for {span} / {+Symptom} followed by {+Symptom}
+    """,
+    "no_symptoms": """
+        {Symptom!} / {Symptom!} or {Symptom!} / {Symptom!}, {Symptom!} or {Symptom!} / recent {Symptom!}
+        {Symptom!} and no {Symptom!}
+    """,
+    "findings": """
+        {+Finding} / {+Finding} and {+Finding} / {+Finding~benign} and {+Finding~benign}
+        {+Finding}, {+Finding} and {+Finding} / {+Finding~benign} with {+Finding} / {benign} but {+Finding}
+        {+Finding} and {benign} / {+degree Finding/seen}
+    """,
+    "background": """
+        {+Disease~past_event} / {+Disease} and {+Disease~past_event} / {+Disease~past_event}, {+Disease} and {+Disease}
+        {Disease/nested} and {+Disease} / {+Disease}, {past_event} and {Disease/nested} / longstanding {Disease}
+        {past_event} but not of {Disease!} / {+Disease} for {#2-20} years
+    """,
+    # What drug `a` of the sentence did.
+    "effects": """
+        {+ADE<a} / {+degree ADE<a} / {+ADE<a} and {+ADE<a} / {+ADE/toxic<a} / {+degree ADE/toxic<a}
+        {+ADE<a}, {+ADE<a} and {+ADE<a} / {+ADE/toxic<a} with {+ADE<a} / {maybe} {ADE/toxic<a?}
+    """,
+}

@@ -1,0 +1,111 @@
+"""Findings of examination, laboratory and imaging, and the look-alikes that are no mention at all."""
+
+from __future__ import annotations
+
+from wardround.corpora.synthetic.stream import Stream
+from wardround.corpora.synthetic.terms import Lexicon, listed, terms
+from wardround.corpora.synthetic.words_drugs import brand_names, invented_names
+from wardround.corpora.synthetic.words_problems import ORGANS
+
+__all__ = ["finding_lists", "lookalike_lists"]
+
+_ANALYTES = listed(
+    """sodium; potassium; calcium; magnesium; phosphate; urea; creatinine; bilirubin; albumin; ferritin; serum iron;
+    haemoglobin; CRP; amylase; lipase; troponin; prolactin; cortisol; TSH; lactate; d-dimer; INR; ALT; ALP; urate;
+    glucose; vitamin B12; prothrombin; fibrinogen; ammonia; gastrin; calcitonin; insulin; testosterone; transferrin;
+    procalcitonin; thyroglobulin; aldolase; renin; ceruloplasmin; digoxin level; lithium level"""
+)
+_DIRECTIONS = listed("raised; low; elevated; falling; high; reduced; rising; undetectable")
+_PLACES_IN_CHEST = listed(
+    "bibasal; left basal; right basal; perihilar; patchy; diffuse; bilateral; apical; lingular; right upper lobe"
+)
+_SHADOWS = listed(
+    "consolidation; opacities; atelectasis; nodules; infiltrates; shadowing; crackles; bronchiectasis; ground-glass change"
+)
+_CHANGES = listed(
+    "dilated; thickened; enlarged; oedematous; atrophic; echogenic; calcified; irregular; displaced; shrunken; distended"
+)
+_STRUCTURES = listed(
+    """common bile duct; gallbladder; spleen; liver; left ventricle; right atrium; appendix; aortic root; mitral valve;
+    adrenal gland; kidney; thyroid lobe; pancreatic head; optic disc; vocal cord; small bowel; lymph node; ureter;
+    left atrium; portal vein; bladder wall; terminal ileum"""
+)
+_SIGNS = """
+    ST depression; T-wave inversion; left bundle branch block; sinus tachycardia; Q waves in the inferior leads;
+    reduced air entry; pitting oedema; abdominal guarding; rebound tenderness; jaundice; pallor; finger clubbing;
+    spider naevi; absent ankle jerks; nystagmus; papilloedema; cervical lymphadenopathy; hypotension; tachycardia;
+    calf tenderness; neck stiffness; ankle swelling; facial swelling; leg weakness; ataxia; bradykinesia; ptosis;
+    hyperreflexia; palmar erythema; free fluid in the pelvis; blast cells on the film; protein in the urine;
+    right-sided weakness; dysarthria; muscle wasting; peripheral cyanosis; hepatomegaly; splenomegaly; ascites;
+    deranged liver function tests; positive blood cultures; rectal bleeding; first degree heart block; tremor
+"""
+_COUNTABLE_SIGNS = """
+    systolic murmur; third heart sound; prolonged QT interval; raised white cell count; small pleural effusion;
+    pericardial rub; palpable mass; positive Trendelenburg sign; carotid bruit; gallop rhythm; wedge fracture;
+    displaced apex beat; left pleural effusion; widened mediastinum; renal bruit; perianal ulcer; scaly rash;
+    positive straight leg raise; reduced ejection fraction; widespread rash; positive faecal occult blood test;
+    filling defect; mass in the right iliac fossa; flat affect; raised jugular venous pressure; cutaneous nodule
+"""
+_UNCHANGED = listed("normal; unremarkable; intact; healthy")
+_BENIGN_SIGNS = """
+    sinus rhythm; clear lung fields; good air entry; a soft abdomen; equal and reactive pupils; normal power throughout;
+    symmetrical reflexes; a full range of movement; warm peripheries; no change since the last film; good views;
+    an endotracheal tube in place; a pacemaker; surgical clips; a well-healed scar; old suture lines
+"""
+
+_CARE = """
+    physiotherapy; reassurance; a sling; compression stockings; crutches; a leaflet; a food diary; hydrotherapy; a splint;
+    counselling; a hearing aid; a walking frame; bed rest; a low-salt diet; a hot water bottle; an ice pack; massage;
+    acupuncture; a high-fibre diet; pelvic floor exercises; cognitive behavioural therapy; speech therapy; a bandage;
+    a special mattress; orthotics; light therapy; a nicotine-free vape; mindfulness; yoga; pilates; honey and lemon;
+    camomile tea; prune juice; a standing desk; dry needling; a TENS machine; breathing exercises; a bath board;
+    a weighted blanket; cranberry juice; regular turning; a fluid restriction; warm compresses; foot elevation
+"""
+_WORRIES = """
+    the noise at night; the long wait; the food; the parking; the cold room; being moved between wards; the new rota;
+    losing a parcel; money; the neighbours; the stairs at home; missing a wedding; the journey in; a broken boiler;
+    caring for a grandchild; the paperwork; the waiting list; a lost hearing aid; poor signal; a delayed letter;
+    a change of surgery; the visiting hours; the bus strike; the new carers; the lumpy pillow; the early starts;
+    exams; an upcoming holiday; a house move; the dog; the heating bill; the lack of privacy; the hospital gown;
+    a missed appointment; the queue at the chemist; a difficult manager; night shifts; the weather; the commute
+"""
+_PAST_EVENTS = """
+    smoking; foreign travel; military service; blood donation; working with asbestos; two caesarean sections;
+    childhood vaccination; keeping pigeons; pipe smoking; competitive rowing; shift work; an office job; heavy lifting;
+    a hip replacement; a hernia repair; cataract surgery; a blood transfusion; wisdom tooth extraction; keyhole surgery;
+    long-haul flights; adoption as an infant; working in a bakery; contact sports; welding; three pregnancies;
+    cosmetic surgery; a pacemaker insertion; living overseas; a vasectomy; attending a support group; piano tuning
+"""
+_TESTS = ("oscopy", "ography", "ectomy", "oplasty", "ostomy")
+_TOWN_ENDINGS = listed("ton; ford; mouth; bury; ham; wick; stead; haven; field; dale")
+_GOODS = listed("mattress; mask; brace; insoles; blanket; monitor; stockings; pillow; walker; thermometer")
+
+
+def finding_lists() -> Lexicon:
+    """The lists a Finding mention is drawn from."""
+    stream = Stream("invented", "findings")
+    laboratory = [f"{way} {analyte}" for analyte in _ANALYTES for way in stream.shuffled(_DIRECTIONS)[:4]]
+    shadows = [f"{place} {shadow}" for place in _PLACES_IN_CHEST for shadow in stream.shuffled(_SHADOWS)[:6]]
+    organs = [f"{change} {part}" for part in _STRUCTURES for change in stream.shuffled(_CHANGES)[:6]]
+    seen = (*terms(shadows), *terms(organs, countable=True), *terms(listed(_SIGNS)))
+    seen += terms(listed(_COUNTABLE_SIGNS), countable=True)
+    return {"Finding": (*terms(laboratory), *seen), "laboratory": terms(laboratory), "seen": seen}
+
+
+def lookalike_lists() -> Lexicon:
+    """Words that stand where mentions stand, or sound like them, and are none; `a(n)` is settled in the sentence."""
+    stream = Stream("invented", "look-alikes")
+    unchanged = [f"a(n) {stream.choice(_UNCHANGED)} {part}" for part in _STRUCTURES for _ in range(3)]
+    procedures = [root + test for _, _, root in ORGANS for test in stream.shuffled(_TESTS)[:3]]
+    towns = [name.capitalize() for name in invented_names("towns", 120, endings=_TOWN_ENDINGS, middles=0)]
+    goods = [f"a(n) {name} {stream.choice(_GOODS)}" for name in brand_names("goods", 160)]
+    return {
+        "analyte": terms(_ANALYTES),
+        "benign": terms([*listed(_BENIGN_SIGNS), *unchanged]),
+        "care": terms([*listed(_CARE), *goods]),
+        "worry": terms(listed(_WORRIES)),
+        "past_event": terms([*listed(_PAST_EVENTS), *(f"a(n) {name}" for name in procedures[::2])]),
+        "procedure": terms(procedures),
+        "town": terms(towns),
+        "firm": terms(brand_names("firms", 120)),
+    }

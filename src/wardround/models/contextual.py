@@ -1,0 +1,60 @@
+"""Frozen contextual embeddings of any encoder under a learned scalar mix: ELMo's place in FedNER."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModel
+
+from wardround.errors import ModelError
+from wardround.models.blocks import ScalarMix
+from wardround.models.encoders import PieceBatch, PieceTokenizer, encoder_source
+
+__all__ = ["ContextualEmbedding"]
+
+
+class ContextualEmbedding(nn.Module):
+    """The encoder is fixed and public, so only the mix is a parameter, is shared, is saved."""
+
+    def __init__(self, encoder: str) -> None:
+        super().__init__()
+        source = encoder_source(encoder)
+        self.tokenizer = PieceTokenizer(source)
+        # In a tuple, so that torch takes it for no submodule: it is neither trained nor saved.
+        self._frozen = (_load_frozen(source),)
+        configuration = self._frozen[0].config
+        self.width: int = configuration.hidden_size
+        self.mix = ScalarMix(configuration.num_hidden_layers + 1)
+
+    def forward(self, pieces: PieceBatch) -> Tensor:
+        """[batch, words, width]."""
+        with torch.no_grad():
+            output = self._frozen[0](pieces.ids, attention_mask=pieces.attention, output_hidden_states=True)
+        mixed: Tensor = self.mix([pieces.gather(layer.float()) for layer in output.hidden_states])
+        return mixed
+
+    def fingerprint(self) -> str:
+        """A digest of the frozen weights, so that a saved model notices another encoder under the same name."""
+        digest = sha256()
+        for name, tensor in sorted(self._frozen[0].state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        self._frozen[0]._apply(fn, recurse)
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+
+
+def _load_frozen(source: str) -> Any:
+    try:
+        encoder = AutoModel.from_pretrained(source, use_safetensors=True, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise ModelError("the contextual encoder could not be loaded; name a Hugging Face id or folder") from error
+    for parameter in encoder.parameters():
+        parameter.requires_grad_(False)
+    return encoder.eval()

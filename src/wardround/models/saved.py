@@ -1,0 +1,130 @@
+"""A saved model: a folder of safetensors and JSON, written whole or not at all.
+
+`wardround.json` says what the model is; `model.safetensors` holds its weights. The folder of an encoder tagger is a
+Hugging Face folder as well, which `transformers.pipeline("token-classification")` opens as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from wardround.errors import ModelError
+from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
+from wardround.models.tagging_model import TaggingModel
+from wardround.models.vocabulary import ListedWords
+from wardround.models.word_tagger import WordTagger, WordTaggerConfig
+from wardround.models.word_vectors import WordVectors
+from wardround.text.tag_sets import TagSet
+
+__all__ = ["load_model", "model_card", "save_model"]
+
+_FORMAT = 1
+_CARD, _WEIGHTS, _WORDS, _CRF = "wardround.json", "model.safetensors", "words.json", "crf.safetensors"
+
+
+def save_model(model: TaggingModel, folder: Path, *, notes: Mapping[str, Any] | None = None) -> None:
+    """Write `model` to `folder`, replacing a model that was there; `notes` go into the card as they are."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / _CARD).is_file():
+        raise ModelError(f"folder {folder.name!r} holds something that is no model; name an empty or new one")
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    kind = _save_words(model, partial) if isinstance(model, WordTagger) else _save_encoder(model, partial)
+    card = {"format": _FORMAT, **kind, "types": list(model.tag_set.types), "notes": dict(notes or {})}
+    (partial / _CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.replace(folder)
+
+
+def load_model(folder: Path) -> TaggingModel:
+    """The model in `folder`, ready to predict."""
+    card = model_card(folder)
+    tag_set = TagSet(tuple(card["types"]))
+    loader = {"word-tagger": _load_words, "encoder-tagger": _load_encoder}.get(card["kind"])
+    if loader is None:
+        raise ModelError(f"{folder.name}: a model of kind {card['kind']!r} is unknown to this version")
+    model = loader(folder, card, tag_set)
+    model.eval()
+    return model
+
+
+def model_card(folder: Path) -> dict[str, Any]:
+    """What `wardround.json` says of the model."""
+    try:
+        card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"folder {folder.name!r} holds no model: there is no {_CARD} in it") from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{folder.name}/{_CARD} is no JSON") from error
+    if not isinstance(card, dict) or card.get("format") != _FORMAT or not {"kind", "config", "types"} <= card.keys():
+        raise ModelError(f"{folder.name}/{_CARD} is not a model card of format {_FORMAT}")
+    return card
+
+
+def _save_words(model: WordTagger, folder: Path) -> dict[str, Any]:
+    _save_tensors(model.state_dict(), folder / _WEIGHTS)
+    if isinstance(model.word_index, ListedWords):
+        (folder / _WORDS).write_text(json.dumps(model.word_index.words, ensure_ascii=False), encoding="utf-8")
+    context = model.contextual.fingerprint() if "contextual" in model.groups else None
+    return {"kind": "word-tagger", "config": asdict(model.config), "contextual_sha256": context}
+
+
+def _save_encoder(model: TaggingModel, folder: Path) -> dict[str, Any]:
+    assert isinstance(model, EncoderTagger), "there are two kinds of tagger"
+    model.network.save_pretrained(folder, safe_serialization=True)
+    model.tokenizer.tokenizer.save_pretrained(folder)
+    if model.config.decoder == "crf":
+        _save_tensors(model.crf.state_dict(), folder / _CRF)
+    return {"kind": "encoder-tagger", "config": asdict(model.config)}
+
+
+def _load_words(folder: Path, card: dict[str, Any], tag_set: TagSet) -> WordTagger:
+    config = WordTaggerConfig(**_fields(card))
+    weights = _load_tensors(folder / _WEIGHTS)
+    vectors = None
+    if (folder / _WORDS).is_file():
+        words = tuple(json.loads((folder / _WORDS).read_text(encoding="utf-8")))
+        vectors = WordVectors(words, weights["words.weight"][-len(words) :].numpy())
+    model = WordTagger(config, tag_set, vectors)
+    if "contextual" in model.groups and model.contextual.fingerprint() != card.get("contextual_sha256"):
+        raise ModelError(f"{folder.name}: the encoder {config.contextual!r} here is not the one it was trained on")
+    _fill(model, weights, folder)
+    return model
+
+
+def _load_encoder(folder: Path, card: dict[str, Any], tag_set: TagSet) -> EncoderTagger:
+    model = EncoderTagger(EncoderTaggerConfig(**_fields(card)), tag_set, source=str(folder))
+    if model.config.decoder == "crf":
+        _fill(model.crf, _load_tensors(folder / _CRF), folder)
+    return model
+
+
+def _fields(card: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in card["config"].items()}
+
+
+def _fill(module: Any, weights: dict[str, Tensor], folder: Path) -> None:
+    try:
+        module.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ModelError(f"{folder.name}: the weights do not fit the model card") from error
+
+
+def _save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+
+
+def _load_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return dict(load_file(path))
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path.parent.name}/{path.name} is missing or damaged") from error

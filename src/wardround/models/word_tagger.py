@@ -1,0 +1,174 @@
+"""The composable tagger over words: embeddings, characters, context, CNN, BiLSTM, dense layer, CRF or softmax.
+
+FedNER's network, every baseline of its Table 2 and the network of the transfer paper are configurations of it
+(`models.presets`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from wardround.errors import ModelError
+from wardround.models.blocks import BiLstm, CharacterCnn, CharacterLstm, WordCnn
+from wardround.models.contextual import ContextualEmbedding
+from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
+from wardround.models.parameter_split import ParameterSplit
+from wardround.models.tagging_model import Inputs, TaggingModel
+from wardround.models.vocabulary import PADDING, HashedWords, ListedWords, WordIndex, spelling
+from wardround.models.word_vectors import WordVectors
+from wardround.text.tag_sets import TagSet
+
+__all__ = ["GROUPS", "WordTagger", "WordTaggerConfig"]
+
+GROUPS = ("words", "characters", "contextual", "word_cnn", "lstm", "dense", "output", "crf")  # bottom to top
+
+
+@dataclass(frozen=True)
+class WordTaggerConfig:
+    """The sizes of a tagger; 0 or an empty name leaves a layer out."""
+
+    word_dimension: int = 100  # D_w; FedNER has 300
+    word_buckets: int = 16_384  # rows of a learned embedding; pretrained vectors bring their own list
+    train_words: bool = True
+    character_layer: str = "cnn"  # cnn | lstm | none
+    character_dimension: int = 100  # D_c
+    character_width: int = 200  # filters of the CNN, or hidden states a direction of the LSTM
+    contextual: str = ""  # an encoder: Hugging Face id, folder or "minilm"
+    word_cnn: int = 200  # filters
+    kernel: int = 3
+    lstm: int = 200  # hidden states a direction
+    lstm_layers: int = 1
+    dense: int = 0
+    decoder: str = "crf"  # crf | softmax
+    input_dropout: float = 0.2  # on a word's whole representation
+    dropout: float = 0.2  # above each further layer
+    scheme: str = "BIO"
+    shared: tuple[str, ...] = ("words", "characters", "contextual", "word_cnn")
+
+    def __post_init__(self) -> None:
+        if self.character_layer not in ("cnn", "lstm", "none"):
+            raise ModelError(f"character_layer is {self.character_layer!r}; it can be cnn, lstm or none")
+        if self.decoder not in ("crf", "softmax"):
+            raise ModelError(f"decoder is {self.decoder!r}; it can be crf or softmax")
+        unknown = set(self.shared) - set(GROUPS)
+        if unknown:
+            raise ModelError(f"no layer group is called {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+
+
+class WordTagger(TaggingModel):
+    """A tagger built as its configuration says; every layer group is an attribute of its own name."""
+
+    def __init__(self, config: WordTaggerConfig, tag_set: TagSet, vectors: WordVectors | None = None) -> None:
+        super().__init__(tag_set, config.scheme)
+        if vectors is not None:
+            config = replace(config, word_dimension=vectors.vectors.shape[1])
+        self.config = config
+        self.word_index: WordIndex = ListedWords(vectors.words) if vectors else HashedWords(config.word_buckets)
+        self.words = _word_embedding(self.word_index.size, config, vectors)
+        width = config.word_dimension
+        if config.character_layer != "none":
+            self.characters = _character_layer(config)
+            width += self.characters.width
+        if config.contextual:
+            self.contextual = ContextualEmbedding(config.contextual)
+            width += self.contextual.width
+        width = self._build_context(width)
+        self.output = nn.Linear(width, len(self.tags))
+        if config.decoder == "crf":
+            self.crf = LinearChainCrf(self.tags, self.scheme)
+        else:
+            self.independent = IndependentWords(self.tags, self.scheme)
+        self.input_dropout, self.dropout = nn.Dropout(config.input_dropout), nn.Dropout(config.dropout)
+        present = [group for group in config.shared if group in self.groups]
+        self.split = ParameterSplit.sharing(present, self.groups)
+
+    def _build_context(self, width: int) -> int:
+        config = self.config
+        if config.word_cnn:
+            self.word_cnn = WordCnn(width, filters=config.word_cnn, kernel=config.kernel)
+            width = self.word_cnn.width
+        if config.lstm:
+            self.lstm = BiLstm(width, hidden=config.lstm, layers=config.lstm_layers, dropout=config.dropout)
+            width = self.lstm.width
+        if config.dense:
+            self.dense = nn.Sequential(nn.Linear(width, config.dense), nn.Tanh())
+            width = config.dense
+        return width
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The layer groups this configuration has."""
+        return tuple(group for group in GROUPS if hasattr(self, group))
+
+    @property
+    def decoder(self) -> Decoder:
+        """The CRF, or words on their own."""
+        return self.crf if self.config.decoder == "crf" else self.independent
+
+    def prepare(self, sentences: Sequence[Sequence[str]]) -> Inputs:
+        """Word rows, the spelling of each distinct word once, and pieces where an encoder looks on."""
+        lengths = torch.tensor([len(sentence) for sentence in sentences])
+        mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]
+        distinct = {word: row for row, word in enumerate(dict.fromkeys(w for s in sentences for w in s))}
+        rows = np.fromiter((self.word_index(word) for word in distinct), dtype=np.int64, count=len(distinct))
+        spelled = pad_sequence([torch.tensor([distinct[w] for w in s]) for s in sentences], batch_first=True)
+        return Inputs(
+            mask=mask,
+            words=torch.from_numpy(rows)[spelled].masked_fill(~mask, PADDING),
+            spellings=_spellings(list(distinct)) if hasattr(self, "characters") else None,
+            spelled=spelled,
+            pieces=self.contextual.tokenizer.encode(sentences) if hasattr(self, "contextual") else None,
+        )
+
+    def emissions(self, inputs: Inputs) -> Tensor:
+        """Bottom to top through whichever layers there are."""
+        states = self.input_dropout(self._represent(inputs))
+        if hasattr(self, "word_cnn"):
+            states = self.dropout(self.word_cnn(states, inputs.mask))
+        if hasattr(self, "lstm"):
+            states = self.dropout(self.lstm(states, inputs.mask))
+        if hasattr(self, "dense"):
+            states = self.dense(states)
+        scores: Tensor = self.output(states)
+        return scores
+
+    def _represent(self, inputs: Inputs) -> Tensor:
+        """e_i = [word; characters; language model] (FedNER, Section 3.1)."""
+        parts = [self.words(inputs.words)]
+        if hasattr(self, "characters"):
+            parts.append(self.characters(inputs.spellings)[inputs.spelled])
+        if hasattr(self, "contextual"):
+            assert inputs.pieces is not None, "prepare() of this model always makes pieces"
+            parts.append(self.contextual(inputs.pieces))
+        return torch.cat(parts, dim=2)
+
+
+def _word_embedding(size: int, config: WordTaggerConfig, vectors: WordVectors | None) -> nn.Embedding:
+    embedding = nn.Embedding(size, config.word_dimension, padding_idx=PADDING)
+    with torch.no_grad():
+        # Small, so that a word never seen in training adds little to what its characters say.
+        embedding.weight.uniform_(-0.05, 0.05)[PADDING] = 0.0
+        if vectors is not None:
+            embedding.weight[size - len(vectors.words) :] = torch.from_numpy(vectors.vectors)
+    embedding.weight.requires_grad_(config.train_words)
+    return embedding
+
+
+def _character_layer(config: WordTaggerConfig) -> CharacterCnn | CharacterLstm:
+    if config.character_layer == "cnn":
+        return CharacterCnn(dimension=config.character_dimension, filters=config.character_width, kernel=config.kernel)
+    return CharacterLstm(dimension=config.character_dimension, hidden=config.character_width)
+
+
+def _spellings(words: Sequence[str]) -> Tensor:
+    spelled = [spelling(word) for word in words]
+    table = np.zeros((len(words), max(map(len, spelled))), dtype=np.int64)
+    for row, characters in enumerate(spelled):
+        table[row, : len(characters)] = characters
+    return torch.from_numpy(table)

@@ -1,0 +1,194 @@
+"""Learning curves, bars with intervals and a confusion map, as SVG and PNG.
+
+Colours are Okabe-Ito's; line styles, markers and hatching tell series apart where a printer has no colour. The same
+data gives the same bytes. Nothing here touches pyplot, so no window and no global figure can be left behind.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from matplotlib.typing import RcKeyType
+from numpy.typing import NDArray
+
+from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.confusion import Confusion
+from wardround.reports.palette import SERIES
+from wardround.reports.plain_text import neutralise
+
+__all__ = ["Curve", "Labels", "Plot", "bar_chart", "confusion_map", "learning_curves"]
+
+Curve: TypeAlias = Sequence[tuple[float, float]]  # (epoch or round, score)
+
+_LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
+_STYLE: dict[RcKeyType, object] = {
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 10.0,
+    "grid.color": "#d0d0d0",
+    "grid.linewidth": 0.6,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.hashsalt": "wardround",
+    "text.parse_math": False,  # a dollar sign in a type's name is a dollar sign
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What is written around a plot."""
+
+    title: str
+    x: str
+    y: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plot:
+    """A drawn figure, to be written in either format."""
+
+    figure: Figure
+
+    def to_svg(self) -> str:
+        """An `<svg>` element without prolog, date or maker."""
+        stream = io.StringIO()
+        with _style():
+            self.figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        text = stream.getvalue()
+        return text[text.index("<svg") :]
+
+    def to_png(self, *, dpi: int = 150) -> bytes:
+        """A PNG image."""
+        stream = io.BytesIO()
+        with _style():
+            self.figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
+        return stream.getvalue()
+
+
+def learning_curves(series: Mapping[str, Curve], labels: Labels) -> Plot:
+    """One line a named series."""
+    with _style():
+        figure, axes = _axes(labels)
+        for number, (name, curve) in enumerate(series.items()):
+            axes.plot(
+                [x for x, _ in curve],
+                [y for _, y in curve],
+                label=neutralise(name),
+                color=SERIES[number % len(SERIES)],
+                linestyle=_LINES[number % len(_LINES)],
+                marker=_MARKERS[number % len(_MARKERS)],
+                markersize=4,
+                markevery=max(1, len(curve) // 12),
+            )
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        _add_legend(figure, len(series))
+    return Plot(figure)
+
+
+def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Labels) -> Plot:
+    """A group of bars for each site, a bar for each method; an `Interval` gives an error bar, an absent site a gap."""
+    sites = list(dict.fromkeys(site for scores in methods.values() for site in scores))
+    width = 0.8 / max(1, len(methods))
+    with _style():
+        figure, axes = _axes(labels)
+        for number, (name, scores) in enumerate(methods.items()):
+            shift = (number - (len(methods) - 1) / 2) * width
+            present = [(place + shift, _interval(scores[site])) for place, site in enumerate(sites) if site in scores]
+            axes.bar(
+                [place for place, _ in present],
+                [score.estimate for _, score in present],
+                width,
+                yerr=_error_bars([score for _, score in present]),
+                error_kw={"elinewidth": 1.0, "capsize": 2.5},
+                label=neutralise(name),
+                color=SERIES[number % len(SERIES)],
+                hatch=_HATCHES[number % len(_HATCHES)],
+                edgecolor="white",
+            )
+        _name_groups(axes, sites)
+        _add_legend(figure, len(methods))
+    return Plot(figure)
+
+
+def confusion_map(confusion: Confusion, *, title: str = "Types taken for another") -> Plot:
+    """Counts of gold types (rows) by predicted types (columns); the darker, the larger the part of its row."""
+    rows = np.array(confusion.rows(), dtype=np.float64)
+    shares = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1)
+    types = [neutralise(type_) for type_ in confusion.types]
+    with _style():
+        figure, axes = _axes(Labels(title, "predicted", "gold"), size=1.8 + 0.55 * len(rows))
+        axes.grid(visible=False)
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+        axes.set_xticks(range(len(rows)), [*types, "missed"], rotation=45, ha="right", rotation_mode="anchor")
+        axes.set_yticks(range(len(rows)), [*types, "spurious"])
+        for edge in (axes.axhline, axes.axvline):  # what has no counterpart is set apart
+            edge(len(types) - 0.5, color="black", linewidth=1)
+        _write_counts(axes, rows, shares)
+    return Plot(figure)
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    """Our settings alone, whatever a person's matplotlibrc says."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        yield
+
+
+def _axes(labels: Labels, *, size: float | None = None) -> tuple[Figure, Axes]:
+    """Small in inches, so that letters stay legible where a phone shrinks the picture."""
+    figure = Figure(figsize=(5.6, 3.8) if size is None else (size, size), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(neutralise(labels.title), loc="left", fontsize=11)
+    axes.set_xlabel(neutralise(labels.x))
+    axes.set_ylabel(neutralise(labels.y))
+    return figure, axes
+
+
+def _add_legend(figure: Figure, entries: int) -> None:
+    if entries > 1:
+        figure.legend(loc="outside lower center", ncols=2 if entries == 4 else min(entries, 3))
+
+
+def _interval(score: float | Interval) -> Interval:
+    return score if isinstance(score, Interval) else Interval(score, score, score)
+
+
+def _error_bars(scores: Sequence[Interval]) -> list[list[float]] | None:
+    # A percentile interval of very few documents can lie wholly to one side of the estimate.
+    below = [max(0.0, score.estimate - score.low) for score in scores]
+    above = [max(0.0, score.high - score.estimate) for score in scores]
+    return [below, above] if any(below) or any(above) else None
+
+
+def _name_groups(axes: Axes, names: Sequence[str]) -> None:
+    crowded = sum(len(name) for name in names) > 50
+    axes.set_xticks(
+        range(len(names)),
+        [neutralise(name) for name in names],
+        rotation=30 if crowded else 0,
+        ha="right" if crowded else "center",
+        rotation_mode="anchor",
+    )
+
+
+def _write_counts(axes: Axes, rows: NDArray[np.float64], shares: NDArray[np.float64]) -> None:
+    for (row, column), count in np.ndenumerate(rows):
+        if count:
+            ink = "white" if shares[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{int(count):,}", ha="center", va="center", color=ink, fontsize=9)

@@ -1,0 +1,98 @@
+"""The tables made of scores."""
+
+from __future__ import annotations
+
+from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.confusion import Confusion
+from wardround.evaluation.counts import MacroScores, SpanCounts, TypedCounts
+from wardround.evaluation.muc import READINGS, MucCounts, MucScore
+from wardround.evaluation.spans import CorpusScore
+from wardround.evaluation.tokens import HidingScore
+from wardround.reports.tables import Row, Table
+
+__all__ = ["confusion_table", "counts_table", "hiding_table", "interval_text", "muc_table", "score_table"]
+
+
+def score_table(score: CorpusScore, *, title: str = "Entities", micro_f1: Interval | None = None) -> Table:
+    """Strict and relaxed scores by type, micro and macro; `micro_f1` is the interval of the strict micro-F1."""
+
+    def row(name: str, strict: SpanCounts | MacroScores, relaxed: SpanCounts | MacroScores, support: int) -> Row:
+        return (name, *_scores(strict), *_scores(relaxed), support)
+
+    strict, relaxed = score.strict, score.relaxed
+    return Table(
+        title,
+        ("type", "strict P", "strict R", "strict F1", "relaxed P", "relaxed R", "relaxed F1", "support"),
+        tuple(row(type_, counts, relaxed[type_], counts.gold) for type_, counts in strict.items()),
+        totals=(
+            row("micro", strict.micro, relaxed.micro, strict.micro.gold),
+            row("macro", strict.macro, relaxed.macro, strict.micro.gold),
+        ),
+        note="" if micro_f1 is None else f"Strict micro-F1 {interval_text(micro_f1)}, {score.documents:,} documents.",
+    )
+
+
+def counts_table(counts: TypedCounts, *, title: str = "Relations") -> Table:
+    """One kind of score by type, micro and macro: of relations, for example."""
+    support = counts.micro.gold
+    return Table(
+        title,
+        ("type", "P", "R", "F1", "predicted", "support"),
+        tuple((type_, *_scores(c), c.predicted, c.gold) for type_, c in counts.items()),
+        totals=(
+            ("micro", *_scores(counts.micro), counts.micro.predicted, support),
+            ("macro", *_scores(counts.macro), counts.micro.predicted, support),
+        ),
+    )
+
+
+def muc_table(muc: MucScore, *, title: str = "Entities, MUC categories") -> Table:
+    """The five categories under each reading, over all types and then by type."""
+
+    def row(name: str, reading: str, counts: MucCounts) -> Row:
+        categories = (counts.correct, counts.incorrect, counts.partial, counts.missed, counts.spurious)
+        return (name, reading, *categories, counts.precision, counts.recall, counts.f1)
+
+    tables = [("all types", muc.overall), *muc.by_type.items()]
+    return Table(
+        title,
+        ("type", "reading", "correct", "incorrect", "partial", "missed", "spurious", "P", "R", "F1"),
+        tuple(row(name, reading, getattr(found, reading)) for name, found in tables for reading in READINGS),
+    )
+
+
+def confusion_table(confusion: Confusion, *, title: str = "Types taken for another") -> Table:
+    """Gold types down, predicted types across."""
+    names = (*confusion.types, "spurious")
+    return Table(
+        title,
+        ("gold, predicted", *confusion.types, "missed"),
+        tuple((name, *row) for name, row in zip(names, _without_corner(confusion.rows()), strict=True)),
+    )
+
+
+def hiding_table(score: HidingScore, *, title: str = "De-identification") -> Table:
+    """What was hidden of what had to be, in words and characters, and how many notes leak."""
+    return Table(
+        title,
+        ("unit", "P", "R", "F1", "missed", "to hide"),
+        tuple(
+            (name, *_scores(counts), counts.fn, counts.gold)
+            for name, counts in (("words", score.words), ("characters", score.characters))
+        ),
+        note=f"{score.leaking_notes:,} of {score.notes:,} notes have at least one word missed ({score.leakage:.1%}).",
+    )
+
+
+def interval_text(interval: Interval) -> str:
+    """`0.812 (95% interval 0.790–0.833)`."""
+    return f"{interval.estimate:.3f} ({interval.level:.0%} interval {interval.low:.3f}–{interval.high:.3f})"
+
+
+def _scores(counts: SpanCounts | MacroScores) -> tuple[float, float, float]:
+    return counts.precision, counts.recall, counts.f1
+
+
+def _without_corner(rows: list[list[int]]) -> list[list[int | None]]:
+    # What is neither in gold nor predicted cannot be counted.
+    return [*(list[int | None](row) for row in rows[:-1]), [*rows[-1][:-1], None]]

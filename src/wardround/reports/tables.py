@@ -1,0 +1,142 @@
+"""Tables as plain data, and the four ways to show one: terminal, Markdown, CSV, HTML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Literal, TypeAlias
+
+import rich.table
+from rich.text import Text
+
+from wardround.reports.plain_text import neutralise
+
+__all__ = ["Cell", "Row", "Table"]
+
+Cell: TypeAlias = str | int | float | None  # None is an empty cell
+Row: TypeAlias = tuple[Cell, ...]
+
+_SPECIAL_IN_MARKDOWN = re.compile(r"([\\|`*\[\]<>])")
+_STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A title, columns and rows; `totals` are the last rows, set apart, and `note` stands below."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    totals: tuple[Row, ...] = ()
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for row in (*self.rows, *self.totals):
+            assert len(row) == len(self.columns), f"a row of {len(row)} cells under {len(self.columns)} columns"
+
+    def to_rich(self) -> rich.table.Table:
+        """The table for a terminal."""
+        shown = rich.table.Table(
+            title=Text(_line(self.title)), caption=Text(_line(self.note)) if self.note else None, caption_justify="left"
+        )
+        for name, side in zip(self.columns, self._sides(), strict=True):
+            shown.add_column(Text(_line(name)), justify=side, no_wrap=side == "right")
+        for row in self.rows:
+            shown.add_row(*(Text(_shown(cell)) for cell in row))
+        if self.totals:
+            shown.add_section()
+        for row in self.totals:
+            shown.add_row(*(Text(_shown(cell)) for cell in row), style="bold")
+        return shown
+
+    def to_markdown(self) -> str:
+        """The table as GitHub's Markdown, title and note as paragraphs around it."""
+        lines = [_markdown_row(self.columns), _markdown_rule(self._sides())]
+        lines += [_markdown_row(row) for row in (*self.rows, *self.totals)]
+        parts = [f"**{_markdown(self.title)}**", "\n".join(lines), _markdown(self.note)]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def to_csv(self) -> str:
+        """Columns and rows with unrounded numbers; no title, no note.
+
+        Text that a spreadsheet would run as a formula is given a leading apostrophe.
+        """
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(_csv_cell(name) for name in self.columns)
+        writer.writerows([_csv_cell(cell) for cell in row] for row in (*self.rows, *self.totals))
+        return stream.getvalue()
+
+    def to_html(self) -> str:
+        """A `<table>`, everything escaped; numbers have the class `number`, totals a `<tfoot>`."""
+        return "".join(self._html_parts())
+
+    def _html_parts(self) -> Iterator[str]:
+        sides = self._sides()
+        yield f"<table><caption>{_html(self.title)}</caption>"
+        headings = (f'<th scope="col"{_number(s)}>{_html(c)}</th>' for c, s in zip(self.columns, sides, strict=True))
+        yield f"<thead><tr>{''.join(headings)}</tr></thead>"
+        yield f"<tbody>{''.join(_html_row(row, sides) for row in self.rows)}</tbody>"
+        if self.totals:
+            yield f"<tfoot>{''.join(_html_row(row, sides) for row in self.totals)}</tfoot>"
+        yield "</table>"
+        if self.note:
+            yield f'<p class="note">{_html(self.note)}</p>'
+
+    def _sides(self) -> list[_Side]:
+        """Columns of numbers align right, the others left."""
+        cells = zip(*self.rows, *self.totals, strict=True) if self.rows or self.totals else [()] * len(self.columns)
+        return ["left" if any(isinstance(cell, str) for cell in column) else "right" for column in cells]
+
+
+_Side: TypeAlias = Literal["left", "right"]
+
+
+def _line(text: str) -> str:
+    return " ".join(neutralise(text).split("\n"))
+
+
+def _shown(cell: Cell) -> str:
+    """Scores with three decimals, counts with thousands set apart."""
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return f"{cell:.3f}"
+    return f"{cell:,}" if isinstance(cell, int) else _line(cell)
+
+
+def _markdown(text: str) -> str:
+    return _SPECIAL_IN_MARKDOWN.sub(r"\\\1", _line(text))
+
+
+def _markdown_row(cells: tuple[Cell, ...]) -> str:
+    return f"| {' | '.join(_markdown(_shown(cell)) for cell in cells)} |"
+
+
+def _markdown_rule(sides: list[_Side]) -> str:
+    return f"| {' | '.join('---' if side == 'left' else '---:' for side in sides)} |"
+
+
+def _csv_cell(cell: Cell) -> Cell:
+    if not isinstance(cell, str):
+        return cell
+    text = neutralise(cell)
+    return f"'{text}" if text.startswith(_STARTS_A_FORMULA) else text
+
+
+def _html(text: str) -> str:
+    return escape(_line(text))
+
+
+def _number(side: _Side) -> str:
+    return ' class="number"' if side == "right" else ""
+
+
+def _html_row(row: Row, sides: list[_Side]) -> str:
+    first = f'<th scope="row"{_number(sides[0])}>{_html(_shown(row[0]))}</th>'
+    rest = (f"<td{_number(side)}>{_html(_shown(cell))}</td>" for cell, side in zip(row[1:], sides[1:], strict=True))
+    return f"<tr>{first}{''.join(rest)}</tr>"

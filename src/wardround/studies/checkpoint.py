@@ -1,0 +1,43 @@
+"""A training's state in one safetensors file, replaced whole: the old one or the new one, never half of either."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from wardround.algorithms.local_training import EpochRecord, TrainingState
+from wardround.errors import TrainingError
+
+__all__ = ["load_checkpoint", "save_checkpoint"]
+
+
+def save_checkpoint(path: Path, state: TrainingState, *, settings: str) -> None:
+    """Write `state`; `settings` is a digest of what the training is, checked when it goes on."""
+    partial = path.with_name(path.name + ".partial")
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
+    records = json.dumps([asdict(record) for record in state.records])
+    save_file(tensors, partial, metadata={"settings": settings, "records": records})
+    with partial.open("rb") as written:
+        os.fsync(written.fileno())
+    partial.replace(path)
+
+
+def load_checkpoint(path: Path, *, settings: str) -> TrainingState:
+    """Read a state back; refuse one of another training."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 – not a mapping
+        records = tuple(EpochRecord(**record) for record in json.loads(metadata["records"]))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise TrainingError(f"{path.name} is no checkpoint, or damaged; remove it to start afresh") from error
+    if metadata.get("settings") != settings:
+        raise TrainingError(
+            "the run folder holds a training with other settings or data; name another folder, or remove this one"
+        )
+    return TrainingState(tensors, records)

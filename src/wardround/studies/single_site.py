@@ -1,0 +1,147 @@
+"""One site on its own: train, stop early, score, save; interrupted, go on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+import torch
+
+from wardround.algorithms.local_training import EpochRecord, Listener, LocalTraining
+from wardround.algorithms.training_config import TrainingConfig
+from wardround.corpora.splits import split_documents
+from wardround.errors import TrainingError
+from wardround.evaluation.bootstrap import Average, Interval, Measure, intervals
+from wardround.evaluation.spans import CorpusScore
+from wardround.models.saved import save_model
+from wardround.models.tagging_model import TaggingModel
+from wardround.studies.checkpoint import load_checkpoint, save_checkpoint
+from wardround.studies.run_folder import RunFolder
+from wardround.tasks import ner
+from wardround.text.document import Document
+
+__all__ = ["Outcome", "SiteData", "pick_device", "train_at_one_site"]
+
+
+@dataclass(frozen=True)
+class SiteData:
+    """A site's notes in three parts; without a development part, a tenth of the training notes serves as one."""
+
+    train: tuple[Document, ...] = field(repr=False)
+    dev: tuple[Document, ...] = field(default=(), repr=False)
+    test: tuple[Document, ...] = field(default=(), repr=False)
+
+    def with_dev(self, seed: int) -> SiteData:
+        """The same with a development part."""
+        if self.dev:
+            return self
+        parts = split_documents(self.train, {"train": 0.9, "dev": 0.1}, seed=seed)
+        if not parts["train"] or not parts["dev"]:
+            raise TrainingError(f"{len(self.train)} notes are too few to take a development set from; name one")
+        return replace(self, train=tuple(parts["train"]), dev=tuple(parts["dev"]))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training gave."""
+
+    records: tuple[EpochRecord, ...]
+    score: CorpusScore  # on the test part, or the development part where there is none
+    scored_on: str
+    strict_f1: Interval
+    relaxed_f1: Interval
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `scores.json`."""
+        types = {
+            kind: {"strict": _row(self.score.strict[kind]), "relaxed": _row(self.score.relaxed[kind])}
+            for kind in self.score.strict
+        }
+        return {
+            "scored_on": self.scored_on,
+            "documents": self.score.documents,
+            "strict": _row(self.score.strict.micro) | {"interval": [self.strict_f1.low, self.strict_f1.high]},
+            "relaxed": _row(self.score.relaxed.micro) | {"interval": [self.relaxed_f1.low, self.relaxed_f1.high]},
+            "types": types,
+            "epochs": [asdict(record) for record in self.records],
+        }
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """A GPU where there is one, or the device asked for."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise TrainingError("a GPU was asked for and there is none; use --device cpu")
+    return torch.device(name)
+
+
+def train_at_one_site(
+    model: TaggingModel,
+    data: SiteData,
+    config: TrainingConfig,
+    *,
+    folder: RunFolder,
+    listener: Listener | None = None,
+) -> Outcome:
+    """Train `model` (in place, already on its device), or go on from the folder's checkpoint; score; save."""
+    data = data.with_dev(config.seed)
+    examples = ner.encode(data.train, model.tag_set, model.scheme)
+    training = LocalTraining(model, config, train=examples.sentences, dev=data.dev)
+    settings = _fingerprint(model, config, data)
+    if folder.checkpoint.is_file():
+        training.restore(load_checkpoint(folder.checkpoint, settings=settings))
+    else:
+        folder.log("started", {"sentences": len(examples.sentences), **asdict(examples.counts)})
+    for record in training.run(listener):
+        save_checkpoint(folder.checkpoint, training.state(), settings=settings)
+        folder.log("epoch", asdict(record))
+    outcome = _score(model, data, tuple(training.records))
+    folder.write_json("scores.json", outcome.as_json())
+    save_model(model, folder.model, notes={"strict_f1": outcome.strict_f1.estimate, "scored_on": outcome.scored_on})
+    folder.log("finished", {"strict_f1": outcome.strict_f1.estimate, "relaxed_f1": outcome.relaxed_f1.estimate})
+    return outcome
+
+
+def _score(model: TaggingModel, data: SiteData, records: tuple[EpochRecord, ...]) -> Outcome:
+    scored_on, documents = ("test", data.test) if data.test else ("dev", data.dev)
+    score = ner.score(model, documents)
+    micro_f1 = [Measure("f1", Average.MICRO)]
+    return Outcome(
+        records=records,
+        score=score,
+        scored_on=scored_on,
+        strict_f1=intervals(score.strict_by_document, micro_f1)[0],
+        relaxed_f1=intervals(score.relaxed_by_document, micro_f1)[0],
+    )
+
+
+def _fingerprint(model: TaggingModel, config: TrainingConfig, data: SiteData) -> str:
+    """A digest of everything the result depends on, so that a checkpoint is never continued as something else."""
+    shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    digest = sha256(json.dumps([asdict(config), shapes, list(model.tags)], sort_keys=True).encode())
+    for part in (data.train, data.dev):
+        digest.update(_digest_of(part))
+    return digest.hexdigest()
+
+
+def _digest_of(documents: Sequence[Document]) -> bytes:
+    digest = sha256()
+    for document in documents:
+        digest.update(document.text.encode())
+        digest.update(repr([(entity.type, entity.ranges) for entity in document.entities]).encode())
+    return digest.digest()
+
+
+def _row(counts: Any) -> dict[str, float]:
+    return {
+        "precision": counts.precision,
+        "recall": counts.recall,
+        "f1": counts.f1,
+        "tp": counts.tp,
+        "fp": counts.fp,
+        "fn": counts.fn,
+    }

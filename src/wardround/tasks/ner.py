@@ -1,0 +1,102 @@
+"""Named entities: documents to tagged sentences, a loss, and predictions back as entities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from wardround.errors import TrainingError
+from wardround.evaluation.spans import CorpusScore, score_corpus
+from wardround.models.tagging_model import TaggingModel
+from wardround.tasks.batches import in_length_order
+from wardround.text.alignment import Alignment, AlignmentCounts, align, entities_from_spans
+from wardround.text.document import Document, Entity
+from wardround.text.tag_schemes import TagScheme
+from wardround.text.tag_sets import TagSet
+
+__all__ = ["Examples", "TaggedSentence", "batch_loss", "encode", "predict", "score"]
+
+_SENTENCES_AHEAD = 1024  # sentences read before a prediction is given back: bounds memory, lets lengths be sorted
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedSentence:
+    """The words of a sentence and a tag each."""
+
+    words: tuple[str, ...] = field(repr=False)
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What a tagger trains on, and what of the annotation it could not express."""
+
+    sentences: tuple[TaggedSentence, ...]
+    counts: AlignmentCounts
+
+
+def encode(documents: Iterable[Document], tag_set: TagSet, scheme: TagScheme) -> Examples:
+    """Tagged sentences over the types of `tag_set`; entities of other types are outside."""
+    sentences: list[TaggedSentence] = []
+    counts = AlignmentCounts()
+    for document in documents:
+        aligned = align(tag_set.restrict(document))
+        counts += aligned.counts
+        for sentence in aligned.sentences:
+            tags = scheme.encode(sentence.spans, len(sentence.words))
+            sentences.append(TaggedSentence(tuple(aligned.texts(sentence)), tuple(tags)))
+    if not sentences:
+        raise TrainingError("the documents hold no sentence to train on")
+    return Examples(tuple(sentences), counts)
+
+
+def batch_loss(model: TaggingModel, batch: Sequence[TaggedSentence]) -> Tensor:
+    """Mean loss of the sentences."""
+    inputs = model.prepare([sentence.words for sentence in batch]).to(model.device)
+    rows = [torch.tensor([model.tag_rows[tag] for tag in sentence.tags]) for sentence in batch]
+    return model.loss(inputs, pad_sequence(rows, batch_first=True).to(model.device))
+
+
+def predict(model: TaggingModel, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
+    """Each document with the model's entities in place of its own, in order, in constant memory."""
+    waiting: list[Alignment] = []
+    sentences = 0
+    for document in documents:
+        waiting.append(align(document.with_entities(())))
+        sentences += len(waiting[-1].sentences)
+        if sentences >= _SENTENCES_AHEAD:
+            yield from _predict_chunk(model, waiting, batch_size)
+            waiting, sentences = [], 0
+    yield from _predict_chunk(model, waiting, batch_size)
+
+
+def score(model: TaggingModel, documents: Sequence[Document], *, batch_size: int = 64) -> CorpusScore:
+    """The model against the documents' own annotation of its types."""
+    gold = [model.tag_set.restrict(document) for document in documents]
+    return score_corpus(zip(gold, predict(model, documents, batch_size=batch_size), strict=True))
+
+
+@torch.inference_mode()
+def _predict_chunk(model: TaggingModel, aligned: Sequence[Alignment], batch_size: int) -> list[Document]:
+    model.eval()
+    words = [document.texts(sentence) for document in aligned for sentence in document.sentences]
+    tags: list[list[str]] = [[] for _ in words]
+    for batch in in_length_order([len(sentence) for sentence in words], batch_size):
+        inputs = model.prepare([words[index] for index in batch]).to(model.device)
+        for index, decoded in zip(batch, model.decode(inputs), strict=True):
+            tags[index] = decoded
+    remaining = iter(tags)
+    return [_with_predictions(document, remaining, model.scheme) for document in aligned]
+
+
+def _with_predictions(aligned: Alignment, tags: Iterator[list[str]], scheme: TagScheme) -> Document:
+    found = [
+        mention for sentence in aligned.sentences for mention in entities_from_spans(sentence, scheme.spans(next(tags)))
+    ]
+    return aligned.document.with_entities(
+        Entity(f"T{number}", kind, (range_,)) for number, (kind, range_) in enumerate(found, start=1)
+    )
