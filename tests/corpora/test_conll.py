@@ -141,13 +141,30 @@ def test_words_and_sentences_are_found_where_the_document_has_none(tmp_path: Pat
     assert (tmp_path / "x.tsv").read_text() == expected
 
 
+def test_found_sentences_are_joined_where_a_mention_runs_over_their_border(tmp_path: Path) -> None:
+    Conll().write([document("A b.\n\nC d.\n\nE f.", (2, 7))], tmp_path / "x.tsv")
+    (again,) = Conll().read(tmp_path / "x.tsv")
+    assert again.text == "A b . C d .\nE f ."
+    assert again.entities == (Entity("T1", "Drug", (Range(2, 7),)),)
+
+
+def test_a_mention_inside_a_word_is_widened_where_the_option_says_so(tmp_path: Path) -> None:
+    Conll(misfits="widen").write([document("Took Aspirin now", (6, 8))], tmp_path / "x.tsv")
+    (again,) = Conll().read(tmp_path / "x.tsv")
+    assert again.entities == (Entity("T1", "Drug", (Range(5, 12),)),)
+
+
 @pytest.mark.parametrize(
     ("faulty", "fault"),
     [
         (Document("d", "a b c", (Entity("T1", "X", (Range(0, 1), Range(4, 5))),)), "T1 is discontinuous"),
         (document("Aspirin", (0, 4)), "inside a word"),
         (document("a b c", (0, 3), (2, 5)), "overlaps another mention"),
-        (document("a b.\n\nC d.", (2, 7)), "crosses into the next"),
+        (Document("d", "a b", (Entity("T1", "X", (Range(1, 2),)),)), "holds no word"),
+        (
+            Document("d", "a b", (Entity("T1", "X", (Range(0, 3),)),), sentences=(Range(0, 1), Range(2, 3))),
+            "crosses into the next",
+        ),
         (document("a", (0, 1), kind="Dr\tug"), "cannot stand in columns"),
         (Document("d", "a\nb", words=(Range(0, 3),), sentences=(Range(0, 3),)), "cannot stand in columns"),
         (Document("d", "-DOCSTART-", words=(Range(0, 10),)), "cannot stand in columns"),

@@ -187,7 +187,7 @@ def test_a_byte_order_mark_and_blank_lines_are_passed_over(tmp_path: Path) -> No
 @pytest.mark.parametrize("shape", ["prodigy", "spacy", "doccano"])
 def test_discontinuous_entities_are_refused_by_lossy_shapes(tmp_path: Path, shape: ShapeName) -> None:
     split = Document("d", TEXT, (Entity("T1", "X", (Range(0, 1), Range(2, 3))),))
-    with pytest.raises(CorpusError, match="T1 is discontinuous.*write the shape wardround, or brat"):
+    with pytest.raises(CorpusError, match=r"T1 is discontinuous.*write the shape wardround, or brat"):
         Jsonl(shape).write([split], tmp_path / "x.jsonl")
     assert list(tmp_path.iterdir()) == []
 

@@ -26,7 +26,7 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
 from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.pubtator import add_mention, join_concepts, relate_concepts, split_concepts, whole_number
+from wardround.corpora.pubtator import add_mention, add_relations, join_concepts, split_concepts, whole_number
 from wardround.corpora.source import (
     ProblemSink,
     fail_on_error,
@@ -95,7 +95,7 @@ class Bioc:
         for holder in (node, *laid):
             for annotation in _all_below(holder, "annotation"):
                 self._add_annotation(draft, annotation, report.at(annotation.line))
-        _add_relations(draft, node, report)
+        add_relations(draft, _relations(node, report))
         return draft.document(document_id, sentences=page.sentences or None, attributes=_infons(node))
 
     def _add_annotation(self, draft: Draft, node: XmlNode, report: Reporter) -> None:
@@ -209,20 +209,15 @@ def _without(infons: Attributes, *keys: str) -> Attributes:
     return tuple(infon for infon in infons if infon[0] not in keys)
 
 
-def _add_relations(draft: Draft, document: XmlNode, report: Reporter) -> None:
-    between_concepts = []
+def _relations(document: XmlNode, report: Reporter) -> Iterator[tuple[Relation, Reporter]]:
     holders = (document, *document.all("passage"))
     nodes = [relation for holder in holders for relation in _all_below(holder, "relation")]
     for number, node in enumerate(nodes, start=1):
-        place = report.at(node.line)
         relation = _relation(node, node.attributes.get("id") or f"R{number}")
-        if relation is None:
-            place.error("a relation needs a type and two nodes, or the infons entity1 and entity2; it is left out")
-        elif relation.level is Level.MENTION:
-            draft.add_relation(relation, place)
+        if relation is not None:
+            yield relation, report.at(node.line)
         else:
-            between_concepts.append((relation, place))
-    relate_concepts(draft, between_concepts)
+            report.at(node.line).error("a relation needs a type and two nodes, or the infons entity1 and entity2")
 
 
 def _relation(node: XmlNode, relation_id: str) -> Relation | None:

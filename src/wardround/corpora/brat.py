@@ -17,10 +17,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 from wardround.corpora.draft import Draft, Reporter
+from wardround.corpora.file_names import file_of, id_of
 from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each, read_text
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Relation
@@ -35,7 +36,6 @@ _REFERENCE = re.compile(r"\S+ (\S+) (.+)", re.DOTALL)
 _REMARK = re.compile(r"(\S+) (\S+)")
 _NOT_READ = {"E": "an event", "*": "an equivalence", "#": "a remark of another kind"}
 _LINE_ENDS = str.maketrans("\r\n", "  ")
-_LONGEST_NAME = 200  # bytes; file systems stop at 255, and an ending must fit
 
 
 class _Line(NamedTuple):
@@ -64,10 +64,7 @@ class Brat:
         """Write a `.txt` and an `.ann` file for each document into the folder `path`."""
         written: set[str] = set()
         for document in documents:
-            if document.id in written:
-                raise CorpusError(f"two documents have the id {document.id!r}; rename one", path=path)
-            written.add(document.id)
-            _write_note(document, path)
+            _write_note(document, file_of(document.id, path, ".txt", written))
 
 
 def _notes(path: Path, problems: ProblemSink) -> Iterator[Path]:
@@ -102,8 +99,7 @@ def _read_note(note: Path, root: Path, problems: ProblemSink) -> Iterator[Docume
         Reporter(note, problems).warning("has no .ann file beside it; read as a note without entities")
     else:
         _read_annotations(draft, Reporter(annotations, problems))
-    relative = note.relative_to(root) if root.is_dir() else Path(note.name)
-    yield draft.document(_bare(relative).with_suffix("").as_posix())
+    yield draft.document(id_of(note, root))
 
 
 def _read_annotations(draft: Draft, report: Reporter) -> None:
@@ -215,24 +211,13 @@ _READERS = {
 # Writing, in calling order.
 
 
-def _write_note(document: Document, folder: Path) -> None:
-    _check_name(document.id, folder)
-    base = folder / document.id
-    annotations = base.with_name(base.name + ".ann")
+def _write_note(document: Document, note: Path) -> None:
+    annotations = note.with_suffix(".ann")
     lines = list(_annotations(_renumbered(document), annotations))
-    with open_for_writing(base.with_name(base.name + ".txt")) as stream:
+    with open_for_writing(note) as stream:
         stream.write(document.text)
     with open_for_writing(annotations) as stream:
         stream.writelines(lines)
-
-
-def _check_name(document_id: str, folder: Path) -> None:
-    """An id becomes a file name: it must not lead out of the folder."""
-    name = PurePosixPath(document_id)
-    plain = str(name) == document_id and document_id.isprintable() and "\\" not in document_id
-    short = all(len(part.encode()) <= _LONGEST_NAME for part in name.parts) if plain else False
-    if not short or name.is_absolute() or {"..", "."} & {*name.parts, document_id}:
-        raise CorpusError("the id of a document cannot be a file name; rename the document", path=folder)
 
 
 def _renumbered(document: Document) -> Document:

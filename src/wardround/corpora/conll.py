@@ -14,6 +14,7 @@ document. The words of a sentence are joined by one blank, the sentences of a do
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple, get_args
 
 from wardround.corpora.draft import Reporter
+from wardround.corpora.file_names import id_of
 from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each, read_lines
 from wardround.errors import CorpusError, TagError, UsageError
 from wardround.text.document import Document, Entity, Range
@@ -54,13 +56,15 @@ class Conll:
     or the characters themselves. Nothing is guessed: a file that does not fit its options is an error.
 
     The writer begins every document with a `-DOCSTART-`. It takes the corpus's own words and sentences, or finds
-    them; what parted the words in the text is not kept, nor are relations, concepts, attributes and notes.
+    them, joining found sentences where a mention runs over their border. What parted the words in the text is not
+    kept, nor are relations, concepts, attributes and notes.
     """
 
     word_column: int = 0
     tag_column: int = -1
     delimiter: str = "tab"
     scheme: SchemeName = "BIO"
+    misfits: Literal["refuse", "widen"] = "refuse"  # what to do with a mention that begins or ends inside a word
 
     def __post_init__(self) -> None:
         if self.scheme not in get_args(SchemeName):
@@ -73,7 +77,7 @@ class Conll:
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the documents of a file, or of every column file below a folder; ids are `<stem>:<number>`."""
         return read_each(
-            files_below(path, *_ENDINGS), lambda file: self._read_file(file, _stem(file, path), problems), problems
+            files_below(path, *_ENDINGS), lambda file: self._read_file(file, id_of(file, path), problems), problems
         )
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
@@ -158,25 +162,38 @@ class Conll:
     def _write_document(self, document: Document, stream: IO[str], path: Path) -> None:
         stream.write((self._separator or " ").join([_DOCUMENT_START, *[OUTSIDE] * (self._width - 1)]) + "\n\n")
         words = words_of(document)
-        for sentence, spans in _cut_into_sentences(document, words, path):
+        spans_of_document = sorted(self._word_spans(document, words, path))
+        for sentence, spans in _cut_into_sentences(document, words, spans_of_document, path=path):
             texts = [document.text[start:end] for start, end in sentence]
             for text, tag in zip(texts, self._tags(spans, len(texts), document, path), strict=True):
                 stream.write(self._checked_line(text, tag, document, path) + "\n")
             stream.write("\n")
 
+    def _word_spans(self, document: Document, words: Sequence[Range], path: Path) -> Iterator[WordSpan]:
+        starts, ends = [word.start for word in words], [word.end for word in words]
+        for entity in document.entities:
+            first, end = bisect_right(ends, entity.start), bisect_left(starts, entity.end)
+            fits = first < end and (starts[first], ends[end - 1]) == entity.envelope
+            if entity.is_discontinuous or first >= end:
+                reason = "is discontinuous or holds no word; write it as brat or jsonl"
+            elif not fits and self.misfits == "refuse":
+                reason = "begins or ends inside a word or beside one; set misfits=widen to take whole words"
+            else:
+                yield WordSpan(first, end, entity.type)
+                continue
+            raise CorpusError(f"document {document.id!r}: {entity.id} {reason}", path=path)
+
     def _tags(self, spans: list[WordSpan], length: int, document: Document, path: Path) -> list[str]:
         try:
             return self._scheme.encode(spans, length)
         except TagError as error:
-            raise CorpusError(
-                f"document {document.id!r}: {error}; write it as brat or jsonl instead", path=path
-            ) from None
+            raise CorpusError(f"document {document.id!r}: {error}; write it as brat or jsonl", path=path) from None
 
     def _checked_line(self, word: str, tag: str, document: Document, path: Path) -> str:
         line = self._line(word, tag)
         columns = self._columns(line)
         fits = len(columns) == self._width and (columns[self.word_column], columns[self.tag_column]) == (word, tag)
-        if not fits or "\n" in line or "\r" in line or line.startswith((_DOCUMENT_START, _BYTE_ORDER_MARK)):
+        if not fits or "\n" in line or "\r" in line or line.startswith(_DOCUMENT_START):
             raise CorpusError(
                 f"document {document.id!r}: a word or a type cannot stand in columns parted by {self.delimiter!r}; "
                 "choose another delimiter, or write it as jsonl",
@@ -254,12 +271,11 @@ def _ranges(words: Iterable[str], position: int) -> list[Range]:
 
 
 def _cut_into_sentences(
-    document: Document, words: Sequence[Range], path: Path
+    document: Document, words: Sequence[Range], spans: Sequence[WordSpan], *, path: Path
 ) -> Iterator[tuple[list[Range], list[WordSpan]]]:
     """The words of each sentence that has any, and its mentions as spans of them."""
-    spans = sorted(_word_spans(document, words, path))
     next_word = next_span = 0
-    for bounds in sentences_of(document):
+    for bounds in _sentence_bounds(document):
         first = next_word
         while next_word < len(words) and words[next_word].end <= bounds.end:
             next_word += 1
@@ -273,30 +289,23 @@ def _cut_into_sentences(
     if next_word < len(words) or next_span < len(spans):
         raise CorpusError(
             f"document {document.id!r}: a word or a mention lies outside every sentence or crosses into the next; "
-            "write it as brat or jsonl instead",
+            "write it as brat or jsonl",
             path=path,
         )
 
 
-def _word_spans(document: Document, words: Sequence[Range], path: Path) -> Iterator[WordSpan]:
-    starts = {word.start: index for index, word in enumerate(words)}
-    ends = {word.end: index + 1 for index, word in enumerate(words)}
-    for entity in document.entities:
-        if entity.is_discontinuous:
-            reason = "is discontinuous"
-        elif entity.start not in starts or entity.end not in ends:
-            reason = "begins or ends inside a word or beside one"
+def _sentence_bounds(document: Document) -> list[Range]:
+    """The corpus's own sentences; or found ones, joined where a mention runs over a border."""
+    if document.sentences is not None:
+        return list(document.sentences)
+    bounds: list[Range] = []
+    mentions = sorted((entity.envelope for entity in document.entities), reverse=True)
+    reach = 0
+    for found in sentences_of(document):
+        while mentions and mentions[-1].start < found.start:
+            reach = max(reach, mentions.pop().end)
+        if bounds and reach > found.start:
+            bounds[-1] = Range(bounds[-1].start, found.end)
         else:
-            yield WordSpan(starts[entity.start], ends[entity.end], entity.type)
-            continue
-        raise CorpusError(
-            f"document {document.id!r}: {entity.id} {reason}, which one tag a word cannot say; "
-            "write it as brat or jsonl instead",
-            path=path,
-        )
-
-
-def _stem(file: Path, root: Path) -> str:
-    """The file's name without endings, led by its folders below `root`."""
-    relative = Path(file.name) if file == root else file.relative_to(root)
-    return relative.with_name(relative.name.removesuffix(".gz")).with_suffix("").as_posix()
+            bounds.append(found)
+    return bounds

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from wardround.corpora.draft import Reporter
+from wardround.corpora.file_names import id_of
 from wardround.corpora.json_shapes import READERS, WRITERS, Unfit
 from wardround.corpora.source import (
     ProblemSink,
@@ -52,7 +53,8 @@ class Jsonl:
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the documents of a file, or of every `.jsonl` (presidio: `.json`) file below a folder."""
         ending = ".json" if self.shape == "presidio" else ".jsonl"
-        return read_each(files_below(path, ending), lambda file: self._read_file(Reporter(file, problems)), problems)
+        files = files_below(path, ending)
+        return read_each(files, lambda file: self._read_file(id_of(file, path), Reporter(file, problems)), problems)
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write one file. What the shape cannot hold without bending it is a `CorpusError`."""
@@ -63,8 +65,7 @@ class Jsonl:
                 json.dump(WRITERS[self.shape](document), stream, ensure_ascii=False)
                 stream.write("\n")
 
-    def _read_file(self, report: Reporter) -> Iterator[Document]:
-        stem = Path(report.path.name.removesuffix(".gz")).stem
+    def _read_file(self, stem: str, report: Reporter) -> Iterator[Document]:
         for number, value, place in self._values(report):
             try:
                 document = READERS[self.shape](value, f"{stem}:{number}", place)

@@ -26,9 +26,9 @@ from wardround.text.document import Attributes, Document, Entity, Level, Relatio
 __all__ = [
     "Pubtator",
     "add_mention",
+    "add_relations",
     "check_plain",
     "join_concepts",
-    "relate_concepts",
     "split_concepts",
     "whole_number",
 ]
@@ -148,11 +148,14 @@ def add_mention(
     attributes: Attributes = (),
     note: str = "",
 ) -> bool:
-    """Keep the mention, or report why not: `words` (None: unknown) must stand at its ranges, white space aside."""
+    """Keep the mention, or report why not: `words` (None: unknown) must stand at its ranges.
+
+    Runs of white space are alike: files write line ends inside a mention as blanks.
+    """
     if not draft.add_entity(entity_id, kind, sorted(ranges), report):
         return False
-    found = "".join(draft.text[start:end] for start, end in ranges)
-    if words is not None and "".join(words.split()) != "".join(found.split()):
+    found = " ".join(draft.text[start:end] for start, end in ranges)
+    if words is not None and re.sub(r"\s+", " ", words) != re.sub(r"\s+", " ", found):
         report.error(f"{entity_id}: the words given for it are not what stands at its offsets in the text")
         del draft.entities[entity_id]
         return False
@@ -161,12 +164,14 @@ def add_mention(
     return True
 
 
-def relate_concepts(draft: Draft, relations: Iterable[tuple[Relation, Reporter]]) -> None:
-    """Keep the relations between concepts that some mention has; report the others."""
+def add_relations(draft: Draft, relations: Iterable[tuple[Relation, Reporter]]) -> None:
+    """Keep the relations whose ends the document has, once all its mentions are in; report the others."""
     known = {concept for entity in draft.entities.values() for concept in entity.concepts}
     for relation, report in relations:
-        if not known.issuperset((relation.head, relation.tail)):
-            report.error("the relation names a concept that no mention of the document has")
+        if relation.level is Level.MENTION:
+            draft.add_relation(relation, report)
+        elif not known.issuperset((relation.head, relation.tail)):
+            report.error("the relation names a concept that no mention of the document has; it is left out")
         elif relation.id in draft.relations:
             report.error(f"a second relation has the id {relation.id}")
         else:
@@ -244,7 +249,7 @@ def _add_relations(draft: Draft, rows: Iterable[_Row]) -> None:
     for number, ((_, kind, head, tail, *rest), report) in enumerate(rows, start=1):
         novelty = tuple((_NOVELTY, value) for value in rest)
         relations.append((Relation(f"R{number}", kind, head, tail, Level.CONCEPT, novelty), report))
-    relate_concepts(draft, relations)
+    add_relations(draft, relations)
 
 
 def _relation_line(relation: Relation) -> str:

@@ -12,7 +12,7 @@ tweet need not be neighbours, a file is held in memory whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -70,17 +70,93 @@ class Smm4h:
 
 
 def _read_file(report: Reporter, texts: Path | None) -> Iterator[Document]:
-    tweets: dict[str, str] = {} if texts is None else _read_texts(Reporter(texts, report.problems))
-    mentions: dict[str, list[_Row]] = {name: [] for name in tweets}
-    for row in _rows(report, has_tweets=texts is None):
+    tweets = {} if texts is None else _read_texts(Reporter(texts, report.problems))
+    mentions: dict[str, list[_Row]] = {tweet_id: [] for tweet_id in tweets}
+    for row in _rows(report, _NEEDED if texts else (*_NEEDED, _TWEET)):
         tweet_id = row.values["tweet_id"]
-        if texts is None:
-            tweets.setdefault(tweet_id, row.values[_TWEET])
-        if tweet_id not in tweets:
-            row.report.error(f"the file {texts.name if texts else ''} has no tweet with this id; the line is left out")
-        elif texts is None and tweets[tweet_id] != row.values[_TWEET]:
+        tweet = tweets.get(tweet_id) if texts else row.values[_TWEET]
+        if tweet is None:
+            row.report.error("the file of tweets has none with this id; the line is left out")
+        elif tweets.setdefault(tweet_id, tweet) != tweet:
             row.report.error("the tweet differs from that of an earlier line with the same id; the line is left out")
         else:
             mentions.setdefault(tweet_id, []).append(row)
     for tweet_id, rows in mentions.items():
         yield _document(tweet_id, tweets[tweet_id], rows)
+
+
+def _read_texts(report: Reporter) -> dict[str, str]:
+    tweets: dict[str, str] = {}
+    for number, line in read_lines(report.path):
+        tweet_id, tab, tweet = line.removeprefix("\ufeff").partition("\t")
+        if not line.strip() or (number == 1 and tweet_id == "tweet_id"):
+            continue
+        if not tab or "\t" in tweet or tweet_id in tweets:
+            report.at(number).error("is not of the form 'tweet_id TAB tweet', or repeats an id; it is left out")
+        else:
+            tweets[tweet_id] = tweet
+    return tweets
+
+
+def _rows(report: Reporter, needed: Sequence[str]) -> Iterator[_Row]:
+    names: list[str] = []
+    for number, line in read_lines(report.path):
+        cells = line.removeprefix("\ufeff").split("\t")
+        if number == 1:
+            names = cells
+            if missing := [name for name in needed if name not in names]:
+                raise CorpusError(f"the header lacks the columns {', '.join(missing)}", path=report.path, line=1)
+        elif len(cells) == len(names):
+            yield _Row(dict(zip(names, cells, strict=True)), report.at(number))
+        elif line.strip():
+            report.at(number).error(f"has {len(cells)} columns, the header has {len(names)}; the line is left out")
+
+
+def _document(tweet_id: str, tweet: str, rows: Iterable[_Row]) -> Document:
+    draft = Draft(tweet)
+    for values, report in rows:
+        begin, end = whole_number(values["begin"]), whole_number(values["end"])
+        if values["type"] in _NONE:
+            continue
+        if begin is None or end is None:
+            report.error("begin or end is no number; the line is left out")
+            continue
+        add_mention(
+            draft,
+            report,
+            entity_id=f"T{len(draft.entities) + 1}",
+            kind=values["type"],
+            ranges=[(begin, end)],
+            words=values["extraction"],
+            concepts=tuple(code for code in [values.get(_CODE, "")] if code not in _NONE),
+            attributes=tuple((name, values[name]) for name in _KEPT if values.get(name, "") not in _NONE),
+        )
+    return draft.document(tweet_id)
+
+
+# Writing, in calling order.
+
+
+def _lines(document: Document) -> Iterator[dict[str, str]]:
+    """The rows of a document, by column."""
+    check_plain("its id", document.id)
+    if document.relations or any(character in document.text for character in "\t\r\n"):
+        raise CorpusError("a tweet has no relations and is one line without tabs; write it as BioC or brat")
+    empty = dict.fromkeys(_WRITTEN, "-") | {"tweet_id": document.id, _TWEET: document.text}
+    if not document.entities:
+        yield empty
+    for entity in document.entities:
+        yield empty | _mention_columns(entity, document.text)
+
+
+def _mention_columns(entity: Entity, text: str) -> dict[str, str]:
+    if entity.is_discontinuous or len(entity.concepts) > 1:
+        raise CorpusError(f"{entity.id} has several pieces or several concepts; write it as BioC or brat")
+    kept = {name: value for name, value in entity.attributes if name in _KEPT}
+    code = {_CODE: entity.concepts[0]} if entity.concepts else {}
+    named = {"type": entity.type, **kept, **code}
+    for name, value in named.items():
+        check_plain(f"the {name} of {entity.id}", value)
+        if value in _NONE:
+            raise CorpusError(f"the {name} of {entity.id} is '-', which stands for none; rename it")
+    return {**named, "begin": str(entity.start), "end": str(entity.end), "extraction": entity.text_in(text)}

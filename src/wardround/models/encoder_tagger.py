@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,10 @@ class EncoderTagger(TaggingModel):
             self.independent = IndependentWords(self.tags, self.scheme)
         shared = config.shared or tuple(group for group in self.groups if group not in ("output", "crf"))
         self.split = ParameterSplit.sharing(shared, self.groups)
+
+    def settings(self) -> dict[str, Any]:
+        """The configuration as plain values."""
+        return asdict(self.config)
 
     @property
     def decoder(self) -> Decoder:

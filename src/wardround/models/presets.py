@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from wardround.errors import ModelError
 from wardround.models.word_tagger import WordTaggerConfig
+from wardround.settings import did_you_mean
 
 __all__ = ["PRESETS", "preset"]
 
@@ -45,6 +44,4 @@ def preset(name: str) -> WordTaggerConfig:
     """The configuration called `name`."""
     if name in PRESETS:
         return PRESETS[name]
-    near = get_close_matches(name, PRESETS, n=1)
-    hint = f" – did you mean {near[0]!r}?" if near else f"; there are {', '.join(PRESETS)}"
-    raise ModelError(f"no preset is called {name!r}{hint}")
+    raise ModelError(f"no preset is called {name!r}{did_you_mean(name, PRESETS)}; there are {', '.join(PRESETS)}")

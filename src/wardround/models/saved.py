@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ def _save_words(model: WordTagger, folder: Path) -> dict[str, Any]:
     if isinstance(model.word_index, ListedWords):
         (folder / _WORDS).write_text(json.dumps(model.word_index.words, ensure_ascii=False), encoding="utf-8")
     context = model.contextual.fingerprint() if "contextual" in model.groups else None
-    return {"kind": "word-tagger", "config": asdict(model.config), "contextual_sha256": context}
+    return {"kind": "word-tagger", "config": model.settings(), "contextual_sha256": context}
 
 
 def _save_encoder(model: TaggingModel, folder: Path) -> dict[str, Any]:
@@ -84,7 +83,7 @@ def _save_encoder(model: TaggingModel, folder: Path) -> dict[str, Any]:
     model.tokenizer.tokenizer.save_pretrained(folder)
     if model.config.decoder == "crf":
         _save_tensors(model.crf.state_dict(), folder / _CRF)
-    return {"kind": "encoder-tagger", "config": asdict(model.config)}
+    return {"kind": "encoder-tagger", "config": model.settings()}
 
 
 def _load_words(folder: Path, card: dict[str, Any], tag_set: TagSet) -> WordTagger:

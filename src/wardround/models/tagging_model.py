@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -45,6 +45,10 @@ class TaggingModel(LayeredModel):
         self.tag_set, self.scheme = tag_set, SCHEMES[scheme]
         self.tags = tag_set.tags(self.scheme)
         self.tag_rows = {tag: row for row, tag in enumerate(self.tags)}
+
+    def settings(self) -> dict[str, Any]:
+        """The configuration as plain values."""
+        raise NotImplementedError
 
     @property
     def decoder(self) -> Decoder:

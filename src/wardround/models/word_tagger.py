@@ -7,7 +7,8 @@ FedNER's network, every baseline of its Table 2 and the network of the transfer 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -105,6 +106,10 @@ class WordTagger(TaggingModel):
     def groups(self) -> tuple[str, ...]:
         """The layer groups this configuration has."""
         return tuple(group for group in GROUPS if hasattr(self, group))
+
+    def settings(self) -> dict[str, Any]:
+        """The configuration as plain values."""
+        return asdict(self.config)
 
     @property
     def decoder(self) -> Decoder:

@@ -41,6 +41,7 @@ tbody th, tfoot th { position: sticky; left: 0; background: var(--paper); max-wi
 .number { text-align: right; white-space: nowrap; }
 tfoot th, tfoot td { font-weight: 600; }
 tfoot tr:first-child > * { border-top: 2px solid var(--line); }
+figcaption { margin-top: .3rem; }
 .note, figcaption { color: var(--soft); font-size: .88rem; }
 .drawings { display: grid; gap: 1rem; margin: 1rem 0;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
@@ -55,7 +56,10 @@ figure img { display: block; max-width: 100%; height: auto; background: #ffffff;
   h2 { break-after: avoid; }
   .scroll { overflow: visible; }
   .drawings { display: block; }
-  tr, figure { break-inside: avoid; }
+  table, tr, figure { break-inside: avoid; }
+  tfoot { display: table-row-group; } /* else totals are repeated on every sheet */
+  tbody th, tfoot th { position: static; }
+  figure { margin-bottom: 1rem; }
   th, td { padding: .15rem .4rem; }
   figure img { border: 0; padding: 0; max-width: 16cm; }
 }

@@ -7,6 +7,7 @@ data gives the same bytes. Nothing here touches pyplot, so no window and no glob
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ def learning_curves(series: Mapping[str, Curve], labels: Labels) -> Plot:
             axes.plot(
                 [x for x, _ in curve],
                 [y for _, y in curve],
-                label=neutralise(name),
+                label=_label(name),
                 color=SERIES[number % len(SERIES)],
                 linestyle=_LINES[number % len(_LINES)],
                 marker=_MARKERS[number % len(_MARKERS)],
@@ -96,7 +97,7 @@ def learning_curves(series: Mapping[str, Curve], labels: Labels) -> Plot:
             )
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         _add_legend(figure, len(series))
-    return Plot(figure)
+    return _finished(figure)
 
 
 def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Labels) -> Plot:
@@ -114,14 +115,14 @@ def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Lab
                 width,
                 yerr=_error_bars([score for _, score in present]),
                 error_kw={"elinewidth": 1.0, "capsize": 2.5},
-                label=neutralise(name),
+                label=_label(name),
                 color=SERIES[number % len(SERIES)],
                 hatch=_HATCHES[number % len(_HATCHES)],
                 edgecolor="white",
             )
         _name_groups(axes, sites)
         _add_legend(figure, len(methods))
-    return Plot(figure)
+    return _finished(figure)
 
 
 def confusion_map(confusion: Confusion, *, title: str = "Types taken for another") -> Plot:
@@ -138,16 +139,26 @@ def confusion_map(confusion: Confusion, *, title: str = "Types taken for another
         for edge in (axes.axhline, axes.axvline):  # what has no counterpart is set apart
             edge(len(types) - 0.5, color="black", linewidth=1)
         _write_counts(axes, rows, shares)
-    return Plot(figure)
+    return _finished(figure)
 
 
 @contextmanager
 def _style() -> Iterator[None]:
     """Our settings alone, whatever a person's matplotlibrc says."""
-    with matplotlib.rc_context():
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # A letter the font lacks is drawn as a box; that is no reason to stop a report.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_STYLE)
         yield
+
+
+def _finished(figure: Figure) -> Plot:
+    """The plot with its layout settled: constrained layout starts from the last one, so each drawing would differ."""
+    with _style():
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return Plot(figure)
 
 
 def _axes(labels: Labels, *, size: float | None = None) -> tuple[Figure, Axes]:
@@ -158,6 +169,11 @@ def _axes(labels: Labels, *, size: float | None = None) -> tuple[Figure, Axes]:
     axes.set_xlabel(neutralise(labels.x))
     axes.set_ylabel(neutralise(labels.y))
     return figure, axes
+
+
+def _label(name: str) -> str:
+    """A name for the legend, which would leave out one that begins with an underscore."""
+    return neutralise(f" {name}" if name.startswith("_") else name)
 
 
 def _add_legend(figure: Figure, entries: int) -> None:

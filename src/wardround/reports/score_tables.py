@@ -28,7 +28,7 @@ def score_table(score: CorpusScore, *, title: str = "Entities", micro_f1: Interv
             row("micro", strict.micro, relaxed.micro, strict.micro.gold),
             row("macro", strict.macro, relaxed.macro, strict.micro.gold),
         ),
-        note="" if micro_f1 is None else f"Strict micro-F1 {interval_text(micro_f1)}, {score.documents:,} documents.",
+        note="" if micro_f1 is None else f"Strict micro-F1 {interval_text(micro_f1)}; documents: {score.documents:,}.",
     )
 
 

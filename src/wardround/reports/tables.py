@@ -19,6 +19,7 @@ __all__ = ["Cell", "Row", "Table"]
 
 Cell: TypeAlias = str | int | float | None  # None is an empty cell
 Row: TypeAlias = tuple[Cell, ...]
+_Side: TypeAlias = Literal["left", "right"]
 
 _SPECIAL_IN_MARKDOWN = re.compile(r"([\\|`*\[\]<>])")
 _STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -91,9 +92,6 @@ class Table:
         """Columns of numbers align right, the others left."""
         cells = zip(*self.rows, *self.totals, strict=True) if self.rows or self.totals else [()] * len(self.columns)
         return ["left" if any(isinstance(cell, str) for cell in column) else "right" for column in cells]
-
-
-_Side: TypeAlias = Literal["left", "right"]
 
 
 def _line(text: str) -> str:

@@ -32,7 +32,7 @@ def load_checkpoint(path: Path, *, settings: str) -> TrainingState:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 – not a mapping
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
         records = tuple(EpochRecord(**record) for record in json.loads(metadata["records"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise TrainingError(f"{path.name} is no checkpoint, or damaged; remove it to start afresh") from error

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from wardround.algorithms.local_training import EpochRecord, Listener, LocalTraining
 from wardround.algorithms.training_config import TrainingConfig
-from wardround.corpora.splits import split_documents
+from wardround.corpora.source import CorpusFormat
+from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.errors import TrainingError
 from wardround.evaluation.bootstrap import Average, Interval, Measure, intervals
 from wardround.evaluation.spans import CorpusScore
@@ -23,7 +26,7 @@ from wardround.studies.run_folder import RunFolder
 from wardround.tasks import ner
 from wardround.text.document import Document
 
-__all__ = ["Outcome", "SiteData", "pick_device", "train_at_one_site"]
+__all__ = ["Outcome", "Site", "SiteData", "load_part", "load_site", "pick_device", "train_at_one_site"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,42 @@ class Outcome:
             "types": types,
             "epochs": [asdict(record) for record in self.records],
         }
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site's notes as they were found, and what somebody should know about them."""
+
+    data: SiteData
+    warnings: tuple[str, ...] = ()
+
+
+def load_site(path: Path, form: CorpusFormat) -> Site:
+    """Read a split corpus, or one unsplit; a `split.json` beside the parts must still be true."""
+    places = find_splits(path)
+    if not places:
+        return Site(SiteData(tuple(form.read(path))), ("the corpus is not split: it is scored on a development part",))
+    if "train" not in places:
+        raise TrainingError(f"{path.name} has parts called {', '.join(places)} but no training part")
+    parts = {name: tuple(form.read(place)) for name, place in places.items()}
+    if (path / MANIFEST).is_file():
+        verify(Manifest.read(path / MANIFEST), parts)
+    return Site(SiteData(**parts), tuple(_shared_texts(parts)))
+
+
+def load_part(path: Path, form: CorpusFormat, part: str) -> list[Document]:
+    """One part of a split corpus; all of an unsplit one."""
+    places = find_splits(path)
+    if places and part not in places:
+        raise TrainingError(f"{path.name} has parts called {', '.join(places)} but none called {part}")
+    return list(form.read(places.get(part, path)))
+
+
+def _shared_texts(parts: Mapping[str, Sequence[Document]]) -> Iterator[str]:
+    texts = {name: {document.text for document in documents} for name, documents in parts.items()}
+    for left, right in combinations(texts, 2):
+        if shared := len(texts[left] & texts[right]):
+            yield f"{left} and {right} share {shared} texts; `wardround data split` makes parts that do not"
 
 
 def pick_device(name: str = "auto") -> torch.device:

@@ -53,10 +53,10 @@ class SitePlan:
 
 
 # Every type is annotated by at least two hospitals, no hospital annotates all.
-HARBOUR = SitePlan("harbour", LETTERS.name, ("Drug", "Disease", "Dosage"), 500)
-HILLSIDE = SitePlan("hillside", REPORTS.name, ("Drug", "ADE", "Finding"), 420)
-RIVERSIDE = SitePlan("riverside", POSTS.name, ("Drug", "ADE", "Symptom"), 380)
-LAKESIDE = SitePlan("lakeside", JOTTINGS.name, ("Disease", "Symptom", "Finding", "Dosage"), 340)
+HARBOUR = SitePlan("harbour", LETTERS.name, ("Drug", "Disease", "Dosage"), 420)
+HILLSIDE = SitePlan("hillside", REPORTS.name, ("Drug", "ADE", "Finding"), 360)
+RIVERSIDE = SitePlan("riverside", POSTS.name, ("Drug", "ADE", "Symptom"), 340)
+LAKESIDE = SitePlan("lakeside", JOTTINGS.name, ("Disease", "Symptom", "Finding", "Dosage"), 320)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class ClinicalConfig:
     sites: tuple[SitePlan, ...] = (HARBOUR, HILLSIDE, RIVERSIDE, LAKESIDE)
     scale: float = 1.0  # multiplies every hospital's number of sentences
     trained_share: float = 0.6  # of each word list, met in some hospital's training; the rest is kept for dev and test
-    site_share: float = 0.4  # of that, met in one hospital's training: the lower, the more pooling helps
-    withheld_rate: float = 0.45  # chance that a dev or test note takes a word nobody has trained on
-    phrasing_share: float = 0.75  # of each rule's phrasings, used in one hospital's training notes
-    lookalike_rate: float = 0.3  # chance that a slot with look-alikes is filled by one instead of a mention
+    site_share: float = 0.25  # of that, met in one hospital's training: the lower, the more pooling helps
+    withheld_rate: float = 0.25  # chance that a dev or test note takes a word nobody has trained on
+    phrasing_share: float = 0.5  # of each rule's phrasings, used in one hospital's training notes
+    lookalike_rate: float = 0.4  # chance that a slot with look-alikes is filled by one instead of a mention
     slips: float = 1.0  # multiplies each style's rate of misspelling
 
     def __post_init__(self) -> None:
@@ -80,7 +80,11 @@ class ClinicalConfig:
                 raise UsageError(f"{name} is {getattr(self, name)}: give a number from 0 to 1")
 
 
-def clinical_hospitals(seed: int = 0, *, config: ClinicalConfig = ClinicalConfig()) -> tuple[SyntheticSite, ...]:
+DEFAULT = ClinicalConfig()
+SMALL = ClinicalConfig(scale=1 / 15)  # a handful of notes a split
+
+
+def clinical_hospitals(seed: int = 0, *, config: ClinicalConfig = DEFAULT) -> tuple[SyntheticSite, ...]:
     """The built-in hospitals; each depends on the seed and its own plan alone, never on the others."""
     return tuple(_hospital(plan, config, seed) for plan in config.sites)
 
@@ -88,7 +92,7 @@ def clinical_hospitals(seed: int = 0, *, config: ClinicalConfig = ClinicalConfig
 class ManyHospitals(Sequence[SyntheticSite]):
     """Many small hospitals, each written when it is asked for and not kept."""
 
-    def __init__(self, count: int, seed: int = 0, *, config: ClinicalConfig = ClinicalConfig()) -> None:
+    def __init__(self, count: int, seed: int, *, config: ClinicalConfig) -> None:
         self._numbers = range(count)
         self._seed, self._config = seed, config
 
@@ -109,10 +113,6 @@ class ManyHospitals(Sequence[SyntheticSite]):
         model = self._config.sites[number % len(self._config.sites)]
         plan = replace(model, name=f"{model.name}-{number:04d}")
         return _hospital(plan, self._config, self._seed)
-
-
-# A fifteenth of a built-in hospital: a handful of notes a split.
-SMALL = ClinicalConfig(scale=1 / 15)
 
 
 def many_hospitals(count: int, seed: int = 0, *, config: ClinicalConfig = SMALL) -> ManyHospitals:
@@ -195,10 +195,11 @@ def _note(writer: SentenceWriter, style: Style, stream: Stream, *, hand: Hand, i
 
 
 def _patient(stream: Stream) -> dict[str, str]:
-    age = str(stream.between(19, 94))
-    if stream.chance(0.5):
-        return {"age": age, "sex": "M", "he": "he", "his": "his", "him": "him", "himself": "himself", "man": "man"}
-    return {"age": age, "sex": "F", "he": "she", "his": "her", "him": "her", "himself": "herself", "man": "woman"}
+    age = stream.between(19, 94)
+    names = ("sex", "he", "his", "him", "himself", "man")
+    words = stream.choice(("M he his him himself man", "F she her her herself woman")).split()
+    work = {"retired": "retired ", "works": "used to work"} if age > 66 else {"retired": "", "works": "works"}
+    return {"age": str(age), **work, **dict(zip(names, words, strict=True))}
 
 
 @cache

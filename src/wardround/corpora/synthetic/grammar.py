@@ -24,7 +24,9 @@ _DRAWS = 6  # how often a term the note already has is drawn again before it is 
 class Vocabulary(Protocol):
     """Where the words come from."""
 
-    lookalike_rate: float
+    @property
+    def lookalike_rate(self) -> float:
+        """How often a look-alike takes the place of a mention that allows one."""
 
     def draw(self, source: str, stream: Stream) -> Term:
         """A term of the list `source`."""

@@ -14,8 +14,13 @@ __all__ = ["Hand", "Section", "Style", "misspelt"]
 _LONG_WORD = re.compile(r"[A-Za-z]{5,}")
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _NEIGHBOURS = {key: row[max(0, at - 1) : at] + row[at + 1 : at + 2] for row in _KEYS for at, key in enumerate(row)}
-_BY_EAR = (("ph", "f"), ("ae", "e"), ("oe", "e"), ("rrh", "r"), ("ou", "u"), ("ie", "ei"), ("ei", "ie"), ("y", "i"))
-_BY_EAR += (("ll", "l"), ("ss", "s"), ("pp", "p"), ("ti", "si"), ("ce", "se"), ("ck", "k"), ("x", "ks"), ("qu", "kw"))
+_BY_EAR = tuple(
+    (heard, written)
+    for heard, written in (
+        pair.split("=")
+        for pair in "ph=f ae=e oe=e rrh=r ou=u ie=ei ei=ie y=i ll=l ss=s pp=p ti=si ce=se ck=k x=ks qu=kw".split()
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,27 +19,33 @@ COMMON: Mapping[str, str] = {
         January / February / March / April / May / June / July / August / September / October / November / December
     """,
     "date": "{#1-28} {month} / the {#4-19}th of {month}",
-    "job": """
-        retired teacher / bus driver / farmer / nurse / student / retired engineer / chef / builder / librarian
-        postal worker / carpenter / shop manager / music teacher / cleaner / accountant / gardener
+    "job": "{retired}{trade}",
+    "trade": """
+        teacher / bus driver / farmer / nurse / engineer / chef / builder / librarian / postal worker / carpenter
+        shop manager / music teacher / cleaner / accountant / gardener / plumber / receptionist / tailor / welder
     """,
-    "unit": "mg / mg / mg / mg / micrograms / g / units / ml",
+    "number": "{#1-9} / {#1-9}0 / {#1-9}5 / {#1-8}00 / {#1-4}50 / 0.5 / 2.5 / 7.5 / 12.5",
     "amount": """
-        {#1-9} / {#1-9}0 / {#1-9}5 / {#1-8}00 / {#1-4}50 / 0.{#1-9} / 2.5 / 7.5 / 12.5 / {#1-2},000
+        {number} mg / {number} mg / {number} mg / {number} mg / {#1-9}5 micrograms / {#1-4}00 micrograms / {#1-2} g
+        1.5 g / {#4-60} units / {#5-20} ml
     """,
     "how_often": """
         once daily / twice daily / three times a day / daily / at night / every {#4-12} hours / in the morning / weekly
         four times a day / as needed / on alternate days / once a week / every morning
     """,
-    "latin": "od / bd / tds / qds / qd / prn / nocte / mane / stat / q4h / q6h / q8h / po bd / iv tds / sc od",
+    "latin": "od / bd / tds / qds / qd / prn / nocte / mane / stat / q4h / q6h / q8h",
     # What is measured or taken and is no dose.
-    "measure": """
-        {#48-110} kg / {#3-9}.{#1-9} mmol/L / {#90-180} over {#50-99} / {#36-39}.{#1-9} degrees / {#88-99}% on air
-        {#55-130} beats per minute / {#2-9} cm / {#12-30} breaths per minute / {#20-90} ml/min / {#1-9}0 mmHg
+    "level": """
+        {#2-9}.{#1-9} mmol/L / {#20-300} U/L / {#10-400} micromol/L / {#3-90} mg/L / {#80-150} g/L / {#2-9}.{#1-9}
+        {#20-600} mg/dl / {#3-40} units per litre
     """,
+    "pressure": "{#90-180}/{#50-99} / {#90-180} over {#50-99} / {#90-180}/{#50-99} mmHg",
+    "pulse": "{#55-130} / {#55-130} beats per minute",
+    "heat": "{#36-39}.{#1-9} / {#36-39}.{#1-9} degrees",
+    "weight": "{#48-110} kg / {#48-110}.{#1-9} kg",
     "habit": """
         two pints of beer at weekends / {#5-30} cigarettes a day / a glass of wine at night / four cups of tea a day
-        {#3-9} units of alcohol weekly / half a litre of cola daily / five portions of fruit a day / one bar of chocolate daily
+        {#3-9} units of alcohol weekly / half a litre of cola daily / five portions of fruit a day / two rolls at night
     """,
     # Causation: the first stands between an effect and the drug, the second between a drug and its effect.
     "because_of": """
@@ -61,10 +67,18 @@ COMMON: Mapping[str, str] = {
         {Symptom!} / {Symptom!} or {Symptom!} / {Symptom!}, {Symptom!} or {Symptom!} / recent {Symptom!}
         {Symptom!} and no {Symptom!}
     """,
-    "findings": """
-        {+Finding} / {+Finding} and {+Finding} / {+Finding~benign} and {+Finding~benign}
-        {+Finding}, {+Finding} and {+Finding} / {+Finding~benign} with {+Finding} / {benign} but {+Finding}
-        {+Finding} and {benign} / {+degree Finding/seen}
+    "examined": """
+        {+Finding/sign} / {+Finding/sign} and {+Finding/sign} / {+Finding/sign~benign} and {+Finding/sign~benign}
+        {+Finding/sign}, {+Finding/sign} and {+Finding/sign} / {benign} but {+Finding/sign} / {+degree Finding/sign}
+        {+Finding/sign~benign} with {+Finding/sign~benign} / {+Finding/sign} and {benign}
+    """,
+    "filmed": """
+        {+Finding/chest} / {+Finding/chest} and {+Finding/chest~normal_image} / {+Finding/chest~normal_image}
+        {normal_image} but {+Finding/chest} / {+Finding/chest~normal_image} with {+Finding/chest}
+    """,
+    "scanned": """
+        {+Finding/organ} / {+Finding/organ} and {+Finding/organ~normal_image} / {+Finding/organ~normal_image}
+        {normal_image}, {normal_image} and {+Finding/organ} / {+Finding/organ} with {normal_image}
     """,
     "background": """
         {+Disease~past_event} / {+Disease} and {+Disease~past_event} / {+Disease~past_event}, {+Disease} and {+Disease}

@@ -10,10 +10,12 @@ __all__ = ["JOTTINGS"]
 _RULES = {
     **COMMON,
     "Dosage": """
-        {amount}mg {latin} / {amount}mg {latin} / {amount} mg {latin} / {amount}mcg {latin} / {amount}g {latin} / {amount}mg
-        {amount}u sc {latin} / 1 tab {latin} / 2 tabs {latin} / 2 puffs {latin} / {amount}mg/kg / {amount}mg iv {latin}
+        {number}mg {latin} / {number}mg {latin} / {number} mg {latin} / {#1-9}5mcg {latin} / {#1-2}g {latin}
+        {number}mg / {#4-60}u sc {latin} / 1 tab {latin} / 2 tabs {latin} / 2 puffs {latin} / {#1-9}mg/kg
+        {number}mg iv {latin} / {number}mg po {latin}
     """,
     "duration": "{#1-9}/7 / {#1-6}/52 / {#1-9}/12 / since {month} / o/n / x{#2-7} days",
+    "date": "{#1-28}/{#1-12} / {#1-28}.{#1-12} / mon / thurs",
     "start": """
         {age}{sex}, d{#1-12} post {procedure}
         {age}{sex}, bg {Disease:main}, {Disease~past_event}
@@ -32,6 +34,9 @@ _RULES = {
         pt reports {Symptom}, nil {Symptom!}
         no {Symptom!}, no {Symptom!}, no {Symptom!}
         denies {Symptom!}, {Symptom!}, {Symptom!}
+        c/o {Symptom/lay}, {Symptom/lay}, nil {Symptom!}
+        says "{Symptom/lay}" {duration}
+        {Symptom/lay} w {Drug~gadget}, happier on {Drug~gadget}
         slept poorly, {Symptom~worry}, {Symptom}
         feels better, {Symptom} gone, still {Symptom}
         {ADE<a} w {Drug:a} so omitted
@@ -42,26 +47,28 @@ _RULES = {
         eating {habit}, nil {Symptom!}
         {ADE/toxic<a} on {Drug:a} {duration}
         itching ?{Drug:a}, rpt {ADE<a?}
+        ?{ADE/poisoning?}, levels sent, {Symptom} o/n
         {Symptom/lay} after lunch, had been for {procedure}
     """,
-    "seen": """
-        o/e {Finding/seen}, {Finding/seen}
-        o/e {Finding/seen~benign}, {Finding/seen~benign}
-        obs: {measure}, {measure}, {measure}
+    "tablets": "1 tab {latin} / 2 tabs {latin} / {#2-9}00mg {latin}",
+    "checked": """
+        o/e {Finding/sign}, {Finding/sign}
+        o/e {Finding/sign~benign}, {Finding/sign~benign}
+        obs: bp {pressure}, hr {pulse}, t {heat}
         bloods {Finding/laboratory}, {Finding/laboratory}
-        {analyte} {measure}, {analyte} {measure}, {Finding/laboratory}
-        CXR {Finding/seen~benign}, nil {Finding/seen!}
-        {analyte} fine, {analyte} {measure}
-        ecg {Finding=ST depression}, no {Finding!}
-        {procedure}: {Finding/seen~benign}
-        chest {Finding/seen~benign}, abdo {Finding/seen~benign}
-        wt {measure}, {Finding}
-        usual {analyte}, rpt in {#1-3}/7, {Finding/seen} again
-        fall in {analyte}, no {Finding/seen!}
-        uss {Finding/seen}, no {Finding/seen!} seen
-        wound {Finding=discharge}, swab sent, aim discharge {date}
+        {analyte} {level}, {analyte} {level}, {Finding/laboratory}
+        CXR {Finding/chest~normal_image}, nil {Finding/chest!}
+        {analyte} fine, {analyte} {level}
+        ecg {Finding/tracing}, no {Finding/tracing!}
+        {procedure}: {Finding/organ~normal_image}
+        chest {Finding/chest~normal_image}, abdo {Finding/organ~normal_image}
+        wt {weight}, {Finding}
+        usual {analyte}, rpt in {#1-3}/7, {Finding/sign} again
+        fall in {analyte}, no {Finding/sign!}
+        uss {Finding/organ}, no {Finding/organ!} seen
+        wound {Finding=discharge}[, swab sent|, {Finding/sign}], aim discharge [{date}|{#1-3}/7|w {care}]
         {Finding/laboratory} again ?cause
-        {Finding} noted by night team, {benign} on repeat
+        {Finding/sign} noted by night team, {benign} on repeat
     """,
     "thought": """
         imp: {Disease:main}, ?{Disease?}
@@ -72,7 +79,7 @@ _RULES = {
         {Disease} on top of {Disease:main}
         no evidence of {Disease!}, {Disease/nested} noted
         mood low, pmh {Disease=depression}, ?{Disease?}
-        dx {Disease~procedure}
+        dx {Disease}, {Disease~past_event}
         {Disease:main} stable
         {Finding} fits w {Disease}
         {Symptom} likely {Disease?}, not {Disease!}
@@ -84,8 +91,9 @@ _RULES = {
         inc {Drug:a} to {Dosage<a}
         {Drug:a} {Dosage<a} for {Disease<a}
         try {Drug~care} for {Symptom}
-        {Drug/mineral:a} {Dosage<a}, rpt {analyte} am
+        {Drug/mineral:a} {Dosage/tablets<a}, rpt {analyte} am
         {analyte} rpt, {analyte} rpt, {procedure} {date}
+        stop {Drug~gadget}, try {Drug~gadget}
         swap {Drug} for {Drug:a} {Dosage<a}
         hold {Drug} till {analyte} back
         refer {firm} team re {care}
@@ -105,7 +113,7 @@ JOTTINGS = Style(
     sections=(
         Section("start", 1, 1, opens="", between="\n"),
         Section("said", 1, 3, opens="\n", between="\n"),
-        Section("seen", 1, 3, opens="\n", between="\n"),
+        Section("checked", 1, 3, opens="\n", between="\n"),
         Section("thought", 0, 2, opens="\n", between="\n"),
         Section("plan", 1, 3, opens="\n", between="\n"),
     ),

@@ -10,14 +10,17 @@ __all__ = ["LETTERS"]
 _RULES = {
     **COMMON,
     "Dosage": """
-        {amount} {unit} {how_often} / {amount} {unit} {how_often} / {amount} {unit} / {amount}mg {latin}
-        {amount} {unit} intravenously / one tablet {how_often} / two tablets {how_often} / {amount} {unit} by mouth {how_often}
-        two puffs {how_often} / {amount} {unit} {how_often} for {#3-14} days / {amount} mg/kg
-        {amount} {unit} reducing by {#1-5} mg weekly / half a tablet {how_often} / a single dose of {amount} {unit}
+        {amount} {how_often} / {amount} {how_often} / {amount} {how_often} / {amount} / {number}mg {latin}
+        one tablet {how_often} / two tablets {how_often} / {amount} by mouth {how_often} / half a tablet {how_often}
+        two puffs {how_often} / {amount} {how_often} for {#3-14} days / {number} mg reducing by {#1-5} mg weekly
     """,
-    "ward": "the medical assessment unit / the short stay ward / the surgical ward / the stroke unit / intensive care / ward {#1-30}",
+    "tablets": "one tablet {how_often} / two tablets {how_often} / {#2-9}00 mg {how_often}",
+    "injected": "{amount} every {#4-12} hours / {amount} daily / {amount} over {#2-8} hours / {#1-9} mg/kg / {amount}",
+    "ward": """
+        the medical assessment unit / the short stay ward / the surgical ward / the stroke unit / ward {#1-30}
+    """,
     "opening": """
-        This {age}-year-old {job} was admitted [to {ward}|via the emergency department|from clinic] on {date} with {symptoms}.
+        This {age}-year-old {job} was admitted [to {ward}|from clinic] on {date} with {symptoms}.
         Thank you for referring this pleasant {age}-year-old {man}, who presented with {symptoms}.
         This {age}-year-old {man} came in on {date} for treatment of {+Disease:main}.
         Your patient, a(n) {age}-year-old {job}, was transferred from {town} on {date} with {+maybe Disease:main?}.
@@ -37,12 +40,12 @@ _RULES = {
         Past medical history: {background}.
         {he} has lived with {Disease} since {his} {#2-6}0s and takes {Drug:a} for it.
         {his} father had {+Disease}, and {he} {himself} has {background}.
-        {he} suffered from {Disease=depression} as a student, during the depression of the coal trade.
+        {he} has had {Disease=depression} [since {month}|for years|in the past] and works in [coal|cold storage].
         Of note, {he} is allergic to {Drug} and has [{Disease/nested}|{+Disease}].
         {he} has a documented {Disease/nested}.
         {he} has never had {Disease!} or {Disease!}, but gives a history of {background}.
         There was no history of {Disease!}[, {Disease!}] or {past_event}.
-        {he} works as a {job} for {firm}, admits to {habit} and has {+Disease}.
+        {he} {works} as a(n) {trade} for {firm}, admits to {habit} and has {+Disease}.
         {he} is followed up in {town} for {+Disease~procedure}.
         Background of {background}.
         {his} {Disease} had been well controlled until this year.
@@ -50,18 +53,20 @@ _RULES = {
     "story": """
         On arrival {he} described {symptoms}, but no {no_symptoms}.
         {he} complained of {+Symptom~worry} and {+Symptom~worry}.
+        {he} spoke of "{Symptom/lay}" and "{Symptom/lay}" [for {span}|since {month}].
         {he} denied {no_symptoms}.
-        {his} blood pressure was {measure} and the temperature {measure}.
-        On examination there was {findings}.
+        {his} blood pressure was {pressure}, the pulse {pulse} and the temperature {heat}.
+        On examination there was {examined}.
         Bloods showed {Finding/laboratory} and {Finding/laboratory}, with normal {analyte} and {analyte}.
-        {analyte} was {measure}, {analyte} {measure}, and the chest film showed {findings}.
-        An ultrasound of the abdomen showed {+Finding/seen~benign} and {benign}.
-        {his} weight on admission was {measure}, {#2-9} kg less than in {month}.
-        {procedure} showed {+Finding/seen~benign}, in keeping with {+Disease:main}.
+        {analyte} was {level}, {analyte} {level}, and the chest film showed {filmed}.
+        An ultrasound [of the abdomen|done on {date}|that morning] showed {scanned}.
+        {his} weight on admission was {weight}, {#2-9} kg less than in {month}.
+        {procedure} showed {scanned}, in keeping with {+Disease:main}.
         There had been {+degree Symptom} [since {date}|over {span}], without {no_symptoms}.
-        The ECG showed {Finding=ST depression} and there was a fall in {his} {analyte} to {measure}.
-        {he} had a cold last week, with cold hands on arrival and {+Symptom=purulent discharge} from the left ear.
-        {he} reported {+Symptom=chest pressure} although {his} blood pressure was {measure}.
+        The ECG showed {Finding/tracing}[ and {Finding/tracing}] and there was a fall in {his} {analyte} to {level}.
+        {his} hands were cold on arrival, and there was {Symptom=purulent discharge} from the [left|right] ear.
+        {he} had [a cold|a cold and {+Symptom}] last week, but no ear {Symptom=discharge!} since.
+        {he} reported {+Symptom=chest pressure} although {his} blood pressure was {pressure}.
         CT excluded {Disease!} and {Disease!}.
         {he} was worried about {+Symptom~worry}, and had noticed {symptoms}.
     """,
@@ -73,20 +78,22 @@ _RULES = {
         {Drug:a} was stopped as {he} {developed} {effects}.
         {his} {Disease:main<a} responded to {Drug:a} {Dosage<a} over {span}.
         Treatment with {Drug~care} and {Drug~care} was begun on {date}.
-        {his} stay was complicated by {+Disease~procedure}, for which {he} received {Drug:a}.
+        {his} stay was prolonged by {+Disease~worry}, and {he} received {Drug:a}.
         After {span} on {Drug:a} {he} {developed} {effects}, which resolved on withdrawal.
         The {Drug/drug_class:a} was switched to {Drug:b} in view of {effects}.
+        {he} had not got on with {Drug~gadget} or {Drug~gadget} in the past.
+        {Drug~gadget} was tried first and abandoned after {span}.
         {he} declined {Drug~care} and preferred {care}.
         Because of {his} {Disease/nested} we avoided {Drug~procedure} and chose {Drug}.
         {he} was seen by the team from {firm}, who supplied {care} and advised on {care}.
-        {he} needed {Drug/mineral:a} {Dosage<a} until the {analyte} had recovered.
-        Intravenous {Drug:a} {Dosage<a} was followed by oral {Drug:b} {Dosage<b}.
-        As the serum iron was {measure} we gave {Drug=iron:a} {Dosage<a} for {+Disease<a}.
-        {he} went into {Disease=shock} on {date}, which came as a shock to the family.
-        A {Disease=pressure sore} was dressed daily and had healed on the day of discharge.
+        {he} needed {Drug/mineral:a} {Dosage/tablets<a} until the {analyte} had recovered.
+        Intravenous {Drug:a} {Dosage/injected<a} was followed by oral {Drug:b} {Dosage<b}.
+        As the serum iron was {level} we gave {Drug=iron:a} {Dosage/tablets<a} for {+Disease<a}.
+        {he} went into {Disease=shock} on {date}, [which came as a shock to the family|and needed {Drug}].
+        [A|A small|{his}] {Disease=pressure sore} was dressed [twice daily|daily with {care}] until discharge.
         {procedure} on {date} was uneventful, and {+Disease~past_event} was ruled out.
         {he} walked {#1-4} km daily with the physiotherapist and was weighed twice daily.
-        The {Drug:a} level was {measure}, and the dose was halved to {Dosage<a}.
+        The {Drug:a} level was {level}, and the dose was halved to {Dosage<a}.
         Cover for {+Disease~procedure} was given with {Drug:a} {Dosage<a}.
         Blood cultures were negative and {Drug} was discontinued after {span}.
     """,
@@ -114,6 +121,7 @@ _RULES = {
         {he} is fit for discharge and will have {Drug~care} at home.
         District nurses will visit twice daily for dressings and {Drug~care}.
         We plan to exclude {Disease?} by {procedure} as an outpatient.
+        Please do not supply {Drug~gadget} or {Drug~gadget} again.
         In view of {his} {Disease:main}, please avoid {Drug} and {Drug}.
         Kindly arrange {care} for {his} {Disease}.
         {he} was told to cut down on {habit} and to weigh {himself} once a week.

@@ -10,18 +10,21 @@ __all__ = ["POSTS"]
 _RULES = {
     **COMMON,
     "Dosage": """
-        {amount}mg / {amount}mg a day / {amount} mg {lay_often} / one {lay_often} / two {lay_often} / half a tablet
-        {amount}mg {lay_often} / {amount} units {lay_often} / the lowest dose / two puffs {lay_often} / the {amount}mg ones
+        {number}mg / {number}mg a day / {number} mg {lay_often} / one {lay_often} / two {lay_often} / half a tablet
+        {number}mg {lay_often} / {#4-60} units {lay_often} / one tablet {lay_often} / {number} mg
     """,
-    "lay_often": "a day / at night / twice a day / every morning / at bedtime / before food / 3x a day / every other day / a week",
+    "lay_often": """
+        a day / at night / twice a day / every morning / at bedtime / before food / 3x a day / every other day / a week
+    """,
     "exclaim": ". / . / . / . / . / ! / !! / ... / , ugh. / , honestly. / , lol. / , tbh.",
     "relative": "my husband / my mum / my wife / my sister / my dad / my best mate / my daughter / my nan",
     "adverb": "really / so / super / totally / constantly / absolutely / a bit / properly",
     "since": "ever since / since last {month} / for {span} now / since the weekend / from day one / for about {span}",
     "complaint": "{Symptom} / {Symptom/lay} / {Symptom/lay} / {Symptom.lay} / {Symptom} and {Symptom/lay}",
     "side_effect": """
-        {ADE<a} / {ADE/lay<a} / {ADE/lay<a} / {ADE/lay<a} and {ADE<a} / {ADE<a}, {ADE/lay<a} and {ADE/lay<a}
-        {ADE/lay<a} plus {ADE/lay<a} / {adverb} bad {ADE<a}
+        {ADE/Symptom<a} / {ADE/lay<a} / {ADE/lay<a} / {ADE/lay<a} and {ADE/Symptom<a}
+        {ADE/Symptom<a}, {ADE/lay<a} and {ADE/lay<a}
+        {ADE/lay<a} plus {ADE/lay<a} / {adverb} bad {ADE/Symptom<a}
     """,
     "greeting": """
         Hi all, new here, I was put on {Drug:culprit} {Dosage<culprit} for {Disease:main<culprit}{exclaim}
@@ -30,7 +33,8 @@ _RULES = {
         So I have been taking {Drug:culprit} for {span} now[ for my {Disease:main<culprit}]{exclaim}
         Long time lurker, first post, and it is about {Drug:culprit}{exclaim}
         Day {#2-30} on {Drug:culprit} {Dosage<culprit} and not sure what to think{exclaim}
-        Has anybody swapped from {Drug} to {Drug:culprit}?
+        Has anybody swapped from {Drug~gadget} to {Drug~gadget}?
+        Anyone tried {Drug~gadget}?
         My doctor in {town} wants me on {Drug:culprit} because of {complaint}{exclaim}
         Bit of background, I am {age} and have had {Disease:main} for years{exclaim}
         Not sure if this is the right place but here goes{exclaim}
@@ -42,29 +46,35 @@ _RULES = {
     "suffering": """
         It gave me {side_effect_culprit}{exclaim}
         {Drug:a} gave me {side_effect}{exclaim}
-        I have had {side_effect_culprit} {since} I started {Drug:culprit}{exclaim}
-        The {ADE/lay:effect<culprit} from {Drug:culprit} is {adverb} awful{exclaim}
+        I have had {side_effect_culprit} ever since I started {Drug:culprit}{exclaim}
+        The {ADE/lay:effect<culprit} from {Drug:culprit} got {adverb} bad{exclaim}
         Within {span} of taking {Drug:a} I had {side_effect}{exclaim}
         I started {Drug:a} and bam, {side_effect}{exclaim}
         Came off {Drug:a} because of the {side_effect}{exclaim}
         Nobody warned me about {side_effect} with {Drug:a}{exclaim}
         Is {ADE/lay<a?} normal on {Drug:a}?
-        Could the {ADE<a?} be from the {Drug:a}?
+        Could the {ADE/Symptom<a?} be from the {Drug:a}?
         {Drug:a} makes me feel awful, {side_effect} every single day{exclaim}
-        First {ADE<a}, then {ADE/lay<a}, all thanks to {Drug:a}{exclaim}
+        First {ADE/Symptom<a}, then {ADE/lay<a}, all thanks to {Drug:a}{exclaim}
         On {Drug:a} I get {side_effect}, on {Drug:b} nothing{exclaim}
         Upping {Drug:a} to {Dosage<a} brought on {side_effect}{exclaim}
+        {Drug:a} left me {ADE/feeling<a}[ and {ADE/feeling<a}]{exclaim}
+        Anyone else {ADE/feeling<a} on {Drug:a}?
+        Is it the {Drug:a} or am I just {Symptom/feeling} because of {worry}?
         I blame {Drug:a} for my {ADE/lay<a}{exclaim}
         {relative} took {Drug:a} and ended up with {side_effect}{exclaim}
         The {Drug/drug_class:a} left me with {side_effect}{exclaim}
         {side_effect} since the switch to {Drug:a}{exclaim}
     """,
-    "side_effect_culprit": "{ADE/lay:effect<culprit} / {ADE<culprit} / {ADE<culprit} and {ADE/lay<culprit} / {adverb} bad {ADE/lay<culprit}",
+    "side_effect_culprit": """
+        {ADE/lay:effect<culprit} / {ADE/Symptom<culprit} / {ADE/Symptom<culprit} and {ADE/lay<culprit}
+        {adverb} bad {ADE/lay<culprit}
+    """,
     "living": """
         I take it for {complaint_culprit}{exclaim}
         Before the meds I had {complaint} [and|plus] {complaint} {since}{exclaim}
         I went to the doctor with {complaint}{exclaim}
-        My {Symptom/lay} was there long before any tablets{exclaim}
+        I had {Symptom/lay} long before any tablets{exclaim}
         Still got {complaint} and {Symptom~worry} is not helping{exclaim}
         Woke up with {complaint} after a bad night, probably {worry}{exclaim}
         No {Symptom/lay!} or {Symptom!} so far, touch wood{exclaim}
@@ -74,15 +84,19 @@ _RULES = {
         With {Disease} I always get {complaint}{exclaim}
         I tried {Drug~care} and {Drug~care} with no luck{exclaim}
         The worst thing about {Disease} is {Symptom~worry}{exclaim}
-        I never had {ADE!} or {ADE/lay!} on {Drug}{exclaim}
+        I never had {ADE/Symptom!} or {ADE/lay!} on {Drug}{exclaim}
+        My {firm} plan does not cover {Drug~gadget} or {Drug~gadget}{exclaim}
+        {Drug~gadget} did nothing for me, {Drug~gadget} was better{exclaim}
         Swear by {Drug~care} for {complaint}{exclaim}
         My bloods showed {Finding/laboratory} and my doctor muttered about {Disease?}{exclaim}
         They checked my {analyte} and {analyte} and all was fine{exclaim}
-        Had a(n) {procedure} on {date} and was told I have {+Finding/seen~benign}{exclaim}
+        Had a(n) {procedure} on {date} and was told I have {+Finding/organ~normal_image}{exclaim}
         I just bought a(n) {firm} gadget and {Drug~care}, fingers crossed{exclaim}
         Doc says it might be {Disease?} because of the {Symptom/lay}{exclaim}
+        Was {Symptom/feeling} well before they gave me {Drug}{exclaim}
+        Keep {Symptom/feeling} and no idea why, maybe {worry}{exclaim}
         Caught a cold at work and now I have {complaint}{exclaim}
-        It is cold here and my {Symptom/lay} is back, plus {Disease=depression} does not help{exclaim}
+        It is cold here and I have my {Symptom/lay} back, plus {Disease=depression} does not help{exclaim}
         Got my discharge papers but still have {Symptom=smelly discharge} from the wound{exclaim}
         I had a fall last week, nothing to do with the {Drug}{exclaim}
         Iron was low on the test so I take {Drug=iron:a} {Dosage<a}{exclaim}
@@ -94,7 +108,7 @@ _RULES = {
     "asking": """
         Has anyone else had this on {Drug:culprit}?
         Does {Drug~care} help with the {ADE/lay:effect<culprit}?
-        How long until the {ADE/lay:effect} stops?
+        How long did the {ADE/lay:effect} last for you?
         Should I ask for {Drug~care} instead of {Drug:culprit}?
         Would {Drug~care} be any better?
         Thinking of going down to {Dosage<culprit} of {Drug:culprit}{exclaim}

@@ -10,10 +10,11 @@ __all__ = ["REPORTS"]
 _RULES = {
     **COMMON,
     "Dosage": """
-        {amount} {unit} {how_often} / {amount} {unit} {how_often} / {amount} {unit}/day / {amount} mg/kg/day
-        {amount} {unit} / {amount} mg/m2 every {#2-4} weeks / a cumulative dose of {amount} {unit}
-        {amount} {unit} intravenously {how_often} / low-dose / a loading dose of {amount} {unit}
+        {amount} {how_often} / {amount} {how_often} / {number} mg/day / {#1-9} mg/kg/day / {amount} every {#2-4} weeks
+        {amount} / {number} mg/m2 every {#2-4} weeks / {amount} intravenously {how_often} / {#1-4} g/day
+        {#1-4}00 to {#5-9}00 mg per day / {amount} orally {how_often}
     """,
+    "tablets": "{#2-9}00 mg {how_often} / {#2-9}00 mg/day / one tablet {how_often}",
     "title": """
         {ADE/toxic:effect<culprit} associated with {Drug:culprit}: a case report.
         {Drug:culprit}-induced {ADE/toxic:effect<culprit}: report of a case.
@@ -23,19 +24,20 @@ _RULES = {
         Is {Drug:culprit} a cause of {ADE/toxic:effect<culprit?}?
         Two patients with {ADE/toxic:effect<culprit} while taking {Drug:culprit}.
         Recovery from {ADE/toxic:effect<culprit} despite continued {Drug:culprit}.
-        {procedure} in a patient taking {Drug:culprit}: an unexpected {ADE:effect<culprit}.
+        {procedure} in a patient taking {Drug:culprit} and {Drug}: unexpected {ADE:effect<culprit}.
         Rapid onset of {ADE/toxic:effect<culprit} with {Drug:culprit} and {Drug:a}.
     """,
     "case": """
-        a(n) {age}-year-old {man} with {+Disease:main} was admitted [to our institution|in {town}|in {month}] with {symptoms}.
-        a(n) {age}-year-old {job} presented with {symptoms} {span} after starting {Drug:culprit} for {Disease:main<culprit}.
+        a(n) {age}-year-old {man} with {+Disease:main} was admitted in [{town}|{month}] with {symptoms}.
+        a(n) {age}-year-old {job} presented {span} after starting {Drug:culprit} for {Disease:main<culprit}.
         We report a(n) {age}-year-old {man} in whom {ADE:effect<culprit} followed treatment with {Drug:culprit}.
         {Drug:culprit} ({Dosage<culprit}) had been prescribed for {Disease:main<culprit} {span} earlier.
         The patient, a(n) {age}-year-old {man}, had received {Drug:culprit} {Dosage<culprit} for {Disease:main<culprit}.
         a(n) {age}-year-old {job} with a history of {background} was referred for {procedure}.
         {his} medical history was notable for {background}.
+        {he} used {Drug~gadget} and {Drug~gadget} daily, both bought in {town}.
         Medical history included {background}, treated with {Drug} and {Drug~care}.
-        A previously healthy {age}-year-old {man} was given {Drug:culprit} because of {Symptom<culprit} and {Symptom<culprit}.
+        A healthy {job} aged {age} was given {Drug:culprit} because of {Symptom<culprit} and {Symptom<culprit}.
         {he} had taken {Drug}, {Drug} and {Drug:culprit} regularly for {span}.
         {he} was a(n) {age}-year-old {job} without {Disease!} or {Disease!}, who used {Drug~care} only occasionally.
         Concomitant medication consisted of {Drug:a} {Dosage<a} and {Drug:b} {Dosage<b}.
@@ -51,33 +53,36 @@ _RULES = {
         After {Drug:culprit} had been added to {Drug}, {+ADE<culprit} and {+ADE<culprit} appeared.
         Rechallenge with {Drug:a} {led_to} recurrence of {ADE:effect<a}.
         The dose of {Drug:culprit} was raised to {Dosage<culprit}, and {he} {developed} {+ADE<culprit}.
+        {his} state resembled {ADE/poisoning?}, although {analyte} was {level} and {he} took {Drug} only.
+        {he} had survived {ADE/poisoning} in {month}, and {developed} {Symptom~worry} since.
         {he} tolerated {Drug} well, without {ADE!} or {ADE/toxic!}.
         The {Symptom} for which {he} took {Drug:a} persisted, and {+ADE<a} was added to it.
-        On day {#2-14} {he} had {+Symptom} due to {+Disease}, unlike the {ADE} seen with {Drug}.
+        {he} blamed {Drug~gadget} for "{ADE/lay<a}", but had taken {Drug:a} that day.
+        On day {#2-14} {he} had {+Symptom} due to {+Disease}, unlike the {ADE<b} seen with {Drug:b}.
         {ADE/toxic<a} was noted {span} after {Drug:a} and resolved {span} after its withdrawal.
         A relation between {Drug:a} and {ADE<a?} could not be excluded.
         {he} complained of {symptoms}, but {he} had not yet started {Drug}.
         {symptoms} prompted {procedure}, after which {Drug:a} was given and {+ADE<a} occurred.
     """,
     "tests": """
-        Physical examination revealed {findings}.
-        On examination {he} had {findings}.
+        Physical examination revealed {examined}.
+        On examination {he} had {examined}.
         Laboratory tests showed {Finding/laboratory}, {Finding/laboratory} and a normal {analyte}.
         Laboratory studies disclosed {Finding/laboratory}; {analyte} and {analyte} were within normal limits.
-        {procedure} demonstrated {findings}.
-        Computed tomography of the chest revealed {findings}.
-        {analyte} was {measure}, and {analyte} had risen to {measure}.
-        The electrocardiogram showed {findings}.
-        There was no {Finding/seen!} or {Finding/seen!}.
-        Examination was remarkable for {findings}[, without {Finding/seen!}].
-        {procedure} and {procedure} were unremarkable apart from {+Finding~benign}.
-        A biopsy showed {benign}, and magnetic resonance imaging {findings}.
+        {procedure} demonstrated {scanned}.
+        Computed tomography of the chest revealed {filmed}.
+        {analyte} was {level}, and {analyte} had risen to {level}.
+        The electrocardiogram showed {Finding/tracing}[, {Finding/tracing}] and {Finding/tracing}.
+        There was no {Finding/sign!} or {Finding/sign!}.
+        Examination was remarkable for {examined}[, without {Finding/sign!}].
+        {procedure} and {procedure} were unremarkable apart from {+Finding/organ~normal_image}.
+        The abdomen showed {benign}, and magnetic resonance imaging revealed {scanned}.
         Blood tests were repeated in {town} and confirmed {Finding/laboratory}.
-        {his} {analyte} fell from {measure} to {measure}.
-        The electrocardiogram showed {Finding=ST depression}, whereas {his} {Disease=depression} had long been in remission.
+        {his} {analyte} fell from {level} to {level}.
+        There was {Finding=ST depression} on the tracing, whereas {his} {Disease=depression} was in remission.
         There was {+Finding=serous discharge} from the drain, and discharge from hospital was postponed.
         A fall in {analyte} was followed by {+Finding=low serum iron}.
-        Ultrasonography revealed {+Finding/seen~benign}, and {his} haemoglobin was {measure}.
+        Ultrasonography revealed {scanned}, and {his} haemoglobin was {#80-150} g/L.
     """,
     "management": """
         {Drug:culprit} was discontinued and {Drug:a} {Dosage<a} was begun.
@@ -86,9 +91,10 @@ _RULES = {
         The {ADE:effect} was treated with {Drug~care} and {Drug~care}.
         Symptoms resolved after {care}, and {he} was discharged on {Drug}.
         A course of {Drug:a} ({Dosage<a}) controlled the {Symptom<a}.
+        {Drug~gadget} was tried for {span} without success.
         {he} improved on {Drug~care}, and {his} {analyte} returned to normal in {span}.
         Intravenous {Drug:a} was given for {Disease<a}, without {ADE!}.
-        {he} received {Drug/mineral:a} {Dosage<a} for {Disease<a}, since {his} {analyte} was {measure}.
+        {he} received {Drug/mineral:a} {Dosage/tablets<a} for {Disease<a}, since {his} {analyte} was {level}.
         The {Drug/drug_class} was withdrawn, and {procedure} was performed.
         {he} refused {Drug~care} and was lost to follow-up in {town}.
         At follow-up {he} had no {ADE:effect!} and remained on {Drug}.

@@ -4,11 +4,12 @@
 
 - `[x|y|z]` is one of the three; an alternative may be empty, and they nest.
 - `{name}` in small letters stands for a rule, a word list or a fact of the note; `{#2-9}` for a number.
-- `{Type...}` is a mention. After the type come, in this order and each left out at will: `/list` (or rule) it is drawn from,
-  `=words` that are fixed, `~list` of look-alikes that may stand here instead, `.form` of the term, `:key` by which the
-  same term is meant again (one letter: in the sentence; longer: in the note), `<keys` of the heads it depends on, and
-  `!` for negated or `?` for speculated. A `+` before the type asks for the article that the term takes, `+rule ` for
-  the article and then for a word by that rule: `{+degree ADE}` is `a severe rash` or `severe nausea`.
+- `{Type...}` is a mention. After the type come, in this order and each left out at will: `/list` or rule it is drawn
+  from, `=words` that are fixed, `~list` of look-alikes that may stand here instead, `.form` of the term, `:key` by
+  which the same term is meant again (one letter: in the sentence; longer: in the note), `<keys` of the heads it
+  depends on, and `!` for negated or `?` for speculated. A `+` before the type asks for the article that the term
+  takes, `+rule ` for the article and then for a word by that rule: `{+degree ADE}` is `a severe rash` or
+  `severe nausea`.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ class Choice:
 
 Pattern: TypeAlias = "tuple[str | Reference | Mention | Choice, ...]"
 
-_TOKEN = re.compile(r"(\{[^{}]*\}|[\[\]|])")
+_PART = re.compile(r"(\{[^{}]*\}|[\[\]|])")
 _REFERENCE = re.compile(r"[a-z][a-z_]*|#\d+-\d+")
 _MENTION = re.compile(
-    r"(?P<article>\+(?:(?P<before>[a-z_]+) )?)?(?P<type>[A-Z]\w*)(?:/(?P<source>\w+))?(?:=(?P<words>[^~.:<!?]+))?(?:~(?P<lookalike>\w+))?"
-    r"(?:\.(?P<form>\w+))?(?::(?P<key>\w+))?(?:<(?P<heads>[\w,]+))?(?P<mark>[!?]?)"
+    r"(?P<article>\+(?:(?P<before>[a-z_]+) )?)?(?P<type>[A-Z]\w*)(?:/(?P<source>\w+))?(?:=(?P<words>[^~.:<!?]+))?"
+    r"(?:~(?P<lookalike>\w+))?(?:\.(?P<form>\w+))?(?::(?P<key>\w+))?(?:<(?P<heads>[\w,]+))?(?P<mark>[!?]?)"
 )
 
 
@@ -66,18 +67,18 @@ def parse(template: str) -> Pattern:
     """The pattern a template describes; a template that makes no sense is a `TextError`."""
     # One entry a bracket still open, each the alternatives met so far; the outermost is the template itself.
     open_choices: list[list[list[str | Reference | Mention | Choice]]] = [[[]]]
-    for token in filter(None, _TOKEN.split(template)):
-        if token == "[":
+    for part in filter(None, _PART.split(template)):
+        if part == "[":
             open_choices.append([[]])
-        elif token == "|" and len(open_choices) > 1:
+        elif part in "]|" and len(open_choices) == 1:
+            raise TextError(f"template {template!r}: {part!r} stands outside brackets")
+        elif part == "|":
             open_choices[-1].append([])
-        elif token == "]" and len(open_choices) > 1:
+        elif part == "]":
             options = open_choices.pop()
             open_choices[-1][-1].append(Choice(tuple(tuple(option) for option in options)))
-        elif token in "[|]":
-            raise TextError(f"template {template!r}: {token!r} stands outside brackets")
         else:
-            open_choices[-1][-1].append(_hole(token[1:-1], template) if token[0] == "{" else token)
+            open_choices[-1][-1].append(_hole(part[1:-1], template) if part[0] == "{" else part)
     if len(open_choices) > 1:
         raise TextError(f"template {template!r}: a bracket is not closed")
     return tuple(open_choices[0][0])

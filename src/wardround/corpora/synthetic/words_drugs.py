@@ -10,20 +10,21 @@ __all__ = ["brand_names", "drug_lists", "invented_names"]
 _GENERIC_COUNT = 620
 _BRAND_COUNT = 260
 
+_VOWELS = "aeiou"
 _OPENINGS = """
-    al am ar ba be bel bri ca car cel cla cor da dal de dex do dul el em en er fa fel fi flu fo ga gel go hal he il im
-    in ja ke la lam le lin lo lu ma mel mi mo na ne ni nor o ol or pa pe per pi pra pro qui ra re ri ro sa sel si so
-    su ta te ti to tra tri u ul va ve vi vo xa xi za ze zi zo
+    al am ar ba be bel bri ca car cel cla cor da dal de dex do dul el em en er fa fel fi flu fo ga gel go hal he il
+    im in ja ke la lam le lin lo lu ma mel mi mo na ne ni nor o ol or pa pe per pi pra pro qui ra re ri ro sa sel si
+    so su ta te ti to tra tri u ul va ve vi vo xa xi za ze zi zo
 """.split()
 _MIDDLES = """
-    ba ce cla co da de di do fa fe fi ga go la le li lo lu ma me mi mo na ne ni no pa pe pi ra re ri ro sa se si so ta
-    te ti to va ve vi xa xi za
+    ba ce cla co da de di do fa fe fi ga go la le li lo lu ma me mi mo na ne ni no pa pe pi ra re ri ro sa se si so
+    ta te ti to va ve vi xa xi za
 """.split()
 _STEMS = """
-    pril sartan olol dipine statin azole cillin mycin floxacin mab tinib gliptin glutide prazole tidine setron triptan
-    azepam oxetine traline apine idone caine profen coxib thiazide semide xaban gatran parin vir ciclib platin rubicin
-    taxel dronate lukast terol asone onide fibrate gliflozin tropium barbital curonium cycline bactam pamil zosin
-    stigmine giline capone lamide trexate
+    pril sartan olol dipine statin azole cillin mycin floxacin mab tinib gliptin glutide prazole tidine setron
+    triptan azepam oxetine traline apine idone caine profen coxib thiazide semide xaban gatran parin vir ciclib
+    platin rubicin taxel dronate lukast terol asone onide fibrate gliflozin tropium barbital curonium cycline bactam
+    pamil zosin stigmine giline capone lamide trexate
 """.split()
 _BRAND_ENDINGS = """
     vex ril dan tor xa lis nel zyme via lex mune quil dra tec vant cor len pax max tris nova lin san dex vera zen
@@ -37,11 +38,12 @@ _WELL_KNOWN = """
     lisinopril; losartan; amlodipine; bisoprolol; atenolol; simvastatin; atorvastatin; omeprazole; lansoprazole;
     ranitidine; salbutamol; prednisolone; dexamethasone; hydrocortisone; amoxicillin; flucloxacillin; penicillin V;
     erythromycin; clarithromycin; doxycycline; ciprofloxacin; trimethoprim; nitrofurantoin; gentamicin; vancomycin;
-    metronidazole; fluconazole; aciclovir; lithium carbonate; sodium valproate; carbamazepine; phenytoin; lamotrigine;
-    levetiracetam; gabapentin; pregabalin; sertraline; fluoxetine; citalopram; mirtazapine; amitriptyline; diazepam;
-    haloperidol; olanzapine; clozapine; levodopa; methotrexate; azathioprine; ciclosporin; hydroxychloroquine;
-    allopurinol; colchicine; levothyroxine; carbimazole; alendronic acid; folic acid; ferrous sulphate; senna;
-    lactulose; loperamide; cyclizine; ondansetron; metoclopramide; cetirizine; quinine sulphate; tamoxifen; cisplatin
+    metronidazole; fluconazole; aciclovir; lithium carbonate; sodium valproate; carbamazepine; phenytoin;
+    lamotrigine; levetiracetam; gabapentin; pregabalin; sertraline; fluoxetine; citalopram; mirtazapine;
+    amitriptyline; diazepam; haloperidol; olanzapine; clozapine; levodopa; methotrexate; azathioprine; ciclosporin;
+    hydroxychloroquine; allopurinol; colchicine; levothyroxine; carbimazole; alendronic acid; folic acid; ferrous
+    sulphate; senna; lactulose; loperamide; cyclizine; ondansetron; metoclopramide; cetirizine; quinine sulphate;
+    tamoxifen; cisplatin
 """
 # (said in full, jotted down)
 _SHORTENED = """
@@ -50,9 +52,10 @@ _SHORTENED = """
     atorvastatin=atorva; bisoprolol=biso; amoxicillin=amox; clarithromycin=clari; sodium valproate=valproate
 """
 _CLASSES = """
-    statin; beta blocker; ACE inhibitor; loop diuretic; proton pump inhibitor; antihistamine; calcium channel blocker;
-    tricyclic; sulphonylurea; thiazide; anticoagulant; bisphosphonate; antifungal; antiemetic; nitrate; opioid;
-    macrolide; cephalosporin; water tablet; blood thinner; sleeping tablet; blood pressure tablet; steroid; SSRI
+    statin; beta blocker; ACE inhibitor; loop diuretic; proton pump inhibitor; antihistamine; calcium channel
+    blocker; tricyclic; sulphonylurea; thiazide; anticoagulant; bisphosphonate; antifungal; antiemetic; nitrate;
+    opioid; macrolide; cephalosporin; water tablet; blood thinner; sleeping tablet; blood pressure tablet; steroid;
+    SSRI
 """
 _MINERALS = "iron; potassium; calcium; magnesium; zinc; folate; phosphate; vitamin D"
 
@@ -77,7 +80,9 @@ def invented_names(purpose: str, count: int, *, endings: list[str], middles: int
     names: dict[str, None] = {}
     while len(names) < count:
         inner = "".join(stream.choice(_MIDDLES) for _ in range(stream.between(0, middles)))
-        names[stream.choice(_OPENINGS) + inner + stream.choice(endings)] = None
+        start, ending = stream.choice(_OPENINGS) + inner, stream.choice(endings)
+        link = stream.choice("dlmnrtvz") if start[-1] in _VOWELS and ending[0] in _VOWELS else ""
+        names[start + link + ending] = None
     return list(names)
 
 

@@ -20,10 +20,10 @@ _PLACES_IN_CHEST = listed(
     "bibasal; left basal; right basal; perihilar; patchy; diffuse; bilateral; apical; lingular; right upper lobe"
 )
 _SHADOWS = listed(
-    "consolidation; opacities; atelectasis; nodules; infiltrates; shadowing; crackles; bronchiectasis; ground-glass change"
+    "consolidation; opacities; atelectasis; nodules; infiltrates; shadowing; crackles; scarring; ground-glass change"
 )
 _CHANGES = listed(
-    "dilated; thickened; enlarged; oedematous; atrophic; echogenic; calcified; irregular; displaced; shrunken; distended"
+    "dilated; thickened; enlarged; oedematous; atrophic; echogenic; calcified; irregular; displaced; shrunken; bulky"
 )
 _STRUCTURES = listed(
     """common bile duct; gallbladder; spleen; liver; left ventricle; right atrium; appendix; aortic root; mitral valve;
@@ -31,54 +31,71 @@ _STRUCTURES = listed(
     left atrium; portal vein; bladder wall; terminal ileum"""
 )
 _SIGNS = """
-    ST depression; T-wave inversion; left bundle branch block; sinus tachycardia; Q waves in the inferior leads;
     reduced air entry; pitting oedema; abdominal guarding; rebound tenderness; jaundice; pallor; finger clubbing;
     spider naevi; absent ankle jerks; nystagmus; papilloedema; cervical lymphadenopathy; hypotension; tachycardia;
     calf tenderness; neck stiffness; ankle swelling; facial swelling; leg weakness; ataxia; bradykinesia; ptosis;
     hyperreflexia; palmar erythema; free fluid in the pelvis; blast cells on the film; protein in the urine;
     right-sided weakness; dysarthria; muscle wasting; peripheral cyanosis; hepatomegaly; splenomegaly; ascites;
-    deranged liver function tests; positive blood cultures; rectal bleeding; first degree heart block; tremor
+    deranged liver function tests; positive blood cultures; rectal bleeding; tremor; tonsillar exudate; cold
+    extremities
 """
 _COUNTABLE_SIGNS = """
-    systolic murmur; third heart sound; prolonged QT interval; raised white cell count; small pleural effusion;
-    pericardial rub; palpable mass; positive Trendelenburg sign; carotid bruit; gallop rhythm; wedge fracture;
-    displaced apex beat; left pleural effusion; widened mediastinum; renal bruit; perianal ulcer; scaly rash;
-    positive straight leg raise; reduced ejection fraction; widespread rash; positive faecal occult blood test;
-    filling defect; mass in the right iliac fossa; flat affect; raised jugular venous pressure; cutaneous nodule
+    systolic murmur; third heart sound; pericardial rub; palpable mass; positive Trendelenburg sign; carotid bruit;
+    gallop rhythm; displaced apex beat; renal bruit; perianal ulcer; scaly rash; positive straight leg raise;
+    widespread rash; positive faecal occult blood test; mass in the right iliac fossa; flat affect; raised jugular
+    venous pressure; cutaneous nodule
 """
-_UNCHANGED = listed("normal; unremarkable; intact; healthy")
+_CHEST_FILM = """
+    small pleural effusion; left pleural effusion; widened mediastinum; cavitating lesion; raised hemidiaphragm;
+    filling defect; prominent hilum; coin lesion; horizontal fissure shift
+"""
+_TRACING = """
+    ST depression; ST elevation; T-wave inversion; left bundle branch block; right bundle branch block; Q waves;
+    sinus tachycardia; first degree heart block; complete heart block; right axis deviation; peaked T waves;
+    ventricular ectopics; left ventricular hypertrophy; QT interval prolongation; atrial flutter; low voltage
+    complexes
+"""
+_UNCHANGED = listed("normal; unremarkable; normal-looking; normal-sized")
 _BENIGN_SIGNS = """
-    sinus rhythm; clear lung fields; good air entry; a soft abdomen; equal and reactive pupils; normal power throughout;
-    symmetrical reflexes; a full range of movement; warm peripheries; no change since the last film; good views;
-    an endotracheal tube in place; a pacemaker; surgical clips; a well-healed scar; old suture lines
+    good air entry; a soft abdomen; equal and reactive pupils; normal power throughout; symmetrical reflexes; a full
+    range of movement; warm peripheries; a well-healed scar; good dentition; a steady gait; normal heart sounds; a
+    regular pulse; normal bowel sounds; moist mucous membranes; a normal fundus; clear speech; normal tone; a supple
+    neck; full pulses
+"""
+_BENIGN_IMAGES = """
+    no change since the last film; good views; an endotracheal tube in place; a pacemaker; surgical clips; old
+    suture lines; a well-placed central line; clear costophrenic angles; a hip prosthesis; the expected anatomy
 """
 
 _CARE = """
-    physiotherapy; reassurance; a sling; compression stockings; crutches; a leaflet; a food diary; hydrotherapy; a splint;
-    counselling; a hearing aid; a walking frame; bed rest; a low-salt diet; a hot water bottle; an ice pack; massage;
-    acupuncture; a high-fibre diet; pelvic floor exercises; cognitive behavioural therapy; speech therapy; a bandage;
-    a special mattress; orthotics; light therapy; a nicotine-free vape; mindfulness; yoga; pilates; honey and lemon;
-    camomile tea; prune juice; a standing desk; dry needling; a TENS machine; breathing exercises; a bath board;
-    a weighted blanket; cranberry juice; regular turning; a fluid restriction; warm compresses; foot elevation
+    physiotherapy; reassurance; a sling; compression stockings; crutches; a leaflet; a food diary; hydrotherapy; a
+    splint; counselling; a hearing aid; a walking frame; bed rest; a low-salt diet; a hot water bottle; an ice pack;
+    massage; acupuncture; a high-fibre diet; pelvic floor exercises; cognitive behavioural therapy; speech therapy;
+    a bandage; a special mattress; orthotics; light therapy; a nicotine-free vape; mindfulness; yoga; pilates; honey
+    and lemon; camomile tea; prune juice; a standing desk; dry needling; a TENS machine; breathing exercises; a bath
+    board; a weighted blanket; cranberry juice; regular turning; a fluid restriction; warm compresses; foot
+    elevation
 """
 _WORRIES = """
-    the noise at night; the long wait; the food; the parking; the cold room; being moved between wards; the new rota;
-    losing a parcel; money; the neighbours; the stairs at home; missing a wedding; the journey in; a broken boiler;
-    caring for a grandchild; the paperwork; the waiting list; a lost hearing aid; poor signal; a delayed letter;
-    a change of surgery; the visiting hours; the bus strike; the new carers; the lumpy pillow; the early starts;
-    exams; an upcoming holiday; a house move; the dog; the heating bill; the lack of privacy; the hospital gown;
-    a missed appointment; the queue at the chemist; a difficult manager; night shifts; the weather; the commute
+    the noise at night; the long wait; the food; the parking; the cold room; being moved between wards; the new
+    rota; losing a parcel; money; the neighbours; the stairs at home; missing a wedding; the journey in; a broken
+    boiler; caring for a grandchild; the paperwork; the waiting list; a lost hearing aid; poor signal; a delayed
+    letter; a change of surgery; the visiting hours; the bus strike; the new carers; the lumpy pillow; the early
+    starts; exams; an upcoming holiday; a house move; the dog; the heating bill; the lack of privacy; the hospital
+    gown; a missed appointment; the queue at the chemist; a difficult manager; night shifts; the weather; the
+    commute
 """
 _PAST_EVENTS = """
     smoking; foreign travel; military service; blood donation; working with asbestos; two caesarean sections;
-    childhood vaccination; keeping pigeons; pipe smoking; competitive rowing; shift work; an office job; heavy lifting;
-    a hip replacement; a hernia repair; cataract surgery; a blood transfusion; wisdom tooth extraction; keyhole surgery;
-    long-haul flights; adoption as an infant; working in a bakery; contact sports; welding; three pregnancies;
-    cosmetic surgery; a pacemaker insertion; living overseas; a vasectomy; attending a support group; piano tuning
+    childhood vaccination; keeping pigeons; pipe smoking; competitive rowing; shift work; an office job; heavy
+    lifting; a hip replacement; a hernia repair; cataract surgery; a blood transfusion; wisdom tooth extraction;
+    keyhole surgery; long-haul flights; adoption as an infant; working in a bakery; contact sports; welding; three
+    pregnancies; cosmetic surgery; a pacemaker insertion; living overseas; a vasectomy; attending a support group;
+    piano tuning
 """
 _TESTS = ("oscopy", "ography", "ectomy", "oplasty", "ostomy")
 _TOWN_ENDINGS = listed("ton; ford; mouth; bury; ham; wick; stead; haven; field; dale")
-_GOODS = listed("mattress; mask; brace; insoles; blanket; monitor; stockings; pillow; walker; thermometer")
+_GOODS = listed("mattress; mask; brace; cushion; blanket; monitor; splint; pillow; walker; thermometer")
 
 
 def finding_lists() -> Lexicon:
@@ -87,9 +104,11 @@ def finding_lists() -> Lexicon:
     laboratory = [f"{way} {analyte}" for analyte in _ANALYTES for way in stream.shuffled(_DIRECTIONS)[:4]]
     shadows = [f"{place} {shadow}" for place in _PLACES_IN_CHEST for shadow in stream.shuffled(_SHADOWS)[:6]]
     organs = [f"{change} {part}" for part in _STRUCTURES for change in stream.shuffled(_CHANGES)[:6]]
-    seen = (*terms(shadows), *terms(organs, countable=True), *terms(listed(_SIGNS)))
-    seen += terms(listed(_COUNTABLE_SIGNS), countable=True)
-    return {"Finding": (*terms(laboratory), *seen), "laboratory": terms(laboratory), "seen": seen}
+    chest = (*terms(shadows), *terms(listed(_CHEST_FILM), countable=True))
+    signs = (*terms(listed(_SIGNS)), *terms(listed(_COUNTABLE_SIGNS), countable=True))
+    lists = {"laboratory": terms(laboratory), "chest": chest, "sign": signs, "tracing": terms(listed(_TRACING))}
+    lists["organ"] = terms(organs, countable=True)
+    return {**lists, "Finding": tuple(term for entries in lists.values() for term in entries)}
 
 
 def lookalike_lists() -> Lexicon:
@@ -101,11 +120,13 @@ def lookalike_lists() -> Lexicon:
     goods = [f"a(n) {name} {stream.choice(_GOODS)}" for name in brand_names("goods", 160)]
     return {
         "analyte": terms(_ANALYTES),
-        "benign": terms([*listed(_BENIGN_SIGNS), *unchanged]),
+        "benign": terms(listed(_BENIGN_SIGNS)),
+        "normal_image": terms([*listed(_BENIGN_IMAGES), *unchanged]),
         "care": terms([*listed(_CARE), *goods]),
         "worry": terms(listed(_WORRIES)),
-        "past_event": terms([*listed(_PAST_EVENTS), *(f"a(n) {name}" for name in procedures[::2])]),
+        "past_event": terms([*listed(_PAST_EVENTS), *(f"a previous {name}" for name in procedures[::2])]),
         "procedure": terms(procedures),
         "town": terms(towns),
-        "firm": terms(brand_names("firms", 120)),
+        "firm": terms(brand_names("firms", 160)),
+        "gadget": terms(brand_names("gadgets", 200)),
     }

@@ -9,46 +9,53 @@ from wardround.corpora.synthetic.terms import Lexicon, Term, listed, terms
 
 __all__ = ["ORGANS", "problem_lists"]
 
-# organ; adjective; the root its Latin and Greek names are built on
+# organ, adjective, root of its Latin and Greek names, and the endings that root takes
 _ORGAN_TABLE = """
-    kidney=renal=nephr; liver=hepatic=hepat; stomach=gastric=gastr; lung=pulmonary=pneumon; heart=cardiac=cardi;
-    bladder=vesical=cyst; pancreas=pancreatic=pancreat; colon=colonic=col; knee joint=articular=arthr;
-    skin=cutaneous=dermat; brain=cerebral=encephal; nerve root=radicular=neur; muscle=muscular=my; femur=femoral=oste;
-    thyroid=thyroid=thyroid; leg veins=venous=phleb; carotid artery=carotid=arter; eye=orbital=ophthalm;
-    middle ear=aural=ot; throat=pharyngeal=pharyng; larynx=laryngeal=laryng; adrenal gland=adrenal=aden;
-    prostate=prostatic=prostat; ovary=ovarian=oophor; gallbladder=biliary=cholecyst; oesophagus=oesophageal=oesophag;
-    spine=spinal=spondyl; Achilles tendon=tendinous=tendin; womb=uterine=endometr; retina=retinal=retin;
-    tongue=lingual=gloss; jaw=mandibular=gnath; rectum=rectal=proct; aorta=aortic=aort; nose=nasal=rhin;
-    testis=testicular=orch; breast=mammary=mast; peritoneum=peritoneal=periton; pleura=pleural=pleur;
-    duodenum=duodenal=duoden; ileum=ileal=ile; cornea=corneal=kerat; spleen=splenic=splen; cervix=cervical=cervic
+    kidney=renal=nephr=itis opathy osis osclerosis; liver=hepatic=hepat=itis opathy osis; stomach=gastric=gastr=itis
+    opathy; lung=pulmonary=pneumon=itis opathy; heart=cardiac=cardi=tis opathy; bladder=vesical=cyst=itis;
+    pancreas=pancreatic=pancreat=itis opathy; colon=colonic=col=itis opathy; knee joint=articular=arthr=itis opathy
+    osis; skin=cutaneous=dermat=itis osis; brain=cerebral=encephal=itis opathy; nerve root=radicular=neur=itis
+    opathy; muscle=muscular=my=ositis opathy; femur=femoral=oste=itis osclerosis; thyroid=thyroid=thyroid=itis; leg
+    veins=venous=phleb=itis osclerosis; carotid artery=carotid=arter=itis iosclerosis; eye=orbital=ophthalm=itis
+    opathy; middle ear=aural=ot=itis osclerosis; throat=pharyngeal=pharyng=itis; larynx=laryngeal=laryng=itis;
+    adrenal gland=adrenal=aden=itis opathy; prostate=prostatic=prostat=itis; ovary=ovarian=oophor=itis;
+    gallbladder=biliary=cholecyst=itis; oesophagus=oesophageal=oesophag=itis; spine=spinal=spondyl=itis osis opathy;
+    Achilles tendon=tendinous=tendin=itis osis opathy; womb=uterine=endometr=itis iosis; retina=retinal=retin=itis
+    opathy; tongue=lingual=gloss=itis; jaw=mandibular=gnath=itis; rectum=rectal=proct=itis opathy;
+    aorta=aortic=aort=itis opathy; nose=nasal=rhin=itis; testis=testicular=orch=itis; breast=mammary=mast=itis
+    opathy; peritoneum=peritoneal=periton=itis; pleura=pleural=pleur=itis; duodenum=duodenal=duoden=itis opathy;
+    ileum=ileal=ile=itis; cornea=corneal=kerat=itis opathy; spleen=splenic=splen=itis; cervix=cervical=cervic=itis;
+    spinal cord=medullary=myel=itis opathy; lymph nodes=nodal=lymphaden=itis opathy; gums=gingival=gingiv=itis;
+    eyelid=palpebral=blephar=itis
 """
-ORGANS: tuple[tuple[str, str, str], ...] = tuple(
-    (organ, adjective, root) for organ, adjective, root in (row.split("=") for row in listed(_ORGAN_TABLE))
-)
+_ORGAN_ROWS = tuple(tuple(row.split("=")) for row in listed(_ORGAN_TABLE))
+ORGANS: tuple[tuple[str, str, str], ...] = tuple((row[0], row[1], row[2]) for row in _ORGAN_ROWS)
 
 _COURSES = listed(
-    """acute; chronic; recurrent; alcoholic; autoimmune; ischaemic; bacterial; viral; eosinophilic; idiopathic;
-    granulomatous; familial; sclerosing; atrophic; necrotising; ulcerative; early-onset; end-stage; lymphocytic"""
+    """acute; chronic; recurrent; autoimmune; ischaemic; bacterial; viral; eosinophilic; idiopathic; granulomatous;
+    familial; sclerosing; atrophic; necrotising; ulcerative; early-onset; end-stage; lymphocytic; post-infectious"""
 )
-_SUFFIXES = ("itis", "itis", "opathy", "osis", "osclerosis")
 _STATES = listed(
-    "failure; insufficiency; infarction; thrombosis; fibrosis; haemorrhage; dysplasia; amyloidosis; embolism; ischaemia"
+    "infarction; haemorrhage; fibrosis; tuberculosis; sarcoidosis; ischaemia; atrophy; dysplasia; amyloidosis; failure"
 )
-_LESIONS = listed("abscess; cyst; adenoma; stricture; ulcer; carcinoma; sarcoma; polyp; aneurysm; fistula; lymphoma")
+_LESIONS = listed(
+    "abscess; cyst; carcinoma; tumour; haemangioma; metastasis; haematoma; lymphoma; sarcoma; malformation"
+)
 
 # name, jotted form, what patients say; the last two may be empty
 _COMMON_DISEASES = """
-    hypertension=htn=high blood pressure; type 2 diabetes=t2dm=diabetes; chronic obstructive pulmonary disease=copd=;
-    atrial fibrillation=af=; chronic kidney disease=ckd=bad kidneys; ischaemic heart disease=ihd=heart disease;
-    asthma==; gout==; epilepsy==; depression==; anxiety==; psoriasis==; eczema==; migraine==; pneumonia==chest infection;
-    osteoporosis=op=thin bones; hypothyroidism==underactive thyroid; gastro-oesophageal reflux disease=gord=acid reflux;
-    urinary tract infection=uti=water infection; deep vein thrombosis=dvt=clot in the leg; pulmonary embolism=pe=;
-    rheumatoid arthritis=ra=; osteoarthritis=oa=wear and tear; multiple sclerosis=ms=; irritable bowel syndrome=ibs=;
-    benign prostatic hyperplasia=bph=; congestive cardiac failure=ccf=heart failure; bipolar disorder=bpad=;
-    iron deficiency anaemia=ida=anaemia; transient ischaemic attack=tia=mini stroke; stroke=cva=; sepsis==;
-    cellulitis==; shingles==; tonsillitis==; diverticulitis==; cirrhosis==; coeliac disease==; polymyalgia rheumatica=pmr=;
-    restless legs syndrome=rls=; peripheral vascular disease=pvd=; acute kidney injury=aki=; tuberculosis=tb=;
-    obstructive sleep apnoea=osa=sleep apnoea; generalised anxiety disorder=gad=; post-traumatic stress disorder=ptsd=
+    hypertension=htn=high blood pressure; type 2 diabetes=t2dm=diabetes; chronic obstructive pulmonary
+    disease=copd=; atrial fibrillation=af=; chronic kidney disease=ckd=bad kidneys; ischaemic heart
+    disease=ihd=heart disease; asthma==; gout==; epilepsy==; depression==; anxiety==; psoriasis==; eczema==;
+    migraine==; pneumonia==chest infection; osteoporosis=op=thin bones; hypothyroidism==underactive thyroid;
+    gastro-oesophageal reflux disease=gord=acid reflux; urinary tract infection=uti=water infection; deep vein
+    thrombosis=dvt=clot in the leg; pulmonary embolism=pe=; rheumatoid arthritis=ra=; osteoarthritis=oa=wear and
+    tear; multiple sclerosis=ms=; irritable bowel syndrome=ibs=; benign prostatic hyperplasia=bph=; congestive
+    cardiac failure=ccf=heart failure; bipolar disorder=bpad=; iron deficiency anaemia=ida=anaemia; transient
+    ischaemic attack=tia=mini stroke; stroke=cva=; sepsis==; cellulitis==; shingles==; tonsillitis==;
+    diverticulitis==; cirrhosis==; coeliac disease==; polymyalgia rheumatica=pmr=; restless legs syndrome=rls=;
+    peripheral vascular disease=pvd=; acute kidney injury=aki=; tuberculosis=tb=; obstructive sleep apnoea=osa=sleep
+    apnoea; generalised anxiety disorder=gad=; post-traumatic stress disorder=ptsd=
 """
 _SURNAMES = listed(
     """Harwick; Vance; Ollery; Tessmer; Braddon; Quillin; Marwood; Lindqvar; Ostrander; Pell; Corvane; Dunsmoor;
@@ -61,59 +68,82 @@ _DRUGS_INSIDE = listed(
     "carbamazepine; trimethoprim; codeine; gentamicin; statin; iodine; morphine; erythromycin; ibuprofen"
 )
 
-_REGIONS = listed(
-    """chest; abdominal; epigastric; back; neck; shoulder; knee; hip; calf; jaw; facial; pelvic; flank; groin; wrist;
-    ankle; thigh; scalp; ear; throat; heel; rib; elbow; hand; foot; leg; tongue; eyelid; stomach; muscle"""
-)
-_SENSATIONS = listed(
-    "pain; discomfort; tightness; swelling; numbness; stiffness; cramps; weakness; itching; burning; twitching; redness"
-)
+# what is felt, and where it can be
+_SENSATION_TABLE = """
+    pain=chest abdominal epigastric back neck shoulder knee hip calf jaw facial pelvic flank groin wrist ankle thigh
+    ear throat heel rib elbow hand foot leg eye tooth breast testicular; cramps=abdominal calf stomach leg foot hand
+    thigh; discomfort=chest abdominal epigastric pelvic flank groin throat bladder rectal hip; tightness=chest
+    throat calf neck jaw; swelling=ankle knee facial eyelid lip tongue leg hand foot calf scrotal wrist neck;
+    numbness=facial hand foot leg lip finger arm scalp perianal; stiffness=neck back shoulder knee hip finger
+    morning jaw; twitching=eyelid facial muscle calf; weakness=leg arm facial muscle grip hand shoulder;
+    itching=scalp eyelid ear anal skin vulval palm; redness=eye facial palm eyelid skin ear; burning=tongue foot
+    stomach throat bladder eye mouth; tenderness=breast calf scalp rib abdominal shin wrist; spasms=back bladder
+    muscle neck calf oesophageal; bruising=arm leg thigh shin facial
+"""
 _COMPLAINTS = """
     arthralgia; myalgia; dysphagia; dysuria; haematuria; haemoptysis; epistaxis; melaena; pruritus; palpitations;
-    syncope; vertigo; tinnitus; paraesthesia; diplopia; photophobia; polyuria; nocturia; anorexia; lethargy; malaise;
-    insomnia; nausea; vomiting; diarrhoea; constipation; dizziness; fatigue; drowsiness; confusion; hoarseness;
-    sweating; night sweats; weight loss; weight gain; loss of appetite; loss of taste; blurred vision; dry mouth;
-    hair loss; breathlessness on exertion; orthopnoea; urinary frequency; urinary retention; hot flushes; flatulence;
-    hiccups; irritability; agitation; low mood; nightmares; hallucinations; memory loss; poor concentration;
-    dyspepsia; bloating; regurgitation; rectal bleeding; easy bruising; bleeding gums; mouth ulcers; thirst; rigors;
-    chills; unsteadiness; slurred speech; loss of libido; excessive sleepiness; muscle wasting; peeling skin; flushing
+    syncope; vertigo; tinnitus; paraesthesia; diplopia; photophobia; polyuria; nocturia; anorexia; lethargy;
+    malaise; insomnia; nausea; vomiting; diarrhoea; constipation; dizziness; fatigue; drowsiness; confusion;
+    hoarseness; sweating; night sweats; weight loss; weight gain; loss of appetite; loss of taste; blurred vision;
+    dry mouth; hair loss; breathlessness on exertion; orthopnoea; urinary frequency; urinary retention; hot flushes;
+    flatulence; hiccups; irritability; agitation; low mood; nightmares; hallucinations; memory loss; poor
+    concentration; dyspepsia; bloating; regurgitation; rectal bleeding; easy bruising; bleeding gums; mouth ulcers;
+    thirst; rigors; chills; unsteadiness; slurred speech; loss of libido; excessive sleepiness; muscle wasting;
+    peeling skin; flushing
 """
 _COUNTABLE_COMPLAINTS = """
-    headache; rash; fever; cough; tremor; wheeze; dry cough; metallic taste; sore throat; stiff neck; productive cough;
-    burning sensation; fainting episode; itchy rash; bitter taste; nosebleed; panic attack; persistent cough
+    headache; rash; fever; cough; tremor; wheeze; dry cough; metallic taste; sore throat; stiff neck; productive
+    cough; burning sensation; fainting episode; itchy rash; bitter taste; nosebleed; panic attack; persistent cough
 """
 _SHORT_COMPLAINTS = """
     breathlessness=sob=being out of breath; diarrhoea and vomiting=d&v=tummy upset; chest pain=cp=; headache=ha=;
-    nausea and vomiting=n&v=feeling sick; loss of consciousness=loc=blacking out; abdominal pain=abdo pain=belly ache;
-    dyspnoea=doe=being short of breath; fatigue=tatt=feeling wiped out; swelling of ankles=soa=fat ankles
+    nausea and vomiting=n&v=feeling sick; loss of consciousness=loc=blacking out; abdominal pain=abdo pain=belly
+    ache; dyspnoea=doe=being short of breath; fatigue=tatt=feeling wiped out; swelling of ankles=soa=fat ankles
 """
-_QUALITIES = listed(
-    """sore; itchy; numb; swollen; heavy; burning; aching; tingling; stiff; puffy; blotchy; throbbing; clammy; shaky;
-    restless; tender; twitchy; freezing"""
-)
-_PARTS = listed(
-    "eyes; lips; hands; feet; legs; knees; gums; ankles; fingers; toes; shoulders; arms; cheeks; hips; elbows; calves"
-)
+# what a body part is like, and which
+_LAY_TABLE = """
+    sore=eyes lips hands feet knees gums ankles fingers shoulders arms throat tongue ribs; itchy=eyes hands feet
+    legs arms scalp skin ears palms nose; numb=lips hands feet fingers toes legs face tongue arms; swollen=eyes lips
+    hands feet knees gums ankles fingers face legs glands; heavy=legs arms eyes head eyelids; burning=eyes feet
+    tongue lips skin throat ears; aching=legs knees shoulders arms hips calves hands bones joints muscles jaw;
+    tingling=hands feet lips fingers toes face arms legs; stiff=knees fingers shoulders hips neck hands back;
+    puffy=eyes face hands ankles cheeks feet; blotchy=skin face arms cheeks chest legs; clammy=hands skin feet
+    palms; shaky=hands legs arms knees; restless=legs feet nights; tender=gums breasts shins ribs belly;
+    twitchy=eyelids fingers legs muscles; freezing=hands feet toes fingers; dry=eyes lips mouth skin throat nose;
+    cracked=lips heels hands skin; bleeding=gums nose; flaky=skin scalp; blurry=eyes eyesight; thumping=head heart;
+    racing=heart mind thoughts; bloated=belly stomach tummy; gurgling=stomach
+"""
 _LAY_COMPLAINTS = """
-    pins and needles; brain fog; the shakes; feeling sick; feeling faint; throwing up; weird dreams; vivid dreams;
-    mood swings; ringing in my ears; the runs; crushing tiredness; feeling like a zombie; crying for no reason;
-    waking up at 3am; pounding in my chest; feeling spaced out; no energy; cotton mouth; upset stomach; jelly legs;
-    sleepless nights; the sweats; stomach in knots; foggy head; racing heart; blinding headaches; jittery feeling;
-    thumping head; dodgy tummy; seeing double; losing my hair; spots on my back; bruises everywhere; raging thirst;
-    constant peeing; feeling flat; feeling on edge; zero appetite; wobbly feeling; cramps at night; sick feeling
+    pins and needles; brain fog; the shakes; weird dreams; vivid dreams; mood swings; ringing in my ears; the runs;
+    crushing tiredness; a pounding chest; cotton mouth; upset stomach; jelly legs; sleepless nights; the sweats;
+    dizzy spells; foggy head; blinding headaches; dodgy tummy; double vision; spots on my back; bruises everywhere;
+    raging thirst; cramps at night; sick stomach; crying fits; hot sweats; bad wind; heartburn; the jitters; hair
+    falling out; butterflies; acne on my back; a stinking headache; night terrors; the hiccups; zaps in my head;
+    water retention; a banging head
+"""
+_FEELINGS = """
+    feeling sick; feeling faint; throwing up; feeling like a zombie; crying for no reason; waking up at 3am; feeling
+    spaced out; seeing double; losing my hair; feeling flat; feeling on edge; peeing all night; sweating buckets;
+    snapping at everyone; forgetting words; falling asleep at my desk; bumping into things; shaking like a leaf;
+    feeling drunk; breaking out in hives; scratching all night; gasping for air; bruising like a peach; tossing and
+    turning
 """
 
 _TOXIC = """
     agranulocytosis; hepatotoxicity; nephrotoxicity; ototoxicity; cardiotoxicity; neurotoxicity; QT prolongation;
     torsades de pointes; angioedema; anaphylaxis; urticaria; toxic epidermal necrolysis; rhabdomyolysis; priapism;
-    serotonin syndrome; lactic acidosis; gum hyperplasia; tardive dyskinesia; akathisia; gynaecomastia; galactorrhoea;
-    photosensitivity; drug fever; cholestasis; acute interstitial nephritis; optic neuritis; osteonecrosis of the jaw;
-    red man syndrome; acute dystonia; hirsutism; skin necrosis; oculogyric crisis; bronchospasm; acute pancreatitis
+    serotonin syndrome; lactic acidosis; gum hyperplasia; tardive dyskinesia; akathisia; gynaecomastia;
+    galactorrhoea; photosensitivity; drug fever; cholestasis; acute interstitial nephritis; optic neuritis;
+    osteonecrosis of the jaw; red man syndrome; acute dystonia; hirsutism; skin necrosis; oculogyric crisis;
+    bronchospasm; acute pancreatitis
 """
 _ELECTROLYTES = listed(
     "kal; natr; calc; magnes; phosphat; glyc; uric; lipid; ammon; bilirubin; triglycerid; prolactin; album"
 )
-_CELLS = listed("neutro; lympho; leuko; thrombocyto; pancyto; mono; granulocyto; erythro")
+_BLOOD_COUNTS = """
+    neutropenia; lymphopenia; leukopenia; thrombocytopenia; pancytopenia; granulocytopenia; monocytopenia; eosinopenia;
+    leukocytosis; lymphocytosis; thrombocytosis; monocytosis; granulocytosis; erythrocytosis; eosinophilia; basophilia
+"""
 _ERUPTIONS = listed(
     """bullous; maculopapular; lichenoid; pustular; fixed; morbilliform; psoriasiform; eczematous; acneiform; purpuric;
     vesicular; scaly; confluent; pruritic"""
@@ -122,9 +152,9 @@ _ERUPTIONS = listed(
 
 def problem_lists() -> Lexicon:
     """The lists Disease, Symptom and ADE mentions are drawn from; complaints serve the last two alike."""
-    complaints = (*terms(_composed_complaints()), *terms(listed(_COMPLAINTS)))
+    complaints = terms([*_composed(_SENSATION_TABLE, "{1} {0}"), *listed(_COMPLAINTS)])
     complaints += (*terms(listed(_COUNTABLE_COMPLAINTS), countable=True), *_with_forms(_SHORT_COMPLAINTS))
-    lay = (*terms(_lay_complaints()), *terms(listed(_LAY_COMPLAINTS)))
+    lay = terms([*_composed(_LAY_TABLE, "{0} {1}"), *listed(_LAY_COMPLAINTS)])
     toxic = terms([*listed(_TOXIC), *_blood_disorders(), *_toxicities()])
     eruptions = terms((f"{kind} {noun}" for kind in _ERUPTIONS for noun in ("eruption", "rash")), countable=True)
     return {
@@ -132,7 +162,9 @@ def problem_lists() -> Lexicon:
         "nested": terms(_nested_diseases()),
         "Symptom": complaints,
         "lay": lay,
+        "feeling": terms(listed(_FEELINGS)),
         "toxic": (*toxic, *eruptions),
+        "poisoning": terms(f"{drug} toxicity" for drug in _DRUGS_INSIDE if drug not in {"latex", "penicillin"}),
         "ADE": (*complaints, *toxic, *eruptions),
     }
 
@@ -146,12 +178,12 @@ def _with_forms(table: str) -> tuple[Term, ...]:
 
 
 def _diseases() -> Iterator[Term]:
-    """Composed ones: `granulomatous nephritis`, `splenic infarction`, `stricture of the ileum`, `Orme-Rusk palsy`."""
+    """Composed ones: `granulomatous nephritis`, `splenic infarction`, `cyst of the ileum`, `Orme-Rusk palsy`."""
     stream = Stream("invented", "diseases")
-    for organ, adjective, root in ORGANS:
-        for suffix in dict.fromkeys(_SUFFIXES):
-            course = f"{stream.choice(_COURSES)} " if stream.chance(0.6) else ""
-            yield Term(course + root + suffix)
+    for organ, adjective, root, endings in _ORGAN_ROWS:
+        for ending in endings.split():
+            yield from (Term(f"{course} {root}{ending}") for course in stream.shuffled(_COURSES)[:2])
+            yield Term(root + ending)
         for state in stream.shuffled(_STATES)[:3]:
             yield Term(f"{adjective} {state}")
         for lesion in stream.shuffled(_LESIONS)[:3]:
@@ -163,33 +195,24 @@ def _diseases() -> Iterator[Term]:
 
 def _nested_diseases() -> list[str]:
     """Names with a drug inside, of which only the whole is a mention."""
-    patterns = (
-        "{} allergy",
-        "{} intolerance",
-        "{}-dependent diabetes",
-        "{}-induced lupus",
-        "{}-resistant hypertension",
+    patterns = listed(
+        """{} allergy; {} intolerance; {}-dependent diabetes; {}-induced lupus; {}-resistant hypertension;
+        {} hypersensitivity; {}-sensitive asthma; {} dependence; {}-associated nephropathy"""
     )
-    patterns += ("{} hypersensitivity", "{}-sensitive asthma", "{} dependence", "{}-associated nephropathy")
     stream = Stream("invented", "nested")
     return [pattern.format(drug) for drug in _DRUGS_INSIDE for pattern in stream.shuffled(patterns)[:5]]
 
 
-def _composed_complaints() -> list[str]:
-    stream = Stream("invented", "complaints")
-    return [f"{region} {feeling}" for region in _REGIONS for feeling in stream.shuffled(_SENSATIONS)[:7]]
-
-
-def _lay_complaints() -> list[str]:
-    stream = Stream("invented", "lay complaints")
-    return [f"{quality} {part}" for quality in _QUALITIES for part in stream.shuffled(_PARTS)[:8]]
+def _composed(table: str, order: str) -> list[str]:
+    rows = [row.split("=") for row in listed(table)]
+    return [order.format(head, part) for head, parts in rows for part in parts.split()]
 
 
 def _blood_disorders() -> list[str]:
     salts = [f"{direction}{salt}aemia" for direction in ("hyper", "hypo") for salt in _ELECTROLYTES]
-    return salts + [f"{cell}{ending}" for cell in _CELLS for ending in ("penia", "cytosis")]
+    return salts + listed(_BLOOD_COUNTS)
 
 
 def _toxicities() -> list[str]:
-    organs = [f"drug-induced {root}itis" for _, _, root in ORGANS[::2]] + [f"{a} toxicity" for _, a, _ in ORGANS[::3]]
-    return organs + [f"{drug} toxicity" for drug in _DRUGS_INSIDE if drug not in {"latex", "penicillin"}]
+    inflammations = [f"drug-induced {root}itis" for _, _, root in ORGANS[::2] if root[-1] not in "iy"]
+    return inflammations + [f"{adjective} toxicity" for _, adjective, _ in ORGANS[::3]]

@@ -1,0 +1,196 @@
+"""`wardround data`: check, convert, count and split corpora."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from wardround.corpora.check import WHOLE
+from wardround.corpora.check import check as check_corpus
+from wardround.corpora.formats import ENDINGS, FORMATS, open_format, writable
+from wardround.corpora.source import CorpusFormat, Problem, WritableFormat
+from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
+from wardround.corpora.stats import Counts, Tally, count
+from wardround.errors import UsageError
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Check, convert, count and split corpora.", no_args_is_help=True)
+
+_FORMAT_HELP = "One of " + ", ".join(FORMATS) + "."
+Format = Annotated[str, typer.Option("--format", help=_FORMAT_HELP)]
+Options = Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="An option of the format.")]
+Source = Annotated[Path, typer.Argument(help="A file, a folder, or a folder that holds train, dev and test.")]
+
+
+@app.command()
+def check(
+    path: Source,
+    format: Format,
+    option: Options = None,
+    types: Annotated[str | None, typer.Option(help="The types to expect, parted by commas.")] = None,
+) -> None:
+    """Report everything that is wrong in a corpus; exit with 1 where there is an error."""
+    expected = None if types is None else {kind.strip() for kind in types.split(",")}
+    report = check_corpus(path, open_format(format, _parsed(option)), types=expected)
+    for problem in report.problems:
+        typer.echo(_line(problem, path))
+    _show_counts(report.counts)
+    typer.echo(f"{_number(report.errors, 'error')}, {_number(report.warnings, 'warning')}")
+    if report.errors:
+        raise typer.Exit(1)
+
+
+@app.command()
+def convert(
+    source: Source,
+    target: Annotated[Path, typer.Argument(help="The file or folder to write; must not exist yet.")],
+    source_format: Annotated[str, typer.Option("--from", help=_FORMAT_HELP)],
+    target_format: Annotated[str, typer.Option("--to", help=_FORMAT_HELP)],
+    from_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
+    to_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
+) -> None:
+    """Write a corpus in another format, read it again, and say what the new format could not hold."""
+    reader = open_format(source_format, _parsed(from_option))
+    again = open_format(target_format, _parsed(to_option))
+    writer = _writer(again, target_format)
+    _refuse_existing(target)
+    for name, place in _splits(source).items():
+        destination = target if name == WHOLE else target / _file_name(name, target_format)
+        tally = Tally()
+        writer.write(tally.watch(reader.read(place)), destination)
+        typer.echo(f"{destination.name}: {_number(tally.counts.documents, 'document')}")
+        written = count(again.read(destination)) if tally.counts.documents else Counts()
+        for loss in _losses(tally.counts, written):
+            typer.echo(f"{destination.name}: the format {target_format} does not hold {loss}")
+
+
+@app.command()
+def stats(path: Source, format: Format, option: Options = None) -> None:
+    """Count documents, entities and relations by split and by type."""
+    reader = open_format(format, _parsed(option))
+    _show_counts({name: count(reader.read(place)) for name, place in _splits(path).items()})
+
+
+@app.command()
+def split(
+    path: Source,
+    out: Annotated[Path, typer.Argument(help="The folder to write; must not exist yet.")],
+    format: Format,
+    option: Options = None,
+    dev: Annotated[float, typer.Option(min=0, max=1, help="The fraction for development.")] = 0.1,
+    test: Annotated[float, typer.Option(min=0, max=1, help="The fraction for the test.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="The same seed parts the same texts the same way.")] = 0,
+) -> None:
+    """Part a corpus into train, dev and test, and write split.json, by which later changes are noticed."""
+    if dev + test >= 1:
+        raise UsageError(f"--dev {dev} and --test {test} leave nothing for training")
+    if find_splits(path):
+        raise UsageError(f"{path.name} is split already; name one of its parts to split that")
+    reader = open_format(format, _parsed(option))
+    _refuse_existing(out)
+    fractions = {"train": 1 - dev - test, "dev": dev, "test": test}
+    parts = split_documents(reader.read(path), {name: part for name, part in fractions.items() if part}, seed)
+    manifest = Manifest.of(parts)
+    again, name = (reader, format) if writable(reader) else (open_format("jsonl"), "jsonl")
+    for part, documents in parts.items():
+        _writer(again, name).write(documents, out / _file_name(part, name))
+    manifest.write(out / MANIFEST)
+    verify(manifest, {part: again.read(place) for part, place in find_splits(out).items()})
+    typer.echo(", ".join(f"{part} {len(documents):,}" for part, documents in parts.items()))
+
+
+def _parsed(options: Iterable[str] | None) -> dict[str, str]:
+    parsed = {}
+    for option in options or ():
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise UsageError(f"{option!r} is not an option: expected NAME=VALUE")
+        parsed[name.strip().replace("-", "_")] = value
+    return parsed
+
+
+def _splits(path: Path) -> dict[str, Path]:
+    return find_splits(path) or {WHOLE: path}
+
+
+def _file_name(split: str, format: str) -> str:
+    return split + ENDINGS.get(format, "")
+
+
+def _writer(form: CorpusFormat, name: str) -> WritableFormat:
+    writer = writable(form)
+    if writer is None:
+        raise UsageError(f"the format {name} is only read; brat and jsonl can be written")
+    return writer
+
+
+def _refuse_existing(path: Path) -> None:
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        raise UsageError(f"{path.name} exists already; name a new file or folder")
+
+
+def _losses(before: Counts, after: Counts) -> Iterator[str]:
+    for what in ("entities", "discontinuous", "relations", "concepts", "attributes", "notes", "sentences", "words"):
+        lost = _total(before, what) - _total(after, what)
+        if lost > 0:
+            yield f"{lost:,} {'discontinuous entities' if what == 'discontinuous' else what}"
+
+
+def _total(counts: Counts, what: str) -> int:
+    found = getattr(counts, what)
+    return found if isinstance(found, int) else sum(found.values())
+
+
+def _line(problem: Problem, root: Path) -> str:
+    """`file:line: severity: message`, the file as it lies below `root`."""
+    path = problem.path
+    place = "" if path is None else path.name
+    if path is not None and path != root and path.is_relative_to(root):
+        place = path.relative_to(root).as_posix()
+    line = "" if problem.line is None else f":{problem.line}"
+    return f"{place}{line}: {problem.severity.value}: {problem.message}"
+
+
+def _number(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _show_counts(counts: Mapping[str, Counts]) -> None:
+    console = Console()
+    console.print(_table_of_splits(counts))
+    for what in ("entities", "relations"):
+        if any(getattr(found, what) for found in counts.values()):
+            console.print(_table_of_types(counts, what))
+
+
+def _table_of_splits(counts: Mapping[str, Counts]) -> Table:
+    table = _table("", counts)
+    found = list(counts.values())
+    table.add_row("documents", *(f"{one.documents:,}" for one in found))
+    table.add_row("sentences", *(f"{one.sentences:,}" if one.with_sentences else "–" for one in found))
+    table.add_row("words", *(f"{one.words:,}" if one.with_words else "–" for one in found))
+    for what in ("entities", "discontinuous", "relations"):
+        table.add_row(what, *(f"{_total(one, what):,}" for one in found))
+    table.add_row("characters a document", *(f"{one.mean_length:,.1f}" for one in found))
+    return table
+
+
+def _table_of_types(counts: Mapping[str, Counts], what: str) -> Table:
+    table = _table(f"{what} by type", counts)
+    for kind in sorted({kind for found in counts.values() for kind in getattr(found, what)}):
+        table.add_row(Text(kind), *(f"{getattr(found, what)[kind]:,}" for found in counts.values()))
+    return table
+
+
+def _table(title: str, splits: Iterable[str]) -> Table:
+    table = Table(title)
+    for name in splits:
+        table.add_column(name, justify="right")
+    return table

@@ -1,0 +1,91 @@
+"""`wardround`: the entry point; a command's module is imported only when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from wardround import __version__
+from wardround.errors import WardroundError
+
+__all__ = ["main"]
+
+# The line `--help` shows, so that help imports nothing heavy. Modules lie in `wardround.cli` under the same name;
+# each has either `command`, a function, or `app`, with commands below it.
+_COMMANDS = {
+    "demo": "Train and score on the built-in hospitals.",
+    "data": "Check, convert, count and split corpora.",
+    "train": "Train a tagger at one site.",
+    "evaluate": "Score a model against annotated notes.",
+    "predict": "Find entities in notes.",
+    "model": "Look at a saved model, or at the named networks.",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; an error of ours is one line, and no error ever prints a note."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        _assemble(arguments)(arguments, prog_name="wardround")
+    except WardroundError as error:
+        typer.echo(f"wardround: {error}", err=True)
+        sys.exit(2)
+    except Exception as error:
+        if os.environ.get("WARDROUND_DEBUG"):
+            raise
+        typer.echo(f"wardround: {_where(error)}", err=True)
+        sys.exit(3)
+
+
+def _assemble(arguments: Sequence[str]) -> typer.Typer:
+    app = typer.Typer(
+        help="Hospitals train one clinical text-mining model together; no note leaves its hospital.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    app.callback()(_root)
+    called = next((argument for argument in arguments if not argument.startswith("-")), "")
+    for name, line in _COMMANDS.items():
+        if name != called:
+            app.command(name, help=line)(_not_called)
+            continue
+        module = import_module(f"wardround.cli.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name, help=line)
+        else:
+            app.command(name)(module.command)
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"wardround {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    pass
+
+
+def _not_called() -> None:
+    """Stands in the list of commands; the real one is imported when it is called."""
+
+
+def _where(error: Exception) -> str:
+    """Class and place of an unforeseen error; its message is withheld, for it might quote a note."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    return f"unforeseen {type(error).__name__} at {place}; set WARDROUND_DEBUG=1 to see it whole"
+
+
+if __name__ == "__main__":
+    main()

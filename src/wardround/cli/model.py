@@ -1,0 +1,52 @@
+"""`wardround model`: look at a saved model, or at the named networks."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Console
+
+from wardround.cli.options import ModelFolder
+from wardround.models.parameter_split import LayeredModel
+from wardround.models.presets import PRESETS
+from wardround.models.saved import load_model, model_card
+from wardround.reports.tables import Table
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command()
+def show(model: ModelFolder) -> None:
+    """Types, scheme, layer groups and their sizes, shared and private."""
+    tagger, card = load_model(model), model_card(model)
+    console = Console()
+    facts = {"kind": card["kind"], "scheme": tagger.scheme.name, "types": ", ".join(tagger.tag_set.types)}
+    facts |= {name: str(value) for name, value in card["notes"].items()}
+    console.print(Table(model.name, ("fact", "value"), tuple(facts.items())).to_rich())
+    console.print(groups_table(tagger).to_rich())
+
+
+@app.command()
+def presets() -> None:
+    """The named networks and the layers each has; all end in a CRF."""
+    rows = tuple(
+        (
+            name,
+            config.character_layer,
+            config.contextual or "–",
+            config.word_cnn or "–",
+            f"{config.lstm_layers} × {config.lstm}" if config.lstm else "–",
+            config.dense or "–",
+        )
+        for name, config in PRESETS.items()
+    )
+    columns = ("preset", "characters", "context", "word CNN", "BiLSTM", "dense")
+    Console().print(Table("Presets", columns, rows).to_rich())
+
+
+def groups_table(model: LayeredModel) -> Table:
+    """Layer groups bottom to top, which half each is in, and how many trainable parameters it has."""
+    sizes = {group: sum(p.numel() for p in model.parameters_in((group,)).values()) for group in model.groups}
+    rows = tuple((group, "shared" if group in model.split.shared else "private", size) for group, size in sizes.items())
+    return Table("Layer groups", ("group", "half", "parameters"), rows, totals=(("all", "", sum(sizes.values())),))

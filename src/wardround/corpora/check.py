@@ -1,0 +1,142 @@
+"""Everything that is wrong, or looks wrong, in a corpus. Names documents and entities, never quotes a note."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wardround.corpora.source import CorpusFormat, Problem, Severity
+from wardround.corpora.splits import MANIFEST, Manifest, find_splits
+from wardround.corpora.stats import Counts, Tally
+from wardround.errors import CorpusError, TextError
+from wardround.text.document import Document, Entity, Range
+
+__all__ = ["WHOLE", "CheckReport", "check"]
+
+_Fault = tuple[Severity, str]
+
+WHOLE = "all"  # stands for the name of the split where a corpus has none
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The problems of a corpus in order of appearance, and its counts a split."""
+
+    problems: tuple[Problem, ...]
+    counts: Mapping[str, Counts]
+
+    @property
+    def errors(self) -> int:
+        """How many problems are errors."""
+        return sum(problem.severity is Severity.ERROR for problem in self.problems)
+
+    @property
+    def warnings(self) -> int:
+        """How many are warnings."""
+        return len(self.problems) - self.errors
+
+
+def check(path: Path, format: CorpusFormat, *, types: Collection[str] | None = None) -> CheckReport:
+    """Read the whole corpus, split by split, and report all that is wrong with it.
+
+    Beside what the reader finds: overlapping mentions, white space at their borders, types that are not in `types`,
+    empty notes, the same text twice in a split (a warning) or in two (an error, since a test on it proves nothing),
+    and texts that changed since `split.json` was written.
+    """
+    if not path.exists():
+        raise CorpusError("does not exist", path=path)
+    manifest, faults = _manifest(path / MANIFEST)
+    inspection = _Inspection(format, types, manifest, faults)
+    for name, place in (find_splits(path) or {WHOLE: path}).items():
+        inspection.inspect(name, place)
+    if manifest.checksums:
+        changes = manifest.changes(inspection.checksums)
+        inspection.problems += [Problem(change, path / MANIFEST) for change in changes]
+    return CheckReport(tuple(inspection.problems), inspection.counts)
+
+
+def _manifest(path: Path) -> tuple[Manifest, list[Problem]]:
+    """The manifest of the corpus, or an empty one, and what is wrong with it."""
+    try:
+        return (Manifest.read(path) if path.is_file() else Manifest({})), []
+    except CorpusError as error:
+        return Manifest({}), [Problem(error.reason, path)]
+
+
+@dataclass
+class _Inspection:
+    """What was found so far."""
+
+    format: CorpusFormat
+    types: Collection[str] | None
+    manifest: Manifest
+    problems: list[Problem]
+    counts: dict[str, Counts] = field(default_factory=dict)
+    checksums: dict[str, Counter[str]] = field(default_factory=dict)
+    first: dict[str, tuple[str, str]] = field(default_factory=dict)  # checksum -> split and document that had it first
+
+    def inspect(self, split: str, place: Path) -> None:
+        tally = Tally()
+        self.checksums[split] = Counter()
+        try:
+            for document in tally.watch(self.format.read(place, problems=self.problems.append)):
+                for severity, message in (*self._repeated(document, split), *_faults(document)):
+                    self.problems.append(Problem(f"document {document.id!r}: {message}", place, severity=severity))
+        except CorpusError as error:
+            self.problems.append(Problem(error.reason, error.path or place, error.line))
+        except TextError as error:
+            self.problems.append(Problem(str(error), place))
+        self.counts[split] = tally.counts
+        self._check_types(tally.counts, place)
+
+    def _repeated(self, document: Document, split: str) -> Iterator[_Fault]:
+        checksum = self.manifest.checksum(document.text)
+        self.checksums[split][checksum] += 1
+        if not document.text.strip():
+            yield Severity.WARNING, "the note is empty"
+            return
+        before, twin = self.first.setdefault(checksum, (split, document.id))
+        if before != split:
+            yield Severity.ERROR, f"leak: {before} holds the same text, as document {twin!r}"
+        elif self.checksums[split][checksum] > 1:
+            yield Severity.WARNING, f"has the same text as document {twin!r}"
+
+    def _check_types(self, counts: Counts, place: Path) -> None:
+        for kind, number in sorted(counts.entities.items()):
+            if self.types is not None and kind not in self.types:
+                message = f"{number} entities are of the type {kind!r}, which is not among those expected"
+                self.problems.append(Problem(message, place))
+
+
+def _faults(document: Document) -> Iterator[_Fault]:
+    for entity in document.entities:
+        edges = (document.text[edge] for start, end in entity.ranges for edge in (start, end - 1))
+        if any(edge.isspace() for edge in edges):
+            yield Severity.WARNING, f"{entity.id} begins or ends with white space"
+    yield from _overlaps(document.entities)
+
+
+def _overlaps(entities: Iterable[Entity]) -> Iterator[_Fault]:
+    """One fault for each entity that shares characters with one that begins before it or is longer."""
+    parts = sorted(((part, entity) for entity in entities for part in entity.ranges), key=_by_start)
+    furthest: tuple[Range, Entity] | None = None
+    reported: set[str] = set()
+    for part, entity in parts:
+        if furthest and part.start < furthest[0].end and entity.id not in reported:
+            reported.add(entity.id)
+            yield Severity.WARNING, f"{entity.id} {_how(entity, furthest[1])} {furthest[1].id}"
+        if furthest is None or part.end > furthest[0].end:
+            furthest = part, entity
+
+
+def _by_start(pair: tuple[Range, Entity]) -> tuple[int, int]:
+    return pair[0].start, -pair[0].end
+
+
+def _how(inner: Entity, outer: Entity) -> str:
+    if inner.ranges == outer.ranges:
+        return "marks the same characters as"
+    nested = outer.start <= inner.start and inner.end <= outer.end
+    return "lies inside" if nested else "overlaps"

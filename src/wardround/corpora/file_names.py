@@ -1,0 +1,35 @@
+"""Documents and the files they lie in: an id from a path, a path from an id."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from wardround.errors import CorpusError
+
+__all__ = ["file_of", "id_of"]
+
+_LONGEST_NAME = 200  # bytes; file systems stop at 255, and an ending must fit
+
+
+def id_of(file: Path, root: Path) -> str:
+    """The file's name without endings, led by its folders below `root`, which may be the file itself."""
+    relative = file.relative_to(root) if root.is_dir() else Path(file.name)
+    return relative.with_name(relative.name.removesuffix(".gz")).with_suffix("").as_posix()
+
+
+def file_of(document_id: str, root: Path, ending: str, written: set[str]) -> Path:
+    """The file below `root` for a document, whose id goes to `written`.
+
+    An id that would lead out of `root`, cannot be a file name, or was written before is refused.
+    """
+    if document_id in written:
+        raise CorpusError(f"two documents have the id {document_id!r}; rename one", path=root)
+    name = PurePosixPath(document_id)
+    if str(name) != document_id or name.is_absolute() or not name.parts or not all(map(_is_plain, name.parts)):
+        raise CorpusError("the id of a document cannot be a file name; rename the document", path=root)
+    written.add(document_id)
+    return root / f"{document_id}{ending}"
+
+
+def _is_plain(part: str) -> bool:
+    return part not in {".", ".."} and part.isprintable() and "\\" not in part and len(part.encode()) <= _LONGEST_NAME

@@ -1,0 +1,165 @@
+"""Training, development and test parts: finding them, making them, and proving later that they are the same.
+
+A corpus is split by file (`train.tsv`, `devel.tsv`, `Test.PubTator`) or by folder (`train/`, `dev/`, `test/`).
+`split.json` lists the checksum of each note's text a split. The checksums are keyed by a random salt, so that the
+lists of two hospitals cannot be compared and no table made beforehand helps; who holds the file can still confirm a
+text that he already guessed, so it stays where the notes are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate, combinations
+from pathlib import Path
+
+from wardround.corpora.source import open_for_writing, read_text
+from wardround.errors import SplitError
+from wardround.text.document import Document
+
+__all__ = ["MANIFEST", "SPLITS", "Manifest", "find_splits", "shares", "split_documents", "verify"]
+
+SPLITS = ("train", "dev", "test")
+MANIFEST = "split.json"
+
+_CALLED = {
+    "train": "train",
+    "training": "train",
+    "dev": "dev",
+    "devel": "dev",
+    "development": "dev",
+    "valid": "dev",
+    "validation": "dev",
+    "test": "test",
+}
+_VERSION = 1
+
+
+def find_splits(path: Path) -> dict[str, Path]:
+    """The splits that lie directly in the folder `path`, in the order of `SPLITS`; empty where it is not split.
+
+    One split alone is none: a lone note may well be called `test.txt`.
+    """
+    found: dict[str, Path] = {}
+    for entry in sorted(path.iterdir()) if path.is_dir() else ():
+        name = _CALLED.get(entry.name.removesuffix(".gz").partition(".")[0].lower())
+        if name is None:
+            continue
+        if name in found:
+            raise SplitError(
+                f"{found[name].name} and {entry.name} both look like the {name} split; move one", path=path
+            )
+        found[name] = entry
+    return {name: found[name] for name in SPLITS if name in found} if len(found) > 1 else {}
+
+
+def split_documents(
+    documents: Iterable[Document], fractions: Mapping[str, float], seed: int
+) -> dict[str, list[Document]]:
+    """Part the documents by the hash of their text: the same texts part the same way, and duplicates stay together.
+
+    A split gets its fraction of the documents, give or take the duplicates at its border. Order is kept within it.
+    """
+    everything = list(documents)
+    groups: dict[bytes, list[int]] = {}
+    for position, document in enumerate(everything):
+        groups.setdefault(_rank(document.text, seed), []).append(position)
+    borders = dict(zip(fractions, accumulate(shares(len(everything), fractions).values()), strict=True))
+    chosen: dict[str, list[int]] = {name: [] for name in fractions}
+    placed = 0
+    for rank in sorted(groups):
+        name = next(name for name, border in borders.items() if placed < border)
+        chosen[name] += groups[rank]
+        placed += len(groups[rank])
+    empty = [name for name, positions in chosen.items() if fractions[name] > 0 and not positions]
+    if empty:
+        raise SplitError(f"{len(groups)} different texts are too few to part: nothing is left for {', '.join(empty)}")
+    return {name: [everything[position] for position in sorted(positions)] for name, positions in chosen.items()}
+
+
+def shares(total: int, fractions: Mapping[str, float]) -> dict[str, int]:
+    """`total` things parted by fractions that add up to 1; what rounding leaves goes to the largest remainders."""
+    if any(not 0 <= fraction <= 1 for fraction in fractions.values()) or abs(sum(fractions.values()) - 1) > 1e-6:
+        raise SplitError("fractions must lie between 0 and 1 and add up to 1")
+    exact = {name: total * fraction / sum(fractions.values()) for name, fraction in fractions.items()}
+    # Rounding first keeps 0.3 of 10 at 3 although 0.1 + 0.2 is a little more than 0.3.
+    sizes = {name: int(round(value, 6)) for name, value in exact.items()}
+    by_remainder = sorted(exact, key=lambda name: sizes[name] - exact[name])
+    for name in by_remainder[: total - sum(sizes.values())]:
+        sizes[name] += 1
+    return sizes
+
+
+def _rank(text: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}:{text}".encode("utf-8", "surrogatepass")).digest()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The contents of `split.json`: a salt, and for each split how often each checksum occurs."""
+
+    checksums: Mapping[str, Counter[str]] = field(repr=False)
+    salt: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+
+    @classmethod
+    def of(cls, splits: Mapping[str, Iterable[Document]]) -> Manifest:
+        """The manifest of these splits under a fresh salt."""
+        empty = cls({})
+        return cls({name: empty.count(documents) for name, documents in splits.items()}, empty.salt)
+
+    @classmethod
+    def read(cls, path: Path) -> Manifest:
+        """A manifest as `write` left it."""
+        try:
+            value = json.loads(read_text(path))
+            splits: dict[str, list[str]] = value["splits"]
+            manifest = cls({str(name): Counter(map(str, found)) for name, found in splits.items()}, str(value["salt"]))
+            known = value["version"] == _VERSION
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            raise SplitError("is not a split manifest; make it again with `wardround data split`", path=path) from None
+        if not known:
+            raise SplitError(f"is not a split manifest of version {_VERSION}", path=path)
+        return manifest
+
+    def write(self, path: Path) -> None:
+        """One JSON object; the checksums are sorted, so their order tells nothing of the notes'."""
+        splits = {name: sorted(counts.elements()) for name, counts in self.checksums.items()}
+        with open_for_writing(path) as stream:
+            json.dump({"version": _VERSION, "salt": self.salt, "splits": splits}, stream, indent=1)
+            stream.write("\n")
+
+    def checksum(self, text: str) -> str:
+        """SHA-256 of the text, keyed by the salt."""
+        return hmac.new(self.salt.encode(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+    def count(self, documents: Iterable[Document]) -> Counter[str]:
+        """How often each checksum occurs."""
+        return Counter(self.checksum(document.text) for document in documents)
+
+    def changes(self, found: Mapping[str, Counter[str]]) -> list[str]:
+        """What is no longer as the manifest says, a sentence each."""
+        said = []
+        for name in sorted({*self.checksums, *found}):
+            before, now = self.checksums.get(name, Counter()), found.get(name, Counter())
+            new, missing = (now - before).total(), (before - now).total()
+            if new or missing:
+                said.append(f"{name} has changed since it was split: {new} texts are new, {missing} are missing")
+        return said
+
+
+def verify(manifest: Manifest, splits: Mapping[str, Iterable[Document]]) -> None:
+    """Refuse splits that share a text or are no longer what the manifest says."""
+    found = {name: manifest.count(documents) for name, documents in splits.items()}
+    said = [
+        f"{left} and {right} share {len(shared)} texts"
+        for left, right in combinations(found, 2)
+        if (shared := found[left].keys() & found[right].keys())
+    ]
+    said += manifest.changes(found)
+    if said:
+        raise SplitError("; ".join(said))

@@ -1,0 +1,74 @@
+"""What a corpus holds, as counts that add."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from wardround.text.document import Document, Entity, Relation
+
+__all__ = ["Counts", "Tally", "count"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts of one split, or of a whole corpus."""
+
+    documents: int = 0
+    characters: int = 0
+    sentences: int = 0  # of the documents whose corpus gives them; `with_sentences` says how many do
+    words: int = 0
+    with_sentences: int = 0
+    with_words: int = 0
+    entities: Counter[str] = field(default_factory=Counter)  # by type
+    discontinuous: Counter[str] = field(default_factory=Counter)  # by type
+    relations: Counter[str] = field(default_factory=Counter)  # by type
+    concepts: int = 0
+    attributes: int = 0  # of documents, entities and relations
+    notes: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+    @property
+    def mean_length(self) -> float:
+        """Characters a document."""
+        return self.characters / self.documents if self.documents else 0.0
+
+
+def _count_one(document: Document) -> Counts:
+    """The counts of one document."""
+    owners: tuple[Document | Entity | Relation, ...] = (document, *document.entities, *document.relations)
+    return Counts(
+        documents=1,
+        characters=len(document.text),
+        sentences=len(document.sentences or ()),
+        words=len(document.words or ()),
+        with_sentences=int(document.sentences is not None),
+        with_words=int(document.words is not None),
+        entities=Counter(entity.type for entity in document.entities),
+        discontinuous=Counter(entity.type for entity in document.entities if entity.is_discontinuous),
+        relations=Counter(relation.type for relation in document.relations),
+        concepts=sum(len(entity.concepts) for entity in document.entities),
+        attributes=sum(len(owner.attributes) for owner in owners),
+        notes=sum(bool(entity.note) for entity in document.entities),
+    )
+
+
+class Tally:
+    """Counts documents while they pass."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+
+    def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """The same documents, counted."""
+        for document in documents:
+            self.counts += _count_one(document)
+            yield document
+
+
+def count(documents: Iterable[Document]) -> Counts:
+    """The counts of many documents, which are held one at a time."""
+    return sum(map(_count_one, documents), Counts())

@@ -1,0 +1,67 @@
+"""Settings given as text: each becomes a typed field of a frozen dataclass, and what nobody knows is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from wardround.errors import UsageError
+
+__all__ = ["converted", "did_you_mean", "parse_settings", "with_settings"]
+
+Config = TypeVar("Config")
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_KINDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def parse_settings(pairs: Iterable[str] | None) -> dict[str, str]:
+    """`["name=value"]` as a mapping; dashes in a name are underscores."""
+    parsed = {}
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"{pair!r} is not a setting: expected NAME=VALUE")
+        parsed[name.strip().replace("-", "_")] = value
+    return parsed
+
+
+def with_settings(config: Config, settings: Mapping[str, str], what: str) -> Config:
+    """`config`, a frozen dataclass, with the named fields replaced; `what` names it in an error."""
+    return replace(config, **converted(type(config), settings, what))  # type: ignore[type-var]
+
+
+def converted(cls: type, settings: Mapping[str, str], what: str) -> dict[str, Any]:
+    """The settings as values of the types the fields of dataclass `cls` have."""
+    kinds = get_type_hints(cls)
+    known = [field.name for field in fields(cls) if field.init]
+    for name in settings:
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise UsageError(f"{name!r} is not an option of {what}{did_you_mean(name, known)}; {has}")
+    return {name: _value(text, kinds[name], f"option {name!r} of {what}") for name, text in settings.items()}
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """` – did you mean 'x'?`, or nothing where no known name is near."""
+    near = get_close_matches(name, list(known), n=1)
+    return f" – did you mean {near[0]!r}?" if near else ""
+
+
+def _value(text: str, kind: Any, what: str) -> object:
+    if isinstance(kind, UnionType):
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if get_origin(kind) is Literal:
+        if text not in get_args(kind):
+            near = did_you_mean(text, get_args(kind))
+            raise UsageError(f"{what}: {text!r} is none of {', '.join(get_args(kind))}{near}")
+        return text
+    if get_origin(kind) is tuple:
+        return tuple(filter(None, (part.strip() for part in text.split(","))))
+    try:
+        return _TRUTH[text.lower()] if kind is bool else (kind(text) if kind in {int, float, Path} else text)
+    except (KeyError, ValueError):
+        raise UsageError(f"{what}: {text!r} is not {_KINDS[kind]}") from None

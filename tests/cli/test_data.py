@@ -1,0 +1,158 @@
+"""`wardround data` at the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from wardround.cli.data import app
+from wardround.corpora.brat import Brat
+from wardround.corpora.conll import Conll
+from wardround.corpora.jsonl import Jsonl
+from wardround.corpora.splits import MANIFEST
+from wardround.errors import UsageError, WardroundError
+from wardround.text.document import Document, Entity, Range, Relation
+
+PLAIN = "Aspirin\tB-Drug\nhelps\tO\n\nNo\tO\nrash\tB-ADE\n"
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def fault(*words: str | Path) -> str:
+    error = run(*words).exception
+    assert isinstance(error, WardroundError)
+    return f"{type(error).__name__}: {error}"
+
+
+def numbers(result: Result, row: str) -> list[str]:
+    """The cells of the table row that begins so."""
+    lines = [line for line in result.output.splitlines() if line.startswith(f"│ {row} ")]
+    return [cell.strip() for cell in lines[0].strip("│").split("│")][1:]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.tsv").write_text(PLAIN.replace("helps", name))
+    return tmp_path
+
+
+def test_check_prints_each_problem_with_its_place_and_fails(corpus: Path) -> None:
+    (corpus / "test.tsv").write_text("No\tO\nrash\tI-ADE\nsecret\n")
+    result = run("check", corpus, "--format", "conll", "--types", "Drug")
+    assert result.exit_code == 1
+    assert result.output.splitlines()[:4] == [
+        "train.tsv: error: 1 entities are of the type 'ADE', which is not among those expected",
+        "test.tsv:3: error: has 1 columns parted by 'tab'; words were expected in column 0, tags in column -1",
+        "test.tsv:2: warning: the tags are not legal BIO from here on; read as the nearest legal",
+        "test.tsv: error: document 'test:1': leak: train holds the same text, as document 'train:2'",
+    ]
+    assert result.output.splitlines()[-1] == "4 errors, 1 warning"
+    assert "secret" not in result.output
+
+
+def test_check_of_a_sound_corpus_succeeds(corpus: Path) -> None:
+    result = run("check", corpus / "train.tsv", "--format", "conll", "--option", "scheme=BIO", "--types", "Drug, ADE")
+    assert (result.exit_code, result.output.splitlines()[-1]) == (0, "0 errors, 0 warnings")
+
+
+def test_places_are_named_below_the_checked_folder(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / split / "ward").mkdir(parents=True)
+        (tmp_path / split / "ward" / "n1.txt").write_text(split)
+        (tmp_path / split / "ward" / "n1.ann").write_text("x")
+    result = run("check", tmp_path, "--format", "brat")
+    assert result.output.startswith("train/ward/n1.ann:1: error: ")
+    assert str(tmp_path) not in result.output
+
+
+def test_stats_by_split_and_type(corpus: Path) -> None:
+    result = run("stats", corpus, "--format", "conll")
+    assert result.exit_code == 0
+    assert numbers(result, "documents") == ["2", "2"]
+    assert numbers(result, "sentences") == ["2", "2"]
+    assert numbers(result, "words") == ["4", "4"]
+    assert numbers(result, "entities") == ["2", "2"]
+    assert numbers(result, "discontinuous") == ["0", "0"]
+    assert numbers(result, "relations") == ["0", "0"]
+    assert numbers(result, "characters a document") == ["10.0", "9.5"]
+    assert numbers(result, "ADE") == ["1", "1"]
+
+
+def test_what_a_corpus_does_not_give_is_a_dash(tmp_path: Path) -> None:
+    entities = (Entity("T1", "Drug", (Range(0, 1), Range(2, 3))),)
+    Brat().write([Document("d", "abc", entities, (Relation("R1", "causes", "T1", "T1"),))], tmp_path)
+    result = run("stats", tmp_path, "--format", "brat")
+    assert numbers(result, "words") == ["–"]
+    assert numbers(result, "discontinuous") == ["1"]
+    assert numbers(result, "causes") == ["1"]
+
+
+def test_convert_each_split_and_say_what_was_lost(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run("convert", corpus, out, "--from", "conll", "--to", "brat")
+    assert result.output.splitlines() == [
+        f"{split}: {rest}"
+        for split in ("train", "test")
+        for rest in (
+            "2 documents",
+            "the format brat does not hold 2 sentences",
+            "the format brat does not hold 4 words",
+        )
+    ]
+    assert [document.text for document in Brat().read(out / "train")] == ["Aspirin train", "No rash"]
+
+
+def test_convert_one_file_with_options(corpus: Path, tmp_path: Path) -> None:
+    target = tmp_path / "x.jsonl"
+    words = ("convert", corpus / "train.tsv", target, "--from", "conll", "--to", "jsonl")
+    result = run(*words, "--from-option", "word-column=0", "--to-option", "shape=spacy")
+    assert result.exit_code == 0
+    assert [document.text for document in Jsonl("spacy").read(target)] == ["Aspirin train", "No rash"]
+    assert fault(*words) == "UsageError: x.jsonl exists already; name a new file or folder"
+
+
+def test_convert_refuses_what_cannot_be_written(corpus: Path, tmp_path: Path) -> None:
+    message = fault("convert", corpus, tmp_path / "o", "--from", "conll", "--to", "ade")
+    assert message == "UsageError: the format ade is only read; brat and jsonl can be written"
+
+
+def test_split_writes_the_parts_and_their_checksums(tmp_path: Path) -> None:
+    lines = "".join(f"word{number}\tO\n\n" for number in range(20))
+    (tmp_path / "x.tsv").write_text(lines)
+    out = tmp_path / "out"
+    result = run("split", tmp_path / "x.tsv", out, "--format", "conll", "--seed", "5", "--dev", "0.2")
+    assert (result.exit_code, result.output) == (0, "train 14, dev 4, test 2\n")
+    assert sorted(path.name for path in out.iterdir()) == ["dev.tsv", MANIFEST, "test.tsv", "train.tsv"]
+    assert len(list(Conll().read(out / "train.tsv"))) == 14
+    assert run("check", out, "--format", "conll").exit_code == 0
+    (out / "dev.tsv").write_text("other\tO\n")
+    assert "split.json: error: dev has changed" in run("check", out, "--format", "conll").output
+    assert fault("split", out, tmp_path / "o", "--format", "conll").startswith("UsageError: out is split already")
+
+
+def test_a_format_that_is_only_read_is_split_into_json_lines(tmp_path: Path) -> None:
+    items = ", ".join(f'{{"full_text": "text {number}", "spans": []}}' for number in range(10))
+    (tmp_path / "x.json").write_text(f"[{items}]")
+    words = ("--format", "jsonl", "--option", "shape=presidio", "--dev", "0")
+    assert run("split", tmp_path, tmp_path / "out", *words).output == "train 9, test 1\n"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [MANIFEST, "test.jsonl", "train.jsonl"]
+
+
+def test_arguments_that_do_not_fit_are_refused(corpus: Path, tmp_path: Path) -> None:
+    assert fault("stats", corpus, "--format", "conl").startswith("UsageError: 'conl' is not a format – did you mean")
+    assert "expected NAME=VALUE" in fault("stats", corpus, "--format", "conll", "--option", "scheme")
+    message = fault("split", corpus, tmp_path / "o", "--format", "conll", "--dev", "0.5", "--test", "0.5")
+    assert message == f"{UsageError.__name__}: --dev 0.5 and --test 0.5 leave nothing for training"
+
+
+@pytest.mark.corpus
+def test_check_of_meddocan(shared_data: Path) -> None:
+    result = run("check", shared_data / "meddocan" / "corpus", "--format", "brat")
+    assert result.exit_code == 0
+    assert numbers(result, "entities") == ["11,333", "5,801", "5,661"]

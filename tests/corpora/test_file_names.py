@@ -1,0 +1,32 @@
+"""Ids from files and files from ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wardround.corpora.file_names import file_of, id_of
+from wardround.errors import CorpusError
+
+
+def test_an_id_is_the_path_below_the_root_without_endings(tmp_path: Path) -> None:
+    assert id_of(tmp_path / "ward" / "n1.txt.gz", tmp_path) == "ward/n1"
+    assert id_of(tmp_path / "a.b.txt", tmp_path) == "a.b"
+    single = tmp_path / "n1.txt"
+    single.touch()
+    assert id_of(single, single) == "n1"
+
+
+def test_a_file_is_the_id_below_the_root(tmp_path: Path) -> None:
+    written: set[str] = set()
+    assert file_of("ward/n1", tmp_path, ".txt", written) == tmp_path / "ward" / "n1.txt"
+    assert written == {"ward/n1"}
+    with pytest.raises(CorpusError, match="two documents have the id 'ward/n1'"):
+        file_of("ward/n1", tmp_path, ".txt", written)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/..", "../a", "/a", "a/", "a//b", "./a", "a\\b", "a\0b", "é" * 101])
+def test_an_id_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CorpusError, match="cannot be a file name"):
+        file_of(name, tmp_path, ".txt", set())

@@ -1,0 +1,119 @@
+"""Opening, reading line by line, writing whole or not at all, and going on to the next file."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wardround.corpora import source
+from wardround.corpora.source import (
+    Problem,
+    Severity,
+    fail_on_error,
+    files_below,
+    open_for_writing,
+    read_each,
+    read_lines,
+    read_text,
+)
+from wardround.errors import CorpusError, TextError
+from wardround.text.document import Document
+
+
+def test_line_ends_are_kept_in_texts_and_dropped_from_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"a\r\nb\rc\n")
+    assert read_text(path) == "a\r\nb\rc\n"
+    assert list(read_lines(path)) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_packed_files_are_unpacked_and_packed(tmp_path: Path) -> None:
+    path = tmp_path / "x.gz"
+    with open_for_writing(path) as stream:
+        stream.write("é\n")
+    assert gzip.decompress(path.read_bytes()) == "é\n".encode()
+    assert read_text(path) == "é\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x", b"\xff"),
+        ("x.gz", b"not packed"),
+        ("x.gz", gzip.compress(b"abc" * 100)[:-9]),
+        ("x.gz", gzip.compress(b"abc" * 100)[:10] + b"\xff" * 20),
+    ],
+)
+def test_what_cannot_be_decoded_is_a_corpus_error(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CorpusError):
+        read_text(tmp_path / name)
+    with pytest.raises(CorpusError):
+        list(read_lines(tmp_path / name))
+
+
+def test_endless_lines_and_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MAXIMUM_LINE", 3)
+    monkeypatch.setattr(source, "MAXIMUM_FILE", 7)
+    (tmp_path / "x").write_text("ab\nabcd\n")
+    with pytest.raises(CorpusError, match=r"^x:2: is longer than 3 characters"):
+        list(read_lines(tmp_path / "x"))
+    with pytest.raises(CorpusError, match=r"^x: is longer than 7 characters"):
+        read_text(tmp_path / "x")
+
+
+def test_a_file_appears_only_once_it_is_complete(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), open_for_writing(tmp_path / "x") as stream:
+        stream.write("half")
+        assert not (tmp_path / "x").exists()
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_written_is_a_corpus_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(CorpusError, match=r"^x: cannot be written"), open_for_writing(tmp_path / "file" / "x"):
+        pass
+    with pytest.raises(CorpusError, match=r"^folder: cannot be written"), open_for_writing(tmp_path / "folder"):
+        pass
+    with pytest.raises(CorpusError, match="half a surrogate pair"), open_for_writing(tmp_path / "x") as stream:
+        stream.write("\ud800")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_files_below(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    for name in ("b/x.txt", "a.txt.gz", "c.csv"):
+        (tmp_path / name).touch()
+    assert files_below(tmp_path, ".txt") == [tmp_path / "a.txt.gz", tmp_path / "b" / "x.txt"]
+    assert files_below(tmp_path / "c.csv", ".txt") == [tmp_path / "c.csv"]
+    with pytest.raises(CorpusError, match=r"holds no file ending in \.xml"):
+        files_below(tmp_path, ".xml")
+    with pytest.raises(CorpusError, match="does not exist"):
+        files_below(tmp_path / "nowhere", ".xml")
+
+
+def test_a_file_that_fails_is_a_problem_and_the_next_is_read(tmp_path: Path) -> None:
+    def read_one(path: Path) -> Iterator[Document]:
+        yield Document(f"{path.name}:1", "")
+        if path.name == "a":
+            raise CorpusError("is broken", path=path, line=7)
+        if path.name == "b":
+            raise TextError("contradicts itself")
+
+    files = [tmp_path / name for name in "abc"]
+    problems: list[Problem] = []
+    assert [document.id for document in read_each(files, read_one, problems.append)] == ["a:1", "b:1", "c:1"]
+    assert problems == [Problem("is broken", files[0], 7), Problem("contradicts itself", files[1])]
+    with pytest.raises(CorpusError, match=r"^a:7: is broken$"):
+        list(read_each(files, read_one, fail_on_error))
+
+
+def test_only_errors_stop_the_default_sink() -> None:
+    fail_on_error(Problem("look", severity=Severity.WARNING))
+    with pytest.raises(CorpusError, match=r"^x\.ann:3: wrong$"):
+        fail_on_error(Problem("wrong", Path("/secret/x.ann"), 3))

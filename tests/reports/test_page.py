@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from wardround.reports.page import Drawing, Section, render_page, write_page
+from wardround.reports.plots import Labels, learning_curves
+from wardround.reports.tables import Table
+
+EVIL = "<script>alert(1)</script> \" onload='x' &"
+SVG = '<svg xmlns="http://www.w3.org/2000/svg"/>'
+TABLE = Table("Scores", ("type", "F1"), (("Drug", 0.5),))
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+
+
+class Outline(HTMLParser):
+    """Every start tag with its attributes; fails where tags are not closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def attributes(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def test_page_asks_nothing_of_the_network() -> None:
+    svg = learning_curves({"a": [(1, 0.5)]}, Labels("t", "x", "y")).to_svg()
+    page = render_page("Study", [Section("Result", "Text.", (TABLE,), (Drawing(svg, "A curve."),))])
+    outline = Outline(page)
+    policy = outline.attributes("meta")[1]
+    assert policy["http-equiv"] == "Content-Security-Policy"
+    assert policy["content"] == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert "http:" not in page and "https:" not in page and "url(" not in page
+    assert {tag for tag, _ in outline.tags}.isdisjoint({"script", "link", "iframe", "object", "form"})
+    assert all(str(image["src"]).startswith("data:image/svg+xml;base64,") for image in outline.attributes("img"))
+
+
+def test_drawings_travel_inside_the_page_with_words() -> None:
+    (image,) = Outline(render_page("t", [Section("h", drawings=(Drawing(SVG, "What it shows."),))])).attributes("img")
+    assert b64decode(str(image["src"]).split(",")[1]).decode() == SVG
+    assert image["alt"] == "What it shows."
+
+
+def test_everything_is_escaped() -> None:
+    table = Table(EVIL, (EVIL,), ((EVIL,),), note=EVIL)
+    page = render_page(EVIL, [Section(EVIL, EVIL, (table,), (Drawing(SVG, EVIL),))] * 3)
+    outline = Outline(page)
+    assert not outline.attributes("script")
+    assert not any("onload" in attributes for _, attributes in outline.tags)
+
+
+def test_prose_becomes_paragraphs() -> None:
+    page = render_page("t", [Section("h", "One\ngoes on.\n\n \nTwo.\n")])
+    assert re.findall(r"<p>(.*?)</p>", page, flags=re.DOTALL) == ["One\ngoes on.", "Two."]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(2, 0), (3, 3)])
+def test_a_longer_page_has_contents(count: int, expected: int) -> None:
+    outline = Outline(render_page("t", [Section(f"Part {n}") for n in range(count)]))
+    links = [str(link["href"]) for link in outline.attributes("a")]
+    assert len(links) == expected
+    assert set(links) <= {f"#{heading['id']}" for heading in outline.attributes("h2")}
+
+
+def test_write_page(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "report.html"
+    write_page(path, "Café", [])
+    assert "<h1>Café</h1>" in path.read_text(encoding="utf-8")
+    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
+
+
+def test_same_data_same_page() -> None:
+    sections = [Section("h", "Text.", (TABLE,))]
+    assert render_page("t", sections) == render_page("t", sections)

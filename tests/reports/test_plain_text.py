@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import sys
+import unicodedata
+
+from wardround.reports.plain_text import neutralise
+
+
+def test_escape_codes_become_pictures() -> None:
+    assert neutralise("a\x1b[31mb\x07") == "a␛[31mb␇"
+    assert neutralise("\x7f\x9b31m\x85") == "␡�31m�"
+
+
+def test_tabs_line_ends_and_letters_stay() -> None:
+    assert neutralise("dose:\t5 µg\nПациент 患者 é") == "dose:\t5 µg\nПациент 患者 é"
+
+
+def test_windows_line_ends_and_lone_carriage_returns() -> None:
+    assert neutralise("a\r\nb\rc") == "a \nb␍c"
+
+
+def test_text_cannot_be_reordered_and_can_always_be_encoded() -> None:
+    assert neutralise("a\u202eb\u2066c\u2028d\ud800") == "a�b�c�d�"
+
+
+def test_every_character_keeps_its_place_and_none_controls() -> None:
+    everything = "".join(map(chr, range(sys.maxunicode + 1)))
+    shown = neutralise(everything)
+    assert len(shown) == len(everything)
+    assert {c for c in shown if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")} == {"\t", "\n"}
+    shown.encode()

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import matplotlib
+import pytest
+from defusedxml.ElementTree import fromstring
+
+from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.confusion import Confusion
+from wardround.reports.plots import Labels, Plot, bar_chart, confusion_map, learning_curves
+
+LABELS = Labels("F1 by round", "round", "F1")
+CURVES = {"FedNER": [(1, 0.2), (2, 0.5), (3, 0.6)], "alone": [(1, 0.1), (2, 0.3)]}
+BARS = {"FedNER": {"h1": Interval(0.8, 0.7, 0.85), "h2": 0.6}, "alone": {"h2": 0.5}}
+CONFUSION = Confusion({("A", "A"): 3, ("A", "B"): 1, ("B", None): 2, (None, "B"): 5})
+
+
+def plots() -> list[Plot]:
+    return [learning_curves(CURVES, LABELS), bar_chart(BARS, LABELS), confusion_map(CONFUSION)]
+
+
+def test_curves_draw_their_points_and_differ_without_colour() -> None:
+    (axes,) = learning_curves(CURVES, LABELS).figure.axes
+    first, second = axes.lines
+    assert list(first.get_xdata()) == [1, 2, 3] and list(first.get_ydata()) == [0.2, 0.5, 0.6]
+    assert first.get_linestyle() != second.get_linestyle()
+    assert first.get_marker() != second.get_marker()
+    assert (axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()) == ("F1 by round", "round", "F1")
+
+
+def test_bars_have_heights_and_error_bars() -> None:
+    (axes,) = bar_chart(BARS, LABELS).figure.axes
+    assert [patch.get_height() for patch in axes.patches] == [0.8, 0.6, 0.5]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["h1", "h2"]
+    # h2 is the second group; of its two bars "alone" stands to the right, 0.2 from the middle.
+    assert axes.patches[2].get_x() + axes.patches[2].get_width() / 2 == pytest.approx(1.2)
+    segments = axes.collections[0].get_segments()
+    assert [point[1] for point in segments[0]] == pytest.approx([0.7, 0.85])
+
+
+def test_confusion_map_writes_counts() -> None:
+    (axes,) = confusion_map(CONFUSION).figure.axes
+    assert sorted(text.get_text() for text in axes.texts) == ["1", "2", "3", "5"]
+    assert axes.images[0].get_array()[0].tolist() == [0.75, 0.25, 0.0]  # type: ignore[index]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["A", "B", "spurious"]
+
+
+def test_formats() -> None:
+    for plot in plots():
+        root = fromstring(plot.to_svg())
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert plot.to_png(dpi=50).startswith(b"\x89PNG\r\n")
+
+
+def test_same_data_same_bytes() -> None:
+    for first, second in zip(plots(), plots(), strict=True):
+        assert first.to_svg() == second.to_svg() == first.to_svg()
+        assert first.to_png(dpi=50) == second.to_png(dpi=50)
+        assert "<metadata" not in first.to_svg()
+
+
+def test_a_persons_settings_neither_count_nor_change() -> None:
+    expected = learning_curves(CURVES, LABELS).to_svg()
+    with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": "other", "lines.linewidth": 9}):
+        assert learning_curves(CURVES, LABELS).to_svg() == expected
+        assert matplotlib.rcParams["font.size"] == 30
+
+
+def test_names_are_taken_literally() -> None:
+    named = learning_curves({"$cost$ \x1b[2J": [(1, 0.5)], "_hidden": [(1, 0.4)]}, LABELS)
+    (legend,) = named.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["$cost$ ␛[2J", " _hidden"]
+    fromstring(named.to_svg())
+    confusion_map(Confusion({("$\\frac", "<b>"): 1})).to_svg()
+
+
+def test_nothing_to_draw_is_no_failure() -> None:
+    for plot in (learning_curves({}, LABELS), bar_chart({}, LABELS), confusion_map(Confusion())):
+        fromstring(plot.to_svg())
+
+
+def test_pyplot_is_not_imported() -> None:
+    program = (
+        "import sys; from wardround.reports.plots import Labels, learning_curves; "
+        "learning_curves({'a': [(1, 0.5)]}, Labels('t', 'x', 'y')).to_png(); "
+        "sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.confusion import Confusion
+from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.spans import CorpusScore, score_corpus
+from wardround.evaluation.tokens import HidingScore
+from wardround.reports.score_tables import confusion_table, counts_table, hiding_table, muc_table, score_table
+from wardround.text.document import Document, Entity, Range
+
+
+@pytest.fixture
+def score() -> CorpusScore:
+    """Drug: one right, one displaced. ADE: one missed."""
+
+    def note(*mentions: tuple[str, int, int]) -> Document:
+        return Document("n", "x" * 40, tuple(Entity(str(i), t, (Range(a, b),)) for i, (t, a, b) in enumerate(mentions)))
+
+    gold = note(("Drug", 0, 5), ("Drug", 10, 15), ("ADE", 20, 25))
+    return score_corpus([(gold, note(("Drug", 0, 5), ("Drug", 11, 15)))])
+
+
+def test_score_table(score: CorpusScore) -> None:
+    table = score_table(score, micro_f1=Interval(0.4, 0.25, 0.625))
+    assert table.rows == (
+        ("ADE", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1),
+        ("Drug", 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 2),
+    )
+    micro, macro = table.totals
+    # Strict: tp 1, fp 1, fn 2. Relaxed: tp 2, fp 0, fn 1.
+    assert micro == ("micro", 0.5, pytest.approx(1 / 3), 0.4, 1.0, pytest.approx(2 / 3), 0.8, 3)
+    assert macro == ("macro", 0.25, 0.25, 0.25, 0.5, 0.5, 0.5, 3)
+    assert table.note == "Strict micro-F1 0.400 (95% interval 0.250–0.625); documents: 1."
+    assert score_table(score).note == ""
+
+
+def test_counts_table() -> None:
+    table = counts_table(TypedCounts({"Causes": SpanCounts(3, 1, 0)}))
+    assert table.rows == (("Causes", 0.75, 1.0, pytest.approx(6 / 7), 4, 3),)
+    assert [row[0] for row in table.totals] == ["micro", "macro"]
+
+
+def test_muc_table(score: CorpusScore) -> None:
+    rows = muc_table(score.muc).rows
+    assert rows[0] == ("all types", "strict", 1, 1, 0, 1, 0, 0.5, pytest.approx(1 / 3), 0.4)
+    assert rows[2] == ("all types", "partial", 1, 0, 1, 1, 0, 0.75, 0.5, 0.6)
+    assert [row[0] for row in rows[4::4]] == ["ADE", "Drug"]
+
+
+def test_confusion_table() -> None:
+    table = confusion_table(Confusion({("A", "B"): 2, ("B", None): 1, (None, "A"): 3}))
+    assert table.columns == ("gold, predicted", "A", "B", "missed")
+    assert table.rows == (("A", 0, 2, 0), ("B", 0, 0, 1), ("spurious", 3, 0, None))
+
+
+def test_hiding_table() -> None:
+    table = hiding_table(HidingScore(SpanCounts(3, 0, 1), SpanCounts(9, 1, 3), notes=8, leaking_notes=1))
+    assert table.rows[0] == ("words", 1.0, 0.75, pytest.approx(6 / 7), 1, 4)
+    assert table.rows[1][4:] == (3, 12)
+    assert table.note == "1 of 8 notes have at least one word missed (12.5%)."

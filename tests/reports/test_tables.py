@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from rich.console import Console
+
+from wardround.reports.tables import Table
+
+TABLE = Table(
+    "Scores <of> a|b",
+    ("type", "F1", "support"),
+    (("Drug", 0.66666, 1234), ("a|b [red] <script>", 1.0, 7), ("=1+1", 0.0, None)),
+    totals=(("micro", 0.5, 1241),),
+    note="Seen & counted.",
+)
+
+
+def shown(table: Table) -> str:
+    console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
+    console.print(table.to_rich())
+    output = console.file
+    assert isinstance(output, io.StringIO)
+    return output.getvalue()
+
+
+def test_markdown() -> None:
+    assert TABLE.to_markdown() == (
+        "**Scores \\<of\\> a\\|b**\n\n"
+        "| type | F1 | support |\n"
+        "| --- | ---: | ---: |\n"
+        "| Drug | 0.667 | 1,234 |\n"
+        "| a\\|b \\[red\\] \\<script\\> | 1.000 | 7 |\n"
+        "| =1+1 | 0.000 |  |\n"
+        "| micro | 0.500 | 1,241 |\n\n"
+        "Seen & counted.\n"
+    )
+
+
+def test_csv_keeps_numbers_and_disarms_formulas() -> None:
+    rows = list(csv.reader(io.StringIO(TABLE.to_csv())))
+    assert rows == [
+        ["type", "F1", "support"],
+        ["Drug", "0.66666", "1234"],
+        ["a|b [red] <script>", "1.0", "7"],
+        ["'=1+1", "0.0", ""],
+        ["micro", "0.5", "1241"],
+    ]
+
+
+def test_html_is_escaped() -> None:
+    html = TABLE.to_html()
+    assert "<script>" not in html
+    assert "<caption>Scores &lt;of&gt; a|b</caption>" in html
+    assert '<tr><th scope="row">Drug</th><td class="number">0.667</td><td class="number">1,234</td></tr>' in html
+    assert '<tfoot><tr><th scope="row">micro</th>' in html
+    assert '<p class="note">Seen &amp; counted.</p>' in html
+
+
+def test_terminal_takes_no_markup_from_cells() -> None:
+    output = shown(TABLE)
+    assert "a|b [red] <script>" in output
+    assert "0.667" in output and "1,234" in output and "Seen & counted." in output
+
+
+@pytest.mark.parametrize("way", [Table.to_markdown, Table.to_csv, Table.to_html, shown])
+def test_no_escape_code_survives(way: object) -> None:
+    table = Table("t\x1b[2J", ("c\x1b[2J",), (("x\x1b[2J\x9b",),), note="n\x1b[2J")
+    output = way(table)  # type: ignore[operator]
+    assert "\x1b[2J" not in output and "\x9b" not in output
+
+
+def test_a_table_without_rows_is_a_table() -> None:
+    empty = Table("Nothing", ("type", "F1"), ())
+    assert empty.to_csv() == "type,F1\n"
+    assert "Nothing" in empty.to_html() and "Nothing" in shown(empty)
+
+
+def test_line_ends_in_a_cell_do_not_break_the_row() -> None:
+    assert "| a b |" in Table("t", ("c",), (("a\nb",),)).to_markdown()
+
+
+def test_a_row_must_fit_its_columns() -> None:
+    with pytest.raises(AssertionError, match="2 cells under 1 columns"):
+        Table("t", ("c",), (("a", "b"),))
