@@ -92,13 +92,14 @@ def test_an_unfinished_bioes_mention_is_reported_at_its_last_line(tmp_path: Path
     ("line", "fault"),
     [
         ("secret", "has 1 columns"),
+        ("O", "has 1 columns"),
         ("a\tsecret", "the tag is not of the scheme BIO"),
         ("a\tE-Drug", "the tag is not of the scheme BIO"),
         ("\tO", "the word is empty"),
     ],
 )
 def test_a_faulty_line_is_an_error_that_does_not_quote_it(tmp_path: Path, line: str, fault: str) -> None:
-    form = Conll(tag_column=1)
+    form = Conll()
     with pytest.raises(CorpusError, match=rf"^train\.tsv:2: {fault}") as caught:
         read(tmp_path, f"a\tO\n{line}\n", form)
     assert "secret" not in str(caught.value)

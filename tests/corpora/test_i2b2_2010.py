@@ -125,7 +125,7 @@ SAME = (*ONE.entities, Entity("T2", "test", (Range(2, 6),)))
             ),
             "relates concepts",
         ),
-        (replace(ONE, id="../1"), "name of a file"),
+        (replace(ONE, id="../1"), "be a file name"),
     ],
 )
 def test_the_writer_refuses_what_the_format_cannot_hold(tmp_path: Path, document: Document, part: str) -> None:

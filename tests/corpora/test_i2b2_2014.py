@@ -103,8 +103,8 @@ ONE = Document("1", "a pain", (Entity("T1", "NAME", (Range(2, 6),)),))
         (ONE.with_entities([Entity("T1", "NAME", (Range(0, 1), Range(2, 3)))]), "discontinuous"),
         (ONE.with_entities([Entity("T1", "A B", (Range(0, 1),))]), "cannot be a tag's name"),
         *[
-            (replace(ONE, id=name), "name of a file")
-            for name in ("", "../up", "/etc/x", "a//b", "a/.", "a\\b", "a:b", "\x00", "x" * 201)
+            (replace(ONE, id=name), "be a file name")
+            for name in ("", "../up", "/etc/x", "a//b", "a/.", "a\\b", "\x00", "x" * 201)
         ],
     ],
 )

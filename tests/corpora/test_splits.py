@@ -71,7 +71,7 @@ def test_duplicates_land_together_and_every_note_is_used_once(texts: list[str], 
     try:
         parts = split_documents(documents, {"train": 0.6, "dev": 0.2, "test": 0.2}, seed)
     except SplitError:
-        assert len(set(texts)) < 10
+        assert len(set(texts)) < 4
         return
     assert sorted(d.id for part in parts.values() for d in part) == sorted(d.id for d in documents)
     homes = [{d.text for d in part} for part in parts.values()]

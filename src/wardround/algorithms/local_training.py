@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from time import perf_counter
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from wardround.tasks.batches import length_buckets
 from wardround.tasks.ner import TaggedSentence, batch_loss, score
 from wardround.text.document import Document
 
-__all__ = ["EpochRecord", "Listener", "LocalTraining", "Silence", "TrainingState"]
+__all__ = ["EpochRecord", "Listener", "LocalTraining", "Silence", "TrainingState", "rate_factor"]
 
 
 class Listener(Protocol):
@@ -142,11 +142,11 @@ class LocalTraining:
             group["lr"] = rate * factor
 
     def state(self) -> TrainingState:
-        """A snapshot between epochs."""
-        tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        """A snapshot between epochs, which further training does not change."""
+        tensors = {f"model/{name}": tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         tensors |= {f"best/{name}": tensor for name, tensor in self._best.items()}
         for parameter, moments in self._optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer/{parameter}/{name}": torch.as_tensor(value) for name, value in moments.items()}
+            tensors |= {f"optimizer/{parameter}/{name}": value.clone() for name, value in moments.items()}
         return TrainingState(tensors, tuple(self.records))
 
     def restore(self, state: TrainingState) -> None:
@@ -160,7 +160,7 @@ class LocalTraining:
         moments: dict[int, dict[str, Tensor]] = {}
         for name, tensor in _below(state.tensors, "optimizer/").items():
             parameter, _, part = name.partition("/")
-            moments.setdefault(int(parameter), {})[part] = tensor
+            moments.setdefault(int(parameter), {})[part] = tensor.clone()  # the optimizer writes into it
         groups = self._optimizer.state_dict()["param_groups"]
         self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self.records = list(state.records)
@@ -172,11 +172,6 @@ def rate_factor(step: int, steps: int, config: TrainingConfig) -> float:
     if step < warm:
         return (step + 1) / (warm + 1)
     return 1.0 if config.schedule == "constant" else (steps - step) / max(steps - warm, 1)
-
-
-def records_as_json(records: Sequence[EpochRecord]) -> list[dict[str, Any]]:
-    """Records as plain values."""
-    return [asdict(record) for record in records]
 
 
 def _optimizer(model: TaggingModel, config: TrainingConfig) -> torch.optim.Optimizer:

@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from wardround.cli.options import FORMAT_HELP, Format, FormatOptions, chosen_format, listed
 from wardround.corpora.check import WHOLE
 from wardround.corpora.check import check as check_corpus
-from wardround.corpora.formats import ENDINGS, FORMATS, open_format, writable
+from wardround.corpora.formats import ENDINGS, open_format, writable
 from wardround.corpora.source import CorpusFormat, Problem, WritableFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.stats import Counts, Tally, count
@@ -23,9 +24,6 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Check, convert, count and split corpora.", no_args_is_help=True)
 
-_FORMAT_HELP = "One of " + ", ".join(FORMATS) + "."
-Format = Annotated[str, typer.Option("--format", help=_FORMAT_HELP)]
-Options = Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="An option of the format.")]
 Source = Annotated[Path, typer.Argument(help="A file, a folder, or a folder that holds train, dev and test.")]
 
 
@@ -33,12 +31,11 @@ Source = Annotated[Path, typer.Argument(help="A file, a folder, or a folder that
 def check(
     path: Source,
     format: Format,
-    option: Options = None,
+    option: FormatOptions = None,
     types: Annotated[str | None, typer.Option(help="The types to expect, parted by commas.")] = None,
 ) -> None:
     """Report everything that is wrong in a corpus; exit with 1 where there is an error."""
-    expected = None if types is None else {kind.strip() for kind in types.split(",")}
-    report = check_corpus(path, open_format(format, _parsed(option)), types=expected)
+    report = check_corpus(path, chosen_format(format, option), types=listed(types))
     for problem in report.problems:
         typer.echo(_line(problem, path))
     _show_counts(report.counts)
@@ -51,14 +48,14 @@ def check(
 def convert(
     source: Source,
     target: Annotated[Path, typer.Argument(help="The file or folder to write; must not exist yet.")],
-    source_format: Annotated[str, typer.Option("--from", help=_FORMAT_HELP)],
-    target_format: Annotated[str, typer.Option("--to", help=_FORMAT_HELP)],
+    source_format: Annotated[str, typer.Option("--from", help=FORMAT_HELP)],
+    target_format: Annotated[str, typer.Option("--to", help=FORMAT_HELP)],
     from_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
     to_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
 ) -> None:
     """Write a corpus in another format, read it again, and say what the new format could not hold."""
-    reader = open_format(source_format, _parsed(from_option))
-    again = open_format(target_format, _parsed(to_option))
+    reader = chosen_format(source_format, from_option)
+    again = chosen_format(target_format, to_option)
     writer = _writer(again, target_format)
     _refuse_existing(target)
     for name, place in _splits(source).items():
@@ -72,9 +69,9 @@ def convert(
 
 
 @app.command()
-def stats(path: Source, format: Format, option: Options = None) -> None:
+def stats(path: Source, format: Format, option: FormatOptions = None) -> None:
     """Count documents, entities and relations by split and by type."""
-    reader = open_format(format, _parsed(option))
+    reader = chosen_format(format, option)
     _show_counts({name: count(reader.read(place)) for name, place in _splits(path).items()})
 
 
@@ -83,7 +80,7 @@ def split(
     path: Source,
     out: Annotated[Path, typer.Argument(help="The folder to write; must not exist yet.")],
     format: Format,
-    option: Options = None,
+    option: FormatOptions = None,
     dev: Annotated[float, typer.Option(min=0, max=1, help="The fraction for development.")] = 0.1,
     test: Annotated[float, typer.Option(min=0, max=1, help="The fraction for the test.")] = 0.1,
     seed: Annotated[int, typer.Option(help="The same seed parts the same texts the same way.")] = 0,
@@ -93,7 +90,7 @@ def split(
         raise UsageError(f"--dev {dev} and --test {test} leave nothing for training")
     if find_splits(path):
         raise UsageError(f"{path.name} is split already; name one of its parts to split that")
-    reader = open_format(format, _parsed(option))
+    reader = chosen_format(format, option)
     _refuse_existing(out)
     fractions = {"train": 1 - dev - test, "dev": dev, "test": test}
     parts = split_documents(reader.read(path), {name: part for name, part in fractions.items() if part}, seed)
@@ -104,16 +101,6 @@ def split(
     manifest.write(out / MANIFEST)
     verify(manifest, {part: again.read(place) for part, place in find_splits(out).items()})
     typer.echo(", ".join(f"{part} {len(documents):,}" for part, documents in parts.items()))
-
-
-def _parsed(options: Iterable[str] | None) -> dict[str, str]:
-    parsed = {}
-    for option in options or ():
-        name, equals, value = option.partition("=")
-        if not equals:
-            raise UsageError(f"{option!r} is not an option: expected NAME=VALUE")
-        parsed[name.strip().replace("-", "_")] = value
-    return parsed
 
 
 def _splits(path: Path) -> dict[str, Path]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.i2b2_2014 import id_of
+from wardround.corpora.file_names import id_of
 from wardround.corpora.pubtator import add_mention
 from wardround.corpora.source import Problem, ProblemSink, fail_on_error, files_below, read_each, read_lines, read_text
 from wardround.errors import CorpusError

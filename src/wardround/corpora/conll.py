@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, get_args
@@ -113,11 +113,10 @@ class Conll:
     def _words(self, line: str, report: Reporter) -> Iterator[_Word]:
         """The one word of the line, or none where the line does not fit."""
         columns = self._columns(line)
-        try:
-            word, tag = columns[self.word_column], columns[self.tag_column]
-        except IndexError:
+        if len(columns) < self._width:
             report.error(f"has {len(columns)} columns parted by {self.delimiter!r}; {self._where()}")
             return
+        word, tag = columns[self.word_column], columns[self.tag_column]
         if not word:
             report.error(f"the word is empty; {self._where()}")
             return
@@ -206,7 +205,7 @@ class Conll:
         columns[self.word_column], columns[self.tag_column] = word, tag
         return (self._separator or " ").join(columns)
 
-    @property
+    @cached_property
     def _width(self) -> int:
         needed = max(c + 1 if c >= 0 else -c for c in (self.word_column, self.tag_column))
         same = self.word_column % needed == self.tag_column % needed
@@ -218,7 +217,7 @@ class Conll:
     def _scheme(self) -> TagScheme:
         return SCHEMES[self.scheme]
 
-    @property
+    @cached_property
     def _separator(self) -> str | None:
         return _DELIMITERS.get(self.delimiter, self.delimiter)
 

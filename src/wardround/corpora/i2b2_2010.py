@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.i2b2_2014 import file_of, id_of
+from wardround.corpora.file_names import file_of, id_of
 from wardround.corpora.source import (
     ProblemSink,
     fail_on_error,

@@ -18,17 +18,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal, get_args
 
 from wardround.corpora.bioc import XmlNode, escape_xml, read_xml
 from wardround.corpora.draft import Draft, Reporter
+from wardround.corpora.file_names import file_of, id_of
 from wardround.corpora.pubtator import add_mention, whole_number
 from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each
 from wardround.errors import CorpusError, UsageError
 from wardround.text.document import Document, Entity
 
-__all__ = ["Granularity", "I2b2Deid", "file_of", "id_of"]
+__all__ = ["Granularity", "I2b2Deid"]
 
 Granularity = Literal["type", "category"]
 
@@ -44,8 +45,6 @@ _CATEGORIES = {
 _CATEGORY_OF = {kind: category for category, kinds in _CATEGORIES.items() for kind in kinds.split()}
 _OTHER = "OTHER"
 _TAG_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_FILE_NAME = re.compile(r'[^\x00-\x1f\x7f<>:"|?*\\/]+')
-_LONGEST_NAME = 200  # bytes; file systems stop at 255, and an ending must fit
 
 
 @dataclass(frozen=True)
@@ -143,28 +142,3 @@ def _character_data(text: str) -> str:
     escape_xml(text)  # refuses what XML cannot hold at all
     safe = text.replace("]]>", "]]]]><![CDATA[>").replace("\r", "]]>&#13;<![CDATA[")
     return f"<![CDATA[{safe}]]>"
-
-
-# A file for each document.
-
-
-def id_of(file: Path, root: Path) -> str:
-    """The file's name without ending, led by its folders below `root`."""
-    relative = Path(file.name) if file == root else file.relative_to(root)
-    return relative.with_name(relative.name.removesuffix(".gz")).with_suffix("").as_posix()
-
-
-def file_of(document_id: str, root: Path, ending: str, written: set[str]) -> Path:
-    """The file below `root` for a document. An id that names no file, or one already `written`, is refused."""
-    if document_id in written:
-        raise CorpusError(f"two documents have the id {document_id!r}; rename one", path=root)
-    written.add(document_id)
-    for name in document_id.split("/"):
-        if (
-            not _FILE_NAME.fullmatch(name)
-            or name in (".", "..")
-            or len(name.encode("utf-8", "replace")) > _LONGEST_NAME
-        ):
-            raise CorpusError(f"document {document_id!r}: its id cannot be the name of a file; rename it", path=root)
-    relative = PurePosixPath(document_id)
-    return root.joinpath(*relative.parts[:-1], relative.name + ending)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.corpora.draft import Reporter
-from wardround.corpora.i2b2_2014 import id_of
+from wardround.corpora.file_names import id_of
 from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each, read_lines
 from wardround.errors import CorpusError, UsageError
 from wardround.text.document import Document, Entity, Range, Relation

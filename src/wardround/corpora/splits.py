@@ -15,7 +15,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate, combinations
+from itertools import chain, combinations, islice
 from pathlib import Path
 
 from wardround.corpora.source import open_for_writing, read_text
@@ -63,23 +63,21 @@ def split_documents(
 ) -> dict[str, list[Document]]:
     """Part the documents by the hash of their text: the same texts part the same way, and duplicates stay together.
 
-    A split gets its fraction of the documents, give or take the duplicates at its border. Order is kept within it.
+    A split gets its fraction of the different texts. Order is kept within it.
     """
-    everything = list(documents)
-    groups: dict[bytes, list[int]] = {}
-    for position, document in enumerate(everything):
-        groups.setdefault(_rank(document.text, seed), []).append(position)
-    borders = dict(zip(fractions, accumulate(shares(len(everything), fractions).values()), strict=True))
-    chosen: dict[str, list[int]] = {name: [] for name in fractions}
-    placed = 0
-    for rank in sorted(groups):
-        name = next(name for name, border in borders.items() if placed < border)
-        chosen[name] += groups[rank]
-        placed += len(groups[rank])
-    empty = [name for name, positions in chosen.items() if fractions[name] > 0 and not positions]
+    groups: dict[bytes, list[tuple[int, Document]]] = {}
+    for position, document in enumerate(documents):
+        groups.setdefault(_rank(document.text, seed), []).append((position, document))
+    sizes = shares(len(groups), fractions)
+    empty = [name for name, size in sizes.items() if fractions[name] > 0 and size == 0]
     if empty:
         raise SplitError(f"{len(groups)} different texts are too few to part: nothing is left for {', '.join(empty)}")
-    return {name: [everything[position] for position in sorted(positions)] for name, positions in chosen.items()}
+    ranks = iter(sorted(groups))
+    parts = {
+        name: sorted(chain.from_iterable(groups[rank] for rank in islice(ranks, n)), key=_position)
+        for name, n in sizes.items()
+    }
+    return {name: [document for _, document in part] for name, part in parts.items()}
 
 
 def shares(total: int, fractions: Mapping[str, float]) -> dict[str, int]:
@@ -93,6 +91,10 @@ def shares(total: int, fractions: Mapping[str, float]) -> dict[str, int]:
     for name in by_remainder[: total - sum(sizes.values())]:
         sizes[name] += 1
     return sizes
+
+
+def _position(placed: tuple[int, Document]) -> int:
+    return placed[0]
 
 
 def _rank(text: str, seed: int) -> bytes:

@@ -41,8 +41,10 @@ class ContextualEmbedding(nn.Module):
         """A digest of the frozen weights, so that a saved model notices another encoder under the same name."""
         digest = sha256()
         for name, tensor in sorted(self._frozen[0].state_dict().items()):
+            if name.startswith("pooler."):
+                continue  # never read, and drawn at random where the checkpoint has none
             digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+            digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:

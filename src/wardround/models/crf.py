@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from wardround.models.padding import reversal
 from wardround.text.tag_schemes import TagScheme
 
 __all__ = ["FORBIDDEN", "LinearChainCrf", "legal_transitions", "viterbi"]
 
-FORBIDDEN = -1e4  # a score no legal path comes near, finite so that gradients stay numbers
+FORBIDDEN = -1e6  # a score no legal path comes near, finite so that gradients stay numbers
 
 
 def legal_transitions(tags: Sequence[str], scheme: TagScheme) -> tuple[Tensor, Tensor, Tensor]:
@@ -49,12 +50,12 @@ class LinearChainCrf(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
 
-    def scores(self) -> tuple[Tensor, Tensor, Tensor]:
+    def scores(self, forbidden: float = FORBIDDEN) -> tuple[Tensor, Tensor, Tensor]:
         """Start, step and end scores with the illegal ones forbidden."""
         return (
-            self.start.masked_fill(~self.legal_start, FORBIDDEN),
-            self.step.masked_fill(~self.legal_step, FORBIDDEN),
-            self.end.masked_fill(~self.legal_end, FORBIDDEN),
+            self.start.masked_fill(~self.legal_start, forbidden),
+            self.step.masked_fill(~self.legal_step, forbidden),
+            self.end.masked_fill(~self.legal_end, forbidden),
         )
 
     def log_likelihood(self, emissions: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
@@ -74,12 +75,16 @@ class LinearChainCrf(nn.Module):
     def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """p(tag of a word | sentence), [batch, words, tags]; zero at padding. Carries no gradient."""
         with torch.no_grad():
-            return _Recursions(emissions, mask, *self.scores()).marginals().to(emissions.dtype)
+            scores = self.scores()
+            found = _Recursions(emissions, mask, *scores).marginals()
+        if not bool(torch.isfinite(found).all()):
+            found = _marginals_in_log_space(emissions, mask, *scores)
+        return found.to(emissions.dtype)
 
     def best(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """The most probable tags, [batch, words]; 0 at padding."""
         with torch.no_grad():
-            return viterbi(emissions, mask, *self.scores())
+            return viterbi(emissions, mask, *self.scores(-torch.inf))
 
 
 class _Recursions:
@@ -153,6 +158,7 @@ class _LogPartition(torch.autograd.Function):
         return recursions.log_partition().to(emissions.dtype)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         unary, left, right, step, mask = ctx.saved_tensors
         upstream = gradients[0].to(unary.dtype)  # [batch]
@@ -173,11 +179,21 @@ def _log_partition(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor,
 
 def _log_partition_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
     """The same by log-sum-exp a word: slower, for scores too far apart for float64."""
+    kind = emissions.dtype
+    emissions, start, step, end = (scores.double() for scores in (emissions, start, step, end))
     alpha = start + emissions[:, 0]
     for position in range(1, emissions.shape[1]):
         following = torch.logsumexp(alpha[:, :, None] + step, dim=1) + emissions[:, position]
         alpha = torch.where(mask[:, position, None], following, alpha)
-    return torch.logsumexp(alpha + end, dim=1)
+    return torch.logsumexp(alpha + end, dim=1).to(kind)
+
+
+def _marginals_in_log_space(emissions: Tensor, mask: Tensor, *scores: Tensor) -> Tensor:
+    """The gradient of log Z, whose own recursions survived where the scaled messages did not."""
+    with torch.inference_mode(False), torch.enable_grad():
+        free = emissions.detach().clone().double().requires_grad_()
+        total = _log_partition_in_log_space(free, mask.clone(), *(score.clone().double() for score in scores))
+        return torch.autograd.grad(total.sum(), free)[0]
 
 
 def _path_score(

@@ -40,7 +40,7 @@ class IndependentWords(nn.Module):
     def __init__(self, tags: Sequence[str], scheme: TagScheme) -> None:
         super().__init__()
         for name, legal in zip(("start", "step", "end"), legal_transitions(tags, scheme), strict=True):
-            scores = torch.zeros(legal.shape).masked_fill(~legal, FORBIDDEN)
+            scores = torch.zeros(legal.shape).masked_fill(~legal, -torch.inf)
             self.register_buffer(f"forbidden_{name}", scores, persistent=False)
 
     def log_likelihood(self, emissions: Tensor, mask: Tensor, tags: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoModelForTokenClassification
 
@@ -104,15 +105,19 @@ def _network(config: EncoderTaggerConfig, tags: Sequence[str], origin: str, *, f
         compact.update({**labels, "num_labels": len(tags)})
         return AutoModelForTokenClassification.from_config(compact)  # type: ignore[no-untyped-call]
     try:
-        return AutoModelForTokenClassification.from_pretrained(
+        network, report = AutoModelForTokenClassification.from_pretrained(
             origin,
             num_labels=len(tags),
             use_safetensors=True,
             dtype=torch.float32,
+            output_loading_info=True,
             **labels,
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(
             f"no encoder could be loaded from {Path(origin).name!r}: name a Hugging Face id that is cached here, "
             "or a folder with config.json and model.safetensors"
         ) from error
+    if report["missing_keys"] and not fresh:
+        raise ModelError(f"{Path(origin).name}: {len(report['missing_keys'])} weights of the model are missing")
+    return network

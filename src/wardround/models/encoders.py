@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoConfig, AutoTokenizer, BertConfig
 
 from wardround.errors import ModelError
@@ -82,9 +83,11 @@ class PieceTokenizer:
     def __init__(self, source: str, *, limit: int | None = None, overlap: int = 64) -> None:
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
-            longest = getattr(AutoConfig.from_pretrained(source), "max_position_embeddings", 512)
+            positions = getattr(AutoConfig.from_pretrained(source), "max_position_embeddings", 512)
         except (OSError, ValueError) as error:
             raise ModelError(f"no encoder or tokenizer could be loaded from {Path(source).name!r}") from error
+        # RoBERTa and its kin keep two positions for themselves: what they can read is what the tokenizer says.
+        longest = min(positions, self.tokenizer.model_max_length)
         room = min(limit or longest, longest) - len(self.prefix) - len(self.suffix)
         if room < 2:
             raise ModelError(f"a limit of {limit} pieces leaves no room for words")
@@ -132,20 +135,21 @@ class PieceTokenizer:
         return [piece for word in words for piece in self._known[word][: self.limit]]
 
     def _first_pieces(self, layouts: Sequence[PieceLayout], width: int) -> Tensor:
-        longest = max(len(layout.first_piece) for layout in layouts)
-        first = torch.zeros(len(layouts), longest, dtype=torch.long)  # a word without pieces reads the first one
+        rows = []
         window = 0
-        for row, layout in enumerate(layouts):
-            for word, place in enumerate(layout.first_piece):
-                if place is not None:
-                    first[row, word] = (window + place[0]) * width + len(self.prefix) + place[1]
+        for layout in layouts:
+            first = window * width  # of its sentence, which is what a word without pieces reads
+            words = layout.first_piece
+            rows.append([first + p[0] * width + len(self.prefix) + p[1] if p else first for p in words])
             window += len(layout.windows)
-        return first
+        return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
 
     def _learn(self, words: set[str]) -> None:
         if len(self._known) > _CACHED_WORDS:
             self._known.clear()  # bounded, so that a stream of notes holds constant memory
         fresh = sorted(words - self._known.keys())
         if fresh:
-            pieces = self.tokenizer(fresh, add_special_tokens=False)["input_ids"]
+            # Half a surrogate pair, which JSON can smuggle into a text, is nothing a tokenizer takes.
+            spelled = [word.encode("utf-8", "replace").decode() for word in fresh]
+            pieces = self.tokenizer(spelled, add_special_tokens=False)["input_ids"]
             self._known.update(zip(fresh, pieces, strict=True))

@@ -9,31 +9,34 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from wardround.errors import ModelError
+from wardround.errors import ModelError, TextError
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
 from wardround.models.tagging_model import TaggingModel
-from wardround.models.vocabulary import ListedWords
+from wardround.models.vocabulary import RESERVED, ListedWords
 from wardround.models.word_tagger import WordTagger, WordTaggerConfig
 from wardround.models.word_vectors import WordVectors
 from wardround.text.tag_sets import TagSet
 
 __all__ = ["load_model", "model_card", "save_model"]
 
+_Config = TypeVar("_Config", WordTaggerConfig, EncoderTaggerConfig)
 _FORMAT = 1
 _CARD, _WEIGHTS, _WORDS, _CRF = "wardround.json", "model.safetensors", "words.json", "crf.safetensors"
 
 
 def save_model(model: TaggingModel, folder: Path, *, notes: Mapping[str, Any] | None = None) -> None:
     """Write `model` to `folder`, replacing a model that was there; `notes` go into the card as they are."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / _CARD).is_file():
-        raise ModelError(f"folder {folder.name!r} holds something that is no model; name an empty or new one")
+    taken = folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
+    if taken and not (folder / _CARD).is_file():
+        raise ModelError(f"{folder.name!r} holds something that is no model; name an empty or new folder")
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -47,11 +50,10 @@ def save_model(model: TaggingModel, folder: Path, *, notes: Mapping[str, Any] | 
 def load_model(folder: Path) -> TaggingModel:
     """The model in `folder`, ready to predict."""
     card = model_card(folder)
-    tag_set = TagSet(tuple(card["types"]))
     loader = {"word-tagger": _load_words, "encoder-tagger": _load_encoder}.get(card["kind"])
     if loader is None:
         raise ModelError(f"{folder.name}: a model of kind {card['kind']!r} is unknown to this version")
-    model = loader(folder, card, tag_set)
+    model = loader(folder, card, _tag_set(folder, card))
     model.eval()
     return model
 
@@ -64,9 +66,26 @@ def model_card(folder: Path) -> dict[str, Any]:
         raise ModelError(f"folder {folder.name!r} holds no model: there is no {_CARD} in it") from None
     except (OSError, ValueError) as error:
         raise ModelError(f"{folder.name}/{_CARD} is no JSON") from error
-    if not isinstance(card, dict) or card.get("format") != _FORMAT or not {"kind", "config", "types"} <= card.keys():
+    if not isinstance(card, dict) or card.get("format") != _FORMAT or not _is_card(card):
         raise ModelError(f"{folder.name}/{_CARD} is not a model card of format {_FORMAT}")
     return card
+
+
+def _is_card(card: dict[str, Any]) -> bool:
+    types = card.get("types")
+    return (
+        isinstance(card.get("kind"), str)
+        and isinstance(card.get("config"), dict)
+        and isinstance(types, list)
+        and all(isinstance(kind, str) for kind in types)
+    )
+
+
+def _tag_set(folder: Path, card: dict[str, Any]) -> TagSet:
+    try:
+        return TagSet(tuple(card["types"]))
+    except TextError as error:
+        raise ModelError(f"{folder.name}/{_CARD}: {error}") from error
 
 
 def _save_words(model: WordTagger, folder: Path) -> dict[str, Any]:
@@ -87,12 +106,9 @@ def _save_encoder(model: TaggingModel, folder: Path) -> dict[str, Any]:
 
 
 def _load_words(folder: Path, card: dict[str, Any], tag_set: TagSet) -> WordTagger:
-    config = WordTaggerConfig(**_fields(card))
+    config = _configuration(WordTaggerConfig, card, folder)
     weights = _load_tensors(folder / _WEIGHTS)
-    vectors = None
-    if (folder / _WORDS).is_file():
-        words = tuple(json.loads((folder / _WORDS).read_text(encoding="utf-8")))
-        vectors = WordVectors(words, weights["words.weight"][-len(words) :].numpy())
+    vectors = _load_vectors(folder, weights) if (folder / _WORDS).is_file() else None
     model = WordTagger(config, tag_set, vectors)
     if "contextual" in model.groups and model.contextual.fingerprint() != card.get("contextual_sha256"):
         raise ModelError(f"{folder.name}: the encoder {config.contextual!r} here is not the one it was trained on")
@@ -101,14 +117,37 @@ def _load_words(folder: Path, card: dict[str, Any], tag_set: TagSet) -> WordTagg
 
 
 def _load_encoder(folder: Path, card: dict[str, Any], tag_set: TagSet) -> EncoderTagger:
-    model = EncoderTagger(EncoderTaggerConfig(**_fields(card)), tag_set, source=str(folder))
+    model = EncoderTagger(_configuration(EncoderTaggerConfig, card, folder), tag_set, source=str(folder))
     if model.config.decoder == "crf":
         _fill(model.crf, _load_tensors(folder / _CRF), folder)
     return model
 
 
-def _fields(card: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in card["config"].items()}
+def _load_vectors(folder: Path, weights: Mapping[str, Tensor]) -> WordVectors:
+    try:
+        words = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
+        vectors = weights["words.weight"][RESERVED:].numpy()
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{folder.name}/{_WORDS} is no JSON, or has no vectors beside it") from error
+    if not isinstance(words, list) or len(words) != len(vectors):
+        raise ModelError(f"{folder.name}/{_WORDS} is no list of {len(vectors)} words")
+    return WordVectors(tuple(map(str, words)), vectors)
+
+
+def _configuration(kind: type[_Config], card: dict[str, Any], folder: Path) -> _Config:
+    """The configuration in the card; each setting must be of its field's type."""
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in card["config"].items()
+    }
+    kinds = {field.name: type(field.default) for field in fields(kind)}
+    wrong = [name for name, value in given.items() if not _fits(value, kinds.get(name))]
+    if wrong:
+        raise ModelError(f"{folder.name}/{_CARD}: {', '.join(wrong)} cannot be set so in this version")
+    return kind(**given)
+
+
+def _fits(value: object, kind: type | None) -> bool:
+    return type(value) is kind or (kind is float and type(value) is int)
 
 
 def _fill(module: Any, weights: dict[str, Tensor], folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from wardround.errors import ModelError
 from wardround.models.decoders import Decoder
 from wardround.models.encoders import PieceBatch
 from wardround.models.parameter_split import LayeredModel
@@ -42,6 +43,8 @@ class TaggingModel(LayeredModel):
 
     def __init__(self, tag_set: TagSet, scheme: str) -> None:
         super().__init__()
+        if scheme not in SCHEMES:
+            raise ModelError(f"scheme is {scheme!r}; it can be {', '.join(SCHEMES)}")
         self.tag_set, self.scheme = tag_set, SCHEMES[scheme]
         self.tags = tag_set.tags(self.scheme)
         self.tag_rows = {tag: row for row, tag in enumerate(self.tags)}

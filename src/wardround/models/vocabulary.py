@@ -13,12 +13,12 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Protocol
 
-__all__ = ["CHARACTERS", "PADDING", "UNKNOWN", "HashedWords", "ListedWords", "WordIndex", "spelling"]
+__all__ = ["CHARACTERS", "PADDING", "RESERVED", "UNKNOWN", "HashedWords", "ListedWords", "WordIndex", "spelling"]
 
 PADDING, UNKNOWN = 0, 1
-_RESERVED = 2
+RESERVED = 2  # rows before the first word or character
 _CHARACTER_TABLE = {
-    character: _RESERVED + position
+    character: RESERVED + position
     for position, character in enumerate(
         string.ascii_letters
         + string.digits
@@ -27,7 +27,7 @@ _CHARACTER_TABLE = {
     )
 }
 _OTHER_CHARACTERS = 32  # buckets that every other character falls into
-CHARACTERS = _RESERVED + len(_CHARACTER_TABLE) + _OTHER_CHARACTERS
+CHARACTERS = RESERVED + len(_CHARACTER_TABLE) + _OTHER_CHARACTERS
 
 
 class WordIndex(Protocol):
@@ -50,11 +50,11 @@ class HashedWords:
     @property
     def size(self) -> int:
         """Buckets, padding and unknown."""
-        return self.buckets + _RESERVED
+        return self.buckets + RESERVED
 
     def __call__(self, word: str) -> int:
         """The bucket of the word with its digits levelled, so that `2019` and `1987` are one."""
-        return _RESERVED + _bucket(word.lower(), self.buckets)
+        return RESERVED + _bucket(word.lower(), self.buckets)
 
 
 class ListedWords:
@@ -62,12 +62,12 @@ class ListedWords:
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = tuple(words)
-        self._rows = {word: _RESERVED + position for position, word in enumerate(self.words)}
+        self._rows = {word: RESERVED + position for position, word in enumerate(self.words)}
 
     @property
     def size(self) -> int:
         """Words, padding and unknown."""
-        return len(self.words) + _RESERVED
+        return len(self.words) + RESERVED
 
     def __call__(self, word: str) -> int:
         """The row of the word."""
@@ -83,10 +83,10 @@ def spelling(word: str, longest: int = 32) -> tuple[int, ...]:
 
 
 def _other(character: str) -> int:
-    return _RESERVED + len(_CHARACTER_TABLE) + ord(character) % _OTHER_CHARACTERS
+    return RESERVED + len(_CHARACTER_TABLE) + ord(character) % _OTHER_CHARACTERS
 
 
 @lru_cache(maxsize=65_536)
 def _bucket(word: str, buckets: int) -> int:
     levelled = "".join("0" if character.isdigit() else character for character in word)
-    return int.from_bytes(blake2b(levelled.encode(), digest_size=8).digest(), "big") % buckets
+    return int.from_bytes(blake2b(levelled.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") % buckets

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,8 @@ import numpy.typing as npt
 from wardround.errors import ModelError
 
 __all__ = ["WordVectors", "load_word_vectors"]
+
+_DAMAGED = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -38,17 +42,17 @@ def _from_archive(path: Path) -> WordVectors:
     try:
         with np.load(path, allow_pickle=False) as archive:
             words, vectors = archive["words"], archive["vectors"].astype(np.float32)
-    except (OSError, ValueError, KeyError) as error:
+    except (*_DAMAGED, KeyError, AttributeError, TypeError) as error:
         raise ModelError(f"{path.name}: is no numpy archive with plain arrays 'words' and 'vectors'") from error
-    if vectors.ndim != 2 or len(words) != len(vectors):
-        raise ModelError(f"{path.name}: {len(words)} words do not fit vectors of shape {vectors.shape}")
+    if vectors.ndim != 2 or words.shape != vectors.shape[:1]:
+        raise ModelError(f"{path.name}: words of shape {words.shape} do not fit vectors of shape {vectors.shape}")
     return WordVectors(tuple(str(word) for word in words), vectors)
 
 
 def _from_text(path: Path) -> WordVectors:
     words: list[str] = []
     rows: list[npt.NDArray[np.float32]] = []
-    for number, (word, row) in enumerate(_text_rows(path), start=1):
+    for number, word, row in _text_rows(path):
         if rows and len(row) != len(rows[0]):
             raise ModelError(f"{path.name}:{number}: {len(row)} numbers where the first line has {len(rows[0])}")
         words.append(word)
@@ -58,7 +62,7 @@ def _from_text(path: Path) -> WordVectors:
     return WordVectors(tuple(words), np.stack(rows))
 
 
-def _text_rows(path: Path) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+def _text_rows(path: Path) -> Iterator[tuple[int, str, npt.NDArray[np.float32]]]:
     raw = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
     with raw, io.TextIOWrapper(raw, encoding="utf-8") as stream:
         try:
@@ -66,6 +70,6 @@ def _text_rows(path: Path) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
                 word, _, numbers = line.rstrip().partition(" ")
                 if number == 1 and numbers.isdigit():
                     continue  # word2vec's first line: how many words, how many numbers
-                yield word, np.array(numbers.split(" "), dtype=np.float32)
-        except (UnicodeDecodeError, ValueError, EOFError, OSError) as error:
+                yield number, word, np.array(numbers.split(" "), dtype=np.float32)
+        except _DAMAGED as error:
             raise ModelError(f"{path.name}: is no word-vector text") from error

@@ -23,6 +23,10 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
 
     @property
+    def _events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
     def checkpoint(self) -> Path:
         """Where a training goes on from."""
         return self.path / "checkpoint.safetensors"
@@ -39,16 +43,17 @@ class RunFolder:
 
     def log(self, event: str, figures: Mapping[str, Any]) -> None:
         """Append one event; figures only, never content."""
-        line = json.dumps({"time": round(time.time(), 3), "event": event, **figures})
-        with (self.path / "events.jsonl").open("a", encoding="utf-8") as stream:
-            stream.write(line + "\n")
+        line = json.dumps({"time": round(time.time(), 3), "event": event, **figures}).encode()
+        with self._events.open("ab+") as stream:
+            stream.seek(max(stream.tell() - 1, 0))
+            torn = stream.read() not in (b"\n", b"")  # by a crash: what is written now begins a line of its own
+            stream.write(b"\n" * torn + line + b"\n")
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Every whole line of the log, oldest first."""
-        path = self.path / "events.jsonl"
-        if path.is_file():
-            with path.open(encoding="utf-8") as stream:
-                yield from (json.loads(line) for line in stream if line.endswith("\n"))
+        """Every whole line of the log, oldest first; one that a crash tore is passed over."""
+        if self._events.is_file():
+            with self._events.open("rb") as stream:
+                yield from filter(None, map(_event, stream))
 
     def write_json(self, name: str, value: Any) -> None:
         """Replace a JSON file whole."""
@@ -59,3 +64,11 @@ class RunFolder:
             stream.flush()
             os.fsync(stream.fileno())
         partial.replace(self.path / name)
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    try:
+        event: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return None
+    return event

@@ -16,7 +16,7 @@ from wardround.algorithms.local_training import EpochRecord, Listener, LocalTrai
 from wardround.algorithms.training_config import TrainingConfig
 from wardround.corpora.source import CorpusFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
-from wardround.errors import TrainingError
+from wardround.errors import SplitError, TrainingError
 from wardround.evaluation.bootstrap import Average, Interval, Measure, intervals
 from wardround.evaluation.spans import CorpusScore
 from wardround.models.saved import save_model
@@ -41,9 +41,12 @@ class SiteData:
         """The same with a development part."""
         if self.dev:
             return self
-        parts = split_documents(self.train, {"train": 0.9, "dev": 0.1}, seed=seed)
-        if not parts["train"] or not parts["dev"]:
-            raise TrainingError(f"{len(self.train)} notes are too few to take a development set from; name one")
+        try:
+            parts = split_documents(self.train, {"train": 0.9, "dev": 0.1}, seed=seed)
+        except SplitError as error:
+            raise TrainingError(
+                f"{len(self.train)} notes are too few to take a development set from; name one"
+            ) from error
         return replace(self, train=tuple(parts["train"]), dev=tuple(parts["dev"]))
 
 
@@ -161,7 +164,8 @@ def _score(model: TaggingModel, data: SiteData, records: tuple[EpochRecord, ...]
 def _fingerprint(model: TaggingModel, config: TrainingConfig, data: SiteData) -> str:
     """A digest of everything the result depends on, so that a checkpoint is never continued as something else."""
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
-    digest = sha256(json.dumps([asdict(config), shapes, list(model.tags)], sort_keys=True).encode())
+    settings = [asdict(config), model.settings(), shapes, list(model.tags)]
+    digest = sha256(json.dumps(settings, sort_keys=True).encode())
     for part in (data.train, data.dev):
         digest.update(_digest_of(part))
     return digest.hexdigest()
@@ -170,8 +174,9 @@ def _fingerprint(model: TaggingModel, config: TrainingConfig, data: SiteData) ->
 def _digest_of(documents: Sequence[Document]) -> bytes:
     digest = sha256()
     for document in documents:
-        digest.update(document.text.encode())
-        digest.update(repr([(entity.type, entity.ranges) for entity in document.entities]).encode())
+        digest.update(document.text.encode("utf-8", "surrogatepass"))
+        entities = [(entity.type, entity.ranges) for entity in document.entities]
+        digest.update(repr((entities, document.words, document.sentences)).encode())
     return digest.digest()
 
 

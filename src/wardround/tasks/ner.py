@@ -64,13 +64,13 @@ def batch_loss(model: TaggingModel, batch: Sequence[TaggedSentence]) -> Tensor:
 def predict(model: TaggingModel, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
     """Each document with the model's entities in place of its own, in order, in constant memory."""
     waiting: list[Alignment] = []
-    sentences = 0
+    held = 0
     for document in documents:
         waiting.append(align(document.with_entities(())))
-        sentences += len(waiting[-1].sentences)
-        if sentences >= _SENTENCES_AHEAD:
+        held += 1 + len(waiting[-1].sentences)  # the document itself counts: it may be empty
+        if held >= _SENTENCES_AHEAD:
             yield from _predict_chunk(model, waiting, batch_size)
-            waiting, sentences = [], 0
+            waiting, held = [], 0
     yield from _predict_chunk(model, waiting, batch_size)
 
 

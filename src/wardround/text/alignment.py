@@ -86,38 +86,39 @@ def _lay_entities(
     entities: Iterable[Entity], groups: Sequence[tuple[Range, ...]]
 ) -> tuple[list[list[WordSpan]], AlignmentCounts]:
     spans: list[list[WordSpan]] = [[] for _ in groups]
-    first_characters = [group[0].start for group in groups]
     counts = AlignmentCounts()
+    wanted = [(entity, max(entity.ranges, key=_length)) for entity in entities]
     # The longest mention first, so that of two that overlap the outer one is kept.
-    for entity in sorted(entities, key=lambda e: (e.start - e.end, e.start, e.type, e.id)):
-        wanted = max(entity.ranges, key=lambda r: r.end - r.start)
-        index = bisect_right(first_characters, wanted.start) - 1
-        counts += _lay(entity, wanted, groups, index=max(index, 0), spans=spans)
+    for entity, range_ in sorted(wanted, key=lambda pair: (-_length(pair[1]), pair[1], pair[0].type, pair[0].id)):
+        # The first sentence with a word left to read: a mention may begin in the blanks before it.
+        index = bisect_right(groups, range_.start, key=lambda words: words[-1].end)
+        if index == len(groups):
+            counts += AlignmentCounts(without_words=1)
+        else:
+            counts += _lay(entity, range_, groups[index : index + 2], held=spans[index])
     return spans, counts
 
 
 def _lay(
-    entity: Entity,
-    wanted: Range,
-    groups: Sequence[tuple[Range, ...]],
-    *,
-    index: int,
-    spans: list[list[WordSpan]],
+    entity: Entity, wanted: Range, groups: Sequence[tuple[Range, ...]], *, held: list[WordSpan]
 ) -> AlignmentCounts:
-    if not groups:
-        return AlignmentCounts(without_words=1)
-    words = groups[index]
-    start = bisect_right([word.end for word in words], wanted.start)
-    end = bisect_left([word.start for word in words], wanted.end)
+    """Add the mention to `held`, the spans of the first of `groups`; the second is the sentence that follows."""
+    words = groups[0]
+    start = bisect_right(words, wanted.start, key=lambda word: word.end)
+    end = bisect_left(words, wanted.end, key=lambda word: word.start)
     if start >= end:
         return AlignmentCounts(without_words=1)
-    if wanted.end > words[-1].end and index + 1 < len(groups) and groups[index + 1][0].start < wanted.end:
+    if len(groups) > 1 and groups[1][0].start < wanted.end:
         return AlignmentCounts(across_sentences=1)
-    if any(start < held.end and held.start < end for held in spans[index]):
+    if any(start < other.end and other.start < end for other in held):
         return AlignmentCounts(overlapped=1)
-    spans[index].append(WordSpan(start, end, entity.type))
+    held.append(WordSpan(start, end, entity.type))
     if entity.is_discontinuous:
         return AlignmentCounts(longest_part=1)
     if (words[start].start, words[end - 1].end) != wanted:
         return AlignmentCounts(widened=1)
     return AlignmentCounts(exact=1)
+
+
+def _length(range_: Range) -> int:
+    return range_.end - range_.start

@@ -45,7 +45,7 @@ class Entity:
     ranges: tuple[Range, ...]
     concepts: tuple[str, ...] = ()  # identifiers in a terminology, where the corpus gives them
     attributes: Attributes = ()
-    note: str = ""  # an annotator's remark
+    note: str = field(default="", repr=False)  # an annotator's remark, which may quote the note
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranges", tuple(Range(*r) for r in self.ranges))

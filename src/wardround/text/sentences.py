@@ -17,8 +17,10 @@ _ABBREVIATIONS = frozenset(
     "dr dra mr mrs ms prof sr sra st vs etc approx no nr fig cf al e.g i.e eg ie pt pts wt ht temp resp dept hosp tel "
     "ext inc jan feb mar apr jun jul aug sep sept oct nov dec a.m p.m".split()
 )
-_STOP = re.compile(r"[.!?]+[\"'”’)\]]*(?=\s+[^\s])")
-_BREAK = re.compile(r"[ \t]*(?:\r\n|\n|\r)\s*")
+# A match begins where its run begins and gives nothing back, so that a page of dots or blanks costs no more than prose.
+_STOP = re.compile(r"(?<![.!?])[.!?]++[\"'”’)\]]*+(?=\s++\S)")
+_BREAK = re.compile(r"(?<![ \t])[ \t]*+(?:\r\n|\n|\r)\s*+")
+_NEXT = re.compile(r"\s+(\S)")
 _LAST_TOKEN = re.compile(r"[\w.]+$")
 
 
@@ -59,9 +61,9 @@ def _split_line(text: str, line: Range) -> Iterator[Range]:
 
 
 def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:
-    if match_of_next := re.compile(r"\s+(\S)").match(text, stop.end()):
-        if match_of_next.group(1).islower():
-            return False
+    following = _NEXT.match(text, stop.end())
+    if following and following.group(1).islower():
+        return False
     if not stop.group().startswith("."):
         return True
     token = _LAST_TOKEN.search(text, max(start, stop.start() - 20), stop.start())

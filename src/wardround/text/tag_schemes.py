@@ -47,7 +47,7 @@ def split_tag(tag: str) -> tuple[str, str]:
     if tag == OUTSIDE:
         return OUTSIDE, ""
     prefix, dash, kind = tag.partition("-")
-    if not dash or not kind or len(prefix) != 1:
+    if not dash or not kind or len(prefix) != 1 or prefix == OUTSIDE:
         raise TagError(f"{tag!r} is not a tag: expected 'O' or '<prefix>-<type>' such as 'B-Drug'")
     return prefix, kind
 

@@ -1,0 +1,113 @@
+"""The main job on the built-in hospitals: each on its own, then what pooling all their notes would give.
+
+Pooling is what hospitals may not do; here, where nobody wrote the notes, it shows how much there is to gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wardround.algorithms.local_training import Listener
+from wardround.algorithms.training_config import WORD_RECIPE, TrainingConfig
+from wardround.corpora.synthetic import CLINICAL_TYPES, SyntheticSite, clinical_hospitals
+from wardround.evaluation.bootstrap import Interval, Measure, intervals
+from wardround.evaluation.spans import CorpusScore
+from wardround.models.tagging_model import TaggingModel
+from wardround.studies.assemble import ModelChoice, build_model
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.single_site import SiteData, pick_device, train_at_one_site
+from wardround.tasks import ner
+from wardround.text.tag_sets import TagSet
+
+__all__ = ["DEMO_RECIPE", "DemoResult", "SiteResult", "run_demo"]
+
+Watch = Callable[[str], AbstractContextManager[Listener]]
+
+DEMO_RECIPE = replace(WORD_RECIPE, epochs=25, batch_size=32, learning_rate=2e-3, patience=25)
+_NETWORK = ModelChoice("fedner", options={"input_dropout": "0.4", "dropout": "0.3", "word_buckets": "8192"})
+
+
+@dataclass(frozen=True)
+class SiteResult:
+    """One hospital's test notes under two models, its own types scored."""
+
+    name: str
+    style: str
+    types: tuple[str, ...]
+    sentences: int  # of its training notes
+    alone: CorpusScore
+    pooled: CorpusScore
+
+    def strict_f1(self) -> dict[str, Interval]:
+        """Strict micro-F1 of either model, with its interval."""
+        scores = {"single site": self.alone, "pooled": self.pooled}
+        return {name: intervals(score.strict_by_document, [Measure()])[0] for name, score in scores.items()}
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """All hospitals, and where the models lie."""
+
+    sites: tuple[SiteResult, ...]
+    folder: Path
+    models: dict[str, Path]
+
+
+def run_demo(
+    folder: Path, *, watch: Watch, seed: int = 0, device: str = "auto", config: TrainingConfig = DEMO_RECIPE
+) -> DemoResult:
+    """Train a tagger at each hospital and one on all of them, score every one where it is used."""
+    hospitals = clinical_hospitals(seed)
+    trainer = _Trainer(folder, watch=watch, config=replace(config, seed=seed), device=device)
+    own = {h.name: trainer.train(h.name, _own_data(h), h.types) for h in hospitals}
+    pooled = trainer.train("pooled", _pooled_data(hospitals), CLINICAL_TYPES)
+    results = tuple(
+        SiteResult(
+            hospital.name,
+            hospital.style,
+            hospital.types,
+            len(ner.encode(hospital.train, TagSet(hospital.types), own[hospital.name].scheme).sentences),
+            ner.score(own[hospital.name], hospital.test),
+            _score_types(pooled, hospital),
+        )
+        for hospital in hospitals
+    )
+    return DemoResult(results, folder, {name: RunFolder(folder / name).model for name in (*own, "pooled")})
+
+
+@dataclass(frozen=True)
+class _Trainer:
+    folder: Path
+    watch: Watch
+    config: TrainingConfig
+    device: str
+
+    def train(self, name: str, data: SiteData, types: tuple[str, ...]) -> TaggingModel:
+        """One training in a run folder of its own."""
+        model = build_model(_NETWORK, TagSet(types), seed=self.config.seed).to(pick_device(self.device))
+        with self.watch(name) as listener:
+            train_at_one_site(model, data, self.config, folder=RunFolder(self.folder / name), listener=listener)
+        return model
+
+
+def _own_data(hospital: SyntheticSite) -> SiteData:
+    return SiteData(tuple(hospital.train), tuple(hospital.dev), tuple(hospital.test))
+
+
+def _pooled_data(hospitals: tuple[SyntheticSite, ...]) -> SiteData:
+    """Everybody's notes under the complete annotation, which no single hospital has."""
+    return SiteData(
+        tuple(document for hospital in hospitals for document in hospital.complete.train),
+        tuple(document for hospital in hospitals for document in hospital.complete.dev),
+        tuple(document for hospital in hospitals for document in hospital.complete.test),
+    )
+
+
+def _score_types(model: TaggingModel, hospital: SyntheticSite) -> CorpusScore:
+    """The model's predictions of the hospital's own types against its own annotation."""
+    wanted = TagSet(hospital.types)
+    predicted = (wanted.restrict(document) for document in ner.predict(model, hospital.test))
+    return ner.score_corpus(zip(hospital.test, predicted, strict=True))

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wardround.text.document import Document, Range
+from wardround.text.sentences import find_sentences, sentences_of
+
+
+def cut(text: str) -> list[str]:
+    return [text[start:end] for start, end in find_sentences(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("", []),
+        ("  \n ", []),
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ("He said so.) Then left.", ["He said so.)", "Then left."]),
+        ("Pain... None now.", ["Pain...", "None now."]),
+        # A number with a point, and a point that nothing follows.
+        ("Gave 2.5 mg. Slept.", ["Gave 2.5 mg.", "Slept."]),
+        # Abbreviations and initials.
+        ("Seen by Dr. Smith. Home.", ["Seen by Dr. Smith.", "Home."]),
+        ("Fever, e.g. Malaria. Home.", ["Fever, e.g. Malaria.", "Home."]),
+        ("J. R. Smith came. Home.", ["J. R. Smith came.", "Home."]),
+        # What goes on in lower case goes on.
+        ("Temp. up since. then fell", ["Temp. up since. then fell"]),
+        ("At 5 p.m. Rested.", ["At 5 p.m. Rested."]),
+        # A blank line always parts.
+        ("chest\n\npain", ["chest", "pain"]),
+        ("chest \r\n \r\npain", ["chest", "pain"]),
+        # A line break parts, unless the line was wrapped.
+        ("Aspirin\nMetformin", ["Aspirin", "Metformin"]),
+        ("chest\npain", ["chest\npain"]),
+        ("pain in the chest,\nwhich (\nas said) went", ["pain in the chest,\nwhich (\nas said) went"]),
+        ("Allergies:\nnone", ["Allergies:", "none"]),
+        ("Fever.\nnone", ["Fever.", "none"]),
+        ("Dose 5\nmg daily", ["Dose 5\nmg daily"]),
+        ("One\r\nTwo\rThree", ["One", "Two", "Three"]),
+        ("a wrapped\nline. Another", ["a wrapped\nline.", "Another"]),
+        (" lead\n", ["lead"]),
+        ("\nlead", ["lead"]),
+    ],
+)
+def test_sentences_by_hand(text: str, sentences: list[str]) -> None:
+    assert cut(text) == sentences
+
+
+def test_offsets_are_exact() -> None:
+    assert find_sentences(" One.  Two \n\nThree") == [Range(1, 5), Range(7, 10), Range(13, 18)]
+
+
+NOTE_LIKE = st.text(st.one_of(st.sampled_from("aB1.!?)\"' \t\n\r\n.,-(\u2028\u00a0"), st.characters()), max_size=80)
+
+
+@given(NOTE_LIKE)
+def test_every_visible_character_is_in_exactly_one_sentence(text: str) -> None:
+    held = [position for start, end in find_sentences(text) for position in range(start, end)]
+    assert held == sorted(set(held))
+    visible = {position for position, character in enumerate(text) if not character.isspace()}
+    assert visible <= set(held)
+
+
+@given(NOTE_LIKE)
+def test_a_sentence_has_no_white_space_around_it(text: str) -> None:
+    for sentence in cut(text):
+        assert sentence == sentence.strip()
+        assert sentence
+
+
+@pytest.mark.parametrize("text", ["." * 100_000, "a" + " " * 100_000 + "b", "a." + " " * 100_000, "a.\n" * 30_000])
+def test_a_page_of_dots_or_blanks_is_no_trap(text: str) -> None:
+    started = time.perf_counter()
+    find_sentences(text)
+    # Quadratic, the first of them took minutes; linear, it takes milliseconds.
+    assert time.perf_counter() - started < 5
+
+
+def test_the_sentences_of_the_corpus_come_first() -> None:
+    assert sentences_of(Document("n1", "One. Two")) == (Range(0, 4), Range(5, 8))
+    assert sentences_of(Document("n1", "One. Two", sentences=(Range(0, 8),))) == (Range(0, 8),)
