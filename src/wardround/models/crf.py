@@ -20,6 +20,9 @@ from wardround.text.tag_schemes import TagScheme
 __all__ = ["FORBIDDEN", "LinearChainCrf", "legal_transitions", "viterbi"]
 
 FORBIDDEN = -1e6  # a score no legal path comes near, finite so that gradients stay numbers
+# How far apart the scores of a word may lie. No tag is more than four words from any other, and what is exp(4 * 150)
+# times less likely still has a place in float64; further apart, a message could lose the path that wins in the end.
+_REACH = 150.0
 
 
 def legal_transitions(tags: Sequence[str], scheme: TagScheme) -> tuple[Tensor, Tensor, Tensor]:
@@ -76,10 +79,9 @@ class LinearChainCrf(nn.Module):
         """p(tag of a word | sentence), [batch, words, tags]; zero at padding. Carries no gradient."""
         with torch.no_grad():
             scores = self.scores()
-            found = _Recursions(emissions, mask, *scores).marginals()
-        if not bool(torch.isfinite(found).all()):
-            found = _marginals_in_log_space(emissions, mask, *scores)
-        return found.to(emissions.dtype)
+            if _in_reach(emissions, mask, *scores):
+                return _Recursions(emissions, mask, *scores).marginals().to(emissions.dtype)
+        return _marginals_in_log_space(emissions, mask, *scores).to(emissions.dtype)
 
     def best(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """The most probable tags, [batch, words]; 0 at padding."""
@@ -171,10 +173,21 @@ class _LogPartition(torch.autograd.Function):
 
 
 def _log_partition(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
-    result: Tensor = _LogPartition.apply(emissions, mask, start, step, end)  # type: ignore[no-untyped-call]
-    if bool(torch.isfinite(result).all()):
-        return result
+    if _in_reach(emissions, mask, start, step, end):
+        result: Tensor = _LogPartition.apply(emissions, mask, start, step, end)  # type: ignore[no-untyped-call]
+        if bool(torch.isfinite(result).all()):  # it is not where the allowed tags leave no legal path
+            return result
     return _log_partition_in_log_space(emissions, mask, start, step, end)
+
+
+def _in_reach(emissions: Tensor, mask: Tensor, *edges: Tensor) -> bool:
+    between = _spread(torch.cat([scores.detach().flatten() for scores in edges]))
+    return bool(_spread(emissions.detach()).masked_fill(~mask, 0.0).amax() + between <= _REACH)
+
+
+def _spread(scores: Tensor) -> Tensor:
+    """Highest less lowest of the last dimension, forbidden ones aside."""
+    return scores.amax(-1) - scores.masked_fill(scores < FORBIDDEN / 2, torch.inf).amin(-1)
 
 
 def _log_partition_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:

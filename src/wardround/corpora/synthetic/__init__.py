@@ -8,16 +8,20 @@ from wardround.corpora.synthetic.clinical import (
     clinical_hospitals,
     many_hospitals,
 )
+from wardround.corpora.synthetic.phi import PHI_TYPES, PhiConfig, phi_hospitals
 from wardround.corpora.synthetic.site import Splits, SyntheticSite, visible
 
 __all__ = [
     "CLINICAL_TYPES",
+    "PHI_TYPES",
     "ClinicalConfig",
     "ManyHospitals",
+    "PhiConfig",
     "SitePlan",
     "Splits",
     "SyntheticSite",
     "clinical_hospitals",
     "many_hospitals",
+    "phi_hospitals",
     "visible",
 ]

@@ -14,9 +14,10 @@ from itertools import count
 from typing import overload
 
 from wardround.corpora.synthetic.grammar import Grammar, NoteBuilder, SentenceWriter
+from wardround.corpora.synthetic.note import SYNTHETIC, patient_facts, write_note
 from wardround.corpora.synthetic.site import Splits, SyntheticSite
 from wardround.corpora.synthetic.stream import Stream
-from wardround.corpora.synthetic.style import Hand, Style
+from wardround.corpora.synthetic.style import Hand
 from wardround.corpora.synthetic.style_jottings import JOTTINGS
 from wardround.corpora.synthetic.style_letters import LETTERS
 from wardround.corpora.synthetic.style_posts import POSTS
@@ -161,8 +162,10 @@ class _NoteWriter:
             grammar = grammar.narrowed(config.phrasing_share, seed, site)
         for number in count(1):
             stream = Stream(seed, "note", site, split, number)
-            writer = SentenceWriter(grammar, vocabulary, facts=_patient(stream), stream=stream)
-            yield _note(writer, self._style, stream, hand=self._hand, identifier=f"{site}-{split}-{number:04d}")
+            writer = SentenceWriter(grammar, vocabulary, facts=patient_facts(stream), stream=stream)
+            builder = NoteBuilder(RELATION_TYPES)
+            write_note(builder, self._style, writer, hand=self._hand, stream=stream)
+            yield builder.document(f"{site}-{split}-{number:04d}", (*SYNTHETIC, ("style", self._style.name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,25 +184,6 @@ class _ClinicalVocabulary:
             if stream.chance(rate):
                 return term.form(name)
         return term.text
-
-
-def _note(writer: SentenceWriter, style: Style, stream: Stream, *, hand: Hand, identifier: str) -> Document:
-    builder = NoteBuilder(RELATION_TYPES)
-    small = stream.chance(hand.small_letters)
-    for section in style.sections:
-        for number in range(stream.between(section.low, section.high)):
-            if builder.sentences:
-                builder.gap(section.between if number else section.opens)
-            builder.sentence(hand.write(writer.sentence(section.rule), stream, small=small))
-    return builder.document(identifier, (("synthetic", "true"), ("style", style.name)))
-
-
-def _patient(stream: Stream) -> dict[str, str]:
-    age = stream.between(19, 94)
-    names = ("sex", "he", "his", "him", "himself", "man")
-    words = stream.choice(("M he his him himself man", "F she her her herself woman")).split()
-    work = {"retired": "retired ", "works": "used to work"} if age > 66 else {"retired": "", "works": "works"}
-    return {"age": str(age), **work, **dict(zip(names, words, strict=True))}
 
 
 @cache

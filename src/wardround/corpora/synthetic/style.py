@@ -31,7 +31,6 @@ class Section:
     low: int
     high: int
     opens: str = " "  # what stands before the section
-    heading: str = ""  # the beginning of its first sentence
     between: str = " "  # what stands between its sentences
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["COMMON"]
+__all__ = ["COMMON", "MONTHS"]
+
+MONTHS = tuple("January February March April May June July August September October November December".split())
 
 COMMON: Mapping[str, str] = {
     "span": """
@@ -15,9 +17,7 @@ COMMON: Mapping[str, str] = {
         mild / moderate / severe / marked / troublesome / intermittent / persistent / worsening / intense / profound
         mild but persistent / increasingly severe / unexplained / new / transient / progressive
     """,
-    "month": """
-        January / February / March / April / May / June / July / August / September / October / November / December
-    """,
+    "month": " / ".join(MONTHS),
     "date": "{#1-28} {month} / the {#4-19}th of {month}",
     "job": "{retired}{trade}",
     "trade": """

@@ -10,6 +10,9 @@ from wardround.corpora.synthetic.stream import Stream, portion
 __all__ = ["Lexicon", "Shares", "Term", "WordLists", "listed", "terms"]
 
 
+_FEWEST = 6  # of a short list a hospital gets so many terms, whatever its share
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
     """One thing that can be named, and the ways to name it."""
@@ -58,9 +61,11 @@ class WordLists:
         self._withheld: dict[str, tuple[Term, ...]] = {}
         for name, entries in lexicon.items():
             places = [(term, _place(term.text, seed, shares.trained)) for term in entries]
-            trained = tuple(term for term, place in places if place == "train") or entries
-            own = tuple(term for term in trained if portion(seed, "site", site, term.text) < shares.site)
-            self._known[name] = (own or trained) if split == "train" else trained
+            trained = [term for term, place in places if place == "train"]
+            if split == "train":
+                trained.sort(key=lambda term: portion(seed, "site", site, term.text))
+                del trained[max(_FEWEST, round(shares.site * len(trained))) :]
+            self._known[name] = tuple(trained) or entries
             self._withheld[name] = tuple(term for term, place in places if place == split)
 
     def __contains__(self, name: str) -> bool:

@@ -1,0 +1,226 @@
+"""Two layouts of notes full of names and numbers: headed discharge summaries and free nursing notes."""
+
+from __future__ import annotations
+
+from wardround.corpora.synthetic.style import Hand, Section, Style
+from wardround.corpora.synthetic.style_common import COMMON
+
+__all__ = ["NURSING", "SUMMARIES"]
+
+
+def _american(*, day: str, two: str, month: str) -> str:
+    return f"""
+        {{{two}}}/{{{day}}}/{{year}} / {{{two}}}/{{{day}}}/{{short_year}} / {{{month}}} {{{day}}}, {{year}}
+        {{year}}-{{{two}}}-{{{day}}} / {{{two}}}-{{{day}}}-{{year}} / {{{day}}} {{{month}}} {{year}}
+    """
+
+
+_SHARED = {
+    "month": COMMON["month"],
+    "span": COMMON["span"],
+    "pressure": COMMON["pressure"],
+    "pulse": COMMON["pulse"],
+    "heat": COMMON["heat"],
+    "level": COMMON["level"],
+    "two": "0{#1-9} / {#10-12}",
+    "day": "{#10-28}",
+    "early": "{#1-9} / 0{#1-9}",
+    "letter": "A / B / C / D / E / H / K / M / P / R / T / W",
+    "EMAIL": """
+        {mail_name}@{domain} / {mail_name}.{mail_name}@{domain} / {mail_name}{#10-99}@{domain} / {mail_name}_{letter}@{domain}
+    """,
+    "domain": "example.org / example.com / mail.example / post.example / clinic.example / home.example",
+    "clock": "{#0-9}:{#10-59} / 1{#0-9}:{#10-59} / 2{#0-3}:{#10-59}",
+    "she_kin": "daughter / sister / niece / neighbour / mother / aunt / granddaughter",
+    "he_kin": "son / brother / nephew / neighbour / father / uncle / grandson",
+    "kin": "{she_kin} / {he_kin}",
+    "kin_named": "{she_kin} {PATIENT/she_person} / {he_kin} {PATIENT/he_person}",
+    "kin_by_first": "{she_kin} {PATIENT/she_person.first} / {he_kin} {PATIENT/he_person.first}",
+}
+
+_SUMMARY_RULES = {
+    **_SHARED,
+    "DATE": _american(day="day", two="two", month="month"),
+    "admission": _american(day="early", two="this_two", month="this_month"),
+    "departure": _american(day="day", two="this_two", month="this_month"),
+    "later": _american(day="day", two="next_two", month="next_month"),
+    "birth": "{two}/{day}/{birth_year} / {month} {day}, {birth_year} / {birth_year}-{two}-{day}",
+    "PHONE": """
+        ({#201-989}) 555-01{#10-99} / {#201-989}-555-01{#10-99} / {#201-989}.555.01{#10-99} / 555-01{#10-99}
+        +1 {#201-989} 555 01{#10-99}
+    """,
+    "ID": """
+        {#100-999}-{#10-99}-{#10-99} / MR{#100000-999999} / {#1000000-9999999} / {letter}{#10000-99999}
+        {#10-99}-{#10000-99999}
+    """,
+    "account": "ACC-{#100000-999999} / {#100-999}/{#1000-9999}{letter} / {#10000000-99999999}",
+    "ZIP": "{#10000-99999} / {#10000-99999}-{#1000-9999}",
+    "numbered_street": "{#1-999} {STREET} / {#1-99}{letter} {STREET} / {#1-999} {STREET}, Apt {#1-30}",
+    "AGE": "{age}",
+    "name_line": """
+        Patient: {PATIENT.reversed:patient}
+        Patient Name: {PATIENT:patient}
+        NAME: {PATIENT.capitals:patient}
+        Re: {PATIENT:patient}, record {ID:record}
+        {PATIENT.capitals:patient} MRN: {ID:record}
+    """,
+    "number_line": """
+        MRN: {ID:record} / Medical Record Number: {ID:record} / Unit No: {ID:record} / Account: {ID/account}
+        Record {ID:record}, account {ID/account} / DOB: {DATE/birth} MRN: {ID:record}
+    """,
+    "stay_line": """
+        Admitted: {DATE/admission:admitted} Discharged: {DATE/departure:left}
+        Date of Admission: {DATE/admission:admitted}
+        Admission Date: {DATE/admission:admitted}, Discharge Date: {DATE/departure:left}
+        Date of Discharge: {DATE/departure:left}
+    """,
+    "who_line": """
+        Age: {AGE} Sex: {sex}
+        DOB: {DATE/birth} Age: {AGE}
+        Occupation: {PROFESSION}
+        Attending: Dr. {DOCTOR:doctor}
+        Attending Physician: {DOCTOR:doctor}, MD
+        Facility: {HOSPITAL:hospital}
+        Service: Medicine, {HOSPITAL:hospital}
+        Address: {STREET/numbered_street}, {CITY}, {STATE} {ZIP}
+        Home address: {STREET/numbered_street}, {CITY} {ZIP}
+        Phone: {PHONE}
+        Contact: [{PATIENT/she_person}, {she_kin}|{PATIENT/he_person} ({he_kin})], {PHONE}
+        E-mail: {EMAIL}
+        Referring physician: Dr. {DOCTOR.initial}, {CITY}
+        PCP: {DOCTOR.reversed} Tel: {PHONE}
+    """,
+    "history": """
+        HISTORY: The patient is a(n) {AGE}-year-old {PROFESSION} with {problem} and {complaint}.
+        HISTORY: {title}. {PATIENT.last:patient} is a(n) {AGE} year old {man} with {eponym} and {problem}.
+        HPI: {PATIENT.first:patient} is a(n) {AGE}-year-old retired {PROFESSION} from {CITY}, {STATE}.
+        HISTORY OF PRESENT ILLNESS: This {AGE}-year-old was transferred from {HOSPITAL} on {DATE/admission:admitted}.
+        HISTORY: Admitted from clinic on {DATE/admission:admitted} with {complaint} and a history of {eponym}.
+        HPI: The patient, who works as a(n) {PROFESSION}, was well until {DATE}, when {he} noticed {complaint}.
+    """,
+    "course": """
+        {he} was seen by Dr. {DOCTOR.last} of neurology, who suspected {eponym}.
+        On {DATE} {he} underwent surgery under the care of Dr. {DOCTOR.last:doctor}.
+        The blood pressure was {pressure}, the pulse {pulse} and the creatinine {level}.
+        Records from {HOSPITAL} in {CITY} dated {DATE} were reviewed.
+        {eponym} was considered, and Dr. {DOCTOR.last} agreed.
+        {his} {kin_named} was present and can be reached at {PHONE}.
+        Specimen {ID/account} was sent on {DATE} and showed no growth.
+        {he} may resume work as a(n) {PROFESSION} in {span}.
+        {PATIENT.first:patient} did well and walked 50 feet in the hall by day {#2-6}.
+        Please page the covering physician if {complaint} recurs.
+        The ward was closed to visitors in {DATE/month} because of a cold going round.
+        Physical therapy was started for {complaint}, with good results.
+        {he} lives with {his} {kin} on {STREET} in {CITY} and has {eponym}.
+        {he} moved here from {STATE} in {DATE/past_year} and is followed at {HOSPITAL.short} for {problem}.
+        Consent was given by {his} {kin_named}, a(n) {PROFESSION}.
+        {he} was given {#10-90} mg in {#2-4} divided doses, 01/02 of the usual amount.
+        Dr. {DOCTOR.last} and Dr. {DOCTOR.last} discussed the films with the family.
+        A grace period was agreed with the insurer, policy {ID/account}.
+    """,
+    "follow": """
+        FOLLOW-UP: Dr. {DOCTOR.last:doctor} at {HOSPITAL:hospital} on {DATE/later}.
+        FOLLOW-UP: Call {PHONE} to arrange an appointment in {span}.
+        PLAN: Return to {HOSPITAL.short:hospital} on {DATE/later} for repeat {problem} screening.
+        PLAN: Results will be sent to {EMAIL} and to Dr. {DOCTOR.last} in {CITY}.
+        FOLLOW-UP: With {DOCTOR}, MD, in {span}; the number is {PHONE}.
+        PLAN: Home to {STREET/numbered_street}, {CITY}; visiting nurse from {HOSPITAL.short}.
+    """,
+    "sign": """
+        Dictated by: {DOCTOR:doctor}, MD {DATE/departure:left}
+        Electronically signed by {DOCTOR.initial:doctor} on {DATE/departure:left}
+        cc: Dr. {DOCTOR}, {STREET/numbered_street}, {CITY}, {STATE} {ZIP}
+        D: {DATE/departure:left} T: {DATE} Job: {ID/account}
+        {DOCTOR.capitals:doctor}
+    """,
+}
+
+_NURSING_RULES = {
+    **_SHARED,
+    "DATE": """
+        {#1-28}.{#1-12}. / {#1-28}.{#1-12}.{short_year} / {#1-28}/{#1-12} / the {#4-19}th of {month} / {#1-28} {month}
+        {month} / {month} '{short_year}
+    """,
+    "PHONE": """
+        01632 960{#100-999} / 07700 900{#100-999} / 07700-900-{#100-999} / (01632) 960 {#100-999} / +44 7700 900{#100-999}
+    """,
+    "ID": """
+        NN{#100-999}/{#10-99} / {letter}{letter}-{#1000-9999} / {#100-999} {#100-999} {#1000-9999} / {#10000-99999}{letter}
+    """,
+    "account": "W{#100-999}-{#10-99} / {#10-99}{letter}{#100-999}",
+    "ZIP": "{area}{#1-20} {#1-9}{letter}{letter}",
+    "area": "QX / QV / ZQ / XJ",
+    "numbered_street": "{#1-200} {STREET} / {STREET} {#1-99} / flat {#1-30}, {STREET} / {STREET}",
+    "AGE": "{age}",
+    "first_line": """
+        {PATIENT.first:patient} slept well, obs stable, BP {pressure}.
+        {clock} pt {PATIENT.last:patient} c/o {complaint}, Dr {DOCTOR.last:doctor} bleeped.
+        {PATIENT:patient}, {AGE} y, moved to bed {#1-30} from {HOSPITAL.short}.
+        Took over care of {title} {PATIENT.last:patient} at {clock}.
+        {DATE} {clock}: {title} {PATIENT.last:patient} settled, nil {complaint}.
+        Pt {PATIENT.initials:patient} ({ID}) awake most of the night with {complaint}.
+        {AGE} yr old {PROFESSION}, admitted {DATE} via {HOSPITAL}.
+        Received {PATIENT.first:patient} from theatre {clock}, drowsy but rousable.
+    """,
+    "line": """
+        {kin_by_first} rang from {PHONE} asking about discharge.
+        {his} {kin_by_first} will bring in clothes on {DATE}.
+        dr {DOCTOR.last:doctor} aware, says may go home {DATE}.
+        Seen by {DOCTOR.first} {DOCTOR.last} from physio re {complaint}.
+        Catheter changed, a Foley size 14, next due {DATE}.
+        Known {eponym}, walks with a frame.
+        {eponym} documented, skin intact.
+        Weight {#48-110}.{#1-9}, temp {heat}, pulse {pulse}, bloods {level}.
+        Told me {he} used to be a(n) {PROFESSION} in {CITY}.
+        Lives alone at {STREET/numbered_street}, {CITY}, {ZIP}.
+        Wristband checked, number {ID}.
+        {PATIENT.first:patient} tearful, chatted about {his} time as a(n) {PROFESSION}.
+        Social worker {DOCTOR} to call {PHONE} tomorrow.
+        {PATIENT.first:patient} ate half of lunch, bowels open, type 4.
+        Transport to {HOSPITAL} booked for {clock} on {DATE}.
+        Next of kin is {kin_named}, {PHONE}, {EMAIL}.
+        Handed over to {DOCTOR.first} at {clock}, for review by Dr {DOCTOR.last} mane.
+        May need a hoist, will ask on the ward round.
+        District nurse in {CITY} informed, ref {ID/account}.
+        {DOCTOR.last} on call, not happy about the long wait.
+        {title} {PATIENT.last:patient} turned {AGE} on {DATE}, cake brought by {his} {kin_by_first}.
+        Has {problem} and {problem}, both stable since {DATE}.
+        Chaplain from {HOSPITAL.short} visited, prayed for grace and mercy.
+        Rash on both arms, Dr {DOCTOR.last:doctor} to look, please page.
+        Buzzer in reach, side rails up, hourly rounds.
+    """,
+    "last_line": """
+        Plan: recheck at {clock}, bleep {DOCTOR.last:doctor} if {complaint}.
+        {DOCTOR:nurse}, RN
+        Signed {DOCTOR.initials:nurse} {DATE}
+        Home {DATE} with {kin}, tel {PHONE}.
+        Will monitor, {DOCTOR.first:nurse} (night staff).
+        N/N {DOCTOR.last:nurse} {clock}
+    """,
+}
+
+SUMMARIES = Style(
+    name="headed discharge summaries",
+    rules=_SUMMARY_RULES,
+    sections=(
+        Section("name_line", 1, 1, opens=""),
+        Section("number_line", 1, 1, opens="\n"),
+        Section("stay_line", 1, 1, opens="\n"),
+        Section("who_line", 2, 4, opens="\n", between="\n"),
+        Section("history", 1, 1, opens="\n\n"),
+        Section("course", 1, 3),
+        Section("follow", 0, 1, opens="\n\n"),
+        Section("sign", 1, 1, opens="\n\n"),
+    ),
+    hand=Hand(slips=0.002),
+)
+NURSING = Style(
+    name="nursing notes",
+    rules=_NURSING_RULES,
+    sections=(
+        Section("first_line", 1, 1, opens=""),
+        Section("line", 2, 6),
+        Section("last_line", 1, 1),
+    ),
+    hand=Hand(slips=0.012, small_letters=0.12),
+)
