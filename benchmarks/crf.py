@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
 from statistics import median
 
 import torch
-from rich.console import Console
-from rich.table import Table
+from common import Bar, arguments, finish
 from torch import Tensor
 from torchcrf import CRF
 
 from wardround.models.crf import LinearChainCrf
+from wardround.reports.tables import Table
 
 BAR = 3.0  # times faster than pytorch-crf at 64 x 40 x 11
 
 
 def main() -> int:
-    """Print the table and the JSON line; with --check, fail below the bar."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
+    """Measure and report."""
+    asked = arguments(__doc__)
     torch.manual_seed(0)
     shapes = [(64, 40, 11), (64, 40, 45), (16, 200, 11)]
-    figures = [measure(shape, arguments.repeats) for shape in shapes]
-    show(figures)
-    print(json.dumps({"benchmark": "crf", "bar": BAR, "figures": figures}))
-    return int(arguments.check and figures[0]["ratio"] < BAR)
+    figures = [measure(shape, 15 if asked.quick else 50) for shape in shapes]
+    rows = tuple(
+        (f"{f['batch']} x {f['words']} x {f['tags']}", f["ours_ms"], f["pytorch_crf_ms"], f["ratio"]) for f in figures
+    )
+    title = f"CRF loss + backward, {torch.get_num_threads()} threads"
+    table = Table(title, ("batch x words x tags", "Wardround ms", "pytorch-crf ms", "times faster"), rows)
+    bars = [Bar("times faster than pytorch-crf at 64 x 40 x 11", figures[0]["ratio"], least=BAR)]
+    return finish("crf", table, figures, bars, check=asked.check)
 
 
 def measure(shape: tuple[int, int, int], repeats: int) -> dict[str, float]:
@@ -67,17 +66,6 @@ def interleave(first: Callable[[], None], second: Callable[[], None], repeats: i
             if repeat >= 3:
                 kept.append(1e3 * (time.perf_counter() - started))
     return median(times[0]), median(times[1])
-
-
-def show(figures: list[dict[str, float]]) -> None:
-    """The table."""
-    table = Table(title=f"CRF loss + backward, {torch.get_num_threads()} threads")
-    for column in ("batch x words x tags", "Wardround ms", "pytorch-crf ms", "times faster"):
-        table.add_column(column, justify="right")
-    for row in figures:
-        shape = f"{row['batch']} x {row['words']} x {row['tags']}"
-        table.add_row(shape, f"{row['ours_ms']:.2f}", f"{row['pytorch_crf_ms']:.2f}", f"{row['ratio']:.1f}")
-    Console().print(table)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
+from wardround.corpora.xml import escape_xml
+from wardround.errors import CorpusError
 from wardround.text.document import Attributes, Document, Entity, Range, Relation
 
 TYPES = ("Drug", "ADE", "Dose-Unit")
@@ -22,8 +24,20 @@ WORD_CHARACTERS = st.one_of(
     st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zs", "Zl", "Zp"]),
 )
 TEXTS = st.text(CHARACTERS, max_size=60)
+# Characters XML 1.0 can carry, those it gives a meaning often.
+XML_CHARACTERS = st.characters(exclude_categories=["Cs"]).filter(lambda character: not xml_forbids(character))
+XML_TEXTS = st.text(st.one_of(st.sampled_from("ab<>&\"']\r\n\t é😀\u2028\x85\ufeff"), XML_CHARACTERS), max_size=60)
 VALUES = st.text(WORD_CHARACTERS, min_size=1, max_size=8)
 ATTRIBUTES = st.lists(st.tuples(VALUES, VALUES), max_size=2, unique_by=lambda pair: pair[0]).map(tuple)
+
+
+def xml_forbids(text: str) -> bool:
+    """Whether XML has no way to write the text."""
+    try:
+        escape_xml(text)
+    except CorpusError:
+        return True
+    return False
 
 
 @st.composite

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import ATTRIBUTES, VALUES, corpora, documents
-from wardround.corpora import bioc
-from wardround.corpora.bioc import Bioc, escape_xml, read_xml
+from tests.corpora.strategies import ATTRIBUTES, VALUES, XML_TEXTS, corpora, documents, xml_forbids
+from wardround.corpora import xml
+from wardround.corpora.bioc import Bioc
 from wardround.corpora.pubtator import Pubtator
 from wardround.corpora.source import Problem, WritableFormat
 from wardround.errors import CorpusError
@@ -173,16 +173,8 @@ def test_reading_holds_one_document_at_a_time(tmp_path: Path) -> None:
 
 def test_chunks_do_not_cut_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, _ = read(HEAD + TITLE + ABSTRACT + "</collection>", tmp_path)
-    monkeypatch.setattr(bioc, "_CHUNK", 7)
+    monkeypatch.setattr(xml, "_CHUNK", 7)
     assert list(Bioc().read(tmp_path / "a.xml")) == whole
-
-
-def test_nodes_know_their_lines(tmp_path: Path) -> None:
-    (tmp_path / "a.xml").write_text('<a>\n<b k="1">x</b>\n\n<b>y</b></a>')
-    assert [(node.line, node.text, node.attributes) for node in read_xml(tmp_path / "a.xml", "b")] == [
-        (2, "x", {"k": "1"}),
-        (4, "y", {}),
-    ]
 
 
 ONE = Document("1", "a pain", (Entity("T1", "Problem", (Range(2, 6),)),))
@@ -209,15 +201,6 @@ def test_the_writer_refuses_what_the_format_cannot_hold(tmp_path: Path, document
     assert not list(tmp_path.iterdir())
 
 
-def test_escaping() -> None:
-    assert escape_xml('<a>&"\n\r') == '&lt;a&gt;&amp;"\n&#13;'
-    assert escape_xml('"\t\n', in_attribute=True) == "&quot;&#9;&#10;"
-
-
-XML_CHARACTERS = st.characters(exclude_categories=["Cs"]).filter(lambda c: not bioc._FORBIDDEN.match(c))
-XML_TEXTS = st.text(st.one_of(st.sampled_from("ab<>&\"']\r\n\t é😀\u2028\x85\ufeff"), XML_CHARACTERS), max_size=60)
-
-
 @st.composite
 def held(draw: st.DrawFn) -> Document:
     """Documents BioC can hold; concept ids without separators, since a reader parts them there."""
@@ -236,10 +219,10 @@ def held(draw: st.DrawFn) -> Document:
 
 
 def _is_plain_id(value: str) -> bool:
-    return not set(value) & set(",;") and value not in ("-", "-1") and not bioc._FORBIDDEN.search(value)
+    return not set(value) & set(",;") and value not in ("-", "-1") and not xml_forbids(value)
 
 
-PLAIN_ATTRIBUTES = ATTRIBUTES.filter(lambda pairs: not any(bioc._FORBIDDEN.search(k + v) for k, v in pairs))
+PLAIN_ATTRIBUTES = ATTRIBUTES.filter(lambda pairs: not any(xml_forbids(k + v) for k, v in pairs))
 
 
 @given(corpora(held()))

@@ -98,12 +98,12 @@ def test_folders_lead_the_ids_and_packed_files_are_read(tmp_path: Path) -> None:
         ("T1\tDrug 7 7\t", "n12.ann:1: entity 'T1': range 7-7 is empty"),
         ("\nT1\tsecret", "n12.ann:2: T1 is not of the form 'type start end'"),
         ("T1\tDrug 0 7\tAspirin\nT1\tDrug 0 7\tAspirin", "n12.ann:2: a second entity has the id T1"),
-        ("R1\tCauses Arg1:T1 Arg2:T2", "n12.ann:1: relation R1 names T1, which is no mention here"),
+        ("R1\tCauses Arg1:T1 Arg2:T2", "n12.ann:1: relation R1 has a head which is no mention here; it is left out"),
         ("R1\tCauses T1", "n12.ann:1: R1 is not of the form 'type Arg1:id Arg2:id'"),
         ("A1\tNegation", "n12.ann:1: A1 is not of the form 'name target value'"),
-        ("A1\tNegation T9", "n12.ann:1: A1 names T9, which is no mention here"),
+        ("A1\tNegation T9", "n12.ann:1: A1 is about something which is no mention here"),
         ("N1\tReference T1", "n12.ann:1: N1 is not of the form 'Reference target resource:id'"),
-        ("#1\tAnnotatorNotes T9\tsecret", "n12.ann:1: #1 names T9, which is no mention here"),
+        ("#1\tAnnotatorNotes T9\tsecret", "n12.ann:1: #1 is about something which is no mention here"),
     ],
 )
 def test_faults_name_the_line_and_quote_nothing(tmp_path: Path, lines: str, fault: str) -> None:

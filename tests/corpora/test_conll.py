@@ -130,6 +130,8 @@ def test_options_that_do_not_fit_together_are_refused() -> None:
         Conll(delimiter="")
     with pytest.raises(UsageError, match="BIOES"):
         Conll(scheme="BILOU")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="refuse or widen"):
+        Conll(misfits="drop")  # type: ignore[arg-type]
 
 
 def document(text: str, *ranges: tuple[int, int], kind: str = "Drug") -> Document:

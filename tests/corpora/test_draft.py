@@ -13,10 +13,10 @@ def test_what_does_not_fit_is_reported_and_left_out() -> None:
     problems: list[Problem] = []
     report = Reporter(Path("x.ann"), problems.append)
     draft = Draft("0123456789")
-    assert draft.add_entity("T1", "Drug", [(0, 3)], report.at(1))
-    assert not draft.add_entity("T1", "Drug", [(0, 3)], report.at(2))
-    assert not draft.add_entity("T2", "Drug", [(5, 11)], report.at(3))
-    assert not draft.add_entity("T3", "Drug", [(5, 5)], report.at(4))
+    assert draft.add_entity(report.at(1), entity_id="T1", kind="Drug", ranges=[(0, 3)])
+    assert not draft.add_entity(report.at(2), entity_id="T1", kind="Drug", ranges=[(0, 3)])
+    assert not draft.add_entity(report.at(3), entity_id="T2", kind="Drug", ranges=[(5, 11)])
+    assert not draft.add_entity(report.at(4), entity_id="T3", kind="Drug", ranges=[(5, 5)])
     assert draft.keep_entity(Entity("T4", "ADE", (Range(9, 10),), concepts=("c",)), report.at(5))
     draft.add_relation(Relation("R1", "causes", "T1", "T4"), report.at(6))
     draft.add_relation(Relation("R1", "causes", "T4", "T1"), report.at(7))
@@ -28,8 +28,8 @@ def test_what_does_not_fit_is_reported_and_left_out() -> None:
         (3, "T2 ends at 11, the text has 10 characters"),
         (4, "entity 'T3': range 5-5 is empty"),
         (7, "a second relation has the id R1"),
-        (8, "relation R2 names T2, which is no mention here"),
-        (10, "relation R4 names T1, which is no concept here"),
+        (8, "relation R2 has a tail which is no mention here; it is left out"),
+        (10, "relation R4 names a concept that no mention here has; it is left out"),
     ]
     assert draft.document("d", words=[Range(0, 3)]) == Document(
         "d",
@@ -38,6 +38,47 @@ def test_what_does_not_fit_is_reported_and_left_out() -> None:
         (Relation("R1", "causes", "T1", "T4"), Relation("R3", "is", "c", "c", Level.CONCEPT)),
         words=(Range(0, 3),),
     )
+
+
+def test_words_must_stand_at_the_ranges_white_space_aside() -> None:
+    problems: list[Problem] = []
+    report = Reporter(Path("x.xml"), problems.append)
+    draft = Draft("skin and\r\nface burns", words_in="text element")
+    ranges = [(15, 20), (0, 4)]
+    assert draft.add_entity(report, entity_id="T1", kind="ADE", ranges=ranges, words="burns skin", note="sure")
+    assert draft.add_entity(report, entity_id="T2", kind="ADE", ranges=[(0, 14)], words="skin and face")
+    assert not draft.add_entity(report, entity_id="T3", kind="ADE", ranges=ranges, words="skin burns")
+    assert not draft.add_entity(report, entity_id="T4", kind="ADE", ranges=[(0, 4)], words="")
+    assert not draft.add_entity(report, entity_id="T5", kind="ADE", ranges=[(0, 99)], words="skin")
+    assert [problem.message for problem in problems] == [
+        "T3: the text element is not what stands at its offsets in the note",
+        "T4: the text element is not what stands at its offsets in the note",
+        "T5 ends at 99, the text has 20 characters",
+    ]
+    assert list(draft.entities.values()) == [
+        Entity("T1", "ADE", (Range(0, 4), Range(15, 20)), note="sure"),
+        Entity("T2", "ADE", (Range(0, 14),)),
+    ]
+
+
+def test_a_relation_may_name_concepts_that_a_later_line_told() -> None:
+    problems: list[Problem] = []
+    report = Reporter(Path("x.ann"), problems.append)
+    draft = Draft("abc")
+    draft.add_entity(report, entity_id="T1", kind="Drug", ranges=[(0, 3)])
+    draft.change_entity(Entity("T1", "Drug", (Range(0, 3),), concepts=("c",)))
+    draft.add_relation(Relation("R1", "is", "c", "c", Level.CONCEPT), report)
+    assert list(draft.relations) == ["R1"]
+    assert not problems
+
+
+def test_a_name_that_is_not_there_is_not_quoted() -> None:
+    problems: list[Problem] = []
+    draft = Draft("abc")
+    for level in Level:
+        draft.add_relation(Relation("R1", "is", "secret", "secret", level), Reporter(Path("x.ann"), problems.append))
+    assert len(problems) == 2
+    assert not any("secret" in problem.message for problem in problems)
 
 
 def test_a_reporter_names_its_place() -> None:

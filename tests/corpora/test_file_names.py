@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.corpora.file_names import file_of, id_of
+from wardround.corpora.file_names import beside, existing, file_of, id_of, unpacked_name
 from wardround.errors import CorpusError
 
 
@@ -30,3 +30,16 @@ def test_a_file_is_the_id_below_the_root(tmp_path: Path) -> None:
 def test_an_id_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(CorpusError, match="cannot be a file name"):
         file_of(name, tmp_path, ".txt", set())
+
+
+def test_files_beside_a_note_may_be_packed(tmp_path: Path) -> None:
+    (tmp_path / "ann").mkdir()
+    for name in ("a.b.txt.gz", "a.b.ann", "ann/a.b.ann.gz"):
+        (tmp_path / name).touch()
+    note = tmp_path / "a.b.txt.gz"
+    assert unpacked_name(note) == "a.b.txt"
+    assert beside(note, ".ann") == tmp_path / "a.b.ann"
+    assert beside(note, ".ann", folder=tmp_path / "ann") == tmp_path / "ann" / "a.b.ann.gz"
+    assert beside(note, ".rel") is None
+    assert existing(tmp_path / "a.b.txt") == note
+    assert existing(tmp_path / "ann") is None

@@ -17,6 +17,7 @@ from wardround.errors import UsageError
 def test_the_table_names_every_format() -> None:
     assert list(FORMATS) == [
         "ade", "bioc", "brat", "cadec", "conll", "i2b2-2010", "i2b2-2014", "jsonl", "pairs", "pubtator", "smm4h",
+        "text",
     ]  # fmt: skip
     assert set(ENDINGS) <= set(FORMATS)
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import corpora, documents
-from tests.corpora.test_bioc import XML_TEXTS
+from tests.corpora.strategies import XML_TEXTS, corpora, documents
 from wardround.corpora.i2b2_2014 import Granularity, I2b2Deid
 from wardround.corpora.source import Problem, WritableFormat
 from wardround.errors import CorpusError, UsageError

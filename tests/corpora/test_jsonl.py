@@ -158,7 +158,7 @@ def test_presidio_array(tmp_path: Path) -> None:
         ('{"text": "a", "words": [[0, 1], [0, 1]]}', "'words' are not ranges in order"),
         ('{"text": "a", "attributes": {"a": "b"}}', "'attributes' is missing or is not a list"),
         ('{"text": "a", "attributes": [["a"]]}', "'attributes' are not pairs of strings"),
-        ('{"text": "a", "relations": [{"id": "R1", "type": "X", "head": "T1", "tail": "T1"}]}', "relation R1 names T1"),
+        ('{"text": "a", "relations": [{"id": "R1", "type": "X", "head": "T1", "tail": "T1"}]}', "relation R1 has a h"),
         (
             '{"text": "a", "relations": [{"id": "R1", "type": "X", "head": "", "tail": "", "level": "x"}]}',
             "relations 1: 'l",

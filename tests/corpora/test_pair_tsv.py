@@ -108,7 +108,7 @@ ONE = EXPECTED[0]
         (replace(ONE, attributes=(("label", "0"),)), "contradict"),
         (replace(ONE, relations=(Relation("R1", "other", "T1", "T2"),)), "relation"),
         (replace(ONE, relations=(Relation("R1", "association", "T2", "T1"),)), "relation"),
-        (replace(ONE, relations=ONE.relations * 2), "relation"),
+        (replace(ONE, relations=(*ONE.relations, Relation("R2", "association", "T1", "T2"))), "relation"),
         (
             Document(
                 "x",

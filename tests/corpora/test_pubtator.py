@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import CHARACTERS, VALUES, corpora, documents
-from wardround.corpora.pubtator import Pubtator, join_concepts, split_concepts, whole_number
+from wardround.corpora.pubtator import Pubtator
 from wardround.corpora.source import Problem, Severity, WritableFormat
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Range, Relation
@@ -147,21 +147,6 @@ def test_the_writer_refuses_what_the_format_cannot_hold(tmp_path: Path, document
         Pubtator().write([document], tmp_path / "a.PubTator")
     assert part in str(caught.value)
     assert not list(tmp_path.iterdir())
-
-
-def test_concept_ids() -> None:
-    assert split_concepts("a, b;c", ",;") == ("a", "b", "c")
-    assert split_concepts("c|SUB|G|1|A", ",;") == ("c|SUB|G|1|A",)
-    assert split_concepts("a|b", "|") == ("a", "b")
-    assert split_concepts("a,b", "") == ("a,b",)
-    assert split_concepts("-", ",;") == split_concepts("-1", ",;") == split_concepts("", ",;") == ()
-    assert join_concepts(["a", "b"], ",;") == "a,b"
-    with pytest.raises(CorpusError):
-        join_concepts(["a", "b"], "")
-
-
-def test_whole_numbers() -> None:
-    assert [whole_number(text) for text in ("0", "12", "-1", "1.0", "", "٣", "1" * 13)] == [0, 12, *[None] * 5]
 
 
 @st.composite

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -12,14 +13,16 @@ from wardround.corpora import source
 from wardround.corpora.source import (
     Problem,
     Severity,
+    check_choice,
     fail_on_error,
     files_below,
     open_for_writing,
+    read_chunks,
     read_each,
     read_lines,
     read_text,
 )
-from wardround.errors import CorpusError, TextError
+from wardround.errors import CorpusError, TextError, UsageError
 from wardround.text.document import Document
 
 
@@ -28,6 +31,23 @@ def test_line_ends_are_kept_in_texts_and_dropped_from_lines(tmp_path: Path) -> N
     path.write_bytes(b"a\r\nb\rc\n")
     assert read_text(path) == "a\r\nb\rc\n"
     assert list(read_lines(path)) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_byte_order_mark_is_dropped_from_the_first_line_alone(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("\ufeffa\n\ufeffb\n", encoding="utf-8")
+    assert list(read_lines(tmp_path / "x")) == [(1, "a"), (2, "\ufeffb")]
+    assert read_text(tmp_path / "x") == "\ufeffa\n\ufeffb\n"  # in a note it counts: offsets run over it
+
+
+def test_chunks(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("abcé\n", encoding="utf-8")
+    assert list(read_chunks(tmp_path / "x", 2)) == ["ab", "cé", "\n"]
+
+
+def test_a_choice_is_checked() -> None:
+    check_choice("colour", "red", Literal["red", "blue", "green"])
+    with pytest.raises(UsageError, match=r"^'rad' is not a colour: expected red, blue or green$"):
+        check_choice("colour", "rad", Literal["red", "blue", "green"])
 
 
 def test_packed_files_are_unpacked_and_packed(tmp_path: Path) -> None:

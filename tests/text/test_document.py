@@ -125,3 +125,10 @@ def test_other_entities_take_the_relations_away() -> None:
     assert other.relations == ()
     assert (other.text, other.words, other.sentences) == (TEXT, document.words, document.sentences)
     assert other.attributes == (("age", "7"),)
+
+
+def test_two_relations_cannot_have_one_id() -> None:
+    pair = (entity("T1", (0, 6)), entity("T2", (7, 12)))
+    relations = (Relation("R1", "Causes", "T1", "T2"), Relation("R1", "Treats", "T2", "T1"))
+    with pytest.raises(TextError, match=r"^document 'n1': two relations have the id 'R1'$"):
+        Document("n1", TEXT, pair, relations)

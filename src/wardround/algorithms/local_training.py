@@ -104,7 +104,7 @@ class LocalTraining:
             self.model.train()
             for step, batch in enumerate(batches):
                 self._set_rate((number - 1) * self._steps_an_epoch + step)
-                loss = self._step([self.train[index] for index in batch])
+                loss = self.step([self.train[index] for index in batch])
                 _check_finite(loss, number)
                 total += loss * len(batch)
                 listener.on_step(number, step=step + 1, steps=len(batches), loss=loss)
@@ -112,7 +112,8 @@ class LocalTraining:
         listener.on_epoch(record)
         return record
 
-    def _step(self, batch: Sequence[TaggedSentence]) -> float:
+    def step(self, batch: Sequence[TaggedSentence]) -> float:
+        """One mini-batch: gradient, clip, update; returns the loss before it."""
         self._optimizer.zero_grad(set_to_none=True)
         with self._precision():
             loss = batch_loss(self.model, batch)

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.pubtator import whole_number
+from wardround.corpora.fields import whole_number
+from wardround.corpora.file_names import unpacked_name
 from wardround.corpora.source import Problem, ProblemSink, fail_on_error, read_each, read_lines
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Relation
@@ -68,8 +69,8 @@ class Ade:
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the sentences in order of first appearance, those of ADE-NEG.txt last."""
         files = _files(path)
-        yield from _read_pairs([file for file in files if _name(file) in _PAIRS], problems)
-        negative = [file for file in files if _name(file) == _NEGATIVE]
+        yield from _read_pairs([file for file in files if unpacked_name(file) in _PAIRS], problems)
+        negative = [file for file in files if unpacked_name(file) == _NEGATIVE]
         yield from read_each(negative, lambda file: _read_negative(Reporter(file, problems)), problems)
 
 
@@ -77,14 +78,10 @@ def _files(path: Path) -> list[Path]:
     """The corpus's files, packed or not, in a fixed order."""
     names = [*_PAIRS, _NEGATIVE]
     candidates = sorted(path.iterdir()) if path.is_dir() else [path]
-    found = [file for name in names for file in candidates if _name(file) == name]
+    found = [file for name in names for file in candidates if unpacked_name(file) == name]
     if not found:
         raise CorpusError(f"is not, and does not hold, one of {', '.join(names)}; rename the file", path=path)
     return found
-
-
-def _name(file: Path) -> str:
-    return file.name.removesuffix(".gz")
 
 
 # Pairs, in calling order.
@@ -95,7 +92,7 @@ def _read_pairs(files: Iterable[Path], problems: ProblemSink) -> Iterator[Docume
     for file in files:
         try:
             for number, line in read_lines(file):
-                _collect(sentences, line.removeprefix("\ufeff"), Reporter(file, problems, number))
+                _collect(sentences, line, Reporter(file, problems, number))
         except CorpusError as error:
             problems(Problem(error.reason, file, error.line))
     numbers: Counter[str] = Counter()
@@ -113,7 +110,7 @@ def _collect(sentences: dict[_Sentence, list[_Pair]], line: str, report: Reporte
         return
     # The sentence is the one column in which a '|' may stand.
     pairs = sentences.setdefault(_Sentence(columns[0], "|".join(columns[1:-6])), [])
-    other_type, pair_type = _PAIRS[_name(report.path)]
+    other_type, pair_type = _PAIRS[unpacked_name(report.path)]
     other, drug = _mention(other_type, columns[-6:-3]), _mention(_DRUG, columns[-3:])
     if other is None or drug is None:
         report.error("the offsets of a mention are no numbers or do not fit its length; the pair is left out")
@@ -137,7 +134,8 @@ def _document(document_id: str, sentence: _Sentence, pairs: Iterable[_Pair]) -> 
     for number, mention in enumerate(sorted(mentions), start=1):
         names[mention] = f"T{number}"
         start = _start(sentence.text, mention, distance, mentions[mention])
-        draft.add_entity(names[mention], mention.type, [(start, start + len(mention.words))], mentions[mention])
+        ranges = [(start, start + len(mention.words))]
+        draft.add_entity(mentions[mention], entity_id=names[mention], kind=mention.type, ranges=ranges)
     for number, pair in enumerate(found, start=1):
         relation = Relation(f"R{number}", pair.type, names[pair.drug], names[pair.other])
         draft.add_relation(relation, pair.report)
@@ -184,7 +182,7 @@ def _start(sentence: str, mention: _Mention, distance: int, report: Reporter) ->
 def _read_negative(report: Reporter) -> Iterator[Document]:
     numbers: Counter[str] = Counter()
     for number, line in read_lines(report.path):
-        source, marker, sentence = line.removeprefix("\ufeff").partition(" NEG ")
+        source, marker, sentence = line.partition(" NEG ")
         if marker and source.strip():
             numbers[source] += 1
             yield Document(f"{source}.neg{numbers[source]}", sentence, attributes=(("source", source),))

@@ -14,39 +14,23 @@ relation has two nodes, or the infons `entity1` and `entity2` that name concepts
 
 from __future__ import annotations
 
-import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, cast
-from xml.parsers.expat import ErrorString
-
-from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
 from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.pubtator import add_mention, add_relations, join_concepts, split_concepts, whole_number
-from wardround.corpora.source import (
-    ProblemSink,
-    fail_on_error,
-    files_below,
-    open_for_reading,
-    open_for_writing,
-    read_each,
-)
+from wardround.corpora.fields import join_concepts, split_concepts, whole_number
+from wardround.corpora.source import ProblemSink, fail_on_error, files_below, read_each
+from wardround.corpora.writing import write_file
+from wardround.corpora.xml import XmlNode, escape_xml, read_xml
 from wardround.errors import CorpusError
 from wardround.text.document import Attributes, Document, Entity, Level, Range, Relation
 
-__all__ = ["Bioc", "XmlNode", "escape_xml", "read_xml"]
+__all__ = ["Bioc"]
 
-_CHUNK = 65_536  # characters given to the parser at once
 _MAXIMUM_GAP = 10_000_000  # characters between two passages; more is a wrong offset, not a gap
 _TYPE, _CONCEPTS, _NOTE, _ENDS = "type", "identifier", "note", ("entity1", "entity2")
 _HEAD, _TAIL = "head", "tail"
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_IN_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
-_IN_ATTRIBUTE = _IN_TEXT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&#9;"})
 _OPENING = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE collection SYSTEM "BioC.dtd">
 <collection><source></source><date></date><key></key>
@@ -69,14 +53,7 @@ class Bioc:
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write one file, a passage a document. Words and sentences are not kept."""
-        with open_for_writing(path) as stream:
-            stream.write(_OPENING)
-            for document in documents:
-                try:
-                    stream.writelines(line + "\n" for line in self._lines(document))
-                except CorpusError as error:
-                    raise CorpusError(f"document {document.id!r}: {error.reason}", path=path) from None
-            stream.write("</collection>\n")
+        write_file(documents, path, self._lines, opening=_OPENING, closing="</collection>\n")
 
     # Reading, in calling order.
 
@@ -91,19 +68,19 @@ class Bioc:
     def _document(self, document_id: str, node: XmlNode, report: Reporter) -> Document:
         page = _Page(report)
         laid = [part for passage in node.all("passage") for part in _parts(passage) if page.lay(part)]
-        draft = Draft("".join(page.pieces))
+        draft = Draft("".join(page.pieces), words_in="text element")
         for holder in (node, *laid):
             for annotation in _all_below(holder, "annotation"):
                 self._add_annotation(draft, annotation, report.at(annotation.line))
-        add_relations(draft, _relations(node, report))
+        for relation, place in _relations(node, report):
+            draft.add_relation(relation, place)
         return draft.document(document_id, sentences=page.sentences or None, attributes=_infons(node))
 
     def _add_annotation(self, draft: Draft, node: XmlNode, report: Reporter) -> None:
         infons = _infons(node)
         ranges = [_range(location) for location in node.all("location")]
         words = node.find("text")
-        add_mention(
-            draft,
+        draft.add_entity(
             report,
             entity_id=node.attributes.get("id") or f"T{len(draft.entities) + 1}",
             kind=_first(infons, _TYPE),
@@ -276,118 +253,3 @@ def _infon(pair: tuple[str, str]) -> str:
 
 def _element(tag: str, text: str) -> str:
     return f"<{tag}>{escape_xml(text)}</{tag}>"
-
-
-# XML itself, for every format that is written in it.
-
-
-@dataclass(slots=True)
-class XmlNode:
-    """An element that has been read whole; `line` is where it begins."""
-
-    tag: str
-    attributes: dict[str, str]
-    line: int
-    children: list[XmlNode] = field(default_factory=list, repr=False)
-    pieces: list[str] = field(default_factory=list, repr=False)
-
-    @property
-    def text(self) -> str:
-        """The characters of an element without children."""
-        return "".join(self.pieces)
-
-    def all(self, tag: str) -> list[XmlNode]:
-        """The children named `tag`."""
-        return [child for child in self.children if child.tag == tag]
-
-    def find(self, tag: str) -> XmlNode | None:
-        """The first child named `tag`."""
-        return next((child for child in self.children if child.tag == tag), None)
-
-    def text_of(self, tag: str) -> str:
-        """The characters of the first child named `tag`, empty where there is none."""
-        found = self.find(tag)
-        return "" if found is None else found.text
-
-
-def read_xml(path: Path, *tags: str) -> Iterator[XmlNode]:
-    """Yield each element named so as soon as it ends, and let go of it.
-
-    Declared entities are refused: a few lines of them can grow into gigabytes.
-    """
-    builder = _Builder(tags)
-    parser = DefusedXMLParser(target=builder)
-    builder.expat = cast(Any, parser).parser
-    with open_for_reading(path) as stream:
-        chunk = "\n"
-        while chunk:
-            chunk = _next_chunk(stream, path)
-            error = _feed(parser, chunk, path)
-            yield from builder.take()
-            if error is not None:
-                raise error
-
-
-@dataclass
-class _Builder:
-    """What the parser calls; keeps only the path to the current element and the finished ones asked for."""
-
-    tags: tuple[str, ...]
-    expat: Any = None
-    path: list[XmlNode] = field(default_factory=list)
-    finished: list[XmlNode] = field(default_factory=list)
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        node = XmlNode(tag, attributes, self.expat.CurrentLineNumber)
-        if self.path:
-            self.path[-1].pieces.clear()  # white space between elements
-            if tag not in self.tags:
-                self.path[-1].children.append(node)
-        self.path.append(node)
-
-    def end(self, tag: str) -> None:
-        node = self.path.pop()
-        if tag in self.tags:
-            self.finished.append(node)
-
-    def data(self, text: str) -> None:
-        if self.path:
-            self.path[-1].pieces.append(text)
-
-    def close(self) -> None:
-        """The parser has nothing to hand over: elements were taken as they ended."""
-
-    def take(self) -> list[XmlNode]:
-        taken, self.finished = self.finished, []
-        return taken
-
-
-def _next_chunk(stream: IO[str], path: Path) -> str:
-    try:
-        return stream.read(_CHUNK)
-    except UnicodeDecodeError:
-        raise CorpusError("is not UTF-8; convert it first, for example with iconv", path=path) from None
-    except (EOFError, OSError, zlib.error) as error:
-        raise CorpusError(f"cannot be read to its end ({type(error).__name__})", path=path) from None
-
-
-def _feed(parser: DefusedXMLParser, chunk: str, path: Path) -> CorpusError | None:
-    try:
-        parser.feed(chunk) if chunk else parser.close()
-    except ParseError as error:
-        # The parser's own message may quote the text; the code never does.
-        return CorpusError(f"is not well-formed XML: {ErrorString(error.code)}", path=path, line=error.position[0])
-    except DefusedXmlException:
-        line = cast(Any, parser).parser.CurrentLineNumber
-        return CorpusError("declares entities, which are not read; replace them by their text", path=path, line=line)
-    return None
-
-
-def escape_xml(text: str, *, in_attribute: bool = False) -> str:
-    """The text as it stands in XML; a character XML 1.0 has no way to write is a `CorpusError`."""
-    forbidden = _FORBIDDEN.search(text)
-    if forbidden:
-        raise CorpusError(
-            f"it holds the character U+{ord(forbidden[0]):04X}, which XML cannot; remove it or write it as jsonl"
-        )
-    return text.translate(_IN_ATTRIBUTE if in_attribute else _IN_TEXT)

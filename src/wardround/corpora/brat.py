@@ -21,15 +21,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.file_names import file_of, id_of
-from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each, read_text
+from wardround.corpora.fields import OFFSETS, is_plain, offset_pairs
+from wardround.corpora.file_names import beside, id_of, unpacked_name
+from wardround.corpora.source import BYTE_ORDER_MARK, ProblemSink, fail_on_error, files_below, read_each, read_text
+from wardround.corpora.writing import write_folder
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Relation
 
 __all__ = ["Brat"]
 
 _ID = re.compile(r"[TRAMNE#][0-9]+\S{0,20}|\*")
-_ENTITY = re.compile(r"(\S+) ([0-9]{1,12} [0-9]{1,12}(?:;[0-9]{1,12} [0-9]{1,12})*)")
+_ENTITY = re.compile(rf"(\S+) ({OFFSETS})")
 _RELATION = re.compile(r"(\S+) ([^\s:]+):(\S+) ([^\s:]+):(\S+)\s*")
 _ATTRIBUTE = re.compile(r"(\S+) (\S+)(?: (.*))?", re.DOTALL)
 _REFERENCE = re.compile(r"\S+ (\S+) (.+)", re.DOTALL)
@@ -62,31 +64,19 @@ class Brat:
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write a `.txt` and an `.ann` file for each document into the folder `path`."""
-        written: set[str] = set()
-        for document in documents:
-            _write_note(document, file_of(document.id, path, ".txt", written))
+        write_folder(documents, path, _contents)
 
 
 def _notes(path: Path, problems: ProblemSink) -> Iterator[Path]:
     """The `.txt` files; an `.ann` without one is reported."""
     for file in files_below(path, ".txt", ".ann"):
-        if _bare(file).suffix != ".ann":
+        if not unpacked_name(file).endswith(".ann"):
             yield file
-        elif text := _beside(file, ".txt"):
+        elif text := beside(file, ".txt"):
             if file == path:
                 yield text
         else:
             Reporter(file, problems).error("has no .txt file beside it")
-
-
-def _bare(file: Path) -> Path:
-    return file.with_suffix("") if file.suffix == ".gz" else file
-
-
-def _beside(file: Path, ending: str) -> Path | None:
-    other = _bare(file).with_suffix(ending)
-    packed = other.with_name(other.name + ".gz")
-    return next((found for found in (other, packed) if found.is_file()), None)
 
 
 # Reading, in calling order.
@@ -94,7 +84,7 @@ def _beside(file: Path, ending: str) -> Path | None:
 
 def _read_note(note: Path, root: Path, problems: ProblemSink) -> Iterator[Document]:
     draft = Draft(read_text(note))
-    annotations = _beside(note, ".ann")
+    annotations = beside(note, ".ann")
     if annotations is None:
         Reporter(note, problems).warning("has no .ann file beside it; read as a note without entities")
     else:
@@ -112,12 +102,12 @@ def _read_annotations(draft: Draft, report: Reporter) -> None:
         else:
             _READERS.get(line.id[0], _not_read)(draft, line)
     for name, lines in remarks.items():
-        draft.entities[name] = replace(draft.entities[name], note="\n".join(lines))
+        draft.change_entity(replace(draft.entities[name], note="\n".join(lines)))
 
 
 def _lines(report: Reporter) -> Iterator[_Line]:
     # Split at "\n" only: a mention over a "\r\n" leaves a lone "\r" in the text column.
-    for number, raw in enumerate(read_text(report.path).removeprefix("\ufeff").split("\n"), start=1):
+    for number, raw in enumerate(read_text(report.path).removeprefix(BYTE_ORDER_MARK).split("\n"), start=1):
         line = raw.removesuffix("\r")
         name, _, rest = line.partition("\t")
         body, tab, text = rest.partition("\t")
@@ -133,15 +123,10 @@ def _read_entity(draft: Draft, line: _Line) -> None:
     match = _ENTITY.fullmatch(line.body)
     if match is None:
         line.report.error(f"{line.id} is not of the form 'type start end'")
-        return
-    parts = (part.split(" ") for part in match[2].split(";"))
-    ranges = [(int(start), int(end)) for start, end in parts]
-    if not draft.add_entity(line.id, match[1], sorted(ranges), line.report):
-        return
-    found = " ".join(draft.text[start:end] for start, end in ranges)
-    if line.text is None or line.text.translate(_LINE_ENDS) != found.translate(_LINE_ENDS):
-        line.report.error(f"{line.id}: the text column is not what stands at its offsets in the note")
-        del draft.entities[line.id]
+    else:
+        kind, offsets = match.groups()
+        ranges, words = offset_pairs(offsets), line.text or ""
+        draft.add_entity(line.report, entity_id=line.id, kind=kind, ranges=ranges, words=words)
 
 
 def _read_relation(draft: Draft, line: _Line) -> None:
@@ -167,7 +152,7 @@ def _read_attribute(draft: Draft, line: _Line) -> None:
     if relation := draft.relations.get(match[2]):
         draft.relations[relation.id] = replace(relation, attributes=(*relation.attributes, pair))
     elif entity := _target(draft, match[2], line):
-        draft.entities[entity.id] = replace(entity, attributes=(*entity.attributes, pair))
+        draft.change_entity(replace(entity, attributes=(*entity.attributes, pair)))
 
 
 def _read_reference(draft: Draft, line: _Line) -> None:
@@ -175,7 +160,7 @@ def _read_reference(draft: Draft, line: _Line) -> None:
     if match is None:
         line.report.error(f"{line.id} is not of the form 'Reference target resource:id'")
     elif entity := _target(draft, match[1], line):
-        draft.entities[entity.id] = replace(entity, concepts=(*entity.concepts, match[2]))
+        draft.change_entity(replace(entity, concepts=(*entity.concepts, match[2])))
 
 
 def _read_remark(draft: Draft, line: _Line, remarks: dict[str, list[str]]) -> None:
@@ -191,7 +176,7 @@ def _target(draft: Draft, name: str, line: _Line) -> Entity | None:
     if entity is None and name.startswith("E"):
         line.report.warning(f"{line.id} is about an event; not read")
     elif entity is None:
-        line.report.error(f"{line.id} names {name}, which is no mention here")
+        line.report.error(f"{line.id} is about something which is no mention here")
     return entity
 
 
@@ -211,21 +196,18 @@ _READERS = {
 # Writing, in calling order.
 
 
-def _write_note(document: Document, note: Path) -> None:
-    annotations = note.with_suffix(".ann")
-    lines = list(_annotations(_renumbered(document), annotations))
-    with open_for_writing(note) as stream:
-        stream.write(document.text)
-    with open_for_writing(annotations) as stream:
-        stream.writelines(lines)
+def _contents(document: Document, base: Path) -> dict[Path, str]:
+    lines = _annotations(_renumbered(document))
+    return {
+        base.with_name(f"{base.name}.txt"): document.text,
+        base.with_name(f"{base.name}.ann"): "".join(f"{line}\n" for line in lines),
+    }
 
 
 def _renumbered(document: Document) -> Document:
     """The same document with ids brat can hold."""
     if any(relation.level is Level.CONCEPT for relation in document.relations):
-        raise CorpusError(
-            f"document {document.id!r} relates concepts, brat relates mentions; write it as pubtator, bioc or jsonl"
-        )
+        raise CorpusError("relates concepts, brat relates mentions; write it as pubtator, bioc or jsonl")
     entity_ids = [entity.id for entity in document.entities]
     names = dict(zip(entity_ids, _names(entity_ids, "T"), strict=True))
     relation_names = _names([relation.id for relation in document.relations], "R")
@@ -240,36 +222,29 @@ def _renumbered(document: Document) -> Document:
 
 
 def _names(ids: list[str], letter: str) -> list[str]:
-    fit = len(set(ids)) == len(ids) and all(name.startswith(letter) and _ID.fullmatch(name) for name in ids)
+    fit = all(name.startswith(letter) and _ID.fullmatch(name) for name in ids)
     return ids if fit else [f"{letter}{number}" for number in range(1, len(ids) + 1)]
 
 
-def _annotations(document: Document, path: Path) -> Iterator[str]:
+def _annotations(document: Document) -> Iterator[str]:
     """The lines of the `.ann` file."""
     numbers = {letter: count(1) for letter in "AN#"}
-
-    def line(name: str, *columns: str) -> str:
-        if name in numbers:
-            name += str(next(numbers[name]))
-        return "\t".join([name, *columns]) + "\n"
-
     for entity in document.entities:
-        _check_fields(entity, document, path)
+        _check_fields(entity)
         offsets = ";".join(f"{start} {end}" for start, end in entity.ranges)
-        mention = entity.text_in(document.text).translate(_LINE_ENDS)
-        yield line(entity.id, f"{entity.type} {offsets}", mention)
+        yield f"{entity.id}\t{entity.type} {offsets}\t{entity.text_in(document.text).translate(_LINE_ENDS)}"
     for relation in document.relations:
-        _check_fields(relation, document, path)
-        yield line(relation.id, f"{relation.type} Arg1:{relation.head} Arg2:{relation.tail}")
+        _check_fields(relation)
+        yield f"{relation.id}\t{relation.type} Arg1:{relation.head} Arg2:{relation.tail}"
     owners: tuple[Entity | Relation, ...] = (*document.entities, *document.relations)
     for owner in owners:
         for name, value in owner.attributes:
-            yield line("A", f"{name} {owner.id} {value}" if value else f"{name} {owner.id}")
+            yield f"A{next(numbers['A'])}\t{name} {owner.id}" + (f" {value}" if value else "")
     for entity in document.entities:
         for concept in entity.concepts:
-            yield line("N", f"Reference {entity.id} {concept}", concept)
+            yield f"N{next(numbers['N'])}\tReference {entity.id} {concept}\t{concept}"
         for remark in _remarks(entity):
-            yield line("#", f"AnnotatorNotes {entity.id}", remark)
+            yield f"#{next(numbers['#'])}\tAnnotatorNotes {entity.id}\t{remark}"
 
 
 def _remarks(entity: Entity) -> list[str]:
@@ -277,18 +252,15 @@ def _remarks(entity: Entity) -> list[str]:
     return entity.note.replace("\r\n", "\n").replace("\r", "\n").split("\n") if entity.note else []
 
 
-def _check_fields(owner: Entity | Relation, document: Document, path: Path) -> None:
+def _check_fields(owner: Entity | Relation) -> None:
     """Types and attribute names are one word in brat; values and concepts are one line without tabs."""
     values = [value for _, value in owner.attributes]
     concepts = owner.concepts if isinstance(owner, Entity) else ()
     words = [owner.type, *(name for name, _ in owner.attributes)]
-    if (
-        any(not re.fullmatch(r"\S+", word) for word in words)
-        or any(re.search(r"[\t\r\n]", value) for value in (*values, *concepts))
-        or not all(concepts)
+    if not (
+        all(re.fullmatch(r"\S+", word) for word in words) and all(map(is_plain, (*values, *concepts))) and all(concepts)
     ):
         raise CorpusError(
-            f"document {document.id!r}: the type, an attribute or a concept of {owner.id} holds white space that brat "
-            "cannot hold; rename it, or write the corpus as jsonl",
-            path=path,
+            f"the type, an attribute or a concept of {owner.id} is empty or holds white space that brat cannot hold; "
+            "rename it, or write the corpus as jsonl"
         )

@@ -18,18 +18,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.file_names import id_of
-from wardround.corpora.pubtator import add_mention
+from wardround.corpora.fields import OFFSETS, offset_pairs
+from wardround.corpora.file_names import existing, id_of
 from wardround.corpora.source import Problem, ProblemSink, fail_on_error, files_below, read_each, read_lines, read_text
 from wardround.errors import CorpusError
 from wardround.text.document import Document
 
 __all__ = ["Cadec"]
 
-_OFFSETS = r"([0-9]{1,12} [0-9]{1,12}(?:;[0-9]{1,12} [0-9]{1,12})*)"
-_MENTION = re.compile(rf"(T[0-9]+)\t(\S+) {_OFFSETS}\t(.*)", re.DOTALL)
+_MENTION = re.compile(rf"(T[0-9]+)\t(\S+) ({OFFSETS})\t(.*)", re.DOTALL)
 _REMARK = re.compile(r"#[0-9]*\tAnnotatorNotes (T[0-9]+)\t(.*)", re.DOTALL)
-_CODED = re.compile(rf"TT?[0-9]+\t(.*?)\s{_OFFSETS}\t.*", re.DOTALL)
+_CODED = re.compile(rf"TT?[0-9]+\t(.*?)\s({OFFSETS})\t.*", re.DOTALL)
 _NAME_OF_CODE = re.compile(r"\|[^|]*\|")
 _CODE = re.compile(r"[0-9]{6,18}")
 _TERMINOLOGIES = {"meddra": "MedDRA", "sct": "SNOMEDCT"}
@@ -50,12 +49,12 @@ class Cadec:
 def _read_post(file: Path, root: Path, problems: ProblemSink) -> Iterator[Document]:
     document_id = id_of(file, root / "text")
     draft = Draft(read_text(file))
-    if original := _annotations(root / "original", document_id):
+    if original := existing(root / "original" / f"{document_id}.ann"):
         _read_mentions(draft, Reporter(original, problems))
     else:
         Reporter(file, problems).warning("has no .ann file in 'original'; read as a post without entities")
     for folder, terminology in _TERMINOLOGIES.items():
-        if coded := _annotations(root / folder, document_id):
+        if coded := existing(root / folder / f"{document_id}.ann"):
             try:
                 _read_codes(draft, terminology, Reporter(coded, problems))
             except CorpusError as error:  # a file of codes that cannot be read does not cost the post
@@ -63,38 +62,27 @@ def _read_post(file: Path, root: Path, problems: ProblemSink) -> Iterator[Docume
     yield draft.document(document_id)
 
 
-def _annotations(folder: Path, document_id: str) -> Path | None:
-    candidates = (folder / f"{document_id}{ending}" for ending in (".ann", ".ann.gz"))
-    return next((file for file in candidates if file.is_file()), None)
-
-
 def _read_mentions(draft: Draft, report: Reporter) -> None:
     remarks = []
     for number, line in read_lines(report.path):
         here = report.at(number)
-        if mention := _MENTION.fullmatch(line.removeprefix("\ufeff")):
-            add_mention(
-                draft, here, entity_id=mention[1], kind=mention[2], ranges=_ranges(mention[3]), words=mention[4]
-            )
+        if mention := _MENTION.fullmatch(line):
+            entity_id, kind, offsets, words = mention.groups()
+            draft.add_entity(here, entity_id=entity_id, kind=kind, ranges=offset_pairs(offsets), words=words)
         elif remark := _REMARK.fullmatch(line):
             remarks.append((remark[1], remark[2], here))
         elif line.strip():
             here.error("is neither a mention nor a remark; it is left out")
     for entity_id, words, here in remarks:
-        if entity_id in draft.entities:
-            draft.entities[entity_id] = replace(draft.entities[entity_id], note=words)
+        if entity := draft.entities.get(entity_id):
+            draft.change_entity(replace(entity, note=f"{entity.note}\n{words}" if entity.note else words))
         else:
             here.error(f"the remark is about {entity_id}, which is no mention here; it is left out")
 
 
-def _ranges(offsets: str) -> list[tuple[int, int]]:
-    pairs = (pair.split(" ") for pair in offsets.split(";"))
-    return [(int(start), int(end)) for start, end in pairs]
-
-
 def _read_codes(draft: Draft, terminology: str, report: Reporter) -> None:
     for number, line in read_lines(report.path):
-        coded = _CODED.fullmatch(line.removeprefix("\ufeff"))
+        coded = _CODED.fullmatch(line)
         if coded is not None:
             codes = _CODE.findall(_NAME_OF_CODE.sub(" ", coded[1]))
             _add_codes(draft, [f"{terminology}:{code}" for code in codes], coded[2], report.at(number))
@@ -104,9 +92,9 @@ def _read_codes(draft: Draft, terminology: str, report: Reporter) -> None:
 
 def _add_codes(draft: Draft, codes: list[str], offsets: str, report: Reporter) -> None:
     """Add the codes, none for a mention that has no concept, to the mentions at `offsets`."""
-    ranges = sorted(_ranges(offsets))
+    ranges = sorted(offset_pairs(offsets))
     found = [entity for entity in draft.entities.values() if list(entity.ranges) == ranges]
     if not found:
         report.warning("the code is for words that are no mention; it is left out")
     for entity in found:
-        draft.entities[entity.id] = replace(entity, concepts=(*entity.concepts, *codes))
+        draft.change_entity(replace(entity, concepts=(*entity.concepts, *codes)))

@@ -20,26 +20,27 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from wardround.corpora.draft import Reporter
 from wardround.corpora.file_names import id_of
-from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each, read_lines
+from wardround.corpora.source import ProblemSink, check_choice, fail_on_error, files_below, read_each, read_lines
+from wardround.corpora.writing import write_file
 from wardround.errors import CorpusError, TagError, UsageError
 from wardround.text.document import Document, Entity, Range
 from wardround.text.sentences import sentences_of
 from wardround.text.tag_schemes import OUTSIDE, SCHEMES, TagScheme, WordSpan
 from wardround.text.words import words_of
 
-__all__ = ["Conll", "SchemeName"]
+__all__ = ["Conll", "Misfits", "SchemeName"]
 
 SchemeName = Literal["BIO", "BIOES", "IOB1"]
+Misfits = Literal["refuse", "widen"]
 
 _ENDINGS = (".tsv", ".conll", ".iob", ".bio", ".txt")
 _DELIMITERS = {"tab": "\t", "space": " ", "whitespace": None}
 _DOCUMENT_START = "-DOCSTART-"
 _FILLER = "_"
-_BYTE_ORDER_MARK = "\ufeff"
 
 
 class _Word(NamedTuple):
@@ -64,11 +65,11 @@ class Conll:
     tag_column: int = -1
     delimiter: str = "tab"
     scheme: SchemeName = "BIO"
-    misfits: Literal["refuse", "widen"] = "refuse"  # what to do with a mention that begins or ends inside a word
+    misfits: Misfits = "refuse"  # what to do with a mention that begins or ends inside a word
 
     def __post_init__(self) -> None:
-        if self.scheme not in get_args(SchemeName):
-            raise UsageError(f"{self.scheme!r} is not a tag scheme: expected {', '.join(get_args(SchemeName))}")
+        check_choice("scheme", self.scheme, SchemeName)
+        check_choice("way with misfits", self.misfits, Misfits)
         if not self.delimiter:
             raise UsageError("the delimiter is empty: expected tab, space, whitespace or the characters themselves")
         if self.word_column == self.tag_column:
@@ -82,9 +83,7 @@ class Conll:
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write one file. A mention that one tag a word cannot express is a `CorpusError`."""
-        with open_for_writing(path) as stream:
-            for document in documents:
-                self._write_document(document, stream, path)
+        write_file(documents, path, self._lines)
 
     # Reading, in calling order.
 
@@ -97,8 +96,6 @@ class Conll:
         """Sentences, and one empty word for each `-DOCSTART-`; a real word is never empty."""
         sentence: list[_Word] = []
         for number, line in read_lines(file):
-            if number == 1:
-                line = line.removeprefix(_BYTE_ORDER_MARK)
             starts_document = line.startswith(_DOCUMENT_START)
             if (starts_document or not line.strip()) and sentence:
                 yield sentence
@@ -158,45 +155,42 @@ class Conll:
 
     # Writing, in calling order.
 
-    def _write_document(self, document: Document, stream: IO[str], path: Path) -> None:
-        stream.write((self._separator or " ").join([_DOCUMENT_START, *[OUTSIDE] * (self._width - 1)]) + "\n\n")
+    def _lines(self, document: Document) -> Iterator[str]:
+        yield (self._separator or " ").join([_DOCUMENT_START, *[OUTSIDE] * (self._width - 1)])
+        yield ""
         words = words_of(document)
-        spans_of_document = sorted(self._word_spans(document, words, path))
-        for sentence, spans in _cut_into_sentences(document, words, spans_of_document, path=path):
-            texts = [document.text[start:end] for start, end in sentence]
-            for text, tag in zip(texts, self._tags(spans, len(texts), document, path), strict=True):
-                stream.write(self._checked_line(text, tag, document, path) + "\n")
-            stream.write("\n")
+        spans_of_document = sorted(self._word_spans(document, words))
+        for sentence, spans in _cut_into_sentences(document, words, spans_of_document):
+            for (start, end), tag in zip(sentence, self._tags(spans, len(sentence)), strict=True):
+                yield self._checked_line(document.text[start:end], tag)
+            yield ""
 
-    def _word_spans(self, document: Document, words: Sequence[Range], path: Path) -> Iterator[WordSpan]:
+    def _word_spans(self, document: Document, words: Sequence[Range]) -> Iterator[WordSpan]:
         starts, ends = [word.start for word in words], [word.end for word in words]
         for entity in document.entities:
             first, end = bisect_right(ends, entity.start), bisect_left(starts, entity.end)
-            fits = first < end and (starts[first], ends[end - 1]) == entity.envelope
             if entity.is_discontinuous or first >= end:
-                reason = "is discontinuous or holds no word; write it as brat or jsonl"
-            elif not fits and self.misfits == "refuse":
-                reason = "begins or ends inside a word or beside one; set misfits=widen to take whole words"
-            else:
-                yield WordSpan(first, end, entity.type)
-                continue
-            raise CorpusError(f"document {document.id!r}: {entity.id} {reason}", path=path)
+                raise CorpusError(f"{entity.id} is discontinuous or holds no word; write it as brat or jsonl")
+            if self.misfits == "refuse" and (starts[first], ends[end - 1]) != entity.envelope:
+                raise CorpusError(
+                    f"{entity.id} begins or ends inside a word or beside one; set misfits=widen to take whole words"
+                )
+            yield WordSpan(first, end, entity.type)
 
-    def _tags(self, spans: list[WordSpan], length: int, document: Document, path: Path) -> list[str]:
+    def _tags(self, spans: list[WordSpan], length: int) -> list[str]:
         try:
             return self._scheme.encode(spans, length)
         except TagError as error:
-            raise CorpusError(f"document {document.id!r}: {error}; write it as brat or jsonl", path=path) from None
+            raise CorpusError(f"{error}; write it as brat or jsonl") from None
 
-    def _checked_line(self, word: str, tag: str, document: Document, path: Path) -> str:
+    def _checked_line(self, word: str, tag: str) -> str:
         line = self._line(word, tag)
         columns = self._columns(line)
         fits = len(columns) == self._width and (columns[self.word_column], columns[self.tag_column]) == (word, tag)
         if not fits or "\n" in line or "\r" in line or line.startswith(_DOCUMENT_START):
             raise CorpusError(
-                f"document {document.id!r}: a word or a type cannot stand in columns parted by {self.delimiter!r}; "
-                "choose another delimiter, or write it as jsonl",
-                path=path,
+                f"a word or a type cannot stand in columns parted by {self.delimiter!r}; "
+                "choose another delimiter, or write it as jsonl"
             )
         return line
 
@@ -270,7 +264,7 @@ def _ranges(words: Iterable[str], position: int) -> list[Range]:
 
 
 def _cut_into_sentences(
-    document: Document, words: Sequence[Range], spans: Sequence[WordSpan], *, path: Path
+    document: Document, words: Sequence[Range], spans: Sequence[WordSpan]
 ) -> Iterator[tuple[list[Range], list[WordSpan]]]:
     """The words of each sentence that has any, and its mentions as spans of them."""
     next_word = next_span = 0
@@ -287,9 +281,7 @@ def _cut_into_sentences(
             yield list(words[first:next_word]), inside
     if next_word < len(words) or next_span < len(spans):
         raise CorpusError(
-            f"document {document.id!r}: a word or a mention lies outside every sentence or crosses into the next; "
-            "write it as brat or jsonl",
-            path=path,
+            "a word or a mention lies outside every sentence or crosses into the next; write it as brat or jsonl"
         )
 
 

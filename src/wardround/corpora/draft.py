@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wardround.corpora.source import Problem, ProblemSink, Severity
@@ -24,7 +25,7 @@ class Reporter:
 
     def at(self, line: int) -> Reporter:
         """The same file, another line."""
-        return Reporter(self.path, self.problems, line, self.item)
+        return replace(self, line=line)
 
     def error(self, message: str) -> None:
         """Something that cannot be used."""
@@ -40,15 +41,37 @@ class Draft:
     """Entities and relations as they come in; both checked against the text and each other at once."""
 
     text: str = field(repr=False)
+    words_in: str = "text column"  # where the file repeats the words of a mention; a message says so
     entities: dict[str, Entity] = field(default_factory=dict)
     relations: dict[str, Relation] = field(default_factory=dict)
+    _concepts: set[str] = field(default_factory=set)  # of all entities
 
-    def add_entity(self, entity_id: str, kind: str, ranges: Iterable[tuple[int, int]], report: Reporter) -> bool:
-        """Make an entity and keep it, or report why not."""
+    def add_entity(
+        self,
+        report: Reporter,
+        *,
+        entity_id: str,
+        kind: str,
+        ranges: Sequence[tuple[int, int]],
+        words: str | None = None,
+        concepts: tuple[str, ...] = (),
+        attributes: Attributes = (),
+        note: str = "",
+    ) -> bool:
+        """Make an entity and keep it, or report why not. Ranges may come in any order.
+
+        `words`, where the file gives them, must stand at the ranges as they come. Runs of white space are alike:
+        files write line ends inside a mention as blanks.
+        """
+        ordered = tuple(Range(*pair) for pair in sorted(ranges))
         try:
-            entity = Entity(entity_id, kind, tuple(Range(*r) for r in ranges))
+            entity = Entity(entity_id, kind, ordered, concepts, attributes, note)
         except TextError as error:
             report.error(str(error))
+            return False
+        found = " ".join(self.text[start:end] for start, end in ranges)
+        if words is not None and entity.end <= len(self.text) and _spaced(words) != _spaced(found):
+            report.error(f"{entity_id}: the {self.words_in} is not what stands at its offsets in the note")
             return False
         return self.keep_entity(entity, report)
 
@@ -56,21 +79,26 @@ class Draft:
         """Keep the entity, or report why not."""
         if entity.end > len(self.text):
             report.error(f"{entity.id} ends at {entity.end}, the text has {len(self.text)} characters")
-            return False
-        if entity.id in self.entities:
+        elif entity.id in self.entities:
             report.error(f"a second entity has the id {entity.id}")
-            return False
+        else:
+            self.change_entity(entity)
+            return True
+        return False
+
+    def change_entity(self, entity: Entity) -> None:
+        """Put the entity in the place of the one with its id, of which later lines have told more."""
         self.entities[entity.id] = entity
-        return True
+        self._concepts.update(entity.concepts)
 
     def add_relation(self, relation: Relation, report: Reporter) -> None:
-        """Keep the relation, or report why not."""
-        known = set(self.entities)
-        if relation.level is Level.CONCEPT:
-            known = {concept for entity in self.entities.values() for concept in entity.concepts}
-        missing = [end for end in (relation.head, relation.tail) if end not in known]
-        if missing:
-            report.error(f"relation {relation.id} names {missing[0]}, which is no {relation.level.value} here")
+        """Keep the relation, or report why not. What its ends name must be there already."""
+        if relation.level is Level.CONCEPT and not self._concepts.issuperset((relation.head, relation.tail)):
+            # A name that is not there is not quoted: in a file that was taken for another it is a word of the note.
+            report.error(f"relation {relation.id} names a concept that no mention here has; it is left out")
+        elif relation.level is Level.MENTION and not self.entities.keys() >= {relation.head, relation.tail}:
+            end = "tail" if relation.head in self.entities else "head"
+            report.error(f"relation {relation.id} has a {end} which is no mention here; it is left out")
         elif relation.id in self.relations:
             report.error(f"a second relation has the id {relation.id}")
         else:
@@ -94,3 +122,7 @@ class Draft:
             sentences=None if sentences is None else tuple(sentences),
             attributes=attributes,
         )
+
+
+def _spaced(words: str) -> str:
+    return re.sub(r"\s+", " ", words)

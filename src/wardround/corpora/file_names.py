@@ -1,4 +1,4 @@
-"""Documents and the files they lie in: an id from a path, a path from an id."""
+"""Documents and the files they lie in: an id from a path, a path from an id, and the files beside a note."""
 
 from __future__ import annotations
 
@@ -6,15 +6,31 @@ from pathlib import Path, PurePosixPath
 
 from wardround.errors import CorpusError
 
-__all__ = ["file_of", "id_of"]
+__all__ = ["beside", "existing", "file_of", "id_of", "unpacked_name"]
 
 _LONGEST_NAME = 200  # bytes; file systems stop at 255, and an ending must fit
+
+
+def unpacked_name(file: Path) -> str:
+    """The file's name without `.gz`."""
+    return file.name.removesuffix(".gz")
+
+
+def existing(file: Path) -> Path | None:
+    """The file, or the packed one of that name with `.gz` after it, or None where there is neither."""
+    candidates = (file, file.with_name(file.name + ".gz"))
+    return next((found for found in candidates if found.is_file()), None)
+
+
+def beside(file: Path, ending: str, *, folder: Path | None = None) -> Path | None:
+    """The file of the same name with another ending in the same folder, or in `folder`; None where there is none."""
+    return existing((folder or file.parent) / (_stem(file) + ending))
 
 
 def id_of(file: Path, root: Path) -> str:
     """The file's name without endings, led by its folders below `root`, which may be the file itself."""
     relative = file.relative_to(root) if root.is_dir() else Path(file.name)
-    return relative.with_name(relative.name.removesuffix(".gz")).with_suffix("").as_posix()
+    return relative.with_name(_stem(file)).as_posix()
 
 
 def file_of(document_id: str, root: Path, ending: str, written: set[str]) -> Path:
@@ -29,6 +45,10 @@ def file_of(document_id: str, root: Path, ending: str, written: set[str]) -> Pat
         raise CorpusError("the id of a document cannot be a file name; rename the document", path=root)
     written.add(document_id)
     return root / f"{document_id}{ending}"
+
+
+def _stem(file: Path) -> str:
+    return Path(unpacked_name(file)).stem
 
 
 def _is_plain(part: str) -> bool:

@@ -14,6 +14,7 @@ from wardround.corpora.i2b2_2010 import I2b2Concepts
 from wardround.corpora.i2b2_2014 import I2b2Deid
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.pair_tsv import PairTsv
+from wardround.corpora.plain import PlainText
 from wardround.corpora.pubtator import Pubtator
 from wardround.corpora.smm4h import Smm4h
 from wardround.corpora.source import CorpusFormat, WritableFormat
@@ -34,6 +35,7 @@ FORMATS: dict[str, type] = {
     "pairs": PairTsv,
     "pubtator": Pubtator,
     "smm4h": Smm4h,
+    "text": PlainText,
 }
 
 # What the file of a split is called after its name; the formats that write a folder have no ending.

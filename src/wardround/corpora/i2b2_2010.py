@@ -15,20 +15,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.file_names import file_of, id_of
-from wardround.corpora.source import (
-    ProblemSink,
-    fail_on_error,
-    files_below,
-    open_for_writing,
-    read_each,
-    read_lines,
-    read_text,
-)
+from wardround.corpora.file_names import beside, id_of
+from wardround.corpora.source import ProblemSink, fail_on_error, files_below, read_each, read_lines, read_text
+from wardround.corpora.writing import write_folder
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
@@ -57,16 +50,7 @@ class I2b2Concepts:
 
         Ids, concepts, notes and attributes but assertions are not kept.
         """
-        written: set[str] = set()
-        for document in documents:
-            base = file_of(document.id, path, "", written)
-            try:
-                contents = _contents(document)
-            except CorpusError as error:
-                raise CorpusError(f"document {document.id!r}: {error.reason}", path=path) from None
-            for ending, content in contents.items():
-                with open_for_writing(base.parent / _FOLDERS[ending] / (base.name + ending)) as stream:
-                    stream.write(content)
+        write_folder(documents, path, _contents)
 
 
 # Reading, in calling order.
@@ -75,24 +59,22 @@ class I2b2Concepts:
 def _read_note(file: Path, root: Path, problems: ProblemSink) -> Iterator[Document]:
     text = read_text(file)
     note = _Note(Draft(text), _words(text))
-    if concepts := _beside(file, ".con"):
-        assertions = _beside(file, ".ast")
+    if concepts := _about(file, ".con"):
+        assertions = _about(file, ".ast")
         _read_concepts(note, Reporter(concepts, problems), Reporter(assertions, problems) if assertions else None)
     else:
         Reporter(file, problems).warning("has no .con file; read as a note without entities")
-    if relations := _beside(file, ".rel"):
+    if relations := _about(file, ".rel"):
         _read_relations(note, Reporter(relations, problems))
     yield note.draft.document(_document_id(file, root))
 
 
-def _beside(note: Path, ending: str) -> Path | None:
+def _about(note: Path, ending: str) -> Path | None:
     """The file about `note` in the same folder, or in the folder beside `txt` that is named for such files."""
-    name = note.name.removesuffix(".gz").removesuffix(".txt") + ending
-    folders = [note.parent]
-    if note.parent.name == _FOLDERS[".txt"]:
-        folders.append(note.parent.parent / _FOLDERS[ending])
-    candidates = [folder / (name + packed) for folder in folders for packed in ("", ".gz")]
-    return next((file for file in candidates if file.is_file()), None)
+    found = beside(note, ending)
+    if found is None and note.parent.name == _FOLDERS[".txt"]:
+        return beside(note, ending, folder=note.parent.parent / _FOLDERS[ending])
+    return found
 
 
 def _document_id(note: Path, root: Path) -> str:
@@ -136,13 +118,12 @@ def _quotable(words: str) -> str:
 
 def _read_concepts(note: _Note, report: Reporter, assertions: Reporter | None) -> None:
     asserted = _read_assertions(note, assertions) if assertions else {}
-    entities = note.draft.entities
     for (quoted, *place, kind), here in _matches(_CON, report):
         found = note.range_of(quoted, place, here)
-        entity_id = f"T{len(entities) + 1}"
-        if found is not None and note.draft.add_entity(entity_id, kind, [found], here):
+        if found is not None:
             pairs = tuple((_ASSERTION, value) for value, _ in asserted.pop((found, kind), ()))
-            entities[entity_id] = replace(entities[entity_id], attributes=pairs)
+            entity_id = f"T{len(note.draft.entities) + 1}"
+            note.draft.add_entity(here, entity_id=entity_id, kind=kind, ranges=[found], attributes=pairs)
     for _, here in (pair for pairs in asserted.values() for pair in pairs):
         here.error("the assertion is about words that are no concept of that type; it is left out")
 
@@ -172,7 +153,7 @@ def _read_relations(note: _Note, report: Reporter) -> None:
 
 def _matches(pattern: re.Pattern[str], report: Reporter) -> Iterator[tuple[tuple[str, ...], Reporter]]:
     for number, line in read_lines(report.path):
-        match = pattern.fullmatch(line.removeprefix("\ufeff"))
+        match = pattern.fullmatch(line)
         if match is not None:
             yield match.groups(), report.at(number)
         elif line.strip():
@@ -182,28 +163,33 @@ def _matches(pattern: re.Pattern[str], report: Reporter) -> Iterator[tuple[tuple
 # Writing, in calling order.
 
 
-def _contents(document: Document) -> dict[str, str]:
-    """What goes into the file of each ending. All four are written, so that none is left of an earlier writing."""
+def _contents(document: Document, base: Path) -> dict[Path, str]:
+    """What goes into which file. All four are written, so that none is left of an earlier writing."""
+    _check_relations(document)
+    quoted = _quotes(document)
+    concepts = {entity.id: f'{quoted[entity.id]}||t="{_checked(entity.type)}"' for entity in document.entities}
+    assertions = (
+        f'{concepts[entity.id]}||a="{_checked(value)}"'
+        for entity in document.entities
+        for key, value in entity.attributes
+        if key == _ASSERTION
+    )
+    relations = (f'{quoted[r.head]}||r="{_checked(r.type)}"||{quoted[r.tail]}' for r in document.relations)
+    contents = {
+        ".txt": document.text,
+        ".con": _joined(concepts.values()),
+        ".ast": _joined(assertions),
+        ".rel": _joined(relations),
+    }
+    return {base.parent / _FOLDERS[ending] / (base.name + ending): text for ending, text in contents.items()}
+
+
+def _quotes(document: Document) -> dict[str, str]:
+    """The words of each entity in quotes and their position, by the entity's id."""
     words = _words(document.text)
     starts = {word.start: place for place, word in words.items()}
     ends = {word.end: place for place, word in words.items()}
-    quoted = {entity.id: _quote(entity, document.text, starts, ends) for entity in document.entities}
-    _check_relations(document)
-    concepts = {entity.id: f'{quoted[entity.id]}||t="{_checked(entity.type)}"' for entity in document.entities}
-    return {
-        ".txt": document.text,
-        ".con": _joined(concepts.values()),
-        ".ast": _joined(
-            f'{concepts[entity.id]}||a="{_checked(value)}"'
-            for entity in document.entities
-            for key, value in entity.attributes
-            if key == _ASSERTION
-        ),
-        ".rel": _joined(
-            f'{quoted[relation.head]}||r="{_checked(relation.type)}"||{quoted[relation.tail]}'
-            for relation in document.relations
-        ),
-    }
+    return {entity.id: _quote(entity, document.text, starts, ends) for entity in document.entities}
 
 
 def _quote(entity: Entity, text: str, starts: dict[int, tuple[int, int]], ends: dict[int, tuple[int, int]]) -> str:

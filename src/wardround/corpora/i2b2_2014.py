@@ -19,14 +19,15 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
-from wardround.corpora.bioc import XmlNode, escape_xml, read_xml
 from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.file_names import file_of, id_of
-from wardround.corpora.pubtator import add_mention, whole_number
-from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each
-from wardround.errors import CorpusError, UsageError
+from wardround.corpora.fields import whole_number
+from wardround.corpora.file_names import id_of
+from wardround.corpora.source import ProblemSink, check_choice, fail_on_error, files_below, read_each
+from wardround.corpora.writing import write_folder
+from wardround.corpora.xml import XmlNode, escape_xml, read_xml
+from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity
 
 __all__ = ["Granularity", "I2b2Deid"]
@@ -54,10 +55,7 @@ class I2b2Deid:
     granularity: Granularity = "type"
 
     def __post_init__(self) -> None:
-        if self.granularity not in get_args(Granularity):
-            raise UsageError(
-                f"{self.granularity!r} is not a granularity: expected {' or '.join(get_args(Granularity))}"
-            )
+        check_choice("granularity", self.granularity, Granularity)
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the notes of a folder, or the one of a file; an id is the file's path below `path` without ending."""
@@ -66,15 +64,7 @@ class I2b2Deid:
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write a file for each document into the folder `path`. Concepts and attributes are not kept."""
-        written: set[str] = set()
-        for document in documents:
-            file = file_of(document.id, path, ".xml", written)
-            try:
-                lines = list(self._lines(document))
-            except CorpusError as error:
-                raise CorpusError(f"document {document.id!r}: {error.reason}", path=file) from None
-            with open_for_writing(file) as stream:
-                stream.write("\n".join(lines) + "\n")
+        write_folder(documents, path, self._contents)
 
     # Reading, in calling order.
 
@@ -85,7 +75,7 @@ class I2b2Deid:
         if len(texts) != 1:
             report.error(f"has {len(texts)} TEXT elements; one was expected")
             return
-        draft = Draft(texts[0])
+        draft = Draft(texts[0], words_in="attribute text")
         for tag in (child for node in nodes if node.tag == "TAGS" for child in node.children):
             self._add_tag(draft, tag, report.at(tag.line))
         yield draft.document(document_id)
@@ -95,8 +85,7 @@ class I2b2Deid:
         if start is None or end is None:
             report.error("the tag has no start or no end; it is left out")
             return
-        add_mention(
-            draft,
+        draft.add_entity(
             report,
             entity_id=tag.attributes.get("id") or f"P{len(draft.entities)}",
             kind=tag.tag if self.granularity == "category" else tag.attributes.get("TYPE", ""),
@@ -106,6 +95,9 @@ class I2b2Deid:
         )
 
     # Writing, in calling order.
+
+    def _contents(self, document: Document, base: Path) -> dict[Path, str]:
+        return {base.with_name(f"{base.name}.xml"): "".join(f"{line}\n" for line in self._lines(document))}
 
     def _lines(self, document: Document) -> Iterator[str]:
         if document.relations:

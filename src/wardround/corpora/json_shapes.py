@@ -8,6 +8,7 @@ are passed over: annotation tools add many.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -97,24 +98,43 @@ def _read_prodigy(value: object, name: str, report: Reporter) -> Document | None
     draft = Draft(_get(value, "text", str))
     for entity in _each(value, "spans", report, _PRODIGY.entity):
         draft.keep_entity(entity, report)
-    by_place = {(e.start, e.end, e.type): e.id for e in draft.entities.values()}
-
-    def end_of(relation: object, key: str) -> str:
-        span = _PRODIGY.entity(_get(relation, key, dict), 0)
-        return span.id if span.id in draft.entities else by_place.get((span.start, span.end, span.type), "no span")
-
-    def relation(item: object, number: int) -> Relation:
-        ends = end_of(item, "head_span"), end_of(item, "child_span")
-        return Relation(_get(item, "id", str, f"R{number}"), _get(item, "label", str), *ends)
-
-    for found in _each(value, "relations", report, relation):
-        draft.add_relation(found, report)
+    for relation in _each(value, "relations", report, partial(_prodigy_relation, _SpanIndex.of(draft))):
+        draft.add_relation(relation, report)
     words = _words(value, "tokens", draft.text, report)
     return draft.document(_name(_get(value, "meta", dict, {}), name), words=words)
 
 
+class _SpanIndex(NamedTuple):
+    """The entities that the spans repeated in a relation may mean."""
+
+    ids: frozenset[str]
+    by_place: dict[tuple[int, int, str], str]
+
+    @classmethod
+    def of(cls, draft: Draft) -> _SpanIndex:
+        places = {(e.start, e.end, e.type): e.id for e in draft.entities.values()}
+        return cls(frozenset(draft.entities), places)
+
+    def entity_id(self, relation: object, key: str) -> str:
+        """The entity with the span's own id, or at its place where it has none."""
+        span = _get(relation, key, dict)
+        named, found = _name(span, ""), _PRODIGY.entity(span, 0)
+        place = found.start, found.end, found.type
+        if named in self.ids:
+            return named
+        if place not in self.by_place:
+            raise Unfit(f"{key!r} is none of the spans")
+        return self.by_place[place]
+
+
+def _prodigy_relation(spans: _SpanIndex, item: object, number: int) -> Relation:
+    ends = spans.entity_id(item, "head_span"), spans.entity_id(item, "child_span")
+    return Relation(_get(item, "id", str, f"R{number}"), _get(item, "label", str), *ends)
+
+
 def _write_prodigy(document: Document) -> Json:
-    _refuse_bent(document, "prodigy")
+    _refuse_pieces(document, "prodigy")
+    _refuse_concept_relations(document, "prodigy")
     words = document.words or ()
     first = {word.start: number for number, word in enumerate(words)}
     last = {word.end: number for number, word in enumerate(words)}
@@ -158,13 +178,11 @@ def _read_spacy(value: object, name: str, report: Reporter) -> Document:
 
 
 def _write_spacy(document: Document) -> list[Any]:
-    _refuse_bent(document, "spacy")
+    _refuse_pieces(document, "spacy")
     ordered = sorted(document.entities, key=lambda entity: entity.envelope)
     for left, right in pairwise(ordered):
         if left.overlaps(right):
-            raise CorpusError(
-                f"document {document.id!r}: {left.id} and {right.id} overlap, which spaCy refuses; write another shape"
-            )
+            raise CorpusError(f"{left.id} and {right.id} overlap, which spaCy refuses; write another shape")
     return [document.text, {"entities": [[e.start, e.end, e.type] for e in document.entities]}]
 
 
@@ -189,7 +207,8 @@ def _doccano_relation(item: object, number: int) -> Relation:
 
 
 def _write_doccano(document: Document) -> Json:
-    _refuse_bent(document, "doccano")
+    _refuse_pieces(document, "doccano")
+    _refuse_concept_relations(document, "doccano")
     numbers = _numbers([entity.id for entity in document.entities])
     relation_numbers = _numbers([relation.id for relation in document.relations])
     return {
@@ -315,17 +334,17 @@ def _attributes(value: object) -> Attributes:
     return tuple((name, found) for name, found in pairs)
 
 
-def _refuse_bent(document: Document, shape: str) -> None:
+def _refuse_pieces(document: Document, shape: str) -> None:
     for entity in document.entities:
         if entity.is_discontinuous:
             raise CorpusError(
-                f"document {document.id!r}: {entity.id} is discontinuous, which the shape {shape} cannot hold; "
-                "write the shape wardround, or brat"
+                f"{entity.id} is discontinuous, which the shape {shape} cannot hold; write the shape wardround, or brat"
             )
-    if shape != "spacy" and any(relation.level is Level.CONCEPT for relation in document.relations):
-        raise CorpusError(
-            f"document {document.id!r} relates concepts, which the shape {shape} cannot hold; write the shape wardround"
-        )
+
+
+def _refuse_concept_relations(document: Document, shape: str) -> None:
+    if any(relation.level is Level.CONCEPT for relation in document.relations):
+        raise CorpusError(f"relates concepts, which the shape {shape} cannot hold; write the shape wardround")
 
 
 READERS: dict[str, Callable[[object, str, Reporter], Document | None]] = {

@@ -16,20 +16,22 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from wardround.corpora.draft import Reporter
 from wardround.corpora.file_names import id_of
 from wardround.corpora.json_shapes import READERS, WRITERS, Unfit
 from wardround.corpora.source import (
+    BYTE_ORDER_MARK,
     ProblemSink,
+    check_choice,
     fail_on_error,
     files_below,
-    open_for_writing,
     read_each,
     read_lines,
     read_text,
 )
+from wardround.corpora.writing import write_file
 from wardround.errors import TextError, UsageError
 from wardround.text.document import Document
 
@@ -47,8 +49,7 @@ class Jsonl:
     shape: ShapeName = "wardround"
 
     def __post_init__(self) -> None:
-        if self.shape not in get_args(ShapeName):
-            raise UsageError(f"{self.shape!r} is not a shape: expected {', '.join(get_args(ShapeName))}")
+        check_choice("shape", self.shape, ShapeName)
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the documents of a file, or of every `.jsonl` (presidio: `.json`) file below a folder."""
@@ -60,10 +61,8 @@ class Jsonl:
         """Write one file. What the shape cannot hold without bending it is a `CorpusError`."""
         if self.shape not in WRITERS:
             raise UsageError(f"the shape {self.shape!r} is only read; write {', '.join(WRITERS)}")
-        with open_for_writing(path) as stream:
-            for document in documents:
-                json.dump(WRITERS[self.shape](document), stream, ensure_ascii=False)
-                stream.write("\n")
+        as_value = WRITERS[self.shape]
+        write_file(documents, path, lambda document: [json.dumps(as_value(document), ensure_ascii=False)])
 
     def _read_file(self, stem: str, report: Reporter) -> Iterator[Document]:
         for number, value, place in self._values(report):
@@ -81,14 +80,13 @@ class Jsonl:
             yield from _array(report)
             return
         for number, line in read_lines(report.path):
-            content = line.removeprefix("\ufeff") if number == 1 else line
-            if content.strip():
-                for value in _parsed(content, report.at(number)):
+            if line.strip():
+                for value in _parsed(line, report.at(number)):
                     yield number, value, report.at(number)
 
 
 def _array(report: Reporter) -> Iterator[tuple[int, object, Reporter]]:
-    for value in _parsed(read_text(report.path).removeprefix("\ufeff"), report):
+    for value in _parsed(read_text(report.path).removeprefix(BYTE_ORDER_MARK), report):
         if not isinstance(value, list):
             report.error("is not one JSON array")
             return

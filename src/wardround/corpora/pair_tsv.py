@@ -14,11 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from wardround.corpora.draft import Reporter
+from wardround.corpora.fields import is_plain
 from wardround.corpora.file_names import id_of
-from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each, read_lines
+from wardround.corpora.source import ProblemSink, fail_on_error, files_below, read_each, read_lines
+from wardround.corpora.writing import write_file
 from wardround.errors import CorpusError, UsageError
 from wardround.text.document import Document, Entity, Range, Relation
 
@@ -50,20 +53,15 @@ class PairTsv:
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write one file with header. The two mentions of each document are masked; ids are not kept."""
-        with open_for_writing(path) as stream:
-            stream.write(_HEADER + "\n")
-            for index, document in enumerate(documents):
-                try:
-                    stream.write(f"{index}\t{self._row(document)}\n")
-                except CorpusError as error:
-                    raise CorpusError(f"document {document.id!r}: {error.reason}", path=path) from None
+        indices = count()
+        write_file(documents, path, lambda d: [f"{next(indices)}\t{self._row(d)}"], opening=_HEADER + "\n")
 
     # Reading, in calling order.
 
     def _read_file(self, stem: str, report: Reporter) -> Iterator[Document]:
         has_header, row = False, 0
         for number, line in read_lines(report.path):
-            if number == 1 and line.removeprefix("\ufeff") == _HEADER:
+            if number == 1 and line == _HEADER:
                 has_header = True
             elif line.strip():
                 columns = line.split("\t") if has_header else [str(row), *line.split("\t")]
@@ -89,7 +87,7 @@ class PairTsv:
     # Writing, in calling order.
 
     def _row(self, document: Document) -> str:
-        if re.search(r"[\t\r\n]", document.text):
+        if not is_plain(document.text):
             raise CorpusError("its text holds a tab or a line end; write its sentences one by one")
         label = self._label(document)
         text, ranges = _masked(document)

@@ -14,28 +14,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each, read_lines
+from wardround.corpora.fields import check_plain, join_concepts, split_concepts, whole_number
+from wardround.corpora.source import ProblemSink, fail_on_error, files_below, read_each, read_lines
+from wardround.corpora.writing import write_file
 from wardround.errors import CorpusError
-from wardround.text.document import Attributes, Document, Entity, Level, Relation
+from wardround.text.document import Document, Entity, Level, Relation
 
-__all__ = [
-    "Pubtator",
-    "add_mention",
-    "add_relations",
-    "check_plain",
-    "join_concepts",
-    "split_concepts",
-    "whole_number",
-]
+__all__ = ["Pubtator"]
 
 _HEADER = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
 _BLANKS = str.maketrans("\t\r\n", "   ")
-_NO_CONCEPT = ("", "-", "-1")
 _NOVELTY = "novelty"
 
 
@@ -61,12 +54,7 @@ class Pubtator:
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write one file. Ids of entities and relations, notes, and attributes but novelty are not kept."""
-        with open_for_writing(path) as stream:
-            for document in documents:
-                try:
-                    stream.write("\n".join(self._lines(document)) + "\n\n")
-                except CorpusError as error:
-                    raise CorpusError(f"document {document.id!r}: {error.reason}", path=path) from None
+        write_file(documents, path, self._lines)
 
     # Reading, in calling order.
 
@@ -92,13 +80,13 @@ class Pubtator:
                 self._add_mention(draft, row)
             else:
                 relations.append(row)
-        _add_relations(draft, relations)
+        for number, row in enumerate(relations, start=1):
+            draft.add_relation(_relation(f"R{number}", row.columns), row.report)
         return draft.document(document_id)
 
     def _add_mention(self, draft: Draft, row: _Row) -> None:
         _, start, end, words, kind, *rest = row.columns
-        add_mention(
-            draft,
+        draft.add_entity(
             row.report,
             entity_id=f"T{len(draft.entities) + 1}",
             kind=kind,
@@ -123,6 +111,7 @@ class Pubtator:
             yield f"{document.id}\t{self._mention_line(entity, document.text)}"
         for relation in document.relations:
             yield f"{document.id}\t{_relation_line(relation)}"
+        yield ""
 
     def _mention_line(self, entity: Entity, text: str) -> str:
         check_plain(f"the type of {entity.id}", entity.type)
@@ -133,78 +122,6 @@ class Pubtator:
         return f"{entity.start}\t{entity.end}\t{words}\t{entity.type}\t{concepts}"
 
 
-# What other biomedical formats share with this one.
-
-
-def add_mention(
-    draft: Draft,
-    report: Reporter,
-    *,
-    entity_id: str,
-    kind: str,
-    ranges: Sequence[tuple[int, int]],
-    words: str | None,
-    concepts: tuple[str, ...] = (),
-    attributes: Attributes = (),
-    note: str = "",
-) -> bool:
-    """Keep the mention, or report why not: `words` (None: unknown) must stand at its ranges.
-
-    Runs of white space are alike: files write line ends inside a mention as blanks.
-    """
-    if not draft.add_entity(entity_id, kind, sorted(ranges), report):
-        return False
-    found = " ".join(draft.text[start:end] for start, end in ranges)
-    if words is not None and re.sub(r"\s+", " ", words) != re.sub(r"\s+", " ", found):
-        report.error(f"{entity_id}: the words given for it are not what stands at its offsets in the text")
-        del draft.entities[entity_id]
-        return False
-    kept = draft.entities[entity_id]
-    draft.entities[entity_id] = replace(kept, concepts=concepts, attributes=attributes, note=note)
-    return True
-
-
-def add_relations(draft: Draft, relations: Iterable[tuple[Relation, Reporter]]) -> None:
-    """Keep the relations whose ends the document has, once all its mentions are in; report the others."""
-    known = {concept for entity in draft.entities.values() for concept in entity.concepts}
-    for relation, report in relations:
-        if relation.level is Level.MENTION:
-            draft.add_relation(relation, report)
-        elif not known.issuperset((relation.head, relation.tail)):
-            report.error("the relation names a concept that no mention of the document has; it is left out")
-        elif relation.id in draft.relations:
-            report.error(f"a second relation has the id {relation.id}")
-        else:
-            draft.relations[relation.id] = relation
-
-
-def split_concepts(column: str, separators: str) -> tuple[str, ...]:
-    """The ids in `column`, parted by any of the separators."""
-    parts = re.split(f"[{re.escape(separators)}]", column) if separators else [column]
-    return tuple(part.strip() for part in parts if part.strip() not in _NO_CONCEPT)
-
-
-def join_concepts(concepts: Sequence[str], separators: str) -> str:
-    """The ids parted by the first separator; what would not be read back is a `CorpusError`."""
-    joined = separators[:1].join(concepts)
-    if joined:
-        check_plain("a concept id", joined)
-    if split_concepts(joined, separators) != tuple(concepts):
-        raise CorpusError(f"a concept id is empty, '-', '-1', or holds a blank at its ends or one of {separators!r}")
-    return joined
-
-
-def whole_number(column: str) -> int | None:
-    """The number, or None where it is none or too long to be an offset."""
-    return int(column) if re.fullmatch(r"[0-9]{1,12}", column) else None
-
-
-def check_plain(what: str, value: str) -> None:
-    """Refuse a value that cannot stand in a column."""
-    if not value or any(character in value for character in "\t\r\n"):
-        raise CorpusError(f"{what} is empty or holds a tab or a line end, which a column cannot; rename it")
-
-
 # Lines.
 
 
@@ -212,8 +129,6 @@ def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
     """The numbered lines of each document: a blank line ends it, and so does the title of the next."""
     block: list[tuple[int, str]] = []
     for number, line in read_lines(path):
-        if number == 1:
-            line = line.removeprefix("\ufeff")
         header = _HEADER.fullmatch(line)
         if block and (not line.strip() or (header is not None and header[2] == "t")):
             yield block
@@ -244,12 +159,9 @@ def _is_mention(columns: Sequence[str]) -> bool:
     return len(columns) in (5, 6, 7) and whole_number(columns[1]) is not None and whole_number(columns[2]) is not None
 
 
-def _add_relations(draft: Draft, rows: Iterable[_Row]) -> None:
-    relations = []
-    for number, ((_, kind, head, tail, *rest), report) in enumerate(rows, start=1):
-        novelty = tuple((_NOVELTY, value) for value in rest)
-        relations.append((Relation(f"R{number}", kind, head, tail, Level.CONCEPT, novelty), report))
-    add_relations(draft, relations)
+def _relation(relation_id: str, columns: Sequence[str]) -> Relation:
+    _, kind, head, tail, *rest = columns
+    return Relation(relation_id, kind, head, tail, Level.CONCEPT, tuple((_NOVELTY, value) for value in rest))
 
 
 def _relation_line(relation: Relation) -> str:

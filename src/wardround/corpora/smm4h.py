@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.pubtator import add_mention, check_plain, whole_number
-from wardround.corpora.source import ProblemSink, fail_on_error, files_below, open_for_writing, read_each, read_lines
+from wardround.corpora.fields import check_plain, is_plain, whole_number
+from wardround.corpora.source import ProblemSink, fail_on_error, files_below, read_each, read_lines
+from wardround.corpora.writing import write_file
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity
 
@@ -57,13 +58,7 @@ class Smm4h:
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write one file with tweets and MedDRA columns. Entity ids, notes and other attributes are not kept."""
-        with open_for_writing(path) as stream:
-            stream.write("\t".join(_WRITTEN) + "\n")
-            for document in documents:
-                try:
-                    stream.writelines("\t".join(row[name] for name in _WRITTEN) + "\n" for row in _lines(document))
-                except CorpusError as error:
-                    raise CorpusError(f"document {document.id!r}: {error.reason}", path=path) from None
+        write_file(documents, path, _lines, opening="\t".join(_WRITTEN) + "\n")
 
 
 # Reading, in calling order.
@@ -88,7 +83,7 @@ def _read_file(report: Reporter, texts: Path | None) -> Iterator[Document]:
 def _read_texts(report: Reporter) -> dict[str, str]:
     tweets: dict[str, str] = {}
     for number, line in read_lines(report.path):
-        tweet_id, tab, tweet = line.removeprefix("\ufeff").partition("\t")
+        tweet_id, tab, tweet = line.partition("\t")
         if not line.strip() or (number == 1 and tweet_id == "tweet_id"):
             continue
         if not tab or "\t" in tweet or tweet_id in tweets:
@@ -101,7 +96,7 @@ def _read_texts(report: Reporter) -> dict[str, str]:
 def _rows(report: Reporter, needed: Sequence[str]) -> Iterator[_Row]:
     names: list[str] = []
     for number, line in read_lines(report.path):
-        cells = line.removeprefix("\ufeff").split("\t")
+        cells = line.split("\t")
         if number == 1:
             names = cells
             if missing := [name for name in needed if name not in names]:
@@ -121,8 +116,7 @@ def _document(tweet_id: str, tweet: str, rows: Iterable[_Row]) -> Document:
         if begin is None or end is None:
             report.error("begin or end is no number; the line is left out")
             continue
-        add_mention(
-            draft,
+        draft.add_entity(
             report,
             entity_id=f"T{len(draft.entities) + 1}",
             kind=values["type"],
@@ -137,16 +131,14 @@ def _document(tweet_id: str, tweet: str, rows: Iterable[_Row]) -> Document:
 # Writing, in calling order.
 
 
-def _lines(document: Document) -> Iterator[dict[str, str]]:
-    """The rows of a document, by column."""
+def _lines(document: Document) -> Iterator[str]:
     check_plain("its id", document.id)
-    if document.relations or any(character in document.text for character in "\t\r\n"):
+    if document.relations or not is_plain(document.text):
         raise CorpusError("a tweet has no relations and is one line without tabs; write it as BioC or brat")
     empty = dict.fromkeys(_WRITTEN, "-") | {"tweet_id": document.id, _TWEET: document.text}
-    if not document.entities:
-        yield empty
-    for entity in document.entities:
-        yield empty | _mention_columns(entity, document.text)
+    rows = [empty | _mention_columns(entity, document.text) for entity in document.entities]
+    for row in rows or [empty]:
+        yield "\t".join(row[name] for name in _WRITTEN)
 
 
 def _mention_columns(entity: Entity, text: str) -> dict[str, str]:

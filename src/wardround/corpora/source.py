@@ -9,30 +9,35 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from itertools import count
 from pathlib import Path
-from typing import IO, NoReturn, Protocol, runtime_checkable
+from typing import IO, NoReturn, Protocol, get_args, runtime_checkable
 
-from wardround.errors import CorpusError, TextError
+from wardround.errors import CorpusError, TextError, UsageError
 from wardround.text.document import Document
 
 __all__ = [
+    "BYTE_ORDER_MARK",
     "MAXIMUM_LINE",
     "CorpusFormat",
     "Problem",
     "ProblemSink",
     "Severity",
     "WritableFormat",
+    "check_choice",
     "fail_on_error",
     "files_below",
     "open_for_reading",
     "open_for_writing",
+    "read_chunks",
     "read_each",
     "read_lines",
     "read_text",
 ]
 
 MAXIMUM_LINE = 10_000_000  # characters; a longer line is a binary file or a mistake
-MAXIMUM_FILE = 1_000_000_000  # characters of a file that must be held whole (a note, an XML document)
+MAXIMUM_FILE = 1_000_000_000  # characters of a file that must be held whole, such as a note
+BYTE_ORDER_MARK = "\ufeff"  # some editors begin a file with it; it is no part of the content
 _UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
 
 
@@ -75,6 +80,13 @@ class WritableFormat(Protocol):
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write the documents to the file or folder `path`."""
+
+
+def check_choice(option: str, value: str, choices: object) -> None:
+    """Refuse a value that is none of `choices`, the `Literal` an option of a format is typed with."""
+    known = get_args(choices)
+    if value not in known:
+        raise UsageError(f"{value!r} is not a {option}: expected {', '.join(known[:-1])} or {known[-1]}")
 
 
 def open_for_reading(path: Path) -> IO[str]:
@@ -123,15 +135,16 @@ def read_each(
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their ends. Undecodable or endless input is a `CorpusError`."""
+    """Numbered lines without their ends, the first without a byte order mark.
+
+    Undecodable or endless input is a `CorpusError`.
+    """
     with open_for_reading(path) as stream:
-        number = 0
-        while True:
-            number += 1
+        for number in count(1):
             line = _next_line(stream, path, number)
             if not line:
                 return
-            yield number, line.rstrip("\r\n")
+            yield number, (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).rstrip("\r\n")
 
 
 def read_text(path: Path) -> str:
@@ -144,6 +157,19 @@ def read_text(path: Path) -> str:
     if len(text) > MAXIMUM_FILE:
         raise CorpusError(f"is longer than {MAXIMUM_FILE:,} characters", path=path)
     return text
+
+
+def read_chunks(path: Path, size: int) -> Iterator[str]:
+    """A file in pieces of at most `size` characters, for parsers that keep their own place."""
+    with open_for_reading(path) as stream:
+        while True:
+            try:
+                chunk = stream.read(size)
+            except _UNREADABLE as error:
+                _undecodable(path, None, error)
+            if not chunk:
+                return
+            yield chunk
 
 
 def files_below(path: Path, *endings: str) -> list[Path]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from itertools import chain, combinations, islice
 from pathlib import Path
 
+from wardround.corpora.file_names import unpacked_name
 from wardround.corpora.source import open_for_writing, read_text
 from wardround.errors import SplitError
 from wardround.text.document import Document
@@ -47,7 +48,7 @@ def find_splits(path: Path) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     for entry in sorted(path.iterdir()) if path.is_dir() else ():
-        name = _CALLED.get(entry.name.removesuffix(".gz").partition(".")[0].lower())
+        name = _CALLED.get(unpacked_name(entry).partition(".")[0].lower())
         if name is None:
             continue
         if name in found:

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from wardround.models.padding import reversal
 from wardround.text.tag_schemes import TagScheme
@@ -155,21 +154,31 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
         recursions = _Recursions(emissions, mask, start, step, end)
-        ctx.save_for_backward(recursions.marginals(), *recursions.step_parts(), recursions.step, mask)
-        ctx.kind = emissions.dtype
+        expected = (recursions.marginals(), *recursions.step_parts(), recursions.step)
+        ctx.save_for_backward(emissions, mask, start, step, end, *expected)
         return recursions.log_partition().to(emissions.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        unary, left, right, step, mask = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody wants to differentiate the gradient
+            return _traced_gradient(ctx.saved_tensors[:5], ctx.needs_input_grad, gradients[0])
+        given, mask, *_, unary, left, right, step = ctx.saved_tensors
         upstream = gradients[0].to(unary.dtype)  # [batch]
         emissions = unary * upstream[:, None, None]
         rows = torch.arange(len(upstream), device=upstream.device)
         ending = emissions[rows, mask.sum(1) - 1].sum(0)
         steps = step * (left * upstream[None, :, None]).flatten(0, 1).t().mm(right.flatten(0, 1))
-        kind = ctx.kind
+        kind = given.dtype
         return emissions.to(kind), None, emissions[:, 0].sum(0).to(kind), steps.to(kind), ending.to(kind)
+
+
+def _traced_gradient(inputs: Sequence[Tensor], needed: Sequence[bool], upstream: Tensor) -> tuple[Tensor | None, ...]:
+    """The same gradient as a graph, by way of log space."""
+    wanted = [tensor for tensor, need in zip(inputs, needed, strict=True) if need]
+    emissions, mask, start, step, end = inputs
+    total = _log_partition_in_log_space(emissions, mask, start, step, end)
+    found = iter(torch.autograd.grad(total, wanted, upstream, create_graph=True))
+    return tuple(next(found) if need else None for need in needed)
 
 
 def _log_partition(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
@@ -181,8 +190,11 @@ def _log_partition(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor,
 
 
 def _in_reach(emissions: Tensor, mask: Tensor, *edges: Tensor) -> bool:
-    between = _spread(torch.cat([scores.detach().flatten() for scores in edges]))
-    return bool(_spread(emissions.detach()).masked_fill(~mask, 0.0).amax() + between <= _REACH)
+    left = _REACH - _spread(torch.cat([scores.detach().flatten() for scores in edges]))
+    low, high = emissions.detach().aminmax()
+    if bool(high - low <= left):  # the cheap answer, and nearly always enough
+        return True
+    return bool((_spread(emissions.detach()).masked_fill(~mask, 0.0) <= left).all())
 
 
 def _spread(scores: Tensor) -> Tensor:

@@ -110,6 +110,7 @@ def _network(config: EncoderTaggerConfig, tags: Sequence[str], origin: str, *, f
             num_labels=len(tags),
             use_safetensors=True,
             dtype=torch.float32,
+            ignore_mismatched_sizes=fresh,  # an encoder fine-tuned for other tags gets a new output layer
             output_loading_info=True,
             **labels,
         )

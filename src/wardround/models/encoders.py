@@ -86,6 +86,9 @@ class PieceTokenizer:
             positions = getattr(AutoConfig.from_pretrained(source), "max_position_embeddings", 512)
         except (OSError, ValueError) as error:
             raise ModelError(f"no encoder or tokenizer could be loaded from {Path(source).name!r}") from error
+        # Where its files are missing, transformers makes up a tokenizer that knows no word.
+        if len(self.tokenizer) <= len(self.tokenizer.all_special_ids):
+            raise ModelError(f"{Path(source).name}: the encoder has no tokenizer beside it, such as tokenizer.json")
         # RoBERTa and its kin keep two positions for themselves: what they can read is what the tokenizer says.
         longest = min(positions, self.tokenizer.model_max_length)
         room = min(limit or longest, longest) - len(self.prefix) - len(self.suffix)

@@ -40,7 +40,7 @@ def load_word_vectors(path: Path) -> WordVectors:
 
 def _from_archive(path: Path) -> WordVectors:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             words, vectors = archive["words"], archive["vectors"].astype(np.float32)
     except (*_DAMAGED, KeyError, AttributeError, TypeError) as error:
         raise ModelError(f"{path.name}: is no numpy archive with plain arrays 'words' and 'vectors'") from error
@@ -68,7 +68,7 @@ def _text_rows(path: Path) -> Iterator[tuple[int, str, npt.NDArray[np.float32]]]
         try:
             for number, line in enumerate(stream, start=1):
                 word, _, numbers = line.rstrip().partition(" ")
-                if number == 1 and numbers.isdigit():
+                if number == 1 and word.isdigit() and numbers.isdigit():
                     continue  # word2vec's first line: how many words, how many numbers
                 yield number, word, np.array(numbers.split(" "), dtype=np.float32)
         except _DAMAGED as error:

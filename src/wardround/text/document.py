@@ -143,7 +143,11 @@ class Document:
     def _check_relations(self) -> None:
         mentions = {entity.id for entity in self.entities}
         concepts = {concept for entity in self.entities for concept in entity.concepts}
+        seen: set[str] = set()
         for relation in self.relations:
+            if relation.id in seen:
+                raise TextError(f"document {self.id!r}: two relations have the id {relation.id!r}")
+            seen.add(relation.id)
             known = mentions if relation.level is Level.MENTION else concepts
             for end in (relation.head, relation.tail):
                 if end not in known:

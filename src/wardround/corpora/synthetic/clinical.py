@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import count
 from typing import overload
 
@@ -22,7 +22,7 @@ from wardround.corpora.synthetic.style_jottings import JOTTINGS
 from wardround.corpora.synthetic.style_letters import LETTERS
 from wardround.corpora.synthetic.style_posts import POSTS
 from wardround.corpora.synthetic.style_reports import REPORTS
-from wardround.corpora.synthetic.terms import Lexicon, Shares, Term, WordLists
+from wardround.corpora.synthetic.terms import Divided, Term, WordLists, divided
 from wardround.corpora.synthetic.words_drugs import drug_lists
 from wardround.corpora.synthetic.words_findings import finding_lists, lookalike_lists
 from wardround.corpora.synthetic.words_problems import problem_lists
@@ -154,8 +154,13 @@ class _NoteWriter:
 
     def _notes(self, split: str) -> Iterator[Document]:
         config, seed, site = self._config, self._seed, self._plan.name
-        shares = Shares(config.trained_share, config.site_share, config.withheld_rate)
-        words = WordLists(_lexicon(), shares, seed=seed, site=site, split=split)
+        words = WordLists(
+            _divided(config.trained_share, seed),
+            split,
+            names=(seed, "site", site),
+            share=config.site_share,
+            withheld_rate=config.withheld_rate,
+        )
         vocabulary = _ClinicalVocabulary(words, self._hand, config.lookalike_rate)
         grammar = _grammar(self._style.name)
         if split == "train":
@@ -186,9 +191,11 @@ class _ClinicalVocabulary:
         return term.text
 
 
-@cache
-def _lexicon() -> Lexicon:
-    return {**drug_lists(), **problem_lists(), **finding_lists(), **lookalike_lists()}
+@lru_cache(maxsize=8)
+def _divided(trained: float, seed: int) -> Divided:
+    problems = problem_lists()
+    lexicon = {**drug_lists(), **problems, **finding_lists(problems), **lookalike_lists()}
+    return divided(lexicon, trained, seed)
 
 
 @cache

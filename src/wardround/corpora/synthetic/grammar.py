@@ -132,6 +132,8 @@ class SentenceWriter:
         return term
 
     def _drawn(self, source: str) -> Term:
+        if source in self._facts:
+            return Term(self._facts[source])
         if source not in self._grammar.patterns:
             return self._vocabulary.draw(source, self._stream)
         return Term("".join(piece.text for piece in self._expand(self._stream.choice(self._grammar.patterns[source]))))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 
 from wardround.corpora.synthetic.grammar import Grammar, NoteBuilder, SentenceWriter
@@ -20,7 +19,7 @@ from wardround.corpora.synthetic.site import Splits, SyntheticSite
 from wardround.corpora.synthetic.stream import Stream
 from wardround.corpora.synthetic.style import Style
 from wardround.corpora.synthetic.style_common import MONTHS
-from wardround.corpora.synthetic.terms import Lexicon, Shares, Term, WordLists
+from wardround.corpora.synthetic.terms import Term, WordLists, divided
 from wardround.errors import UsageError
 from wardround.text.document import Document
 
@@ -81,8 +80,13 @@ def _hospital(name: str, style: Style, notes: tuple[int, int, int], *, config: P
 
 
 def _notes(name: str, style: Style, split: str, *, config: PhiConfig, seed: int) -> Iterator[Document]:
-    shares = Shares(config.trained_share, config.site_share, config.withheld_rate)
-    words = WordLists(_lexicon(), shares, seed=seed, site=name, split=split)
+    words = WordLists(
+        divided(phi_lists(), config.trained_share, seed),
+        split,
+        names=(seed, "site", name),
+        share=config.site_share,
+        withheld_rate=config.withheld_rate,
+    )
     grammar = Grammar(style.rules)
     if split == "train":
         grammar = grammar.narrowed(config.phrasing_share, seed, name)
@@ -123,8 +127,7 @@ def _facts(stream: Stream) -> dict[str, str]:
     facts = patient_facts(stream)
     if stream.chance(_VERY_OLD_RATE):
         facts["age"] = str(stream.between(90, 104))
-    year, month = stream.between(2061, 2099), stream.below(12)
-    following = (month + 1) % 12
+    year, month = stream.between(2061, 2099), stream.below(11)
     return {
         **facts,
         "title": "Mr" if facts["sex"] == "M" else "Mrs",
@@ -134,11 +137,6 @@ def _facts(stream: Stream) -> dict[str, str]:
         "past_year": str(year - stream.between(2, 15)),
         "this_month": MONTHS[month],
         "this_two": f"{month + 1:02d}",
-        "next_month": MONTHS[following],
-        "next_two": f"{following + 1:02d}",
+        "next_month": MONTHS[month + 1],
+        "next_two": f"{month + 2:02d}",
     }
-
-
-@cache
-def _lexicon() -> Lexicon:
-    return phi_lists()

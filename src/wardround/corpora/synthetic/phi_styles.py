@@ -24,15 +24,16 @@ _SHARED = {
     "level": COMMON["level"],
     "two": "0{#1-9} / {#10-12}",
     "day": "{#10-28}",
-    "early": "{#1-9} / 0{#1-9}",
+    "early": "0{#1-9}",
     "letter": "A / B / C / D / E / H / K / M / P / R / T / W",
     "EMAIL": """
-        {mail_name}@{domain} / {mail_name}.{mail_name}@{domain} / {mail_name}{#10-99}@{domain} / {mail_name}_{letter}@{domain}
+        {mail_name}@{domain} / {mail_name}.{mail_name}@{domain} / {mail_name}{#10-99}@{domain}
+        {letter}.{mail_name}@{domain}
     """,
     "domain": "example.org / example.com / mail.example / post.example / clinic.example / home.example",
     "clock": "{#0-9}:{#10-59} / 1{#0-9}:{#10-59} / 2{#0-3}:{#10-59}",
-    "she_kin": "daughter / sister / niece / neighbour / mother / aunt / granddaughter",
-    "he_kin": "son / brother / nephew / neighbour / father / uncle / grandson",
+    "she_kin": "daughter / sister / niece / neighbour / friend / granddaughter",
+    "he_kin": "son / brother / nephew / neighbour / friend / grandson",
     "kin": "{she_kin} / {he_kin}",
     "kin_named": "{she_kin} {PATIENT/she_person} / {he_kin} {PATIENT/he_person}",
     "kin_by_first": "{she_kin} {PATIENT/she_person.first} / {he_kin} {PATIENT/he_person.first}",
@@ -56,7 +57,6 @@ _SUMMARY_RULES = {
     "account": "ACC-{#100000-999999} / {#100-999}/{#1000-9999}{letter} / {#10000000-99999999}",
     "ZIP": "{#10000-99999} / {#10000-99999}-{#1000-9999}",
     "numbered_street": "{#1-999} {STREET} / {#1-99}{letter} {STREET} / {#1-999} {STREET}, Apt {#1-30}",
-    "AGE": "{age}",
     "name_line": """
         Patient: {PATIENT.reversed:patient}
         Patient Name: {PATIENT:patient}
@@ -75,8 +75,8 @@ _SUMMARY_RULES = {
         Date of Discharge: {DATE/departure:left}
     """,
     "who_line": """
-        Age: {AGE} Sex: {sex}
-        DOB: {DATE/birth} Age: {AGE}
+        Age: {AGE/age} Sex: {sex}
+        DOB: {DATE/birth} Age: {AGE/age}
         Occupation: {PROFESSION}
         Attending: Dr. {DOCTOR:doctor}
         Attending Physician: {DOCTOR:doctor}, MD
@@ -91,22 +91,22 @@ _SUMMARY_RULES = {
         PCP: {DOCTOR.reversed} Tel: {PHONE}
     """,
     "history": """
-        HISTORY: The patient is a(n) {AGE}-year-old {PROFESSION} with {problem} and {complaint}.
-        HISTORY: {title}. {PATIENT.last:patient} is a(n) {AGE} year old {man} with {eponym} and {problem}.
-        HPI: {PATIENT.first:patient} is a(n) {AGE}-year-old retired {PROFESSION} from {CITY}, {STATE}.
-        HISTORY OF PRESENT ILLNESS: This {AGE}-year-old was transferred from {HOSPITAL} on {DATE/admission:admitted}.
+        HISTORY: The patient is a(n) {AGE/age}-year-old {PROFESSION} with {problem} and {complaint}.
+        HISTORY: {title}. {PATIENT.last:patient} is a(n) {AGE/age} year old {man} with {eponym} and {problem}.
+        HPI: {PATIENT.first:patient} is a(n) {AGE/age}-year-old {retired}{PROFESSION} from {CITY}, {STATE}.
+        PRESENT ILLNESS: This {AGE/age}-year-old was transferred from {HOSPITAL} on {DATE/admission:admitted}.
         HISTORY: Admitted from clinic on {DATE/admission:admitted} with {complaint} and a history of {eponym}.
-        HPI: The patient, who works as a(n) {PROFESSION}, was well until {DATE}, when {he} noticed {complaint}.
+        HPI: The patient, who {works} as a(n) {PROFESSION}, was well until {DATE}, with {complaint} since.
     """,
     "course": """
         {he} was seen by Dr. {DOCTOR.last} of neurology, who suspected {eponym}.
         On {DATE} {he} underwent surgery under the care of Dr. {DOCTOR.last:doctor}.
-        The blood pressure was {pressure}, the pulse {pulse} and the creatinine {level}.
+        The blood pressure was {pressure}, the pulse {pulse} and the creatinine {#50-300} micromol/L.
         Records from {HOSPITAL} in {CITY} dated {DATE} were reviewed.
-        {eponym} was considered, and Dr. {DOCTOR.last} agreed.
+        There was {eponymous_sign}, and Dr. {DOCTOR.last} thought of {eponym}.
         {his} {kin_named} was present and can be reached at {PHONE}.
         Specimen {ID/account} was sent on {DATE} and showed no growth.
-        {he} may resume work as a(n) {PROFESSION} in {span}.
+        {he} {works} as a(n) {PROFESSION} in {CITY} and does not smoke.
         {PATIENT.first:patient} did well and walked 50 feet in the hall by day {#2-6}.
         Please page the covering physician if {complaint} recurs.
         The ward was closed to visitors in {DATE/month} because of a cold going round.
@@ -138,38 +138,39 @@ _SUMMARY_RULES = {
 _NURSING_RULES = {
     **_SHARED,
     "DATE": """
-        {#1-28}.{#1-12}. / {#1-28}.{#1-12}.{short_year} / {#1-28}/{#1-12} / the {#4-19}th of {month} / {#1-28} {month}
+        {#1-28}.{#1-12} / {#1-28}.{#1-12}.{short_year} / {#1-28}/{#1-12} / the {#4-19}th of {month} / {#1-28} {month}
         {month} / {month} '{short_year}
     """,
     "PHONE": """
-        01632 960{#100-999} / 07700 900{#100-999} / 07700-900-{#100-999} / (01632) 960 {#100-999} / +44 7700 900{#100-999}
+        01632 960{#100-999} / 07700 900{#100-999} / 07700-900-{#100-999}
+        (01632) 960 {#100-999} / +44 7700 900{#100-999}
     """,
     "ID": """
-        NN{#100-999}/{#10-99} / {letter}{letter}-{#1000-9999} / {#100-999} {#100-999} {#1000-9999} / {#10000-99999}{letter}
+        NN{#100-999}/{#10-99} / {letter}{letter}-{#1000-9999}
+        {#100-999} {#100-999} {#1000-9999} / {#10000-99999}{letter}
     """,
     "account": "W{#100-999}-{#10-99} / {#10-99}{letter}{#100-999}",
     "ZIP": "{area}{#1-20} {#1-9}{letter}{letter}",
     "area": "QX / QV / ZQ / XJ",
     "numbered_street": "{#1-200} {STREET} / {STREET} {#1-99} / flat {#1-30}, {STREET} / {STREET}",
-    "AGE": "{age}",
     "first_line": """
         {PATIENT.first:patient} slept well, obs stable, BP {pressure}.
         {clock} pt {PATIENT.last:patient} c/o {complaint}, Dr {DOCTOR.last:doctor} bleeped.
-        {PATIENT:patient}, {AGE} y, moved to bed {#1-30} from {HOSPITAL.short}.
+        {PATIENT:patient}, {AGE/age} y, moved to bed {#1-30} from {HOSPITAL.short}.
         Took over care of {title} {PATIENT.last:patient} at {clock}.
         {DATE} {clock}: {title} {PATIENT.last:patient} settled, nil {complaint}.
         Pt {PATIENT.initials:patient} ({ID}) awake most of the night with {complaint}.
-        {AGE} yr old {PROFESSION}, admitted {DATE} via {HOSPITAL}.
+        {AGE/age} yr old {PROFESSION}, admitted {DATE} via {HOSPITAL}.
         Received {PATIENT.first:patient} from theatre {clock}, drowsy but rousable.
     """,
     "line": """
         {kin_by_first} rang from {PHONE} asking about discharge.
         {his} {kin_by_first} will bring in clothes on {DATE}.
         dr {DOCTOR.last:doctor} aware, says may go home {DATE}.
-        Seen by {DOCTOR.first} {DOCTOR.last} from physio re {complaint}.
+        Seen by {DOCTOR} from physio re {complaint}.
         Catheter changed, a Foley size 14, next due {DATE}.
         Known {eponym}, walks with a frame.
-        {eponym} documented, skin intact.
+        Noted {eponymous_sign}, skin intact.
         Weight {#48-110}.{#1-9}, temp {heat}, pulse {pulse}, bloods {level}.
         Told me {he} used to be a(n) {PROFESSION} in {CITY}.
         Lives alone at {STREET/numbered_street}, {CITY}, {ZIP}.
@@ -183,7 +184,7 @@ _NURSING_RULES = {
         May need a hoist, will ask on the ward round.
         District nurse in {CITY} informed, ref {ID/account}.
         {DOCTOR.last} on call, not happy about the long wait.
-        {title} {PATIENT.last:patient} turned {AGE} on {DATE}, cake brought by {his} {kin_by_first}.
+        {title} {PATIENT.last:patient} turned {AGE/age} on {DATE}, cake brought by {his} {kin_by_first}.
         Has {problem} and {problem}, both stable since {DATE}.
         Chaplain from {HOSPITAL.short} visited, prayed for grace and mercy.
         Rash on both arms, Dr {DOCTOR.last:doctor} to look, please page.

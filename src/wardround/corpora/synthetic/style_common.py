@@ -88,6 +88,6 @@ COMMON: Mapping[str, str] = {
     # What drug `a` of the sentence did.
     "effects": """
         {+ADE<a} / {+degree ADE<a} / {+ADE<a} and {+ADE<a} / {+ADE/toxic<a} / {+degree ADE/toxic<a}
-        {+ADE<a}, {+ADE<a} and {+ADE<a} / {+ADE/toxic<a} with {+ADE<a} / {maybe} {ADE/toxic<a?}
+        {+ADE<a}, {+ADE<a} and {+ADE<a} / {+ADE/toxic<a} with {+ADE<a} / {maybe} {ADE/toxic<a?} / {+ADE/Disease<a}
     """,
 }

@@ -38,7 +38,7 @@ _RULES = {
         There is a history of {background}.
         {he} is known to have {+Disease}[ and {Disease/nested}|, {+Disease} and {+Disease}].
         Past medical history: {background}.
-        {he} has lived with {Disease} since {his} {#2-6}0s and takes {Drug:a} for it.
+        {he} has lived with {Disease<a} since {his} {#2-6}0s and takes {Drug:a} for it.
         {his} father had {+Disease}, and {he} {himself} has {background}.
         {he} has had {Disease=depression} [since {month}|for years|in the past] and works in [coal|cold storage].
         Of note, {he} is allergic to {Drug} and has [{Disease/nested}|{+Disease}].
@@ -98,9 +98,9 @@ _RULES = {
         Blood cultures were negative and {Drug} was discontinued after {span}.
     """,
     "medication": """
-        {his} discharge medication is {Drug:a} {Dosage<a}, {Drug:b} {Dosage<b} and {Drug:c} {Dosage<c}.
-        Medication on discharge: {Drug:a} {Dosage<a}; {Drug:b} {Dosage<b}[; {Drug:c} {Dosage<c}][; {Drug:d} {Dosage<d}].
-        {he} goes home on {Drug:a} {Dosage<a}[ and {Drug:b} {Dosage<b}].
+        {he} now takes {Drug:a} {Dosage<a}[ for {Disease<a}], {Drug:b} {Dosage<b} and {Drug:c} {Dosage<c}.
+        Medication on discharge: {Drug:a} {Dosage<a}[ for {+Disease<a}]; {Drug:b} {Dosage<b}[{two_more}|].
+        {he} goes home on {Drug:a} {Dosage<a}[ for {+Disease<a}| and {Drug:b} {Dosage<b}].
         New: {Drug:a} {Dosage<a} for {+Disease<a}.
         Please continue {Drug:a} at {Dosage<a} and stop {Drug} after {span}.
         {Drug:a} {Dosage<a} continues unchanged, as does {Drug}.
@@ -109,6 +109,7 @@ _RULES = {
         {he} was given {Drug:a} {Dosage<a}, {care} and {care} to take home.
         Regular {Drug:a} was restarted at a lower dose of {Dosage<a}.
     """,
+    "two_more": "; {Drug:c} {Dosage<c} / ; {Drug:c} {Dosage<c}; {Drug:d} {Dosage<d}",
     "plan": """
         Please check {his} {analyte} and {analyte} in {span}.
         We would be grateful if you could titrate {Drug:a} to {Dosage<a} as tolerated.

@@ -78,6 +78,7 @@ _RULES = {
         Still got {complaint} and {Symptom~worry} is not helping{exclaim}
         Woke up with {complaint} after a bad night, probably {worry}{exclaim}
         No {Symptom/lay!} or {Symptom!} so far, touch wood{exclaim}
+        I take {Drug:a} for the {Symptom/lay<a} and {Drug:b} for the {Symptom<b}{exclaim}
         {Drug:a} has sorted my {Symptom/lay<a}{exclaim}
         {Drug:a} really helped the {Symptom<a} but not the {Symptom/lay}{exclaim}
         I use {Drug~care} for my {Symptom<a} and {Drug:a} when it is bad{exclaim}

@@ -4,11 +4,11 @@
 
 - `[x|y|z]` is one of the three; an alternative may be empty, and they nest.
 - `{name}` in small letters stands for a rule, a word list or a fact of the note; `{#2-9}` for a number.
-- `{Type...}` is a mention. After the type come, in this order and each left out at will: `/list` or rule it is drawn
-  from, `=words` that are fixed, `~list` of look-alikes that may stand here instead, `.form` of the term, `:key` by
-  which the same term is meant again (one letter: in the sentence; longer: in the note), `<keys` of the heads it
-  depends on, and `!` for negated or `?` for speculated. A `+` before the type asks for the article that the term
-  takes, `+rule ` for the article and then for a word by that rule: `{+degree ADE}` is `a severe rash` or
+- `{Type...}` is a mention. After the type come, in this order and each left out at will: `/name` of the list, rule or
+  fact it is drawn from, `=words` that are fixed, `~list` of look-alikes that may stand here instead, `.form` of the
+  term, `:key` by which the same term is meant again (one letter: in the sentence; longer: in the note), `<keys` of
+  the heads it depends on, and `!` for negated or `?` for speculated. A `+` before the type asks for the article that
+  the term takes, `+rule ` for the article and then for a word by that rule: `{+degree ADE}` is `a severe rash` or
   `severe nausea`.
 """
 

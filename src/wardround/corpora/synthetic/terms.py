@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from wardround.corpora.synthetic.stream import Stream, portion
+from wardround.errors import TextError
 
-__all__ = ["Lexicon", "Shares", "Term", "WordLists", "listed", "terms"]
+__all__ = ["Divided", "Lexicon", "Term", "WordLists", "divided", "listed", "terms"]
 
 
 _FEWEST = 6  # of a short list a hospital gets so many terms, whatever its share
@@ -39,43 +40,51 @@ def listed(text: str) -> list[str]:
 Lexicon = Mapping[str, tuple[Term, ...]]  # list name to terms
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """How much of every word list is met where."""
+Divided = Mapping[str, Mapping[str, tuple[Term, ...]]]  # list name to split to terms
 
-    trained: float  # of a list, met in somebody's training; the rest is withheld, half for dev and half for test
-    site: float  # of the trained part, met in one hospital's training
-    withheld_rate: float  # how often a dev or test note takes a withheld term rather than any trained one
+
+def divided(lexicon: Lexicon, trained: float, seed: int) -> Divided:
+    """Each list parted: a share that may be met in training, and the rest withheld, half for dev and half for test.
+
+    Where a term goes hangs on its text, not on the list: a complaint withheld as a symptom is withheld as an adverse
+    effect too.
+    """
+    lists: dict[str, dict[str, tuple[Term, ...]]] = {}
+    for name, entries in lexicon.items():
+        places = [(_place(term.text, seed, trained), term) for term in entries]
+        parts = {split: tuple(term for place, term in places if place == split) for split in ("train", "dev", "test")}
+        lists[name] = {**parts, "train": parts["train"] or entries}
+    return lists
 
 
 class WordLists:
     """The lists one hospital draws from while one of its splits is written.
 
-    Membership hangs on the term's text, not on the list: a complaint withheld as a symptom is withheld as an
-    adverse effect too.
+    In training it has a `share` of the trained terms, decided by `names`. In dev and test it has all of them, and with
+    the chance `withheld_rate` takes one that nobody has trained on.
     """
 
-    def __init__(self, lexicon: Lexicon, shares: Shares, *, seed: int, site: str, split: str) -> None:
-        self._rate = 0.0 if split == "train" else shares.withheld_rate
-        self._known: dict[str, tuple[Term, ...]] = {}
-        self._withheld: dict[str, tuple[Term, ...]] = {}
-        for name, entries in lexicon.items():
-            places = [(term, _place(term.text, seed, shares.trained)) for term in entries]
-            trained = [term for term, place in places if place == "train"]
-            if split == "train":
-                trained.sort(key=lambda term: portion(seed, "site", site, term.text))
-                del trained[max(_FEWEST, round(shares.site * len(trained))) :]
-            self._known[name] = tuple(trained) or entries
-            self._withheld[name] = tuple(term for term, place in places if place == split)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._known
+    def __init__(
+        self, lists: Divided, split: str, *, names: tuple[str | int, ...], share: float, withheld_rate: float
+    ) -> None:
+        self._rate = 0.0 if split == "train" else withheld_rate
+        self._known = {name: parts["train"] for name, parts in lists.items()}
+        self._withheld = {name: parts[split] for name, parts in lists.items()}
+        if split == "train":
+            self._known = {name: _share(entries, share, names) for name, entries in self._known.items()}
 
     def draw(self, name: str, stream: Stream) -> Term:
         """One term of the list."""
+        if name not in self._known:
+            raise TextError(f"{name!r} is neither a rule nor a word list; correct the template")
         wants_withheld = stream.chance(self._rate)
         withheld = self._withheld[name]
         return stream.choice(withheld if wants_withheld and withheld else self._known[name])
+
+
+def _share(entries: tuple[Term, ...], share: float, names: tuple[str | int, ...]) -> tuple[Term, ...]:
+    ranked = sorted(entries, key=lambda term: portion(*names, term.text))
+    return tuple(ranked[: max(_FEWEST, round(share * len(entries)))])
 
 
 def _place(text: str, seed: int, trained: float) -> str:

@@ -98,15 +98,21 @@ _TOWN_ENDINGS = listed("ton; ford; mouth; bury; ham; wick; stead; haven; field; 
 _GOODS = listed("mattress; mask; brace; cushion; blanket; monitor; splint; pillow; walker; thermometer")
 
 
-def finding_lists() -> Lexicon:
-    """The lists a Finding mention is drawn from."""
+def finding_lists(problems: Lexicon) -> Lexicon:
+    """The lists a Finding mention is drawn from; some of the words are symptoms or adverse effects elsewhere."""
     stream = Stream("invented", "findings")
     laboratory = [f"{way} {analyte}" for analyte in _ANALYTES for way in stream.shuffled(_DIRECTIONS)[:4]]
     shadows = [f"{place} {shadow}" for place in _PLACES_IN_CHEST for shadow in stream.shuffled(_SHADOWS)[:6]]
     organs = [f"{change} {part}" for part in _STRUCTURES for change in stream.shuffled(_CHANGES)[:6]]
     chest = (*terms(shadows), *terms(listed(_CHEST_FILM), countable=True))
     signs = (*terms(listed(_SIGNS)), *terms(listed(_COUNTABLE_SIGNS), countable=True))
-    lists = {"laboratory": terms(laboratory), "chest": chest, "sign": signs, "tracing": terms(listed(_TRACING))}
+    signs += (*problems["eruption"], *problems["visible"])
+    lists = {
+        "laboratory": (*terms(laboratory), *problems["blood_disorder"]),
+        "chest": chest,
+        "sign": signs,
+        "tracing": terms(listed(_TRACING)),
+    }
     lists["organ"] = terms(organs, countable=True)
     return {**lists, "Finding": tuple(term for entries in lists.values() for term in entries)}
 

@@ -80,10 +80,11 @@ _SENSATION_TABLE = """
     stomach throat bladder eye mouth; tenderness=breast calf scalp rib abdominal shin wrist; spasms=back bladder
     muscle neck calf oesophageal; bruising=arm leg thigh shin facial
 """
+_SEEN_TOO = ("swelling", "weakness", "bruising", "redness", "tenderness", "stiffness")  # by the doctor, as a finding
 _COMPLAINTS = """
     arthralgia; myalgia; dysphagia; dysuria; haematuria; haemoptysis; epistaxis; melaena; pruritus; palpitations;
     syncope; vertigo; tinnitus; paraesthesia; diplopia; photophobia; polyuria; nocturia; anorexia; lethargy;
-    malaise; insomnia; nausea; vomiting; diarrhoea; constipation; dizziness; fatigue; drowsiness; confusion;
+    malaise; insomnia; nausea; vomiting; diarrhoea; constipation; dizziness; drowsiness; confusion;
     hoarseness; sweating; night sweats; weight loss; weight gain; loss of appetite; loss of taste; blurred vision;
     dry mouth; hair loss; breathlessness on exertion; orthopnoea; urinary frequency; urinary retention; hot flushes;
     flatulence; hiccups; irritability; agitation; low mood; nightmares; hallucinations; memory loss; poor
@@ -92,7 +93,7 @@ _COMPLAINTS = """
     peeling skin; flushing
 """
 _COUNTABLE_COMPLAINTS = """
-    headache; rash; fever; cough; tremor; wheeze; dry cough; metallic taste; sore throat; stiff neck; productive
+    rash; fever; cough; tremor; wheeze; dry cough; metallic taste; sore throat; stiff neck; productive
     cough; burning sensation; fainting episode; itchy rash; bitter taste; nosebleed; panic attack; persistent cough
 """
 _SHORT_COMPLAINTS = """
@@ -115,11 +116,11 @@ _LAY_TABLE = """
 """
 _LAY_COMPLAINTS = """
     pins and needles; brain fog; the shakes; weird dreams; vivid dreams; mood swings; ringing in my ears; the runs;
-    crushing tiredness; a pounding chest; cotton mouth; upset stomach; jelly legs; sleepless nights; the sweats;
+    crushing tiredness; pounding chest; cotton mouth; upset stomach; jelly legs; sleepless nights; the sweats;
     dizzy spells; foggy head; blinding headaches; dodgy tummy; double vision; spots on my back; bruises everywhere;
     raging thirst; cramps at night; sick stomach; crying fits; hot sweats; bad wind; heartburn; the jitters; hair
-    falling out; butterflies; acne on my back; a stinking headache; night terrors; the hiccups; zaps in my head;
-    water retention; a banging head
+    falling out; butterflies; acne on my back; stinking headaches; night terrors; the hiccups; zaps in my head;
+    water retention; banging headaches
 """
 _FEELINGS = """
     feeling sick; feeling faint; throwing up; feeling like a zombie; crying for no reason; waking up at 3am; feeling
@@ -164,6 +165,9 @@ def problem_lists() -> Lexicon:
         "lay": lay,
         "feeling": terms(listed(_FEELINGS)),
         "toxic": (*toxic, *eruptions),
+        "eruption": eruptions,
+        "blood_disorder": terms(_blood_disorders()),
+        "visible": terms(text for text in _composed(_SENSATION_TABLE, "{1} {0}") if text.split()[-1] in _SEEN_TOO),
         "poisoning": terms(f"{drug} toxicity" for drug in _DRUGS_INSIDE if drug not in {"latex", "penicillin"}),
         "ADE": (*complaints, *toxic, *eruptions),
     }

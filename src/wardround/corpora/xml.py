@@ -1,0 +1,135 @@
+"""XML for the formats written in it: elements read one at a time, text escaped, nothing expanded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, cast
+from xml.parsers.expat import ErrorString
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser, ParseError
+
+from wardround.corpora.source import read_chunks
+from wardround.errors import CorpusError
+
+__all__ = ["XmlNode", "escape_xml", "read_xml"]
+
+_CHUNK = 65_536  # characters given to the parser at once
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_IN_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
+_IN_ATTRIBUTE = _IN_TEXT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&#9;"})
+
+
+@dataclass(slots=True)
+class XmlNode:
+    """An element that has been read whole; `line` is where it begins."""
+
+    tag: str
+    attributes: dict[str, str] = field(repr=False)
+    line: int
+    content: list[XmlNode | str] = field(default_factory=list, repr=False)
+
+    @property
+    def text(self) -> str:
+        """All characters inside, those of its children too."""
+        pieces: list[str] = []
+        left: list[XmlNode | str] = [self]
+        while left:  # a stack instead of a recursion: a hostile file nests deeper than Python calls
+            found = left.pop()
+            if isinstance(found, str):
+                pieces.append(found)
+            else:
+                left += reversed(found.content)
+        return "".join(pieces)
+
+    @property
+    def children(self) -> list[XmlNode]:
+        """The elements directly inside."""
+        return [part for part in self.content if not isinstance(part, str)]
+
+    def all(self, tag: str) -> list[XmlNode]:
+        """The children named `tag`."""
+        return [child for child in self.children if child.tag == tag]
+
+    def find(self, tag: str) -> XmlNode | None:
+        """The first child named `tag`."""
+        return next((child for child in self.children if child.tag == tag), None)
+
+    def text_of(self, tag: str) -> str:
+        """The characters of the first child named `tag`, empty where there is none."""
+        found = self.find(tag)
+        return "" if found is None else found.text
+
+
+def read_xml(path: Path, *tags: str) -> Iterator[XmlNode]:
+    """Yield each element named so as soon as it ends, and let go of it.
+
+    Declared entities are refused: a few lines of them can grow into gigabytes.
+    """
+    builder = _Builder(tags)
+    parser = DefusedXMLParser(target=builder)
+    builder.expat = cast(Any, parser).parser
+    for chunk in chain(read_chunks(path, _CHUNK), [""]):
+        error = _feed(parser, chunk, path)
+        yield from builder.take()
+        if error is not None:
+            raise error
+
+
+@dataclass
+class _Builder:
+    """What the parser calls; keeps only the path to the current element and the finished ones asked for."""
+
+    tags: tuple[str, ...]
+    expat: Any = None
+    path: list[XmlNode] = field(default_factory=list)
+    finished: list[XmlNode] = field(default_factory=list)
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        node = XmlNode(tag, attributes, self.expat.CurrentLineNumber)
+        if self.path and tag not in self.tags:
+            self.path[-1].content.append(node)
+        self.path.append(node)
+
+    def end(self, tag: str) -> None:
+        node = self.path.pop()
+        if tag in self.tags:
+            self.finished.append(node)
+
+    def data(self, text: str) -> None:
+        if self.path:
+            self.path[-1].content.append(text)
+
+    def close(self) -> None:
+        """The parser has nothing to hand over: elements were taken as they ended."""
+
+    def take(self) -> list[XmlNode]:
+        taken, self.finished = self.finished, []
+        return taken
+
+
+def _feed(parser: DefusedXMLParser, chunk: str, path: Path) -> CorpusError | None:
+    """Parse the chunk; an empty one is the end. A fault is handed back, so that what came before it can be taken."""
+    try:
+        parser.feed(chunk) if chunk else parser.close()
+    except ParseError as error:
+        # The parser's own message may quote the text; the code never does.
+        return CorpusError(f"is not well-formed XML: {ErrorString(error.code)}", path=path, line=error.position[0])
+    except DefusedXmlException:
+        line = cast(Any, parser).parser.CurrentLineNumber
+        return CorpusError("declares entities, which are not read; replace them by their text", path=path, line=line)
+    return None
+
+
+def escape_xml(text: str, *, in_attribute: bool = False) -> str:
+    """The text as it stands in XML; a character XML 1.0 has no way to write is a `CorpusError`."""
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden:
+        raise CorpusError(
+            f"it holds the character U+{ord(forbidden[0]):04X}, which XML cannot; remove it or write it as jsonl"
+        )
+    return text.translate(_IN_ATTRIBUTE if in_attribute else _IN_TEXT)

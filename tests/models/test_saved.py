@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import pipeline
+
+from tests.models.tiny import SENTENCES, TYPES, same_weights, word_tagger, write_encoder
+from wardround.errors import ModelError
+from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
+from wardround.models.saved import load_model, model_card, save_model
+from wardround.models.tagging_model import TaggingModel
+from wardround.models.word_vectors import WordVectors
+
+VECTORS = WordVectors(("aspirin", "rash", "fièvre"), np.arange(9, dtype=np.float32).reshape(3, 3))
+
+
+def encoder_tagger(encoder: Path | str, decoder: str = "softmax") -> EncoderTagger:
+    torch.manual_seed(0)
+    return EncoderTagger(EncoderTaggerConfig(encoder=str(encoder), decoder=decoder, limit=48, overlap=9), TYPES)
+
+
+def same_predictions(left: TaggingModel, right: TaggingModel) -> bool:
+    with torch.inference_mode():
+        found = [model.marginals(model.prepare(SENTENCES)) for model in (left.eval(), right.eval())]
+    return torch.equal(*found) and left.decode(left.prepare(SENTENCES)) == right.decode(right.prepare(SENTENCES))
+
+
+MAKERS: dict[str, Callable[[Path], TaggingModel]] = {
+    "hashed": lambda _: word_tagger(),
+    "softmax": lambda _: word_tagger(decoder="softmax", character_layer="lstm", scheme="BIOES", dense=4),
+    "listed": lambda _: word_tagger(vectors=VECTORS, train_words=False),
+    "contextual": lambda encoder: word_tagger(contextual=str(encoder)),
+    "encoder-softmax": lambda encoder: encoder_tagger(encoder),
+    "encoder-crf": lambda encoder: encoder_tagger(encoder, "crf"),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+def test_a_loaded_model_is_the_saved_one(
+    maker: Callable[[Path], TaggingModel], tiny_encoder: Path, tmp_path: Path
+) -> None:
+    model = maker(tiny_encoder)
+    save_model(model, tmp_path / "model", notes={"strict_f1": 0.5})
+    loaded = load_model(tmp_path / "model")
+    assert not loaded.training
+    assert type(loaded) is type(model)
+    assert loaded.tags == model.tags
+    assert loaded.settings() == model.settings()
+    assert loaded.split == model.split
+    assert same_weights(model, loaded)
+    assert same_predictions(model, loaded)
+    assert model_card(tmp_path / "model")["notes"] == {"strict_f1": 0.5}
+    # Nothing that could run code, and nothing left over.
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".json", ".safetensors"}
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_compact_encoder_is_loaded_and_not_drawn_anew(tmp_path: Path) -> None:
+    model = encoder_tagger("bert-tiny")
+    save_model(model, tmp_path / "model")
+    torch.manual_seed(99)
+    assert same_weights(model, load_model(tmp_path / "model"))
+
+
+def test_frozen_words_stay_frozen(tmp_path: Path) -> None:
+    save_model(word_tagger(vectors=VECTORS, train_words=False), tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert "words.weight" not in {**loaded.shared_parameters(), **loaded.private_parameters()}
+    assert json.loads((tmp_path / "model" / "words.json").read_text("utf-8")) == list(VECTORS.words)
+
+
+def test_a_hashed_model_writes_no_words(tmp_path: Path) -> None:
+    model = word_tagger()
+    model.prepare(SENTENCES)
+    save_model(model, tmp_path / "model")
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {"wardround.json", "model.safetensors"}
+    written = b"".join(path.read_bytes() for path in (tmp_path / "model").iterdir())
+    assert b"aspirin" not in written
+
+
+def test_the_card_says_what_the_model_is(tmp_path: Path) -> None:
+    save_model(word_tagger(), tmp_path / "model")
+    card = model_card(tmp_path / "model")
+    assert (card["format"], card["kind"], card["types"]) == (1, "word-tagger", ["ADE", "Drug"])
+    assert card["config"]["lstm"] == 8
+    assert card["contextual_sha256"] is None
+
+
+def test_whole_numbers_for_fractions_are_taken(tmp_path: Path) -> None:
+    model = word_tagger(dropout=0)
+    save_model(model, tmp_path / "model")
+    assert same_weights(model, load_model(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("decoder", ["softmax", "crf"])
+def test_hugging_face_opens_an_encoder_model_unchanged(tmp_path: Path, decoder: str, tiny_encoder: Path) -> None:
+    model = encoder_tagger(tiny_encoder, decoder)
+    with torch.no_grad():
+        model.network.classifier.weight.normal_(0, 5)  # so that every tag is met
+    model.eval()
+    save_model(model, tmp_path / "model")
+    opened = pipeline("token-classification", model=str(tmp_path / "model"), aggregation_strategy="first", device="cpu")
+    met = set()
+    for sentence in SENTENCES:
+        with torch.inference_mode():
+            best = model.emissions(model.prepare([sentence]))[0].argmax(1).tolist()
+        expected = [model.tags[row] for row in best]
+        met.update(expected)
+        assert labels_by_word(opened(" ".join(sentence)), sentence) == [tag.rpartition("-")[2] for tag in expected]
+    assert len(met) > 2
+
+
+def labels_by_word(groups: list[dict[str, Any]], sentence: tuple[str, ...]) -> list[str]:
+    """The pipeline's groups, which leave out O, laid over words parted by one blank."""
+    found, start = [], 0
+    for word in sentence:
+        held = [
+            group["entity_group"] for group in groups if group["start"] < start + len(word) and start < group["end"]
+        ]
+        assert len(held) <= 1
+        found.append(held[0] if held else "O")
+        start = end + 1
+    return found
+
+
+def test_a_model_is_replaced_and_something_else_is_not(tmp_path: Path) -> None:
+    save_model(word_tagger(), tmp_path / "model")
+    save_model(word_tagger(seed=1, vectors=VECTORS), tmp_path / "model")
+    save_model(word_tagger(seed=1), tmp_path / "model")
+    assert same_weights(load_model(tmp_path / "model"), word_tagger(seed=1))
+    assert not (tmp_path / "model" / "words.json").exists()  # of the model before
+
+    (tmp_path / "notes").mkdir()
+    save_model(word_tagger(), tmp_path / "notes")  # empty
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "precious.txt").write_text("notes")
+    with pytest.raises(ModelError, match="'other' holds something that is no model; name an empty or new folder"):
+        save_model(word_tagger(), tmp_path / "other")
+    with pytest.raises(ModelError, match=r"'precious\.txt' holds something that is no model"):
+        save_model(word_tagger(), tmp_path / "other" / "precious.txt")
+    assert (tmp_path / "other" / "precious.txt").read_text() == "notes"
+
+
+def test_what_a_crash_left_half_written_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "model.partial").mkdir()
+    (tmp_path / "model.partial" / "model.safetensors").write_bytes(b"half")
+    save_model(word_tagger(), tmp_path / "model")
+    assert same_weights(load_model(tmp_path / "model"), word_tagger())
+    assert not (tmp_path / "model.partial").exists()
+
+
+def test_a_model_may_be_saved_over_the_folder_it_came_from(tiny_encoder: Path, tmp_path: Path) -> None:
+    save_model(encoder_tagger(tiny_encoder), tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    save_model(loaded, tmp_path / "model")
+    assert same_weights(loaded, load_model(tmp_path / "model"))
+
+
+def test_another_encoder_under_the_same_name_is_noticed(tmp_path: Path) -> None:
+    encoder = write_encoder(tmp_path / "encoder")
+    save_model(word_tagger(contextual=str(encoder)), tmp_path / "model")
+    load_model(tmp_path / "model")
+    shutil.rmtree(encoder)
+    write_encoder(encoder, seed=1)
+    with pytest.raises(ModelError, match=r"^model: the encoder '.*encoder' here is not the one it was trained on$"):
+        load_model(tmp_path / "model")
+
+
+Damage = Callable[[Path], object]
+
+
+def edit_card(**changes: object) -> Damage:
+    def damage(folder: Path) -> None:
+        card = json.loads((folder / "wardround.json").read_text()) | changes
+        (folder / "wardround.json").write_text(json.dumps(card))
+
+    return damage
+
+
+def edit_config(**changes: object) -> Damage:
+    return lambda folder: edit_card(config=model_card(folder)["config"] | changes)(folder)
+
+
+def overwrite(name: str, content: bytes) -> Damage:
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def remove(name: str) -> Damage:
+    return lambda folder: (folder / name).unlink()
+
+
+def cut(name: str) -> Damage:
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-100])
+
+
+def drop_tensor(file: str, name: str) -> Damage:
+    def damage(folder: Path) -> None:
+        kept = {key: tensor.clone() for key, tensor in load_file(folder / file).items() if key != name}
+        save_file(kept, folder / file, metadata={"format": "pt"})
+
+    return damage
+
+
+ANY_MODEL: dict[str, Damage] = {
+    "no card": remove("wardround.json"),
+    "card is no JSON": overwrite("wardround.json", b"{"),
+    "card is no text": overwrite("wardround.json", b"\xff\xfe"),
+    "card is a list": overwrite("wardround.json", b"[]"),
+    "later format": edit_card(format=2),
+    "unknown kind": edit_card(kind="oracle"),
+    "kind is a list": edit_card(kind=[]),
+    "types are text": edit_card(types="Drug"),
+    "types are numbers": edit_card(types=[1, 2]),
+    "type named twice": edit_card(types=["Drug", "Drug"]),
+    "other number of types": edit_card(types=["Drug"]),
+    "config is a list": edit_card(config=[]),
+    "unknown setting": edit_config(depth=3),
+    "setting of another type": edit_config(dropout="much"),
+    "truth for a number": edit_config(dropout=True),
+    "unknown scheme": edit_config(scheme="BILOU"),
+    "unknown decoder": edit_config(decoder="beam"),
+    "no weights": remove("model.safetensors"),
+    "empty weights": overwrite("model.safetensors", b""),
+    "junk for weights": overwrite("model.safetensors", b"junk" * 50),
+    "weights cut off": cut("model.safetensors"),
+}
+LISTED: dict[str, Damage] = {
+    "words are no JSON": overwrite("words.json", b"["),
+    "words are no list": overwrite("words.json", b"7"),
+    "too few words": overwrite("words.json", b'["a"]'),
+    "too many words": overwrite("words.json", b'["a","b","c","d"]'),
+    "no words": remove("words.json"),
+    "no vectors": drop_tensor("model.safetensors", "words.weight"),
+    "other sizes": edit_config(lstm=9),
+    "a missing tensor": drop_tensor("model.safetensors", "output.bias"),
+}
+ENCODER: dict[str, Damage] = {
+    "no configuration": remove("config.json"),
+    "no tokenizer": lambda folder: [(folder / n).unlink() for n in ("tokenizer.json", "tokenizer_config.json")],
+    "a missing tensor": drop_tensor("model.safetensors", "classifier.bias"),
+    "a missing layer": drop_tensor("model.safetensors", "bert.encoder.layer.1.output.dense.weight"),
+    "no CRF": remove("crf.safetensors"),
+    "CRF cut off": cut("crf.safetensors"),
+    "another CRF": drop_tensor("crf.safetensors", "step"),
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> dict[str, Path]:
+    """An undamaged model of each kind."""
+    folder = tmp_path_factory.mktemp("models")
+    save_model(word_tagger(vectors=VECTORS), folder / "listed")
+    save_model(encoder_tagger(tiny_encoder, "crf"), folder / "encoder")
+    return {path.name: path for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [
+        pytest.param(kind, damage, id=f"{kind}-{name}")
+        for kind, own in (("listed", LISTED), ("encoder", ENCODER))
+        for name, damage in (ANY_MODEL | own).items()
+    ],
+)
+def test_a_damaged_folder_is_refused(whole: dict[str, Path], kind: str, damage: Damage, tmp_path: Path) -> None:
+    folder = tmp_path / "broken"
+    shutil.copytree(whole[kind], folder)
+    load_model(folder)
+    damage(folder)
+    with pytest.raises(ModelError) as caught:
+        load_model(folder)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"folder 'nowhere' holds no model: there is no wardround\.json in it"):
+        load_model(tmp_path / "nowhere")

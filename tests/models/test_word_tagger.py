@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.models.tiny import SENTENCES, TINY, TYPES, word_tagger
+from wardround.errors import ModelError
+from wardround.models.vocabulary import spelling
+from wardround.models.word_tagger import WordTagger, WordTaggerConfig
+from wardround.models.word_vectors import WordVectors
+
+SHAPES = {
+    "fedner": {},
+    "bare": {"character_layer": "none", "word_cnn": 0, "lstm": 0},
+    "cnn": {"lstm": 0},
+    "lstm": {"word_cnn": 0, "character_layer": "none"},
+    "stacked": {"word_cnn": 0, "lstm_layers": 2},
+    "transfer": {"character_layer": "lstm", "word_cnn": 0, "dense": 6, "scheme": "BIOES"},
+    "softmax": {"decoder": "softmax"},
+    "wide": {"kernel": 5},
+}
+VECTORS = WordVectors(("aspirin", "Rash", "rash"), np.arange(9, dtype=np.float32).reshape(3, 3))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"character_layer": "rnn"}, "character_layer is 'rnn'; it can be cnn, lstm or none"),
+        ({"decoder": "beam"}, "decoder is 'beam'; it can be crf or softmax"),
+        ({"shared": ("words", "gru")}, "no layer group is called gru; there are words, characters,"),
+        ({"kernel": 2}, "kernel is 2; it must be odd"),
+        ({"scheme": "BILOU"}, "scheme is 'BILOU'; it can be BIO, BIOES, IOB1"),
+    ],
+)
+def test_a_configuration_that_cannot_be_built(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        word_tagger(**wrong)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_a_sentence_gives_the_same_numbers_in_any_batch(shape: dict[str, object]) -> None:
+    model = word_tagger(**shape).eval()
+    together = model.emissions(model.prepare(SENTENCES))
+    assert together.shape == (4, 8, len(model.tags))
+    for row, sentence in enumerate(SENTENCES):
+        alone = model.emissions(model.prepare([sentence]))[0]
+        torch.testing.assert_close(together[row, : len(sentence)], alone)
+    decoded = model.decode(model.prepare(SENTENCES))
+    assert decoded == [model.decode(model.prepare([sentence]))[0] for sentence in SENTENCES]
+    assert all(model.scheme.is_legal(tags) for tags in decoded)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_every_trainable_parameter_gets_a_gradient(shape: dict[str, object]) -> None:
+    model = word_tagger(**shape)
+    inputs = model.prepare(SENTENCES)
+    model.loss(inputs, torch.zeros(inputs.mask.shape, dtype=torch.long)).backward()  # type: ignore[no-untyped-call]
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_what_is_prepared() -> None:
+    model = word_tagger()
+    inputs = model.prepare([("No", "rash"), ("rash",)])
+    assert inputs.mask.tolist() == [[True, True], [True, False]]
+    assert inputs.words is not None
+    no, rash = model.word_index("No"), model.word_index("rash")
+    assert inputs.words.tolist() == [[no, rash], [rash, 0]]
+    # Each distinct word is spelled once.
+    assert inputs.spellings is not None
+    assert inputs.spelled is not None
+    assert inputs.spellings.tolist() == [[*spelling("No"), 0, 0], list(spelling("rash"))]
+    assert inputs.spelled.tolist()[0] == [0, 1]
+    assert inputs.spelled[1, 0] == 1
+    assert inputs.pieces is None
+
+
+def test_without_characters_nothing_is_spelled() -> None:
+    model = word_tagger(character_layer="none")
+    assert model.prepare(SENTENCES).spellings is None
+
+
+def test_the_character_layer_tells_words_of_one_bucket_apart() -> None:
+    plain, spelled = word_tagger(word_buckets=1, character_layer="none").eval(), word_tagger(word_buckets=1).eval()
+    words = [("aspirin",), ("rash",)]
+    same, other = plain.emissions(plain.prepare(words)), spelled.emissions(spelled.prepare(words))
+    assert torch.equal(same[0], same[1])
+    assert not torch.equal(other[0], other[1])
+
+
+def test_word_vectors_bring_their_own_list_and_width() -> None:
+    model = word_tagger(vectors=VECTORS)
+    assert model.config.word_dimension == 3
+    assert model.words.weight.shape == (2 + 3, 3)
+    assert model.words.weight[2:].tolist() == VECTORS.vectors.tolist()
+    assert [model.word_index(word) for word in ("aspirin", "Rash", "RASH", "fever")] == [2, 3, 4, 1]
+    assert not model.words.weight[0].any()
+
+
+def test_frozen_words_are_in_neither_half() -> None:
+    model = word_tagger(vectors=VECTORS, train_words=False)
+    assert not model.words.weight.requires_grad
+    assert "words.weight" not in {**model.shared_parameters(), **model.private_parameters()}
+    assert "words" in model.groups
+
+
+def test_padding_rows_stay_zero() -> None:
+    model = word_tagger()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    inputs = model.prepare(SENTENCES)
+    model.loss(inputs, torch.zeros(inputs.mask.shape, dtype=torch.long)).backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    assert not model.words.weight[0].any()
+    assert not model.characters.embedding.weight[0].any()
+
+
+def test_shared_groups_that_the_network_lacks_are_passed_over() -> None:
+    assert word_tagger(lstm=0, word_cnn=0).split.shared == ("words", "characters")
+    assert word_tagger(shared=("crf", "lstm")).split.shared == ("lstm", "crf")
+
+
+def test_settings_are_the_configuration_as_plain_values() -> None:
+    settings = WordTagger(TINY, TYPES).settings()
+    assert settings["lstm"] == 8
+    assert WordTaggerConfig(**settings) == TINY
+
+
+def test_an_encoder_looks_on(tiny_encoder: Path) -> None:
+    model = word_tagger(contextual=str(tiny_encoder)).eval()
+    assert model.groups == ("words", "characters", "contextual", "word_cnn", "lstm", "output", "crf")
+    assert [name for name in model.shared_parameters() if name.startswith("contextual")] == [
+        "contextual.mix.weights",
+        "contextual.mix.scale",
+    ]
+    together = model.emissions(model.prepare(SENTENCES))
+    for row, sentence in enumerate(SENTENCES):
+        alone = model.emissions(model.prepare([sentence]))[0]
+        torch.testing.assert_close(together[row, : len(sentence)], alone, atol=1e-5, rtol=1e-4)
