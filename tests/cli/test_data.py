@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,10 +13,13 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from wardround.cli.data import app
+from wardround.cli.main import main
 from wardround.corpora.brat import Brat
 from wardround.corpora.conll import Conll
+from wardround.corpora.formats import FORMATS, open_format, writable
 from wardround.corpora.jsonl import Jsonl
-from wardround.corpora.splits import MANIFEST
+from wardround.corpora.splits import MANIFEST, find_splits
+from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
 from wardround.errors import UsageError, WardroundError
 from wardround.text.document import Document, Entity, Range, Relation
 
@@ -149,6 +156,71 @@ def test_arguments_that_do_not_fit_are_refused(corpus: Path, tmp_path: Path) -> 
     assert "expected NAME=VALUE" in fault("stats", corpus, "--format", "conll", "--option", "scheme")
     message = fault("split", corpus, tmp_path / "o", "--format", "conll", "--dev", "0.5", "--test", "0.5")
     assert message == f"{UsageError.__name__}: --dev 0.5 and --test 0.5 leave nothing for training"
+
+
+def lines(result: Result) -> list[str]:
+    assert result.exit_code == 0
+    return result.output.splitlines()
+
+
+def marked(documents: Iterable[Document]) -> list[tuple[str, str, list[tuple[str, tuple[Range, ...]]]]]:
+    """What brat keeps of the built-in notes."""
+    return [(d.id, d.text, [(entity.type, entity.ranges) for entity in d.entities]) for d in documents]
+
+
+def test_hospitals_are_written_as_brat_folders(tmp_path: Path) -> None:
+    sites = clinical_hospitals(5)
+    assert lines(run("hospitals", tmp_path / "own", "--seed", "5")) == [
+        f"{s.name}: train {len(s.train)}, dev {len(s.dev)}, test {len(s.test)}; {', '.join(s.types)}" for s in sites
+    ]
+    for site in sites:
+        assert find_splits(tmp_path / "own" / site.name).keys() == {"train", "dev", "test"}
+        for split, documents in (("train", site.train), ("dev", site.dev), ("test", site.test)):
+            assert marked(Brat().read(tmp_path / "own" / site.name / split)) == marked(documents)
+    assert run("check", tmp_path / "own" / sites[0].name, "--format", "brat").exit_code == 0
+    message = fault("hospitals", tmp_path / "own")
+    assert message == "UsageError: own exists already; name a new file or folder"
+
+
+def test_hospitals_with_the_complete_annotation(tmp_path: Path) -> None:
+    first = clinical_hospitals(5)[0]
+    assert lines(run("hospitals", tmp_path / "all", "--seed", "5", "--complete"))[0] == (
+        f"{first.name}: train {len(first.train)}, dev {len(first.dev)}, test {len(first.test)}; "
+        f"{', '.join(CLINICAL_TYPES)}"
+    )
+    found = marked(Brat().read(tmp_path / "all" / first.name / "test"))
+    assert found == marked(first.complete.test) != marked(first.test)
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+
+
+def test_the_page_shows_what_the_commands_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 4
+    for block in blocks:
+        printed = ""
+        for command in (line for line in block.splitlines() if line.startswith("$ ")):
+            with pytest.raises(SystemExit):
+                main(shlex.split(command)[2:])
+            captured = capsys.readouterr()
+            printed += f"{command}\n{captured.out}{captured.err}"
+        assert block == printed
+
+
+def test_the_page_names_every_format_and_option_with_its_default() -> None:
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \|(.*)\|$", PAGE.read_text(), re.MULTILINE)
+    assert [name for name, _ in rows] == list(FORMATS)
+    for name, row in rows:
+        _, writes, options, *_ = (cell.strip() for cell in row.split(" | "))
+        assert (writes == "–") == (writable(open_format(name)) is None)
+        said = dict(re.findall(r"`(\w+)` \(`?([^`)]+)[`)]", options))
+        defaults = {field.name: str(field.default).lower() for field in fields(FORMATS[name])}
+        assert {option: default.lower() for option, default in said.items()} == defaults
 
 
 @pytest.mark.corpus

@@ -1,15 +1,19 @@
-"""Hypothesis strategies for documents, shared by the tests of every reader and writer."""
+"""Hypothesis strategies and settings, shared by the tests of every reader and writer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from wardround.corpora.xml import escape_xml
 from wardround.errors import CorpusError
 from wardround.text.document import Attributes, Document, Entity, Range, Relation
 
+# For every property in this folder. An example writes and reads files, so there are fewer than a hundred; and on a busy
+# machine one of them may take long without any fault of ours.
+BRIEF = settings(max_examples=30, deadline=None)
 TYPES = ("Drug", "ADE", "Dose-Unit")
 # A few characters that break careless readers come up often: line ends, blanks, accents, astral planes.
 CHARACTERS = st.one_of(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import ATTRIBUTES, VALUES, XML_TEXTS, corpora, documents, xml_forbids
+from tests.corpora.strategies import ATTRIBUTES, BRIEF, VALUES, XML_TEXTS, corpora, documents, xml_forbids
 from wardround.corpora import xml
 from wardround.corpora.bioc import Bioc
 from wardround.corpora.pubtator import Pubtator
@@ -134,6 +134,18 @@ def test_a_faulty_part_is_reported_with_its_line_and_left_out(tmp_path: Path, co
     assert (found[0].text, found[0].entities, found[0].relations) == ("No rash.", (), ())
 
 
+def test_two_relations_of_one_id_are_a_problem(tmp_path: Path) -> None:
+    mention = '<annotation id="T"><infon key="type">A</infon><location offset="3" length="4"/></annotation>'
+    ends = '<infon key="type">A</infon><node refid="T"/><node refid="T"/>'
+    found, problems = read(passage(f'{mention}\n<relation id="R">{ends}</relation>\n' * 2), tmp_path)
+    # The second mention has the first one's id too.
+    assert [(problem.line, problem.message) for problem in problems] == [
+        (8, "a second entity has the id T"),
+        (9, "a second relation has the id R"),
+    ]
+    assert (len(found[0].entities), len(found[0].relations)) == (1, 1)
+
+
 def test_malformed_xml_names_the_line_and_keeps_the_documents_before(tmp_path: Path) -> None:
     found, problems = read(f"{HEAD}<document><id>1</id></document>\n<document><id>2</id>\n</wrong>", tmp_path)
     assert [document.id for document in found] == ["1"]
@@ -225,6 +237,7 @@ def _is_plain_id(value: str) -> bool:
 PLAIN_ATTRIBUTES = ATTRIBUTES.filter(lambda pairs: not any(xml_forbids(k + v) for k, v in pairs))
 
 
+@BRIEF
 @given(corpora(held()))
 def test_what_is_written_is_read_back(found: list[Document]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import ANY_CHARACTERS, corpora, documents
+from tests.corpora.strategies import ANY_CHARACTERS, BRIEF, corpora, documents
 from wardround.corpora.brat import Brat
 from wardround.corpora.source import Problem, Severity
 from wardround.errors import CorpusError
@@ -99,6 +99,10 @@ def test_folders_lead_the_ids_and_packed_files_are_read(tmp_path: Path) -> None:
         ("\nT1\tsecret", "n12.ann:2: T1 is not of the form 'type start end'"),
         ("T1\tDrug 0 7\tAspirin\nT1\tDrug 0 7\tAspirin", "n12.ann:2: a second entity has the id T1"),
         ("R1\tCauses Arg1:T1 Arg2:T2", "n12.ann:1: relation R1 has a head which is no mention here; it is left out"),
+        (
+            "T1\tDrug 0 7\tAspirin\nR1\tCauses Arg1:T1 Arg2:T1\nR1\tIs Arg1:T1 Arg2:T1",
+            "n12.ann:3: a second relation has the id R1",
+        ),
         ("R1\tCauses T1", "n12.ann:1: R1 is not of the form 'type Arg1:id Arg2:id'"),
         ("A1\tNegation", "n12.ann:1: A1 is not of the form 'name target value'"),
         ("A1\tNegation T9", "n12.ann:1: A1 is about something which is no mention here"),
@@ -196,6 +200,7 @@ def test_concept_relations_are_refused(tmp_path: Path) -> None:
         Brat().write([Document("d", "x", (entity,), (Relation("R1", "x", "c", "c", Level.CONCEPT),))], tmp_path)
 
 
+@BRIEF
 @given(
     corpora(
         documents(
@@ -216,6 +221,7 @@ def test_what_was_written_is_read_back(found: list[Document]) -> None:
             assert (again, problems) == (found, [])
 
 
+@BRIEF
 @given(st.text(st.sampled_from("ab \t\n"), max_size=8))
 def test_a_remark_keeps_its_lines(remark: str) -> None:
     document = Document("d", "text", (Entity("T1", "Drug", (Range(0, 1),), note=remark),))

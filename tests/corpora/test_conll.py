@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import TYPES, WORD_CHARACTERS
+from tests.corpora.strategies import BRIEF, TYPES, WORD_CHARACTERS
 from wardround.corpora.conll import Conll, SchemeName
 from wardround.corpora.source import Problem, Severity
 from wardround.errors import CorpusError, UsageError
@@ -206,6 +206,7 @@ def tagged(draw: st.DrawFn, scheme: SchemeName) -> list[Document]:
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "BIOES", "IOB1"])
+@BRIEF
 @given(data=st.data())
 def test_what_was_written_is_read_back(data: st.DataObject, scheme: SchemeName) -> None:
     delimiter = data.draw(st.sampled_from(["tab", "space", "whitespace", "||"]))

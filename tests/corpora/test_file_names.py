@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.corpora.file_names import beside, existing, file_of, id_of, unpacked_name
+from wardround.corpora.file_names import beside, existing, id_of, path_of, unpacked_name
 from wardround.errors import CorpusError
 
 
@@ -18,18 +18,18 @@ def test_an_id_is_the_path_below_the_root_without_endings(tmp_path: Path) -> Non
     assert id_of(single, single) == "n1"
 
 
-def test_a_file_is_the_id_below_the_root(tmp_path: Path) -> None:
+def test_a_path_is_the_id_below_the_root(tmp_path: Path) -> None:
     written: set[str] = set()
-    assert file_of("ward/n1", tmp_path, ".txt", written) == tmp_path / "ward" / "n1.txt"
+    assert path_of("ward/n1", tmp_path, written) == tmp_path / "ward" / "n1"
     assert written == {"ward/n1"}
     with pytest.raises(CorpusError, match="two documents have the id 'ward/n1'"):
-        file_of("ward/n1", tmp_path, ".txt", written)
+        path_of("ward/n1", tmp_path, written)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/..", "../a", "/a", "a/", "a//b", "./a", "a\\b", "a\0b", "é" * 101])
 def test_an_id_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(CorpusError, match="cannot be a file name"):
-        file_of(name, tmp_path, ".txt", set())
+        path_of(name, tmp_path, set())
 
 
 def test_files_beside_a_note_may_be_packed(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.corpora.strategies import BRIEF
 from wardround.corpora import source
 from wardround.corpora.ade import Ade
 from wardround.corpora.bioc import Bioc
@@ -216,8 +217,8 @@ EDITS = st.lists(
 
 
 @every_seed
+@BRIEF
 @given(EDITS)
-@settings(deadline=None)
 def test_random_edits(seed: Seed, edits: list[tuple[float, int, bytes]]) -> None:
     content = seed.content
     for place, removed, inserted in edits:

@@ -8,13 +8,15 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.corpora.strategies import BRIEF
 from wardround.corpora import source
 from wardround.corpora.brat import Brat
 from wardround.corpora.conll import Conll
 from wardround.corpora.jsonl import Jsonl
+from wardround.corpora.plain import PlainText
 from wardround.corpora.source import CorpusFormat, Problem, Severity
 from wardround.errors import WardroundError
 
@@ -54,6 +56,7 @@ CASES: dict[str, tuple[CorpusFormat, dict[str, bytes]]] = {
     "conll": (Conll(), {"x.tsv": COLUMNS.encode()}),
     "conll-whitespace": (Conll(delimiter="whitespace", scheme="BIOES"), {"x.tsv": COLUMNS.encode()}),
     "conll-packed": (Conll(), {"x.tsv.gz": gzip.compress(COLUMNS.encode(), mtime=0)}),
+    "text": (PlainText(), {"x.txt": TEXT.encode()}),
     "brat": (Brat(), {"x.ann": ANNOTATIONS.encode(), "x.txt": TEXT.encode()}),
     **{
         f"jsonl-{shape}": (
@@ -76,7 +79,6 @@ KEYS = (
     "label labels tokens meta answer head_span child_span full_text entity_type start_position end_position "
     "start_offset end_offset from_id to_id template_id"
 ).split()
-QUICK = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 every_case = pytest.mark.parametrize("case", CASES)
 
 
@@ -106,7 +108,7 @@ def test_the_seeds_are_sound(case: str) -> None:
 
 
 @every_case
-@QUICK
+@BRIEF
 @given(data=st.data())
 def test_truncated(case: str, data: st.DataObject) -> None:
     form, files = CASES[case]
@@ -115,7 +117,7 @@ def test_truncated(case: str, data: st.DataObject) -> None:
 
 
 @every_case
-@QUICK
+@BRIEF
 @given(data=st.data())
 def test_mutated(case: str, data: st.DataObject) -> None:
     form, files = CASES[case]
@@ -129,7 +131,7 @@ def test_mutated(case: str, data: st.DataObject) -> None:
 
 
 @every_case
-@QUICK
+@BRIEF
 @given(content=st.binary(max_size=200))
 def test_binary(case: str, content: bytes) -> None:
     form, files = CASES[case]
@@ -155,7 +157,7 @@ def test_endless_lines(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("longer than 10 characters" in problem.message for problem in problems)
 
 
-@QUICK
+@BRIEF
 @given(offsets=st.lists(st.integers(-99, 10**30), min_size=2, max_size=4))
 def test_offsets_past_the_end(offsets: list[int]) -> None:
     start, end = offsets[:2]
@@ -181,7 +183,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("shape", VALUES)
-@QUICK
+@BRIEF
 @given(value=JSON)
 def test_json_of_any_shape(shape: str, value: object) -> None:
     form = Jsonl(shape)  # type: ignore[arg-type]
@@ -189,7 +191,7 @@ def test_json_of_any_shape(shape: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("shape", VALUES)
-@QUICK
+@BRIEF
 @given(data=st.data())
 def test_json_with_one_value_replaced(shape: str, data: st.DataObject) -> None:
     value = json.loads(json.dumps(VALUES[shape]))

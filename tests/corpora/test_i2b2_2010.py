@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import WORD_CHARACTERS, corpora
+from tests.corpora.strategies import BRIEF, WORD_CHARACTERS, corpora
 from wardround.corpora.i2b2_2010 import I2b2Concepts
 from wardround.corpora.source import Problem, Severity, WritableFormat
 from wardround.errors import CorpusError
@@ -179,6 +179,7 @@ def _relations(draw: st.DrawFn, entities: tuple[Entity, ...]) -> tuple[Relation,
     return tuple(Relation(f"R{number}", "TrIP", *pair) for number, pair in enumerate(pairs, start=1))
 
 
+@BRIEF
 @given(corpora(held(), minimum=1))
 def test_what_is_written_is_read_back(found: list[Document]) -> None:
     with tempfile.TemporaryDirectory() as folder:

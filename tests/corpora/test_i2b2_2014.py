@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import XML_TEXTS, corpora, documents
+from tests.corpora.strategies import BRIEF, XML_TEXTS, corpora, documents
 from wardround.corpora.i2b2_2014 import Granularity, I2b2Deid
 from wardround.corpora.source import Problem, WritableFormat
 from wardround.errors import CorpusError, UsageError
@@ -128,6 +128,7 @@ def test_the_category_of_a_type_is_written(tmp_path: Path) -> None:
     assert [entity.type for entity in found[0].entities] == ["NAME", "LOCATION", "CONTACT", "ID", "OTHER"]
 
 
+@BRIEF
 @given(
     corpora(
         documents(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import ANY_CHARACTERS, ATTRIBUTES, corpora, documents
+from tests.corpora.strategies import ANY_CHARACTERS, ATTRIBUTES, BRIEF, corpora, documents
 from wardround.corpora.jsonl import Jsonl, ShapeName
 from wardround.corpora.source import Problem, Severity
 from wardround.errors import CorpusError, UsageError
@@ -66,6 +66,29 @@ def test_prodigy_with_relations_and_tokens(tmp_path: Path) -> None:
     (found,), problems = collect(tmp_path, "prodigy", value)
     assert found == Document("x:1", TEXT, (DRUG, ADE), (Relation("R1", "causes", "T1", "T2"),), words=(Range(0, 7),))
     assert problems == []
+
+
+def test_prodigy_relations_name_their_spans_by_id_or_by_place(tmp_path: Path) -> None:
+    place = {"start": 0, "end": 7, "label": "Drug"}
+    spans = [{**place, "id": "T0"}, {**place, "id": "b"}, {"start": 10, "end": 15, "label": "ADE", "id": "c"}]
+    ends = [
+        (spans[0], spans[2]),
+        (spans[1], {"start": 10, "end": 15, "label": "ADE"}),
+        (spans[0], {**place, "label": "Dose"}),
+    ]
+    relations = [{"head_span": head, "child_span": child, "label": "causes"} for head, child in ends]
+    (found,), problems = collect(tmp_path, "prodigy", {"text": TEXT, "spans": spans, "relations": relations})
+    assert [(r.id, r.head, r.tail) for r in found.relations] == [("R1", "T0", "c"), ("R2", "b", "c")]
+    assert [problem.message for problem in problems] == ["relations 3: 'child_span' is none of the spans"]
+
+
+def test_two_relations_of_one_id_are_a_problem(tmp_path: Path) -> None:
+    entity = {"id": "T1", "type": "Drug", "ranges": [[0, 7]]}
+    relations = [{"id": "R1", "type": kind, "head": "T1", "tail": "T1"} for kind in ("is", "was")]
+    value = {"text": TEXT, "entities": [entity], "relations": relations}
+    (found,), problems = collect(tmp_path, "wardround", value)
+    assert [relation.type for relation in found.relations] == ["is"]
+    assert [(problem.line, problem.message) for problem in problems] == [(1, "a second relation has the id R1")]
 
 
 def test_prodigy_leaves_out_what_was_rejected(tmp_path: Path) -> None:
@@ -236,6 +259,7 @@ LOSSY: dict[ShapeName, tuple[st.SearchStrategy[Document], Callable[[Document], D
 
 
 @pytest.mark.parametrize("shape", LOSSY)
+@BRIEF
 @given(data=st.data())
 def test_what_was_written_in_a_tools_shape_is_read_back(data: st.DataObject, shape: ShapeName) -> None:
     one, fit = LOSSY[shape]
@@ -243,6 +267,7 @@ def test_what_was_written_in_a_tools_shape_is_read_back(data: st.DataObject, sha
     assert_read_back(shape, found)
 
 
+@BRIEF
 @given(data=st.data())
 def test_what_was_written_in_our_shape_is_read_back(data: st.DataObject) -> None:
     one = documents(texts=TEXTS, discontinuous=True, overlapping=True, relations=True, extras=True)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import CHARACTERS
+from tests.corpora.strategies import BRIEF, CHARACTERS
 from wardround.corpora.pair_tsv import PairTsv
 from wardround.corpora.source import Problem, WritableFormat
 from wardround.errors import CorpusError, UsageError
@@ -145,6 +145,7 @@ def held(draw: st.DrawFn) -> tuple[str, str, str, str, str, str]:
     return draw(piece), kinds[0], draw(piece), kinds[1], draw(piece), draw(st.sampled_from("01"))
 
 
+@BRIEF
 @given(st.lists(held(), max_size=4))
 def test_what_is_written_is_read_back(rows: list[tuple[str, ...]]) -> None:
     found = []

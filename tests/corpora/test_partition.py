@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import TYPES, corpora, documents
+from tests.corpora.strategies import BRIEF, TYPES, corpora, documents
 from wardround.corpora.partition import Sites, by_size, by_source, by_tag_set, dirichlet, keep_types
 from wardround.errors import CorpusError, SplitError
 from wardround.text.document import Document, Entity, Level, Range, Relation
@@ -97,6 +97,7 @@ def test_by_tag_set() -> None:
 SOME = corpora(documents(relations=True), maximum=12)
 
 
+@BRIEF
 @given(SOME, st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 99))
 def test_by_size_uses_every_document_once(found: list[Document], weights: list[int], seed: int) -> None:
     fractions = {f"s{n}": weight / sum(weights) for n, weight in enumerate(weights)}
@@ -105,6 +106,7 @@ def test_by_size_uses_every_document_once(found: list[Document], weights: list[i
     assert all(abs(len(sites[site]) - len(found) * part) <= 1 for site, part in fractions.items())
 
 
+@BRIEF
 @given(SOME, st.integers(1, 4), st.floats(0.01, 100), st.integers(0, 99))
 def test_dirichlet_uses_every_document_once(found: list[Document], count: int, alpha: float, seed: int) -> None:
     names = [f"s{n}" for n in range(count)]
@@ -116,6 +118,7 @@ def test_dirichlet_uses_every_document_once(found: list[Document], count: int, a
     assert sites == dirichlet(found, names, alpha=alpha, seed=seed, minimum=minimum)
 
 
+@BRIEF
 @given(SOME, st.integers(0, 99))
 def test_by_tag_set_uses_every_document_once(found: list[Document], seed: int) -> None:
     tag_sets = {"a": TYPES[:1], "b": TYPES[1:]}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import CHARACTERS, VALUES, corpora, documents
+from tests.corpora.strategies import BRIEF, CHARACTERS, VALUES, corpora, documents
 from wardround.corpora.pubtator import Pubtator
 from wardround.corpora.source import Problem, Severity, WritableFormat
 from wardround.errors import CorpusError
@@ -171,6 +171,7 @@ def _relations(draw: st.DrawFn, entities: Iterable[Entity]) -> list[Relation]:
     return [Relation(f"R{i}", *triple, Level.CONCEPT, rest) for i, (*triple, rest) in enumerate(drawn, start=1)]
 
 
+@BRIEF
 @given(corpora(held()))
 def test_what_is_written_is_read_back(found: list[Document]) -> None:
     with tempfile.TemporaryDirectory() as folder:

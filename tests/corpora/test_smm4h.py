@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import CHARACTERS, VALUES, corpora, documents
+from tests.corpora.strategies import BRIEF, CHARACTERS, VALUES, corpora, documents
 from wardround.corpora.smm4h import Smm4h
 from wardround.corpora.source import Problem, WritableFormat
 from wardround.errors import CorpusError
@@ -61,6 +61,12 @@ def test_tweets_of_a_second_file(tmp_path: Path) -> None:
     # The file of tweets is not itself taken for a file of mentions.
     (tmp_path / "a.tsv").write_text(text.replace("999", "101"))
     with pytest.raises(CorpusError, match="not what stands"):
+        list(Smm4h(texts).read(tmp_path))
+    (tmp_path / "x").mkdir()
+    with pytest.raises(CorpusError, match="not what stands"):
+        list(Smm4h(tmp_path / "x" / ".." / "tweets.tsv").read(tmp_path))
+    (tmp_path / "b.tsv").write_text(text)
+    with pytest.raises(CorpusError, match="holds 2 files of mentions; with texts, name one"):
         list(Smm4h(texts).read(tmp_path))
 
 
@@ -134,6 +140,7 @@ def held(draw: st.DrawFn) -> Document:
     return replace(document, entities=entities)
 
 
+@BRIEF
 @given(corpora(held()))
 def test_what_is_written_is_read_back(found: list[Document]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.corpora.strategies import BRIEF
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, shares, split_documents, verify
 from wardround.errors import SplitError
 from wardround.text.document import Document
@@ -65,6 +66,7 @@ def test_the_same_seed_parts_the_same_way_whatever_the_order() -> None:
     assert as_sets[0] == as_sets[1] != as_sets[2]
 
 
+@BRIEF
 @given(st.lists(st.sampled_from("abcdefghij"), min_size=10, max_size=60), st.integers(0, 9))
 def test_duplicates_land_together_and_every_note_is_used_once(texts: list[str], seed: int) -> None:
     documents = notes(*texts)

@@ -14,7 +14,7 @@ from wardround.text.document import Document
 NOTES = [Document("ward/n1", "one"), Document("n.2", "two")]
 
 
-def refuse(document: Document, *_: object) -> Iterator[str]:
+def refuse(document: Document) -> Iterator[str]:
     yield "a line"
     raise CorpusError("is too odd")
 
@@ -41,14 +41,17 @@ def test_an_error_of_the_reader_behind_keeps_its_own_place(tmp_path: Path) -> No
 
 
 def test_files_of_their_own(tmp_path: Path) -> None:
-    write_folder(NOTES, tmp_path, lambda d, base: {base.with_name(f"{base.name}.txt"): d.text})
+    write_folder(NOTES, tmp_path, lambda d: {".txt": d.text, ".id": d.id})
     assert (tmp_path / "ward" / "n1.txt").read_text() == "one"
-    assert (tmp_path / "n.2.txt").read_text() == "two"
+    assert (tmp_path / "n.2.id").read_text() == "n.2"
+    write_folder(NOTES, tmp_path, lambda d: {".txt": d.text}, folders={".txt": "texts"})
+    assert (tmp_path / "ward" / "texts" / "n1.txt").read_text() == "one"
+    assert (tmp_path / "texts" / "n.2.txt").read_text() == "two"
 
 
 def test_a_document_that_is_refused_leaves_none_of_its_files(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"^notes: document 'ward/n1': is too odd$"):
-        write_folder(NOTES, tmp_path / "notes", lambda d, base: {base: "".join(refuse(d))})
+        write_folder(NOTES, tmp_path / "notes", lambda d: {".txt": "".join(refuse(d))})
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(CorpusError, match=r"two documents have the id 'n\.2'"):
-        write_folder([NOTES[1]] * 2, tmp_path, lambda d, base: {base: d.text})
+        write_folder([NOTES[1]] * 2, tmp_path, lambda d: {".txt": d.text})

@@ -41,7 +41,7 @@ def test_the_character_cnn_takes_the_maximum_over_positions() -> None:
     with torch.no_grad():
         layer.embedding.weight[1:4] = torch.tensor([[1.0], [2.0], [-5.0]])
         layer.convolution.weight.copy_(torch.tensor([[[0.0, 1.0, 0.0]], [[1.0, 0.0, 1.0]]]))  # itself; its neighbours
-        layer.convolution.bias.zero_()
+        layer.convolution.bias.zero_()  # type: ignore[union-attr]
     # Characters 1, 2, -5. Themselves: at most 2. Sums of neighbours: 2, 1 - 5, 2.
     assert layer(torch.tensor([[1, 2, 3, 0]])).tolist() == [[2.0, 2.0]]
 
@@ -64,7 +64,7 @@ def test_the_word_cnn_sees_its_neighbours() -> None:
     layer = WordCnn(1, filters=1)
     with torch.no_grad():
         layer.convolution.weight.copy_(torch.tensor([[[10.0, 1.0, 100.0]]]))
-        layer.convolution.bias.zero_()
+        layer.convolution.bias.zero_()  # type: ignore[union-attr]
     words = torch.tensor([[[1.0], [2.0], [3.0], [9.0]]])
     mask = torch.tensor([[True, True, True, False]])
     assert layer(words, mask)[0, :3, 0].tolist() == [1 + 200, 10 + 2 + 300, 20 + 3]
@@ -101,7 +101,7 @@ def test_the_bilstm_is_torchs_packed_bidirectional_lstm(layers: int) -> None:
     found = ours(mine, MASK) * MASK[:, :, None]
     torch.testing.assert_close(found, expected)
     found.pow(2).sum().backward()
-    expected.pow(2).sum().backward()
+    expected.pow(2).sum().backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(mine.grad, other.grad)
 
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from itertools import pairwise, product
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import Tensor
-from torchcrf import CRF
+from torchcrf import CRF  # type: ignore[import-untyped]
 
 from wardround.models import crf as crf_module
 from wardround.models.crf import FORBIDDEN, LinearChainCrf, legal_transitions
@@ -158,8 +159,8 @@ def test_pytorch_crf_agrees(seed: int) -> None:
     ours, theirs = LinearChainCrf(tags), CRF(len(tags), batch_first=True)
     copies = (theirs.start_transitions, theirs.transitions, theirs.end_transitions)
     with torch.no_grad():
-        for mine, other in zip((ours.start, ours.step, ours.end), copies, strict=True):
-            other.copy_(mine.normal_())
+        for parameter, copy in zip((ours.start, ours.step, ours.end), copies, strict=True):
+            copy.copy_(parameter.normal_())
     lengths = (12, 5, 1, 9)
     mine = torch.randn(len(lengths), 12, len(tags), requires_grad=True)
     other = mine.detach().clone().requires_grad_()
@@ -250,18 +251,15 @@ def test_a_sentence_gives_the_same_numbers_in_any_batch(tags: tuple[str, ...], s
 def test_scores_too_far_apart_for_float64_go_through_log_space(
     tags: tuple[str, ...], scheme: TagScheme | None, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = []
-    in_log_space = crf_module._log_partition_in_log_space
-    monkeypatch.setattr(
-        crf_module, "_log_partition_in_log_space", lambda *given: calls.append(1) or in_log_space(*given)
-    )
+    in_log_space = Mock(wraps=crf_module._log_partition_in_log_space)
+    monkeypatch.setattr(crf_module, "_log_partition_in_log_space", in_log_space)
     crf = make(tags, scheme, seed=seed)
     emissions = torch.where(torch.rand(1, 4, len(tags)) < 0.5, 5000.0, -5000.0).double().requires_grad_()
     mask = torch.ones(1, 4, dtype=torch.bool)
     scores = path_scores(crf, emissions.detach()[0], tags, scheme)
     path = next(iter(scores))
     found = crf.log_likelihood(emissions, mask, torch.tensor([path]))
-    assert calls
+    in_log_space.assert_called_once()
     assert found.item() == pytest.approx(scores[path] - log_sum(list(scores.values())), abs=1e-6)
     (gradient,) = torch.autograd.grad(found.sum(), emissions)
     assert torch.isfinite(gradient).all()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,9 +16,9 @@ from wardround.models.encoders import PieceTokenizer, encoder_source
 MINILM_GROUPS = ("embeddings", *(f"layer_{number}" for number in range(6)), "output")
 
 
-def tagger(encoder: Path | str, **changes: object) -> EncoderTagger:
+def tagger(encoder: Path | str, **changes: Any) -> EncoderTagger:
     torch.manual_seed(0)
-    return EncoderTagger(EncoderTaggerConfig(encoder=str(encoder), **changes), TYPES)  # type: ignore[arg-type]
+    return EncoderTagger(EncoderTaggerConfig(encoder=str(encoder), **changes), TYPES)
 
 
 def test_every_layer_is_a_group(minilm: EncoderTagger) -> None:

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForTokenClassification
 
-from tests.models.tiny import SENTENCES, TYPES, write_encoder
+from tests.models.tiny import SENTENCES, TINY_ENCODER, TYPES, write_encoder
 from wardround.errors import ModelError
 from wardround.models.contextual import ContextualEmbedding
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
@@ -149,7 +150,7 @@ def test_a_folder_without_its_tokenizer(tmp_path: Path) -> None:
     folder = write_encoder(tmp_path / "mute")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
-    with pytest.raises(ModelError, match="^mute: the encoder has no tokenizer beside it"):
+    with pytest.raises(ModelError, match=r"^mute: the encoder has no tokenizer beside it"):
         PieceTokenizer(str(folder))
 
 
@@ -166,12 +167,11 @@ def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     tokenizer.train_from_iterator([" took aspirin daily rash after aspirin"] * 3, trainer)
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=32)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=32)  # type: ignore[no-untyped-call]
     fast.save_pretrained(folder)
-    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
-    config = RobertaConfig(vocab_size=len(fast), max_position_embeddings=34, pad_token_id=1, **sizes)
+    sizes: dict[str, Any] = TINY_ENCODER | {"vocab_size": len(fast), "pad_token_id": 1}
     torch.manual_seed(0)
-    RobertaForTokenClassification(config).save_pretrained(folder)
+    RobertaForTokenClassification(RobertaConfig(**sizes, max_position_embeddings=34)).save_pretrained(folder)  # type: ignore[no-untyped-call]
     return folder
 
 

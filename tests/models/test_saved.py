@@ -90,7 +90,7 @@ def test_the_card_says_what_the_model_is(tmp_path: Path) -> None:
     save_model(word_tagger(), tmp_path / "model")
     card = model_card(tmp_path / "model")
     assert (card["format"], card["kind"], card["types"]) == (1, "word-tagger", ["ADE", "Drug"])
-    assert card["config"]["lstm"] == 8
+    assert card["config"]["lstm"] == 16
     assert card["contextual_sha256"] is None
 
 
@@ -122,9 +122,8 @@ def labels_by_word(groups: list[dict[str, Any]], sentence: tuple[str, ...]) -> l
     """The pipeline's groups, which leave out O, laid over words parted by one blank."""
     found, start = [], 0
     for word in sentence:
-        held = [
-            group["entity_group"] for group in groups if group["start"] < start + len(word) and start < group["end"]
-        ]
+        end = start + len(word)
+        held = [group["entity_group"] for group in groups if group["start"] < end and start < group["end"]]
         assert len(held) <= 1
         found.append(held[0] if held else "O")
         start = end + 1
@@ -193,8 +192,12 @@ def overwrite(name: str, content: bytes) -> Damage:
     return lambda folder: (folder / name).write_bytes(content)
 
 
-def remove(name: str) -> Damage:
-    return lambda folder: (folder / name).unlink()
+def remove(*names: str) -> Damage:
+    def damage(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+
+    return damage
 
 
 def cut(name: str) -> Damage:
@@ -244,7 +247,7 @@ LISTED: dict[str, Damage] = {
 }
 ENCODER: dict[str, Damage] = {
     "no configuration": remove("config.json"),
-    "no tokenizer": lambda folder: [(folder / n).unlink() for n in ("tokenizer.json", "tokenizer_config.json")],
+    "no tokenizer": remove("tokenizer.json", "tokenizer_config.json"),
     "a missing tensor": drop_tensor("model.safetensors", "classifier.bias"),
     "a missing layer": drop_tensor("model.safetensors", "bert.encoder.layer.1.output.dense.weight"),
     "no CRF": remove("crf.safetensors"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,13 +36,13 @@ VECTORS = WordVectors(("aspirin", "Rash", "rash"), np.arange(9, dtype=np.float32
         ({"scheme": "BILOU"}, "scheme is 'BILOU'; it can be BIO, BIOES, IOB1"),
     ],
 )
-def test_a_configuration_that_cannot_be_built(wrong: dict[str, object], message: str) -> None:
+def test_a_configuration_that_cannot_be_built(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         word_tagger(**wrong)
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_a_sentence_gives_the_same_numbers_in_any_batch(shape: dict[str, object]) -> None:
+def test_a_sentence_gives_the_same_numbers_in_any_batch(shape: dict[str, Any]) -> None:
     model = word_tagger(**shape).eval()
     together = model.emissions(model.prepare(SENTENCES))
     assert together.shape == (4, 8, len(model.tags))
@@ -54,7 +55,7 @@ def test_a_sentence_gives_the_same_numbers_in_any_batch(shape: dict[str, object]
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_every_trainable_parameter_gets_a_gradient(shape: dict[str, object]) -> None:
+def test_every_trainable_parameter_gets_a_gradient(shape: dict[str, Any]) -> None:
     model = word_tagger(**shape)
     inputs = model.prepare(SENTENCES)
     model.loss(inputs, torch.zeros(inputs.mask.shape, dtype=torch.long)).backward()  # type: ignore[no-untyped-call]
@@ -123,7 +124,7 @@ def test_shared_groups_that_the_network_lacks_are_passed_over() -> None:
 
 def test_settings_are_the_configuration_as_plain_values() -> None:
     settings = WordTagger(TINY, TYPES).settings()
-    assert settings["lstm"] == 8
+    assert settings["lstm"] == 16
     assert WordTaggerConfig(**settings) == TINY
 
 

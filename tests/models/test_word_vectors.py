@@ -110,7 +110,7 @@ def test_an_archive_that_would_run_code_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_an_archive_of_other_arrays(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
-    np.savez(tmp_path / "v.npz", **arrays)
+    np.savez(tmp_path / "v.npz", **arrays)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match=r"^v\.npz: "):
         load_word_vectors(tmp_path / "v.npz")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from wardround.text.tag_schemes import WordSpan
 TEXT = "Took 10mg aspirin. Knee and hip pain."
 
 
-def note(*mentions: tuple[object, ...], text: str = TEXT, **own: tuple[Range, ...]) -> Document:
+def note(*mentions: tuple[object, ...], text: str = TEXT, **own: Any) -> Document:
     """`note(("Drug", 0, 5), ("ADE", 3, 6, 9, 12))`: the second is discontinuous."""
     entities = []
     for number, (kind, *edges) in enumerate(mentions, start=1):

@@ -96,7 +96,7 @@ def test_relations_name_mentions_or_concepts_of_the_document() -> None:
 @pytest.mark.parametrize("ranges", [((3, 6), (0, 2)), ((0, 4), (3, 6)), ((2, 2),), ((10, 18),), ((-2, 3),)])
 def test_words_and_sentences_are_in_order_and_inside(name: str, ranges: tuple[tuple[int, int], ...]) -> None:
     with pytest.raises(TextError, match=f"document 'n1': {name} are not in order at "):
-        Document("n1", TEXT, **{name: tuple(Range(*r) for r in ranges)})
+        Document("n1", TEXT, **{name: tuple(Range(*r) for r in ranges)})  # type: ignore[arg-type]
 
 
 def test_no_repr_and_no_error_holds_text() -> None:

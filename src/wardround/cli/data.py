@@ -1,8 +1,8 @@
-"""`wardround data`: check, convert, count and split corpora."""
+"""`wardround data`: check, convert, count and split corpora, and write the built-in ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Annotated
 
@@ -12,18 +12,21 @@ from rich.table import Table
 from rich.text import Text
 
 from wardround.cli.options import FORMAT_HELP, Format, FormatOptions, chosen_format, listed
+from wardround.corpora.brat import Brat
 from wardround.corpora.check import WHOLE
 from wardround.corpora.check import check as check_corpus
 from wardround.corpora.formats import ENDINGS, open_format, writable
 from wardround.corpora.source import CorpusFormat, Problem, WritableFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.stats import Counts, Tally, count
+from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
 from wardround.errors import UsageError
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Check, convert, count and split corpora.", no_args_is_help=True)
+app = typer.Typer(help="Check, convert, count and split corpora, and write the built-in ones.", no_args_is_help=True)
 
+NewFolder = Annotated[Path, typer.Argument(help="The folder to write; must be new or empty.")]
 Source = Annotated[Path, typer.Argument(help="A file, a folder, or a folder that holds train, dev and test.")]
 
 
@@ -47,7 +50,7 @@ def check(
 @app.command()
 def convert(
     source: Source,
-    target: Annotated[Path, typer.Argument(help="The file or folder to write; must not exist yet.")],
+    target: Annotated[Path, typer.Argument(help="The file or folder to write; must be new.")],
     source_format: Annotated[str, typer.Option("--from", help=FORMAT_HELP)],
     target_format: Annotated[str, typer.Option("--to", help=FORMAT_HELP)],
     from_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
@@ -78,7 +81,7 @@ def stats(path: Source, format: Format, option: FormatOptions = None) -> None:
 @app.command()
 def split(
     path: Source,
-    out: Annotated[Path, typer.Argument(help="The folder to write; must not exist yet.")],
+    out: NewFolder,
     format: Format,
     option: FormatOptions = None,
     dev: Annotated[float, typer.Option(min=0, max=1, help="The fraction for development.")] = 0.1,
@@ -100,7 +103,29 @@ def split(
         _writer(again, name).write(documents, out / _file_name(part, name))
     manifest.write(out / MANIFEST)
     verify(manifest, {part: again.read(place) for part, place in find_splits(out).items()})
-    typer.echo(", ".join(f"{part} {len(documents):,}" for part, documents in parts.items()))
+    typer.echo(_sizes(parts))
+
+
+@app.command()
+def hospitals(
+    out: NewFolder,
+    seed: Annotated[int, typer.Option(help="The same seed writes the same notes.")] = 0,
+    complete: Annotated[
+        bool, typer.Option("--complete", help="Annotate all types everywhere, as no hospital does.")
+    ] = False,
+) -> None:
+    """Write the built-in hospitals as brat folders OUT/<hospital>/train, dev and test; their notes are about nobody."""
+    _refuse_existing(out)
+    for site in clinical_hospitals(seed):
+        source, types = (site.complete, CLINICAL_TYPES) if complete else (site, site.types)
+        parts = {"train": source.train, "dev": source.dev, "test": source.test}
+        for part, documents in parts.items():
+            Brat().write(documents, out / site.name / part)
+        typer.echo(f"{site.name}: {_sizes(parts)}; {', '.join(types)}")
+
+
+def _sizes(parts: Mapping[str, Sized]) -> str:
+    return ", ".join(f"{part} {len(documents):,}" for part, documents in parts.items())
 
 
 def _splits(path: Path) -> dict[str, Path]:

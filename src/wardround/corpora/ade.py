@@ -133,7 +133,7 @@ def _document(document_id: str, sentence: _Sentence, pairs: Iterable[_Pair]) -> 
     names = {}
     for number, mention in enumerate(sorted(mentions), start=1):
         names[mention] = f"T{number}"
-        start = _start(sentence.text, mention, distance, mentions[mention])
+        start = _start(sentence.text, mention, distance, report=mentions[mention])
         ranges = [(start, start + len(mention.words))]
         draft.add_entity(mentions[mention], entity_id=names[mention], kind=mention.type, ranges=ranges)
     for number, pair in enumerate(found, start=1):
@@ -168,7 +168,7 @@ def _starts(sentence: str, words: str) -> Iterator[int]:
         start = sentence.find(words, start + 1)
 
 
-def _start(sentence: str, mention: _Mention, distance: int, report: Reporter) -> int:
+def _start(sentence: str, mention: _Mention, distance: int, *, report: Reporter) -> int:
     start = mention.begin - distance
     if start >= 0 and sentence.startswith(mention.words, start):
         return start

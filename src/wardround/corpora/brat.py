@@ -196,12 +196,10 @@ _READERS = {
 # Writing, in calling order.
 
 
-def _contents(document: Document, base: Path) -> dict[Path, str]:
+def _contents(document: Document) -> dict[str, str]:
+    """What goes into the file of each ending."""
     lines = _annotations(_renumbered(document))
-    return {
-        base.with_name(f"{base.name}.txt"): document.text,
-        base.with_name(f"{base.name}.ann"): "".join(f"{line}\n" for line in lines),
-    }
+    return {".txt": document.text, ".ann": "".join(f"{line}\n" for line in lines)}
 
 
 def _renumbered(document: Document) -> Document:

@@ -85,12 +85,12 @@ def _read_codes(draft: Draft, terminology: str, report: Reporter) -> None:
         coded = _CODED.fullmatch(line)
         if coded is not None:
             codes = _CODE.findall(_NAME_OF_CODE.sub(" ", coded[1]))
-            _add_codes(draft, [f"{terminology}:{code}" for code in codes], coded[2], report.at(number))
+            _add_codes(draft, coded[2], [f"{terminology}:{code}" for code in codes], report=report.at(number))
         elif line.strip():
             report.at(number).error("is not of the form 'TT1 TAB code start end TAB words'; it is left out")
 
 
-def _add_codes(draft: Draft, codes: list[str], offsets: str, report: Reporter) -> None:
+def _add_codes(draft: Draft, offsets: str, codes: list[str], *, report: Reporter) -> None:
     """Add the codes, none for a mention that has no concept, to the mentions at `offsets`."""
     ranges = sorted(offset_pairs(offsets))
     found = [entity for entity in draft.entities.values() if list(entity.ranges) == ranges]

@@ -102,26 +102,26 @@ class Conll:
                 sentence = []
             if starts_document:
                 yield [_Word("", OUTSIDE, number)]
-            elif line.strip():
-                sentence.extend(self._words(line, report.at(number)))
+            elif line.strip() and (word := self._word(line, number, report)):
+                sentence.append(word)
         if sentence:
             yield sentence
 
-    def _words(self, line: str, report: Reporter) -> Iterator[_Word]:
-        """The one word of the line, or none where the line does not fit."""
+    def _word(self, line: str, number: int, report: Reporter) -> _Word | None:
+        """The word of the line, or None where the line does not fit."""
         columns = self._columns(line)
         if len(columns) < self._width:
-            report.error(f"has {len(columns)} columns parted by {self.delimiter!r}; {self._where()}")
-            return
+            report.at(number).error(f"has {len(columns)} columns parted by {self.delimiter!r}; {self._where()}")
+            return None
         word, tag = columns[self.word_column], columns[self.tag_column]
         if not word:
-            report.error(f"the word is empty; {self._where()}")
-            return
+            report.at(number).error(f"the word is empty; {self._where()}")
+            return None
         if not _is_tag(tag, self.scheme):
             # The tag is not quoted: with a wrong column it is a word of the note.
-            report.error(f"the tag is not of the scheme {self.scheme}; {self._where()}")
+            report.at(number).error(f"the tag is not of the scheme {self.scheme}; {self._where()}")
             tag = OUTSIDE
-        yield _Word(word, tag, report.line or 0)
+        return _Word(word, tag, number)
 
     def _where(self) -> str:
         return f"words were expected in column {self.word_column}, tags in column {self.tag_column}"
@@ -133,7 +133,7 @@ class Conll:
         position = 0
         for sentence in sentences:
             ranges = _ranges((word.text for word in sentence), position)
-            spans = self._scheme.spans(self._checked_tags(sentence, report))
+            spans = self._spans(sentence, report)
             entities += [
                 Entity(f"T{number}", span.type, (Range(ranges[span.start].start, ranges[span.end - 1].end),))
                 for number, span in enumerate(spans, start=len(entities) + 1)
@@ -144,14 +144,16 @@ class Conll:
         text = "\n".join(" ".join(word.text for word in sentence) for sentence in sentences)
         return Document(document_id, text, tuple(entities), words=tuple(words), sentences=tuple(bounds))
 
-    def _checked_tags(self, sentence: Sequence[_Word], report: Reporter) -> list[str]:
+    def _spans(self, sentence: Sequence[_Word], report: Reporter) -> list[WordSpan]:
         tags = [word.tag for word in sentence]
+        if tags.count(OUTSIDE) == len(tags):  # half of many a corpus: nothing to check and nothing to find
+            return []
         for index, (left, right) in enumerate(pairwise([None, *tags, None])):
             if not self._scheme.may_follow(left, right):
                 line = sentence[min(index, len(sentence) - 1)].line
                 report.at(line).warning(f"the tags are not legal {self.scheme} from here on; read as the nearest legal")
                 break
-        return tags
+        return self._scheme.spans(tags)
 
     # Writing, in calling order.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from wardround.corpora.source import Problem, ProblemSink, Severity
@@ -25,7 +25,7 @@ class Reporter:
 
     def at(self, line: int) -> Reporter:
         """The same file, another line."""
-        return replace(self, line=line)
+        return Reporter(self.path, self.problems, line, self.item)
 
     def error(self, message: str) -> None:
         """Something that cannot be used."""
@@ -42,9 +42,9 @@ class Draft:
 
     text: str = field(repr=False)
     words_in: str = "text column"  # where the file repeats the words of a mention; a message says so
-    entities: dict[str, Entity] = field(default_factory=dict)
-    relations: dict[str, Relation] = field(default_factory=dict)
-    _concepts: set[str] = field(default_factory=set)  # of all entities
+    entities: dict[str, Entity] = field(default_factory=dict, init=False)
+    relations: dict[str, Relation] = field(default_factory=dict, init=False)
+    _concepts: set[str] = field(default_factory=set, init=False)  # of all entities
 
     def add_entity(
         self,

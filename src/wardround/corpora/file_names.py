@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from wardround.errors import CorpusError
 
-__all__ = ["beside", "existing", "file_of", "id_of", "unpacked_name"]
+__all__ = ["beside", "existing", "id_of", "path_of", "unpacked_name"]
 
 _LONGEST_NAME = 200  # bytes; file systems stop at 255, and an ending must fit
 
@@ -33,8 +33,8 @@ def id_of(file: Path, root: Path) -> str:
     return relative.with_name(_stem(file)).as_posix()
 
 
-def file_of(document_id: str, root: Path, ending: str, written: set[str]) -> Path:
-    """The file below `root` for a document, whose id goes to `written`.
+def path_of(document_id: str, root: Path, written: set[str]) -> Path:
+    """The path below `root`, without ending, for a document, whose id goes to `written`.
 
     An id that would lead out of `root`, cannot be a file name, or was written before is refused.
     """
@@ -44,7 +44,7 @@ def file_of(document_id: str, root: Path, ending: str, written: set[str]) -> Pat
     if str(name) != document_id or name.is_absolute() or not name.parts or not all(map(_is_plain, name.parts)):
         raise CorpusError("the id of a document cannot be a file name; rename the document", path=root)
     written.add(document_id)
-    return root / f"{document_id}{ending}"
+    return root / document_id
 
 
 def _stem(file: Path) -> str:

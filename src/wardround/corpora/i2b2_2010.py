@@ -34,6 +34,7 @@ _AST = re.compile(_CONCEPT + r'\|\|t="([^"]+)"\|\|a="([^"]+)"\s*')
 _REL = re.compile(_CONCEPT + r'\|\|r="([^"]+)"\|\|' + _CONCEPT + r"\s*")
 _ASSERTION = "assertion"
 _Words = dict[tuple[int, int], Range]  # by line and word, as the files count them
+_Places = dict[int, tuple[int, int]]  # line and word by the character where the word begins, or ends
 _Assertions = dict[tuple[Range, str], list[tuple[str, Reporter]]]  # by the words and type they are about
 
 
@@ -50,7 +51,7 @@ class I2b2Concepts:
 
         Ids, concepts, notes and attributes but assertions are not kept.
         """
-        write_folder(documents, path, _contents)
+        write_folder(documents, path, _contents, folders=_FOLDERS)
 
 
 # Reading, in calling order.
@@ -163,8 +164,8 @@ def _matches(pattern: re.Pattern[str], report: Reporter) -> Iterator[tuple[tuple
 # Writing, in calling order.
 
 
-def _contents(document: Document, base: Path) -> dict[Path, str]:
-    """What goes into which file. All four are written, so that none is left of an earlier writing."""
+def _contents(document: Document) -> dict[str, str]:
+    """What goes into the file of each ending. All four are written, so that none is left of an earlier writing."""
     _check_relations(document)
     quoted = _quotes(document)
     concepts = {entity.id: f'{quoted[entity.id]}||t="{_checked(entity.type)}"' for entity in document.entities}
@@ -175,13 +176,12 @@ def _contents(document: Document, base: Path) -> dict[Path, str]:
         if key == _ASSERTION
     )
     relations = (f'{quoted[r.head]}||r="{_checked(r.type)}"||{quoted[r.tail]}' for r in document.relations)
-    contents = {
+    return {
         ".txt": document.text,
         ".con": _joined(concepts.values()),
         ".ast": _joined(assertions),
         ".rel": _joined(relations),
     }
-    return {base.parent / _FOLDERS[ending] / (base.name + ending): text for ending, text in contents.items()}
 
 
 def _quotes(document: Document) -> dict[str, str]:
@@ -189,10 +189,10 @@ def _quotes(document: Document) -> dict[str, str]:
     words = _words(document.text)
     starts = {word.start: place for place, word in words.items()}
     ends = {word.end: place for place, word in words.items()}
-    return {entity.id: _quote(entity, document.text, starts, ends) for entity in document.entities}
+    return {entity.id: _quote(entity, document.text, starts=starts, ends=ends) for entity in document.entities}
 
 
-def _quote(entity: Entity, text: str, starts: dict[int, tuple[int, int]], ends: dict[int, tuple[int, int]]) -> str:
+def _quote(entity: Entity, text: str, *, starts: _Places, ends: _Places) -> str:
     first, last = starts.get(entity.start), ends.get(entity.end)
     if entity.is_discontinuous or first is None or last is None:
         raise CorpusError(f"{entity.id} is discontinuous or begins or ends inside a word; write it as BioC or brat")

@@ -96,8 +96,8 @@ class I2b2Deid:
 
     # Writing, in calling order.
 
-    def _contents(self, document: Document, base: Path) -> dict[Path, str]:
-        return {base.with_name(f"{base.name}.xml"): "".join(f"{line}\n" for line in self._lines(document))}
+    def _contents(self, document: Document) -> dict[str, str]:
+        return {".xml": "".join(f"{line}\n" for line in self._lines(document))}
 
     def _lines(self, document: Document) -> Iterator[str]:
         if document.relations:

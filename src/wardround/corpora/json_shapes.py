@@ -34,20 +34,20 @@ class Unfit(Exception):
 
 def _read_own(value: object, name: str, report: Reporter) -> Document:
     draft = Draft(_get(value, "text", str))
-    for entity in _each(value, "entities", report, _own_entity):
+    for entity in _each(value, "entities", _own_entity, report=report):
         draft.keep_entity(entity, report)
-    for relation in _each(value, "relations", report, _own_relation):
+    for relation in _each(value, "relations", _own_relation, report=report):
         draft.add_relation(relation, report)
     return draft.document(
         _name(value, name),
-        words=_words(value, "words", draft.text, report),
-        sentences=_words(value, "sentences", draft.text, report),
+        words=_words(value, "words", draft.text, report=report),
+        sentences=_words(value, "sentences", draft.text, report=report),
         attributes=_attributes(value),
     )
 
 
 def _own_entity(item: object, number: int) -> Entity:
-    concepts = _get(item, "concepts", list, [])
+    concepts = _get(item, "concepts", list, default=[])
     if not all(isinstance(concept, str) for concept in concepts):
         raise Unfit("a concept is not a string")
     return Entity(
@@ -56,12 +56,12 @@ def _own_entity(item: object, number: int) -> Entity:
         _ranges(_get(item, "ranges", list)),
         tuple(concepts),
         _attributes(item),
-        _get(item, "note", str, ""),
+        _get(item, "note", str, default=""),
     )
 
 
 def _own_relation(item: object, number: int) -> Relation:
-    level = _get(item, "level", str, Level.MENTION.value)
+    level = _get(item, "level", str, default=Level.MENTION.value)
     if level not in {known.value for known in Level}:
         raise Unfit("'level' is neither 'mention' nor 'concept'")
     ends = _get(item, "head", str), _get(item, "tail", str)
@@ -92,16 +92,16 @@ def _fields(thing: Document | Entity | Relation, *names: str) -> Json:
 
 
 def _read_prodigy(value: object, name: str, report: Reporter) -> Document | None:
-    if _get(value, "answer", str, "accept") != "accept":
+    if _get(value, "answer", str, default="accept") != "accept":
         report.warning("was not accepted by its annotator; not read")
         return None
     draft = Draft(_get(value, "text", str))
-    for entity in _each(value, "spans", report, _PRODIGY.entity):
+    for entity in _each(value, "spans", _PRODIGY.entity, report=report):
         draft.keep_entity(entity, report)
-    for relation in _each(value, "relations", report, partial(_prodigy_relation, _SpanIndex.of(draft))):
+    for relation in _each(value, "relations", partial(_prodigy_relation, _SpanIndex.of(draft)), report=report):
         draft.add_relation(relation, report)
-    words = _words(value, "tokens", draft.text, report)
-    return draft.document(_name(_get(value, "meta", dict, {}), name), words=words)
+    words = _words(value, "tokens", draft.text, report=report)
+    return draft.document(_name(_get(value, "meta", dict, default={}), name), words=words)
 
 
 class _SpanIndex(NamedTuple):
@@ -129,7 +129,7 @@ class _SpanIndex(NamedTuple):
 
 def _prodigy_relation(spans: _SpanIndex, item: object, number: int) -> Relation:
     ends = spans.entity_id(item, "head_span"), spans.entity_id(item, "child_span")
-    return Relation(_get(item, "id", str, f"R{number}"), _get(item, "label", str), *ends)
+    return Relation(_get(item, "id", str, default=f"R{number}"), _get(item, "label", str), *ends)
 
 
 def _write_prodigy(document: Document) -> Json:
@@ -138,19 +138,15 @@ def _write_prodigy(document: Document) -> Json:
     words = document.words or ()
     first = {word.start: number for number, word in enumerate(words)}
     last = {word.end: number for number, word in enumerate(words)}
-    spans = {
-        entity.id: {
-            **{"start": entity.start, "end": entity.end, "label": entity.type, "id": entity.id},
-            **({"token_start": first[entity.start]} if entity.start in first else {}),
-            **({"token_end": last[entity.end]} if entity.end in last else {}),
-        }
-        for entity in document.entities
-    }
+    spans = {entity.id: _prodigy_span(entity, first, last) for entity in document.entities}
     relations = [
         {
-            **{"head": spans[relation.head].get("token_end"), "child": spans[relation.tail].get("token_end")},
-            **{"head_span": spans[relation.head], "child_span": spans[relation.tail]},
-            **{"label": relation.type, "id": relation.id},
+            "head": spans[relation.head].get("token_end"),
+            "child": spans[relation.tail].get("token_end"),
+            "head_span": spans[relation.head],
+            "child_span": spans[relation.tail],
+            "label": relation.type,
+            "id": relation.id,
         }
         for relation in document.relations
     ]
@@ -158,6 +154,16 @@ def _write_prodigy(document: Document) -> Json:
     if document.words is not None:
         value["tokens"] = [_token(document.text, word, number) for number, word in enumerate(words)]
     return {**value, "meta": {"id": document.id}}
+
+
+def _prodigy_span(entity: Entity, first: dict[int, int], last: dict[int, int]) -> Json:
+    """The span, with its first and last token where tokens begin and end there."""
+    span: Json = {"start": entity.start, "end": entity.end, "label": entity.type, "id": entity.id}
+    if entity.start in first:
+        span["token_start"] = first[entity.start]
+    if entity.end in last:
+        span["token_end"] = last[entity.end]
+    return span
 
 
 def _token(text: str, word: Range, number: int) -> Json:
@@ -172,7 +178,7 @@ def _read_spacy(value: object, name: str, report: Reporter) -> Document:
     if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
         raise Unfit("is not of the form [text, {'entities': [...]}]")
     draft = Draft(value[0])
-    for entity in _each(value[1], "entities", report, _triple):
+    for entity in _each(value[1], "entities", _triple, report=report):
         draft.keep_entity(entity, report)
     return draft.document(name)
 
@@ -192,11 +198,11 @@ def _write_spacy(document: Document) -> list[Any]:
 def _read_doccano(value: object, name: str, report: Reporter) -> Document:
     draft = Draft(_get(value, "text", str))
     for key in ("label", "labels"):
-        for entity in _each(value, key, report, _triple):
+        for entity in _each(value, key, _triple, report=report):
             draft.keep_entity(entity, report)
-    for entity in _each(value, "entities", report, _DOCCANO.entity):
+    for entity in _each(value, "entities", _DOCCANO.entity, report=report):
         draft.keep_entity(entity, report)
-    for relation in _each(value, "relations", report, _doccano_relation):
+    for relation in _each(value, "relations", _doccano_relation, report=report):
         draft.add_relation(relation, report)
     return draft.document(_name(value, name))
 
@@ -241,9 +247,9 @@ def _is_number(name: str) -> bool:
 
 def _read_presidio(value: object, name: str, report: Reporter) -> Document:
     draft = Draft(_get(value, "full_text", str))
-    for entity in _each(value, "spans", report, _PRESIDIO.entity):
+    for entity in _each(value, "spans", _PRESIDIO.entity, report=report):
         draft.keep_entity(entity, report)
-    template = _get(value, "template_id", int, -1)
+    template = _get(value, "template_id", int, default=-1)
     return draft.document(name, attributes=() if template < 0 else (("template_id", str(template)),))
 
 
@@ -274,7 +280,7 @@ def _triple(item: object, number: int) -> Entity:
     return Entity(f"T{number}", item[2], _ranges([item[:2]]))
 
 
-def _get(value: object, key: str, kind: type[Value], default: Value | None = None) -> Value:
+def _get(value: object, key: str, kind: type[Value], *, default: Value | None = None) -> Value:
     """`value[key]`, which must be of the kind; a default stands in where it is absent or null."""
     if not isinstance(value, dict):
         raise Unfit("an object was expected")
@@ -294,9 +300,9 @@ def _name(value: object, default: str) -> str:
     return str(found)
 
 
-def _each(value: object, key: str, report: Reporter, parse: Callable[[object, int], Part]) -> Iterator[Part]:
+def _each(value: object, key: str, parse: Callable[[object, int], Part], *, report: Reporter) -> Iterator[Part]:
     """Every item of a list as its parts; one that does not fit is reported."""
-    for number, item in enumerate(_get(value, key, list, []), start=1):
+    for number, item in enumerate(_get(value, key, list, default=[]), start=1):
         try:
             part = parse(item, number)
         except (Unfit, TextError) as error:
@@ -312,9 +318,9 @@ def _ranges(pairs: list[Any]) -> tuple[Range, ...]:
     return tuple(Range(*pair) for pair in pairs)
 
 
-def _words(value: object, key: str, text: str, report: Reporter) -> tuple[Range, ...] | None:
+def _words(value: object, key: str, text: str, *, report: Reporter) -> tuple[Range, ...] | None:
     """Ranges in order, or objects with `start` and `end`; None where there are none or they are faulty."""
-    items = _get(value, key, list, [])
+    items = _get(value, key, list, default=[])
     if not items and not (isinstance(value, dict) and value.get(key) is not None):
         return None
     try:
@@ -328,7 +334,7 @@ def _words(value: object, key: str, text: str, report: Reporter) -> tuple[Range,
 
 
 def _attributes(value: object) -> Attributes:
-    pairs = _get(value, "attributes", list, [])
+    pairs = _get(value, "attributes", list, default=[])
     if not all(isinstance(p, list) and len(p) == 2 and all(isinstance(s, str) for s in p) for p in pairs):
         raise Unfit("'attributes' are not pairs of strings")
     return tuple((name, found) for name, found in pairs)

@@ -52,9 +52,12 @@ class Smm4h:
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the tweets of a file, or of every `.tsv` file below a folder, in order of first appearance."""
-        texts = None if self.texts is None else Path(self.texts)
-        files = [file for file in files_below(path, ".tsv") if file != texts]
-        return read_each(files, lambda file: _read_file(Reporter(file, problems), texts), problems)
+        files = files_below(path, ".tsv")
+        if self.texts is not None:
+            files = [file for file in files if file.resolve() != self.texts.resolve()]
+            if len(files) != 1:  # each file would yield every tweet again
+                raise CorpusError(f"holds {len(files)} files of mentions; with texts, name one", path=path)
+        return read_each(files, lambda file: _read_file(Reporter(file, problems), self.texts), problems)
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write one file with tweets and MedDRA columns. Entity ids, notes and other attributes are not kept."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from wardround.corpora.file_names import file_of
+from wardround.corpora.file_names import path_of
 from wardround.corpora.source import open_for_writing
 from wardround.errors import CorpusError
 from wardround.text.document import Document
@@ -32,20 +32,25 @@ def write_file(
 
 
 def write_folder(
-    documents: Iterable[Document], root: Path, contents_of: Callable[[Document, Path], Mapping[Path, str]]
+    documents: Iterable[Document],
+    root: Path,
+    contents_of: Callable[[Document], Mapping[str, str]],
+    *,
+    folders: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the files of each document below the folder `root`.
+    """Write the files of each document below the folder `root`, named by its id.
 
-    `contents_of` gets the path that the document's id says, without an ending, and gives what goes into which file;
-    nothing of a document is written where it refuses.
+    `contents_of` gives what goes into the file of each ending; nothing of a document is written where it refuses.
+    With `folders`, the files of an ending lie in a folder of their own.
     """
     written: set[str] = set()
     for document in documents:
-        base = file_of(document.id, root, "", written)
+        path = path_of(document.id, root, written)
         with _named(document, root):
-            contents = contents_of(document, base)
-        for file, content in contents.items():
-            with open_for_writing(file) as stream:
+            contents = contents_of(document)
+        for ending, content in contents.items():
+            folder = path.parent / folders[ending] if folders else path.parent
+            with open_for_writing(folder / (path.name + ending)) as stream:
                 stream.write(content)
 
 

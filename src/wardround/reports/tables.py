@@ -44,8 +44,11 @@ class Table:
         shown = rich.table.Table(
             title=Text(_line(self.title)), caption=Text(_line(self.note)) if self.note else None, caption_justify="left"
         )
-        for name, side in zip(self.columns, self._sides(), strict=True):
-            shown.add_column(Text(_line(name)), justify=side, no_wrap=side == "right")
+        for place, (name, side) in enumerate(zip(self.columns, self._sides(), strict=True)):
+            # On a narrow terminal headings wrap; what a row is called and its numbers never do.
+            cells = [len(_shown(row[place])) for row in (*self.rows, *self.totals)] if side == "right" else []
+            width = max(cells, default=None)
+            shown.add_column(Text(_line(name)), justify=side, no_wrap=place == 0, min_width=width)
         for row in self.rows:
             shown.add_row(*(Text(_shown(cell)) for cell in row))
         if self.totals:

@@ -56,8 +56,8 @@ class SitePlan:
 # Every type is annotated by at least two hospitals, no hospital annotates all.
 HARBOUR = SitePlan("harbour", LETTERS.name, ("Drug", "Disease", "Dosage"), 420)
 HILLSIDE = SitePlan("hillside", REPORTS.name, ("Drug", "ADE", "Finding"), 360)
-RIVERSIDE = SitePlan("riverside", POSTS.name, ("Drug", "ADE", "Symptom"), 340)
-LAKESIDE = SitePlan("lakeside", JOTTINGS.name, ("Disease", "Symptom", "Finding", "Dosage"), 320)
+RIVERSIDE = SitePlan("riverside", POSTS.name, ("Drug", "ADE", "Symptom"), 300)
+LAKESIDE = SitePlan("lakeside", JOTTINGS.name, ("Disease", "Symptom", "Finding", "Dosage"), 340)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class ClinicalConfig:
     sites: tuple[SitePlan, ...] = (HARBOUR, HILLSIDE, RIVERSIDE, LAKESIDE)
     scale: float = 1.0  # multiplies every hospital's number of sentences
     trained_share: float = 0.6  # of each word list, met in some hospital's training; the rest is kept for dev and test
-    site_share: float = 0.25  # of that, met in one hospital's training: the lower, the more pooling helps
+    site_share: float = 0.3  # of that, met in one hospital's training: the lower, the more pooling helps
     withheld_rate: float = 0.25  # chance that a dev or test note takes a word nobody has trained on
-    phrasing_share: float = 0.5  # of each rule's phrasings, used in one hospital's training notes
+    phrasing_share: float = 0.55  # of each rule's phrasings, used in one hospital's training notes
     lookalike_rate: float = 0.4  # chance that a slot with look-alikes is filled by one instead of a mention
     slips: float = 1.0  # multiplies each style's rate of misspelling
 
@@ -200,4 +200,4 @@ def _divided(trained: float, seed: int) -> Divided:
 
 @cache
 def _grammar(style: str) -> Grammar:
-    return Grammar(_STYLES[style].rules)
+    return Grammar.written(_STYLES[style].rules)

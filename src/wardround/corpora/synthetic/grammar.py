@@ -13,11 +13,11 @@ from wardround.corpora.synthetic.terms import Term
 from wardround.errors import TextError
 from wardround.text.document import Attributes, Document, Entity, Range, Relation
 
-__all__ = ["Grammar", "NoteBuilder", "Piece", "SentenceWriter", "Vocabulary"]
+__all__ = ["Grammar", "NoteBuilder", "Piece", "SentenceWriter", "Vocabulary", "with_articles"]
 
 _ATTRIBUTES: Mapping[str, Attributes] = {"": (), "!": (("negated", "true"),), "?": (("speculated", "true"),)}
 _ARTICLE = "a(n) "  # settled once the next word is known
-_VOWEL_SOUND = re.compile(r"[aeioAEIO]|u[^nrst]|un[^i]|ul|[FHLMNRSX][A-Z]|8|1[18]\b")
+_VOWEL_SOUND = re.compile(r"[aeioAEIO]|[uU][^nrst]|un[^i]|[FHLMNRSX][A-Z]|8|1[18]\b")
 _DRAWS = 6  # how often a term the note already has is drawn again before it is repeated
 
 
@@ -43,22 +43,36 @@ class Piece:
     mention: Mention | None = None
 
 
+@dataclass(frozen=True)
 class Grammar:
-    """Rules: a name and the templates it may stand for, a line each or parted by ` / `."""
+    """Rules: a name, and the templates it may stand for with the patterns they describe."""
 
-    def __init__(self, rules: Mapping[str, str]) -> None:
-        self._templates = {name: _alternatives(text) for name, text in rules.items()}
-        self.patterns = {name: tuple(map(parse, templates)) for name, templates in self._templates.items()}
+    templates: Mapping[str, tuple[str, ...]]
+    patterns: Mapping[str, tuple[Pattern, ...]]
+
+    @classmethod
+    def written(cls, rules: Mapping[str, str]) -> Grammar:
+        """The grammar of these rules; a rule's templates are parted by line ends or by ` / `."""
+        templates = {rule: _alternatives(text) for rule, text in rules.items()}
+        return cls(templates, {rule: tuple(map(parse, each)) for rule, each in templates.items()})
 
     def narrowed(self, share: float, *names: str | int) -> Grammar:
-        """The grammar with only a share of each longer rule's patterns: `names` decides which, at least two stay."""
-        narrow = Grammar({})
-        narrow._templates = self._templates
-        for rule, templates in self._templates.items():
-            ranked = sorted(range(len(templates)), key=lambda i: portion(*names, rule, templates[i]))
-            kept = sorted(ranked[: max(2, round(share * len(templates)))])
-            narrow.patterns[rule] = tuple(self.patterns[rule][i] for i in kept)
-        return narrow
+        """The grammar with only a share of each rule's templates: `names` decides which, at least two stay."""
+        kept = {rule: _share(rule, templates, share, names) for rule, templates in self.templates.items()}
+        return Grammar(
+            {rule: tuple(self.templates[rule][at] for at in places) for rule, places in kept.items()},
+            {rule: tuple(self.patterns[rule][at] for at in places) for rule, places in kept.items()},
+        )
+
+
+def _alternatives(text: str) -> tuple[str, ...]:
+    parts = (" ".join(part.split()) for line in text.splitlines() for part in line.split(" / "))
+    return tuple(filter(None, parts))
+
+
+def _share(rule: str, templates: Sequence[str], share: float, names: tuple[str | int, ...]) -> list[int]:
+    ranked = sorted(range(len(templates)), key=lambda at: portion(*names, rule, templates[at]))
+    return sorted(ranked[: max(2, round(share * len(templates)))])
 
 
 class SentenceWriter:
@@ -137,11 +151,6 @@ class SentenceWriter:
         if source not in self._grammar.patterns:
             return self._vocabulary.draw(source, self._stream)
         return Term("".join(piece.text for piece in self._expand(self._stream.choice(self._grammar.patterns[source]))))
-
-
-def _alternatives(text: str) -> tuple[str, ...]:
-    parts = (" ".join(part.split()) for line in text.splitlines() for part in line.split(" / "))
-    return tuple(filter(None, parts))
 
 
 def with_articles(pieces: Sequence[Piece]) -> list[Piece]:

@@ -14,12 +14,13 @@ SYNTHETIC: Attributes = (("synthetic", "true"),)  # every document says that it 
 
 def write_note(builder: NoteBuilder, style: Style, writer: SentenceWriter, *, hand: Hand, stream: Stream) -> None:
     """Write the sections of the style, in order, into the builder."""
-    small = stream.chance(hand.small_letters)
+    typing = stream.branch("hand")  # so that a clumsier hand writes the same words
+    small = typing.chance(hand.small_letters)
     for section in style.sections:
         for number in range(stream.between(section.low, section.high)):
             if builder.sentences:
                 builder.gap(section.between if number else section.opens)
-            builder.sentence(hand.write(writer.sentence(section.rule), stream, small=small))
+            builder.sentence(hand.write(writer.sentence(section.rule), typing, small=small))
 
 
 def patient_facts(stream: Stream) -> dict[str, str]:

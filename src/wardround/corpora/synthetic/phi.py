@@ -87,7 +87,7 @@ def _notes(name: str, style: Style, split: str, *, config: PhiConfig, seed: int)
         share=config.site_share,
         withheld_rate=config.withheld_rate,
     )
-    grammar = Grammar(style.rules)
+    grammar = Grammar.written(style.rules)
     if split == "train":
         grammar = grammar.narrowed(config.phrasing_share, seed, name)
     number = 0

@@ -24,8 +24,13 @@ class Stream:
     """
 
     def __init__(self, *names: str | int) -> None:
+        self._names = names
         seed = int.from_bytes(_digest(names), "big")
         self._uniform = random.Random(seed).random  # noqa: S311 - chance, not a secret
+
+    def branch(self, name: str) -> Stream:
+        """A stream of its own: what is drawn from it moves nothing in this one."""
+        return Stream(*self._names, name)
 
     def below(self, limit: int) -> int:
         """A whole number in [0, limit)."""

@@ -85,7 +85,30 @@ COMMON: Mapping[str, str] = {
         {Disease/nested} and {+Disease} / {+Disease}, {past_event} and {Disease/nested} / longstanding {Disease}
         {past_event} but not of {Disease!} / {+Disease} for {#2-20} years
     """,
-    # What drug `a` of the sentence did.
+    # What patients say, on the forum and to their doctors: complaints, and what drug `a` of the sentence did.
+    "complaint": "{Symptom} / {Symptom/lay} / {Symptom/lay} / {Symptom.lay} / {Symptom} and {Symptom/lay}",
+    "side_effect": """
+        {ADE/Symptom<a} / {ADE/lay<a} / {ADE/lay<a} / {ADE/lay<a} and {ADE/Symptom<a} / {ADE/lay<a} plus {ADE/lay<a}
+        {ADE/Symptom<a}, {ADE/lay<a} and {ADE/lay<a}
+    """,
+    "own_words": """
+        I have had {complaint} for {span} / I wake up with {complaint} / I keep {Symptom/feeling}
+        it began with {complaint} / it comes with {complaint}
+        I get {complaint} on and off / I had {complaint} long before any tablets / I put up with {complaint}
+        with the heat I get {complaint} / there is no {Symptom/lay!} now / {Drug:a} helps the {Symptom<a}
+        I take {Drug:a} for the {Symptom/lay<a} / I get {complaint} whenever {worry} gets to me
+        {Drug:a} has sorted my {Symptom/lay<a} / I never had {Symptom/lay!} or {Symptom!}
+    """,
+    "blames": """
+        {Drug:a} gave me {side_effect} / within {span} of taking {Drug:a} I had {side_effect}
+        I started {Drug:a} and got {side_effect} / I came off {Drug:a} because of the {side_effect}
+        nobody warned me about {side_effect} with {Drug:a} / on {Drug:a} I get {side_effect}
+        {Drug:a} makes me feel awful, {side_effect} every single day / I blame {Drug:a} for my {ADE/lay<a}
+        first {ADE/Symptom<a}, then {ADE/lay<a}, all thanks to {Drug:a} / {Drug:a} left me {ADE/feeling<a}
+        {side_effect} since the switch to {Drug:a} / I had {side_effect} the last time I took {Drug:a}
+        I was fine until {Drug:a}, now it is {side_effect} / {Drug:a} and {ADE/feeling<a} go together
+    """,
+    # What drug `a` of the sentence did, as a doctor puts it.
     "effects": """
         {+ADE<a} / {+degree ADE<a} / {+ADE<a} and {+ADE<a} / {+ADE/toxic<a} / {+degree ADE/toxic<a}
         {+ADE<a}, {+ADE<a} and {+ADE<a} / {+ADE/toxic<a} with {+ADE<a} / {maybe} {ADE/toxic<a?} / {+ADE/Disease<a}

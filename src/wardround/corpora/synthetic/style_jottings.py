@@ -36,6 +36,10 @@ _RULES = {
         denies {Symptom!}, {Symptom!}, {Symptom!}
         c/o {Symptom/lay}, {Symptom/lay}, nil {Symptom!}
         says "{Symptom/lay}" {duration}
+        pt: "{own_words}"
+        "{own_words}", nil {Symptom!}
+        pt: "{blames}"
+        "{blames}" so d/c
         {Symptom/lay} w {Drug~gadget}, happier on {Drug~gadget}
         slept poorly, {Symptom~worry}, {Symptom}
         feels better, {Symptom} gone, still {Symptom}

@@ -53,6 +53,8 @@ _RULES = {
     "story": """
         On arrival {he} described {symptoms}, but no {no_symptoms}.
         {he} complained of {+Symptom~worry} and {+Symptom~worry}.
+        {he} told us: "{own_words}."
+        In {his} own words, "{own_words}", with no {Symptom!}.
         {he} spoke of "{Symptom/lay}" and "{Symptom/lay}" [for {span}|since {month}].
         {he} denied {no_symptoms}.
         {his} blood pressure was {pressure}, the pulse {pulse} and the temperature {heat}.
@@ -81,6 +83,8 @@ _RULES = {
         {his} stay was prolonged by {+Disease~worry}, and {he} received {Drug:a}.
         After {span} on {Drug:a} {he} {developed} {effects}, which resolved on withdrawal.
         The {Drug/drug_class:a} was switched to {Drug:b} in view of {effects}.
+        "{blames}", {he} said, and we stopped it on {date}.
+        {he} explained that "{blames}", so we offered {Drug~care} instead.
         {he} had not got on with {Drug~gadget} or {Drug~gadget} in the past.
         {Drug~gadget} was tried first and abandoned after {span}.
         {he} declined {Drug~care} and preferred {care}.

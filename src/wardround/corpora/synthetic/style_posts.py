@@ -20,12 +20,6 @@ _RULES = {
     "relative": "my husband / my mum / my wife / my sister / my dad / my best mate / my daughter / my nan",
     "adverb": "really / so / super / totally / constantly / absolutely / a bit / properly",
     "since": "ever since / since last {month} / for {span} now / since the weekend / from day one / for about {span}",
-    "complaint": "{Symptom} / {Symptom/lay} / {Symptom/lay} / {Symptom.lay} / {Symptom} and {Symptom/lay}",
-    "side_effect": """
-        {ADE/Symptom<a} / {ADE/lay<a} / {ADE/lay<a} / {ADE/lay<a} and {ADE/Symptom<a}
-        {ADE/Symptom<a}, {ADE/lay<a} and {ADE/lay<a}
-        {ADE/lay<a} plus {ADE/lay<a} / {adverb} bad {ADE/Symptom<a}
-    """,
     "greeting": """
         Hi all, new here, I was put on {Drug:culprit} {Dosage<culprit} for {Disease:main<culprit}{exclaim}
         Hello everyone, anyone else on {Drug:culprit}?
@@ -44,42 +38,40 @@ _RULES = {
         Morning all from a rainy {town}{exclaim}
     """,
     "suffering": """
+        {blames}{exclaim}
+        {blames}{exclaim}
+        [So|Well|Ok so|Honestly,] {blames}{exclaim}
+        {blames}, and {own_words}{exclaim}
+        Just to say {blames}[, anyone else?|{exclaim}]
+        I know everyone is different but {blames}{exclaim}
+        {blames}, never again{exclaim}
         It gave me {side_effect_culprit}{exclaim}
-        {Drug:a} gave me {side_effect}{exclaim}
         I have had {side_effect_culprit} ever since I started {Drug:culprit}{exclaim}
         The {ADE/lay:effect<culprit} from {Drug:culprit} got {adverb} bad{exclaim}
-        Within {span} of taking {Drug:a} I had {side_effect}{exclaim}
-        I started {Drug:a} and bam, {side_effect}{exclaim}
-        Came off {Drug:a} because of the {side_effect}{exclaim}
-        Nobody warned me about {side_effect} with {Drug:a}{exclaim}
         Is {ADE/lay<a?} normal on {Drug:a}?
         Could the {ADE/Symptom<a?} be from the {Drug:a}?
-        {Drug:a} makes me feel awful, {side_effect} every single day{exclaim}
-        First {ADE/Symptom<a}, then {ADE/lay<a}, all thanks to {Drug:a}{exclaim}
         On {Drug:a} I get {side_effect}, on {Drug:b} nothing{exclaim}
         Upping {Drug:a} to {Dosage<a} brought on {side_effect}{exclaim}
-        {Drug:a} left me {ADE/feeling<a}[ and {ADE/feeling<a}]{exclaim}
         Anyone else {ADE/feeling<a} on {Drug:a}?
         Is it the {Drug:a} or am I just {Symptom/feeling} because of {worry}?
-        I blame {Drug:a} for my {ADE/lay<a}{exclaim}
         {relative} took {Drug:a} and ended up with {side_effect}{exclaim}
         The {Drug/drug_class:a} left me with {side_effect}{exclaim}
-        {side_effect} since the switch to {Drug:a}{exclaim}
     """,
     "side_effect_culprit": """
         {ADE/lay:effect<culprit} / {ADE/Symptom<culprit} / {ADE/Symptom<culprit} and {ADE/lay<culprit}
         {adverb} bad {ADE/lay<culprit}
     """,
     "living": """
+        {own_words}{exclaim}
+        {own_words}[, which is no fun|, so there|, go figure]{exclaim}
+        [For what it is worth|As for me|Me too,] {own_words}{exclaim}
+        {own_words} but {own_words}{exclaim}
         I take it for {complaint_culprit}{exclaim}
         Before the meds I had {complaint} [and|plus] {complaint} {since}{exclaim}
         I went to the doctor with {complaint}{exclaim}
-        I had {Symptom/lay} long before any tablets{exclaim}
         Still got {complaint} and {Symptom~worry} is not helping{exclaim}
         Woke up with {complaint} after a bad night, probably {worry}{exclaim}
         No {Symptom/lay!} or {Symptom!} so far, touch wood{exclaim}
-        I take {Drug:a} for the {Symptom/lay<a} and {Drug:b} for the {Symptom<b}{exclaim}
-        {Drug:a} has sorted my {Symptom/lay<a}{exclaim}
         {Drug:a} really helped the {Symptom<a} but not the {Symptom/lay}{exclaim}
         I use {Drug~care} for my {Symptom<a} and {Drug:a} when it is bad{exclaim}
         With {Disease} I always get {complaint}{exclaim}
@@ -95,7 +87,6 @@ _RULES = {
         I just bought a(n) {firm} gadget and {Drug~care}, fingers crossed{exclaim}
         Doc says it might be {Disease?} because of the {Symptom/lay}{exclaim}
         Was {Symptom/feeling} well before they gave me {Drug}{exclaim}
-        Keep {Symptom/feeling} and no idea why, maybe {worry}{exclaim}
         Caught a cold at work and now I have {complaint}{exclaim}
         It is cold here and I have my {Symptom/lay} back, plus {Disease=depression} does not help{exclaim}
         Got my discharge papers but still have {Symptom=smelly discharge} from the wound{exclaim}
@@ -103,7 +94,6 @@ _RULES = {
         Iron was low on the test so I take {Drug=iron:a} {Dosage<a}{exclaim}
         Too much pressure at work gives me {complaint}{exclaim}
         {relative} gets {complaint} from the heat, no drugs involved{exclaim}
-        I get {complaint} whenever {worry} gets to me{exclaim}
     """,
     "complaint_culprit": "{Symptom<culprit} / {Symptom/lay<culprit} / {Symptom/lay<culprit} and {Symptom<culprit}",
     "asking": """

@@ -54,7 +54,10 @@ _RULES = {
         Rechallenge with {Drug:a} {led_to} recurrence of {ADE:effect<a}.
         The dose of {Drug:culprit} was raised to {Dosage<culprit}, and {he} {developed} {+ADE<culprit}.
         {his} state resembled {ADE/poisoning?}, although {analyte} was {level} and {he} took {Drug} only.
-        {he} had survived {ADE/poisoning} in {month}, and {developed} {Symptom~worry} since.
+        {he} had survived {ADE/poisoning} in {month}, and was troubled by {+Symptom~worry} ever since.
+        {he} reported: "{blames}."
+        "{blames}", {he} recalled at follow-up.
+        {he} stated that "{own_words}", but that this was not new.
         {he} tolerated {Drug} well, without {ADE!} or {ADE/toxic!}.
         The {Symptom} for which {he} took {Drug:a} persisted, and {+ADE<a} was added to it.
         {he} blamed {Drug~gadget} for "{ADE/lay<a}", but had taken {Drug:a} that day.
@@ -76,9 +79,9 @@ _RULES = {
         There was no {Finding/sign!} or {Finding/sign!}.
         Examination was remarkable for {examined}[, without {Finding/sign!}].
         {procedure} and {procedure} were unremarkable apart from {+Finding/organ~normal_image}.
-        The abdomen showed {benign}, and magnetic resonance imaging revealed {scanned}.
+        Neurological examination showed {benign}, and magnetic resonance imaging revealed {scanned}.
         Blood tests were repeated in {town} and confirmed {Finding/laboratory}.
-        {his} {analyte} fell from {level} to {level}.
+        {his} {analyte} fell from {#40-90} to {#4-39} U/L within {span}.
         There was {Finding=ST depression} on the tracing, whereas {his} {Disease=depression} was in remission.
         There was {+Finding=serous discharge} from the drain, and discharge from hospital was postponed.
         A fall in {analyte} was followed by {+Finding=low serum iron}.

@@ -8,7 +8,8 @@ from wardround.corpora.synthetic.terms import Lexicon, Term, listed, terms
 __all__ = ["brand_names", "drug_lists", "invented_names"]
 
 _GENERIC_COUNT = 620
-_BRAND_COUNT = 260
+# Trade names are cut from one row, so that a drug's is never also a gadget's.
+_BRANDS = {"drugs": range(0, 260), "gadgets": range(260, 460), "firms": range(460, 600), "goods": range(600, 740)}
 
 _VOWELS = "aeiou"
 _OPENINGS = """
@@ -61,14 +62,12 @@ _MINERALS = "iron; potassium; calcium; magnesium; zinc; folate; phosphate; vitam
 
 
 def drug_lists() -> Lexicon:
-    """The lists a Drug mention is drawn from: generic and brand names together, classes, and minerals."""
+    """The lists a Drug mention is drawn from: generic and trade names together, classes, and minerals."""
     short = dict(pair.split("=") for pair in listed(_SHORTENED))
     known = [Term(name, forms=(("short", short[name]),) if name in short else ()) for name in listed(_WELL_KNOWN)]
     generic = terms(_generic_names())
     return {
-        "Drug": (*known, *generic, *terms(brand_names("drug", _BRAND_COUNT))),
-        "generic": (*known, *generic),
-        "brand": terms(brand_names("drug", _BRAND_COUNT)),
+        "Drug": (*known, *generic, *terms(brand_names("drugs"))),
         "drug_class": terms(listed(_CLASSES), countable=True),
         "mineral": terms(listed(_MINERALS)),
     }
@@ -86,9 +85,10 @@ def invented_names(purpose: str, count: int, *, endings: list[str], middles: int
     return list(names)
 
 
-def brand_names(purpose: str, count: int) -> list[str]:
+def brand_names(purpose: str) -> list[str]:
     """Capitalised trade names; those of drugs and of other goods sound alike."""
-    return [name.capitalize() for name in invented_names(f"{purpose} brands", count, endings=_BRAND_ENDINGS)]
+    names = invented_names("brands", max(_BRANDS["goods"]) + 1, endings=_BRAND_ENDINGS)
+    return [names[at].capitalize() for at in _BRANDS[purpose]]
 
 
 def _generic_names() -> list[str]:

@@ -123,7 +123,7 @@ def lookalike_lists() -> Lexicon:
     unchanged = [f"a(n) {stream.choice(_UNCHANGED)} {part}" for part in _STRUCTURES for _ in range(3)]
     procedures = [root + test for _, _, root in ORGANS for test in stream.shuffled(_TESTS)[:3]]
     towns = [name.capitalize() for name in invented_names("towns", 120, endings=_TOWN_ENDINGS, middles=0)]
-    goods = [f"a(n) {name} {stream.choice(_GOODS)}" for name in brand_names("goods", 160)]
+    goods = [f"a(n) {name} {stream.choice(_GOODS)}" for name in brand_names("goods")]
     return {
         "analyte": terms(_ANALYTES),
         "benign": terms(listed(_BENIGN_SIGNS)),
@@ -133,6 +133,6 @@ def lookalike_lists() -> Lexicon:
         "past_event": terms([*listed(_PAST_EVENTS), *(f"a previous {name}" for name in procedures[::2])]),
         "procedure": terms(procedures),
         "town": terms(towns),
-        "firm": terms(brand_names("firms", 160)),
-        "gadget": terms(brand_names("gadgets", 200)),
+        "firm": terms(brand_names("firms")),
+        "gadget": terms(brand_names("gadgets")),
     }

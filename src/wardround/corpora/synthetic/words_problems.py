@@ -139,7 +139,7 @@ _TOXIC = """
     bronchospasm; acute pancreatitis
 """
 _ELECTROLYTES = listed(
-    "kal; natr; calc; magnes; phosphat; glyc; uric; lipid; ammon; bilirubin; triglycerid; prolactin; album"
+    "kal; natr; calc; magnes; phosphat; glyc; uric; lipid; ammon; bilirubin; triglycerid; prolactin; albumin"
 )
 _BLOOD_COUNTS = """
     neutropenia; lymphopenia; leukopenia; thrombocytopenia; pancytopenia; granulocytopenia; monocytopenia; eosinopenia;

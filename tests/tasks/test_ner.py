@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+
+import pytest
+import torch
+from tests.models.tiny import TYPES, notes, word_tagger
+from torch import nn
+
+from wardround.errors import TrainingError
+from wardround.evaluation.counts import SpanCounts
+from wardround.models.tagging_model import Inputs, TaggingModel
+from wardround.tasks.ner import TaggedSentence, batch_loss, encode, predict, score
+from wardround.text.alignment import AlignmentCounts
+from wardround.text.document import Document, Entity, Range
+from wardround.text.tag_schemes import BIO, BIOES
+from wardround.text.tag_sets import TagSet
+
+#       0         1         2         3
+#       0123456789012345678901234567890123456789
+TEXT = "Took 10mg aspirin. Joint pain since."
+NOTE = Document(
+    "n1",
+    TEXT,
+    (
+        Entity("T1", "Drug", (Range(10, 17),)),
+        Entity("T2", "ADE", (Range(19, 29),)),
+        Entity("T3", "Dose", (Range(5, 9),)),
+        Entity("T4", "ADE", (Range(19, 24),)),
+    ),
+)
+EMPTY = Document("empty", "")
+
+
+class Lexicon(TaggingModel):
+    """Knows the tag of a few words, and keeps the batches it was asked for."""
+
+    def __init__(self, **tags: str) -> None:
+        super().__init__(TYPES, "BIO")
+        self.known, self.batches = tags, list[list[list[str]]]()
+        self.anchor = nn.Parameter(torch.zeros(1))
+
+    def prepare(self, sentences: Sequence[Sequence[str]]) -> Inputs:
+        self.batches.append([list(sentence) for sentence in sentences])
+        return Inputs(mask=torch.ones(len(sentences), 1, dtype=torch.bool))
+
+    def decode(self, inputs: Inputs) -> list[list[str]]:
+        return [[self.known.get(word, "O") for word in sentence] for sentence in self.batches[-1]]
+
+
+def found(document: Document) -> list[tuple[str, str, str]]:
+    return [(entity.id, entity.type, entity.text_in(document.text)) for entity in document.entities]
+
+
+def test_documents_become_tagged_sentences() -> None:
+    examples = encode([NOTE], TYPES, BIO)
+    assert examples.sentences == (
+        TaggedSentence(("Took", "10", "mg", "aspirin", "."), ("O", "O", "O", "B-Drug", "O")),
+        TaggedSentence(("Joint", "pain", "since", "."), ("B-ADE", "I-ADE", "O", "O")),
+    )
+    # Dose is none of the types and is not counted; the inner ADE is lost to the outer.
+    assert examples.counts == AlignmentCounts(exact=2, overlapped=1)
+
+
+def test_another_scheme_and_another_tag_set() -> None:
+    examples = encode([NOTE, EMPTY, NOTE], TagSet(("Dose",)), BIOES)
+    assert [sentence.tags for sentence in examples.sentences[:2]] == [("O", "B-Dose", "E-Dose", "O", "O"), ("O",) * 4]
+    assert examples.counts == AlignmentCounts(exact=2)
+
+
+def test_nothing_to_train_on() -> None:
+    for documents in ([], [EMPTY]):
+        with pytest.raises(TrainingError, match="the documents hold no sentence to train on"):
+            encode(documents, TYPES, BIO)
+
+
+def test_no_repr_holds_text() -> None:
+    assert "aspirin" not in repr(encode([NOTE], TYPES, BIO))
+
+
+def test_the_loss_of_a_batch_is_the_mean_of_its_sentences() -> None:
+    model = word_tagger().eval()
+    sentences = encode([NOTE], TYPES, BIO).sentences
+    alone = [batch_loss(model, [sentence]) for sentence in sentences]
+    torch.testing.assert_close(batch_loss(model, sentences), torch.stack(alone).mean())
+
+
+def test_predictions_take_the_place_of_the_annotation() -> None:
+    model = Lexicon(aspirin="B-Drug", Joint="B-ADE", pain="I-ADE", since="B-Drug")
+    (predicted,) = predict(model, [NOTE])
+    assert found(predicted) == [("T1", "Drug", "aspirin"), ("T2", "ADE", "Joint pain"), ("T3", "Drug", "since")]
+    assert (predicted.id, predicted.text) == ("n1", TEXT)
+
+
+def test_an_ill_formed_prediction_is_repaired() -> None:
+    (predicted,) = predict(Lexicon(pain="I-ADE"), [NOTE])
+    assert found(predicted) == [("T1", "ADE", "pain")]
+
+
+def test_documents_come_back_in_order_with_the_empty_ones() -> None:
+    documents = [EMPTY, NOTE, Document("blank", " \n "), NOTE, EMPTY]
+    predicted = list(predict(Lexicon(aspirin="B-Drug"), documents, batch_size=1))
+    assert [document.id for document in predicted] == ["empty", "n1", "blank", "n1", "empty"]
+    assert [len(document.entities) for document in predicted] == [0, 1, 0, 1, 0]
+    assert list(predict(Lexicon(), [])) == []
+    assert list(predict(Lexicon(), [EMPTY])) == [EMPTY]
+
+
+def test_short_sentences_are_batched_with_short_ones() -> None:
+    model = Lexicon()
+    list(predict(model, [Document("n", "One two three. Four. Five six seven. Eight.")], batch_size=2))
+    assert [[len(sentence) for sentence in batch] for batch in model.batches] == [[2, 2], [4, 4]]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
+def test_the_batch_size_changes_nothing(batch_size: int) -> None:
+    model = word_tagger(scheme="BIOES")
+    documents = [*notes(12), EMPTY]
+    expected = list(predict(model, documents))
+    assert any(document.entities for document in expected)
+    assert list(predict(model, documents, batch_size=batch_size)) == expected
+
+
+@pytest.mark.parametrize("text", [TEXT, ""], ids=["notes", "empty"])
+def test_a_stream_without_end_is_read_as_it_is_consumed(text: str) -> None:
+    read = []
+
+    def stream() -> Iterator[Document]:
+        for number in count():
+            read.append(number)
+            yield Document(f"n{number}", text)
+
+    predicted = predict(Lexicon(), stream())
+    assert read == []
+    assert [document.id for document in islice(predicted, 3)] == ["n0", "n1", "n2"]
+    assert len(read) <= 1024
+    before = len(read)
+    assert next(predicted).id == "n3"  # it was ready
+    assert len(read) == before
+
+
+def test_prediction_needs_no_dropout_and_no_gradient() -> None:
+    model = word_tagger(input_dropout=0.9, dropout=0.9)
+    model.train()
+    first = list(predict(model, notes(3)))
+    model.train()
+    assert list(predict(model, notes(3))) == first
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_a_score_by_hand() -> None:
+    other = Document("n2", "Aspirin gave pain.", (Entity("T1", "ADE", (Range(13, 17),)),))
+    model = Lexicon(aspirin="B-Drug", Aspirin="B-Drug", pain="B-ADE")
+    found = score(model, [NOTE, other, EMPTY])
+    # n1: aspirin is right; "pain" alone is not "Joint pain" but overlaps it; the inner "Joint" is not found.
+    # n2: pain is right, Aspirin was not annotated. Dose is none of the model's types.
+    assert found.strict["Drug"] == SpanCounts(1, 1, 0)
+    assert found.strict["ADE"] == SpanCounts(1, 1, 2)
+    assert found.relaxed["ADE"] == SpanCounts(2, 0, 1)
+    assert found.strict.micro.f1 == pytest.approx(2 * 2 / (4 + 4))
+    assert "Dose" not in found.strict
+    assert found.documents == 3
