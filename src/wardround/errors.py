@@ -7,6 +7,10 @@ WardroundError
 │   └── SplitError       a split that overlaps, leaks or no longer matches its checksums
 ├── ModelError           a model folder or configuration that cannot be used
 ├── TrainingError        a training that cannot start, or whose numbers stopped making sense
+├── MessageError         bytes that are no message, or a message without what a step needs: names a code
+├── FederationError      a round that cannot go on: too few sites answered
+├── LedgerError          a ledger that was altered, cut short or cannot be written
+├── StudyError           a study file that makes no sense: names section and setting
 └── UsageError           a command whose arguments do not fit together
 
 A message names the thing, the place and the remedy; it never quotes a note.
@@ -18,8 +22,12 @@ from pathlib import Path
 
 __all__ = [
     "CorpusError",
+    "FederationError",
+    "LedgerError",
+    "MessageError",
     "ModelError",
     "SplitError",
+    "StudyError",
     "TagError",
     "TextError",
     "TrainingError",
@@ -61,6 +69,26 @@ class ModelError(WardroundError):
 
 class TrainingError(WardroundError):
     """A training cannot start, or its numbers stopped making sense."""
+
+
+class MessageError(WardroundError):
+    """Bytes are no message, or a message lacks what a step needs; `code` is all that crosses the wire of it."""
+
+    def __init__(self, code: str, message: str = "") -> None:
+        self.code = code
+        super().__init__(f"{code}: {message}" if message else code)
+
+
+class FederationError(WardroundError):
+    """A round cannot go on."""
+
+
+class LedgerError(WardroundError):
+    """A ledger was altered, cut short, or cannot be written."""
+
+
+class StudyError(WardroundError):
+    """A study file makes no sense; refused before round 1."""
 
 
 class UsageError(WardroundError):

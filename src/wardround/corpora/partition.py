@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy
 
 from wardround.corpora.splits import shares
 from wardround.errors import CorpusError
-from wardround.text.document import Document, Level
+from wardround.text.document import Document
+from wardround.text.tag_sets import TagSet
 
 __all__ = ["by_size", "by_source", "by_tag_set", "dirichlet", "keep_types"]
 
@@ -70,15 +70,7 @@ def by_tag_set(documents: Sequence[Document], tag_sets: Mapping[str, Collection[
 
 def keep_types(document: Document, types: Collection[str]) -> Document:
     """The document with only the entities of these types and the relations among them."""
-    entities = tuple(entity for entity in document.entities if entity.type in types)
-    mentions = {entity.id for entity in entities}
-    concepts = {concept for entity in entities for concept in entity.concepts}
-    relations = tuple(
-        relation
-        for relation in document.relations
-        if {relation.head, relation.tail} <= (mentions if relation.level is Level.MENTION else concepts)
-    )
-    return replace(document, entities=entities, relations=relations)
+    return TagSet(tuple(types)).restrict(document)
 
 
 def _deal(documents: Sequence[Document], sizes: Mapping[str, int]) -> Sites:

@@ -11,7 +11,7 @@ from wardround.corpora.synthetic import PHI_TYPES, PhiConfig, SyntheticSite, phi
 from wardround.errors import UsageError
 from wardround.text.document import Document
 
-GOLDEN = "661d1f835857075dc2ca08e9b73ec02e8899b6b43184339aa3cdd57687ce2d60"
+GOLDEN = "a413489e764ef8f4beda36fca639cb12ee5fe4c9f395578cef93cb46e58b77f5"
 
 
 @pytest.fixture(scope="module")

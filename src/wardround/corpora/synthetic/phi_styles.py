@@ -31,6 +31,22 @@ _SHARED = {
         {letter}.{mail_name}@{domain}
     """,
     "domain": "example.org / example.com / mail.example / post.example / clinic.example / home.example",
+    # Said the same way in both hospitals: this is what a model can carry over.
+    "either": """
+        Seen by Dr[.|] {DOCTOR.last}, who {thinks} {eponym}.
+        {his} {kin_named} can be reached at {PHONE}.
+        {he} lives with {his} {kin} on {STREET} in {CITY}.
+        {he} {works} as a(n) {PROFESSION} in {CITY}.
+        Dr[.|] {DOCTOR.last} was told on {DATE} and will review.
+        {PATIENT.first:patient} was transferred from {HOSPITAL} on {DATE}.
+        {title}[.|] {PATIENT.last:patient} has {problem} and {complaint}.
+        {he} is {AGE/age} and has {eponym}.
+        {PATIENT:patient} was told to call {PHONE} if {complaint} returns.
+        Discussed with {DOCTOR} of {HOSPITAL.short}.
+        Record {ID} checked against {PATIENT:patient}.
+        {his} address is {STREET/numbered_street}, {CITY} {ZIP}.
+    """,
+    "thinks": "thought of / suspected / found no / wondered about / diagnosed",
     "clock": "{#0-9}:{#10-59} / 1{#0-9}:{#10-59} / 2{#0-3}:{#10-59}",
     "she_kin": "daughter / sister / niece / neighbour / friend / granddaughter",
     "he_kin": "son / brother / nephew / neighbour / friend / grandson",
@@ -99,19 +115,21 @@ _SUMMARY_RULES = {
         HPI: The patient, who {works} as a(n) {PROFESSION}, was well until {DATE}, with {complaint} since.
     """,
     "course": """
-        {he} was seen by Dr. {DOCTOR.last} of neurology, who suspected {eponym}.
+        {either}
+        {either}
+        {either}
+        {either}
+        {either}
         On {DATE} {he} underwent surgery under the care of Dr. {DOCTOR.last:doctor}.
         The blood pressure was {pressure}, the pulse {pulse} and the creatinine {#50-300} micromol/L.
         Records from {HOSPITAL} in {CITY} dated {DATE} were reviewed.
         There was {eponymous_sign}, and Dr. {DOCTOR.last} thought of {eponym}.
-        {his} {kin_named} was present and can be reached at {PHONE}.
         Specimen {ID/account} was sent on {DATE} and showed no growth.
-        {he} {works} as a(n) {PROFESSION} in {CITY} and does not smoke.
+        {he} {works} as a(n) {PROFESSION} and does not smoke.
         {PATIENT.first:patient} did well and walked 50 feet in the hall by day {#2-6}.
         Please page the covering physician if {complaint} recurs.
         The ward was closed to visitors in {DATE/month} because of a cold going round.
         Physical therapy was started for {complaint}, with good results.
-        {he} lives with {his} {kin} on {STREET} in {CITY} and has {eponym}.
         {he} moved here from {STATE} in {DATE/past_year} and is followed at {HOSPITAL.short} for {problem}.
         Consent was given by {his} {kin_named}, a(n) {PROFESSION}.
         {he} was given {#10-90} mg in {#2-4} divided doses, 01/02 of the usual amount.
@@ -164,6 +182,12 @@ _NURSING_RULES = {
         Received {PATIENT.first:patient} from theatre {clock}, drowsy but rousable.
     """,
     "line": """
+        {either}
+        {either}
+        {either}
+        {either}
+        {either}
+        {either}
         {kin_by_first} rang from {PHONE} asking about discharge.
         {his} {kin_by_first} will bring in clothes on {DATE}.
         dr {DOCTOR.last:doctor} aware, says may go home {DATE}.

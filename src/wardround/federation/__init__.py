@@ -1,0 +1,1 @@
+"""The first door: how a coordinator asks sites, and the engines that carry the question."""
