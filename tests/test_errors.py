@@ -5,43 +5,41 @@ from pathlib import Path
 import pytest
 
 from wardround import errors
-from wardround.errors import (
-    CorpusError,
-    ModelError,
-    SplitError,
-    TagError,
-    TextError,
-    TrainingError,
-    UsageError,
-    WardroundError,
-)
+from wardround.errors import CorpusError, MessageError, SplitError, TagError, TextError, WardroundError
 
-TREE = {
-    TextError: WardroundError,
-    TagError: TextError,
-    CorpusError: WardroundError,
-    SplitError: CorpusError,
-    ModelError: WardroundError,
-    TrainingError: WardroundError,
-    UsageError: WardroundError,
-}
+DECORATION = "│├└─ "
+
+
+def drawn() -> dict[str, str | None]:
+    """Each error of the drawing at the top of `errors.py` and the one it hangs from."""
+    found: dict[str, str | None] = {}
+    above: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        name = line.lstrip(DECORATION).split(" ")[0]
+        if name.endswith("Error"):
+            depth = (len(line) - len(line.lstrip(DECORATION))) // 4
+            above = [*above[:depth], name]
+            found[name] = above[-2] if depth else None
+    return found
 
 
 def test_the_tree_is_as_drawn() -> None:
-    assert WardroundError.__bases__ == (Exception,)
-    for error, parent in TREE.items():
-        assert error.__bases__ == (parent,)
-    assert {error.__name__ for error in TREE} | {"WardroundError"} == set(errors.__all__)
+    assert {"TagError": "TextError", "SplitError": "CorpusError", "WardroundError": None}.items() <= drawn().items()
+    for name, parent in drawn().items():
+        assert getattr(errors, name).__bases__ == (getattr(errors, parent) if parent else Exception,)
 
 
-def test_every_error_is_in_the_drawing_under_its_parent() -> None:
-    lines = (errors.__doc__ or "").splitlines()
-    depth = {}
-    for line in lines:
-        for error in (WardroundError, *TREE):
-            if line.lstrip("│├└─ ").split(" ")[0] == error.__name__:
-                depth[error] = (len(line) - len(line.lstrip("│├└─ "))) // 4
-    assert depth == {error: len(error.__mro__) - len(WardroundError.__mro__) for error in (WardroundError, *TREE)}
+def test_every_error_is_drawn_and_public() -> None:
+    assert drawn().keys() == set(errors.__all__)
+    defined = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+    assert defined == set(errors.__all__)
+
+
+def test_the_root_catches_everything() -> None:
+    for name in errors.__all__:
+        with pytest.raises(WardroundError, match=r"^no$"):
+            raise getattr(errors, name)("no")
+    assert issubclass(TagError, TextError)
 
 
 @pytest.mark.parametrize("kind", [CorpusError, SplitError])
@@ -65,7 +63,7 @@ def test_a_corpus_error_names_the_file_and_never_the_folder(
     assert error.path == (None if path is None else Path(path))
 
 
-def test_the_root_catches_everything() -> None:
-    for error in TREE:
-        with pytest.raises(WardroundError):
-            raise error("no")
+def test_a_message_error_has_a_code_that_may_cross_the_wire() -> None:
+    assert str(MessageError("too-long")) == "too-long"
+    error = MessageError("too-long", "9 of 8 bytes")
+    assert (error.code, str(error)) == ("too-long", "too-long: 9 of 8 bytes")
