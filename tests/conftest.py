@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+import torch
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may depend on a hub
+torch.set_num_threads(1)  # workers of pytest-xdist share the cores; two threads each would only wait for one another
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -20,17 +20,22 @@ __all__ = ["main"]
 # each has either `command`, a function, or `app`, with commands below it.
 _COMMANDS = {
     "demo": "Train and score on the built-in hospitals.",
-    "data": "Check, convert, count and split corpora.",
+    "data": "Check, convert, count and split corpora; write the built-in hospitals.",
     "train": "Train a tagger at one site.",
     "evaluate": "Score a model against annotated notes.",
     "predict": "Find entities in notes.",
     "model": "Look at a saved model, or at the named networks.",
 }
 
+# Our own bars and warnings are enough; these are read when the libraries are first imported.
+_QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error of ours is one line, and no error ever prints a note."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
     try:
         _assemble(arguments)(arguments, prog_name="wardround")
     except WardroundError as error:

@@ -19,9 +19,12 @@ from wardround.text.tag_schemes import TagScheme
 __all__ = ["FORBIDDEN", "LinearChainCrf", "legal_transitions", "viterbi"]
 
 FORBIDDEN = -1e6  # a score no legal path comes near, finite so that gradients stay numbers
-# How far apart the scores of a word may lie. No tag is more than four words from any other, and what is exp(4 * 150)
-# times less likely still has a place in float64; further apart, a message could lose the path that wins in the end.
-_REACH = 150.0
+# Messages are rescaled every so many words: a rescaling costs as much as a word.
+_RESCALED_EVERY = 4
+# How far apart the scores of a batch may lie. No tag is more than four words from any other, so a message holds what is
+# exp(4 * 75) times less likely, on top of what four words without rescaling take away: both have a place in float64.
+# Further apart, a message could lose the path that wins in the end.
+_REACH = 75.0
 
 
 def legal_transitions(tags: Sequence[str], scheme: TagScheme) -> tuple[Tensor, Tensor, Tensor]:
@@ -89,63 +92,68 @@ class LinearChainCrf(nn.Module):
 
 
 class _Recursions:
-    """Forward and backward messages of a batch, time first.
+    """Forward and backward messages of a batch, [words, batch, tags], a word's own weight included.
 
     Backward messages run over each sentence reversed within its length, so that both directions are the same loop
     from left to right and padding is never looked at.
     """
 
     def __init__(self, emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> None:
-        self.mask = mask
-        self.step = step.detach().double().exp()  # [from, to]
-        scores = emissions.detach().double()
-        peak = scores.amax(2)  # set aside so that exp() cannot overflow, and added to log Z again
-        weights = (scores - peak[:, :, None]).exp().masked_fill(~mask[:, :, None], 1.0)
-        order = reversal(mask)
-        backwards = weights.gather(1, order[:, :, None].expand_as(weights))
-        self.weights = torch.stack([weights, backwards]).permute(2, 0, 1, 3).contiguous()  # [words, 2, batch, tags]
-        self.end = end.detach().double().exp()
-        self.peak, self.order = peak, order
-        self.incoming, self.scales = self._run(start.detach().double().exp())
-        # With their own word included, forward and (in reading order) backward: [words, batch, tags].
-        messages = self.incoming[:-1] * self.weights / self.scales
-        self.forward, self.backward = messages[:, 0], self._in_reading_order(messages[:, 1])
+        scores = emissions.detach()
+        self.mask, self.lengths = mask, mask.sum(1)
+        self.last = self.lengths - 1, torch.arange(len(mask), device=mask.device)  # each sentence's last word
+        # The highest score of a word is set aside so that exp() cannot overflow, and added to log Z again.
+        self.peak = scores.masked_fill(~mask[:, :, None], FORBIDDEN).max()
+        self.start, self.step, self.end = (edge.detach().double().exp() for edge in (start, step, end))
+        order = _row_order(mask)
+        both = scores.new_empty(mask.shape[1], 2, len(mask), scores.shape[2], dtype=torch.float64)
+        both[:, 0].copy_(scores.transpose(0, 1)).sub_(self.peak).clamp_(max=0.0).exp_()
+        both[:, 1] = _reordered(both[:, 0], order)
+        self.scales = self._run(both)
+        self.forward, self.backward = both[:, 0], _reordered(both[:, 1], order)
+        # The two sides of each word: before it (its own weight included) and after it.
+        self.sides = torch.cat([self.backward[1:] @ self.step.t(), self.end.expand_as(self.backward[:1])])
+        self.sides[self.last] = self.end
+        self.sides.mul_(self.forward)
+        self.mass = self.sides.sum(2, keepdim=True)
 
-    def _run(self, start: Tensor) -> tuple[Tensor, Tensor]:
-        length, _, batch, size = self.weights.shape
-        both = torch.stack([self.step, self.step.t()]).contiguous()
-        incoming = self.weights.new_empty(length + 1, 2, batch, size)
-        incoming[0, 0], incoming[0, 1] = start, self.end
-        scales = self.weights.new_empty(length, 2, batch, 1)
-        slots = incoming.unbind(0)
-        for position, (weight, scale) in enumerate(zip(self.weights.unbind(0), scales.unbind(0), strict=True)):
-            message = slots[position] * weight
-            torch.sum(message, 2, keepdim=True, out=scale)
-            torch.bmm(message.div_(scale), both, out=slots[position + 1])
-        return incoming, scales
+    def _run(self, weights: Tensor) -> Tensor:
+        """Turn weights [words, 2, batch, tags] into messages in place; the forward scales [words, batch]."""
+        directions = torch.stack([self.step, self.step.t()]).contiguous()
+        scales = weights.new_ones(len(weights), 2, weights.shape[2], 1)
+        coming = torch.stack([self.start, self.end])[:, None].expand(weights.shape[1:]).contiguous()
+        for position, message in enumerate(weights.unbind(0)):
+            message.mul_(coming)
+            if position % _RESCALED_EVERY == 0:
+                torch.sum(message, 2, keepdim=True, out=scales[position])
+                message.div_(scales[position])
+            torch.bmm(message, directions, out=coming)
+        return scales[:, 0, :, 0]
 
     def log_partition(self) -> Tensor:
         """log Z of each sentence."""
-        last = self.mask.sum(1) - 1
-        rows = torch.arange(len(last), device=last.device)
-        closing = (self.forward[last, rows] * self.end).sum(1).log()
-        inside = (self.scales[:, 0, :, 0].log().t() + self.peak).masked_fill(~self.mask, 0.0).sum(1)
-        return inside + closing
+        closing = self.mass[self.last][:, 0].log()
+        inside = self.scales.log().t().masked_fill(~self.mask, 0.0).sum(1)
+        return inside + closing + self.peak * self.lengths
 
     def marginals(self) -> Tensor:
         """Tag marginals [batch, words, tags], zero at padding."""
-        product = self.forward * self._in_reading_order(self.incoming[:-1, 1])
-        product = product / product.sum(2, keepdim=True)
-        return product.transpose(0, 1).masked_fill(~self.mask[:, :, None], 0.0)
+        return (self.sides / self.mass).masked_fill_(~self.mask.t()[:, :, None], 0.0).transpose(0, 1)
 
     def step_parts(self) -> tuple[Tensor, Tensor]:
         """Left and right factors [words - 1, batch, tags] whose outer product times `step` is the pair marginal."""
-        right = self.backward[1:]
-        mass = (self.incoming[1:-1, 0] * right).sum(2, keepdim=True)
-        return self.forward[:-1], (right / mass).masked_fill(~self.mask.t()[1:, :, None], 0.0)
+        right = (self.backward[1:] / self.mass[:-1]).masked_fill_(~self.mask.t()[1:, :, None], 0.0)
+        return self.forward[:-1], right
 
-    def _in_reading_order(self, messages: Tensor) -> Tensor:
-        return messages.gather(0, self.order.t()[:, :, None].expand_as(messages))
+
+def _row_order(mask: Tensor) -> Tensor:
+    """Rows of a [words * batch] table that reverse each sentence within its length."""
+    words = reversal(mask).t()  # [words, batch]
+    return (words * len(mask) + torch.arange(len(mask), device=mask.device)).flatten()
+
+
+def _reordered(table: Tensor, order: Tensor) -> Tensor:
+    return table.flatten(0, 1).index_select(0, order).view_as(table)
 
 
 class _LogPartition(torch.autograd.Function):
@@ -154,7 +162,7 @@ class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
         recursions = _Recursions(emissions, mask, start, step, end)
-        expected = (recursions.marginals(), *recursions.step_parts(), recursions.step)
+        expected = (recursions.marginals().to(emissions.dtype), *recursions.step_parts(), recursions.step)
         ctx.save_for_backward(emissions, mask, start, step, end, *expected)
         return recursions.log_partition().to(emissions.dtype)
 
@@ -163,13 +171,12 @@ class _LogPartition(torch.autograd.Function):
         if torch.is_grad_enabled():  # somebody wants to differentiate the gradient
             return _traced_gradient(ctx.saved_tensors[:5], ctx.needs_input_grad, gradients[0])
         given, mask, *_, unary, left, right, step = ctx.saved_tensors
-        upstream = gradients[0].to(unary.dtype)  # [batch]
+        upstream = gradients[0]  # [batch]
         emissions = unary * upstream[:, None, None]
         rows = torch.arange(len(upstream), device=upstream.device)
         ending = emissions[rows, mask.sum(1) - 1].sum(0)
         steps = step * (left * upstream[None, :, None]).flatten(0, 1).t().mm(right.flatten(0, 1))
-        kind = given.dtype
-        return emissions.to(kind), None, emissions[:, 0].sum(0).to(kind), steps.to(kind), ending.to(kind)
+        return emissions, None, emissions[:, 0].sum(0), steps.to(given.dtype), ending
 
 
 def _traced_gradient(inputs: Sequence[Tensor], needed: Sequence[bool], upstream: Tensor) -> tuple[Tensor | None, ...]:
@@ -194,12 +201,12 @@ def _in_reach(emissions: Tensor, mask: Tensor, *edges: Tensor) -> bool:
     low, high = emissions.detach().aminmax()
     if bool(high - low <= left):  # the cheap answer, and nearly always enough
         return True
-    return bool((_spread(emissions.detach()).masked_fill(~mask, 0.0) <= left).all())
+    return bool(_spread(emissions.detach()[mask]) <= left)
 
 
 def _spread(scores: Tensor) -> Tensor:
-    """Highest less lowest of the last dimension, forbidden ones aside."""
-    return scores.amax(-1) - scores.masked_fill(scores < FORBIDDEN / 2, torch.inf).amin(-1)
+    """Highest less lowest, forbidden ones aside."""
+    return scores.amax() - scores.masked_fill(scores < FORBIDDEN / 2, torch.inf).amin()
 
 
 def _log_partition_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:

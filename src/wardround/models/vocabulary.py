@@ -26,6 +26,7 @@ _CHARACTER_TABLE = {
         + "áéíóúñüàèìòùçâêîôûäëïößÁÉÍÓÚÑÜÀÈÇÄÖØøåÅæºª°µμαβγδκ±²³·–—‘’“”…"
     )
 }
+_REMEMBERED = 8_192  # words whose numbers are kept at hand: few enough that a stream of notes holds constant memory
 _OTHER_CHARACTERS = 32  # buckets that every other character falls into
 CHARACTERS = RESERVED + len(_CHARACTER_TABLE) + _OTHER_CHARACTERS
 
@@ -74,7 +75,7 @@ class ListedWords:
         return self._rows.get(word) or self._rows.get(word.lower(), UNKNOWN)
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=_REMEMBERED)
 def spelling(word: str, longest: int = 32) -> tuple[int, ...]:
     """The characters of `word` as numbers; of a longer word, its beginning and its end."""
     if len(word) > longest:
@@ -86,7 +87,7 @@ def _other(character: str) -> int:
     return RESERVED + len(_CHARACTER_TABLE) + ord(character) % _OTHER_CHARACTERS
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=_REMEMBERED)
 def _bucket(word: str, buckets: int) -> int:
     levelled = "".join("0" if character.isdigit() else character for character in word)
     return int.from_bytes(blake2b(levelled.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") % buckets

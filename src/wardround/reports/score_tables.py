@@ -22,7 +22,7 @@ def score_table(score: CorpusScore, *, title: str = "Entities", micro_f1: Interv
     strict, relaxed = score.strict, score.relaxed
     return Table(
         title,
-        ("type", "strict P", "strict R", "strict F1", "relaxed P", "relaxed R", "relaxed F1", "support"),
+        ("type", "strict P", "strict R", "strict F1", "relaxed P", "relaxed R", "relaxed F1", "gold"),
         tuple(row(type_, counts, relaxed[type_], counts.gold) for type_, counts in strict.items()),
         totals=(
             row("micro", strict.micro, relaxed.micro, strict.micro.gold),

@@ -27,7 +27,7 @@ __all__ = ["DEMO_RECIPE", "DemoResult", "run_demo"]
 
 Watch = Callable[[str], AbstractContextManager[Listener]]
 
-DEMO_RECIPE = replace(WORD_RECIPE, epochs=25, batch_size=32, learning_rate=2e-3, patience=25)
+DEMO_RECIPE = replace(WORD_RECIPE, epochs=40, batch_size=16, patience=40)
 _PROSE = """Every hospital trained FedNER's network on its own notes alone; the pooled model saw the notes of all of
 them under the complete annotation, which hospitals may not do. Each is scored on test notes whose mentions are
 largely unseen in training. The text was written from a seed by rules; no real person is in it."""
@@ -41,8 +41,8 @@ _NETWORK = ModelChoice(
         "character_width": "100",
         "word_cnn": "100",
         "lstm": "100",
-        "input_dropout": "0.4",
-        "dropout": "0.3",
+        "input_dropout": "0.5",
+        "dropout": "0.5",
     },
 )
 

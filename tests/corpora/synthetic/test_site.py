@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from wardround.corpora.synthetic import Splits, SyntheticSite, visible
+from wardround.corpora.synthetic import Splits, SyntheticSite
 from wardround.text.document import Document, Entity, Range, Relation
 
 NOTE = Document(
@@ -12,8 +12,9 @@ NOTE = Document(
 
 
 def test_relations_go_with_their_ends() -> None:
-    assert visible(NOTE, {"Drug", "ADE"}) == NOTE
-    only_drugs = visible(NOTE, {"Drug"})
+    complete = Splits((NOTE,), (), ())
+    assert SyntheticSite.seeing(("Drug", "ADE"), complete, name="s", style="posts").train == (NOTE,)
+    (only_drugs,) = SyntheticSite.seeing(("Drug",), complete, name="s", style="posts").train
     assert [entity.id for entity in only_drugs.entities] == ["T1"]
     assert only_drugs.relations == ()
     assert only_drugs.text == NOTE.text

@@ -9,7 +9,7 @@ from wardround.corpora.synthetic.clinical import (
     many_hospitals,
 )
 from wardround.corpora.synthetic.phi import PHI_TYPES, PhiConfig, phi_hospitals
-from wardround.corpora.synthetic.site import Splits, SyntheticSite, visible
+from wardround.corpora.synthetic.site import Splits, SyntheticSite
 
 __all__ = [
     "CLINICAL_TYPES",
@@ -23,5 +23,4 @@ __all__ = [
     "clinical_hospitals",
     "many_hospitals",
     "phi_hospitals",
-    "visible",
 ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from wardround.text.document import Document
+from wardround.text.tag_sets import TagSet
 
-__all__ = ["Splits", "SyntheticSite", "visible"]
+__all__ = ["Splits", "SyntheticSite"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,6 @@ class SyntheticSite:
     def seeing(cls, types: tuple[str, ...], complete: Splits, *, name: str, style: str) -> SyntheticSite:
         """The hospital that annotates `types` in these documents."""
         train, dev, test = (
-            tuple(visible(document, types) for document in documents)
-            for documents in (complete.train, complete.dev, complete.test)
+            tuple(map(TagSet(types).restrict, documents)) for documents in (complete.train, complete.dev, complete.test)
         )
         return cls(name, style, types, train, dev, test, complete)
-
-
-def visible(document: Document, types: Collection[str]) -> Document:
-    """The document with the entities of these types only, and the relations that still have both ends."""
-    entities = tuple(entity for entity in document.entities if entity.type in types)
-    kept = {entity.id for entity in entities}
-    relations = tuple(r for r in document.relations if r.head in kept and r.tail in kept)
-    return replace(document, entities=entities, relations=relations)
