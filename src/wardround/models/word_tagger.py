@@ -27,6 +27,7 @@ from wardround.text.tag_sets import TagSet
 
 __all__ = ["GROUPS", "WordTagger", "WordTaggerConfig"]
 
+_ROWS, _COLUMNS = 64, 4  # what a table of spellings is rounded up to
 GROUPS = ("words", "characters", "contextual", "word_cnn", "lstm", "dense", "output", "crf")  # bottom to top
 
 
@@ -175,7 +176,13 @@ def _character_layer(config: WordTaggerConfig) -> CharacterCnn | CharacterLstm:
 
 def _spellings(words: Sequence[str]) -> Tensor:
     spelled = [spelling(word) for word in words]
-    table = np.zeros((len(words), max(map(len, spelled))), dtype=np.int64)
+    # Rounded up, so that few shapes occur: a CPU keeps a compiled kernel for each it has seen.
+    rows, width = _rounded_up(len(words), _ROWS), _rounded_up(max(map(len, spelled)), _COLUMNS)
+    table = np.full((rows, width), PADDING, dtype=np.int64)
     for row, characters in enumerate(spelled):
         table[row, : len(characters)] = characters
     return torch.from_numpy(table)
+
+
+def _rounded_up(size: int, step: int) -> int:
+    return -(-size // step) * step
