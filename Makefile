@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCHMARKS := $(filter-out benchmarks/common.py,$(wildcard benchmarks/*.py))
 
 .PHONY: demo test test-fast check env bench clean
 
@@ -22,7 +23,7 @@ check: env ## what a change must pass
 	$(MAKE) test
 
 bench: env ## every benchmark, quick sizes
-	@for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark --quick || exit 1; done
+	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python $$benchmark --quick || exit 1; done
 
 env: $(STAMP) ## the virtual environment alone
 

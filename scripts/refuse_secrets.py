@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-_ENDINGS = {".key", ".pem", ".p12", ".pfx", ".pkl", ".pickle", ".pt", ".bin", ".safetensors", ".npz"}
+_ENDINGS = {".key", ".pem", ".p12", ".pfx", ".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz"}
 _MARKS = (b"PRIVATE KEY" + b"-----", b"AGE-SECRET-" + b"KEY-")
 _LARGEST = 500_000
 
@@ -15,7 +15,7 @@ def problems(path: Path) -> list[str]:
     """What speaks against committing the file."""
     content = path.read_bytes()
     found = []
-    if path.suffix in _ENDINGS:
+    if path.suffix.lower() in _ENDINGS:
         found.append(f"{path}: files ending in {path.suffix} are never committed")
     if any(mark in content for mark in _MARKS):
         found.append(f"{path}: holds a private key")
@@ -26,5 +26,6 @@ def problems(path: Path) -> list[str]:
 
 if __name__ == "__main__":
     said = [line for name in sys.argv[1:] if Path(name).is_file() for line in problems(Path(name))]
-    print("\n".join(said))
+    for line in said:
+        print(line)
     sys.exit(bool(said))

@@ -78,6 +78,13 @@ def test_places_are_named_below_the_checked_folder(tmp_path: Path) -> None:
     assert str(tmp_path) not in result.output
 
 
+def test_the_name_of_a_file_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "\x1b]0;owned\x07.tsv").write_text("x\n")
+    output = run("check", tmp_path, "--format", "conll").output
+    assert output.startswith("␛]0;owned␇.tsv:1: error: ")
+    assert "\x1b" not in output
+
+
 def test_stats_by_split_and_type(corpus: Path) -> None:
     result = run("stats", corpus, "--format", "conll")
     assert result.exit_code == 0

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from wardround.cli.options import FORMAT_HELP, Format, FormatOptions, chosen_format, listed
+from wardround.cli.options import FORMAT_HELP, Format, FormatOptions, chosen_format, listed, refuse_existing
 from wardround.corpora.brat import Brat
 from wardround.corpora.check import WHOLE
 from wardround.corpora.check import check as check_corpus
@@ -21,6 +21,7 @@ from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_docu
 from wardround.corpora.stats import Counts, Tally, count
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
 from wardround.errors import UsageError
+from wardround.reports.plain_text import neutralise
 
 __all__ = ["app"]
 
@@ -60,7 +61,7 @@ def convert(
     reader = chosen_format(source_format, from_option)
     again = chosen_format(target_format, to_option)
     writer = _writer(again, target_format)
-    _refuse_existing(target)
+    refuse_existing(target)
     for name, place in _splits(source).items():
         destination = target if name == WHOLE else target / _file_name(name, target_format)
         tally = Tally()
@@ -94,7 +95,7 @@ def split(
     if find_splits(path):
         raise UsageError(f"{path.name} is split already; name one of its parts to split that")
     reader = chosen_format(format, option)
-    _refuse_existing(out)
+    refuse_existing(out)
     fractions = {"train": 1 - dev - test, "dev": dev, "test": test}
     parts = split_documents(reader.read(path), {name: part for name, part in fractions.items() if part}, seed)
     manifest = Manifest.of(parts)
@@ -115,7 +116,7 @@ def hospitals(
     ] = False,
 ) -> None:
     """Write the built-in hospitals as brat folders OUT/<hospital>/train, dev and test; their notes are about nobody."""
-    _refuse_existing(out)
+    refuse_existing(out)
     for site in clinical_hospitals(seed):
         source, types = (site.complete, CLINICAL_TYPES) if complete else (site, site.types)
         parts = {"train": source.train, "dev": source.dev, "test": source.test}
@@ -143,11 +144,6 @@ def _writer(form: CorpusFormat, name: str) -> WritableFormat:
     return writer
 
 
-def _refuse_existing(path: Path) -> None:
-    if path.is_file() or (path.is_dir() and any(path.iterdir())):
-        raise UsageError(f"{path.name} exists already; name a new file or folder")
-
-
 def _losses(before: Counts, after: Counts) -> Iterator[str]:
     for what in ("entities", "discontinuous", "relations", "concepts", "attributes", "notes", "sentences", "words"):
         lost = _total(before, what) - _total(after, what)
@@ -167,7 +163,7 @@ def _line(problem: Problem, root: Path) -> str:
     if path is not None and path != root and path.is_relative_to(root):
         place = path.relative_to(root).as_posix()
     line = "" if problem.line is None else f":{problem.line}"
-    return f"{place}{line}: {problem.severity.value}: {problem.message}"
+    return neutralise(f"{place}{line}: {problem.severity.value}: {problem.message}")
 
 
 def _number(number: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""`wardround evaluate`: a model, or somebody's predictions, against annotated notes."""
+"""`wardround evaluate`: a model against annotated notes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from wardround.cli.options import Device, Format, FormatOptions, ModelFolder, chosen_format
+from wardround.corpora.source import open_for_writing
 from wardround.evaluation.bootstrap import Measure, intervals
 from wardround.models.saved import load_model
 from wardround.reports.score_tables import confusion_table, muc_table, score_table
@@ -38,4 +39,5 @@ def command(
     if details:
         console.print(muc_table(score.muc).to_rich(), confusion_table(score.confusion).to_rich())
     if csv is not None:
-        csv.write_text(table.to_csv(), encoding="utf-8")
+        with open_for_writing(csv) as stream:
+            stream.write(table.to_csv())

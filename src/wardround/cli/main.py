@@ -13,6 +13,7 @@ import typer
 
 from wardround import __version__
 from wardround.errors import WardroundError
+from wardround.reports.plain_text import neutralise
 
 __all__ = ["main"]
 
@@ -24,6 +25,7 @@ _COMMANDS = {
     "train": "Train a tagger at one site.",
     "evaluate": "Score a model against annotated notes.",
     "predict": "Find entities in notes.",
+    "ledger": "Show or verify the record of what left a site.",
     "model": "Look at a saved model, or at the named networks.",
 }
 
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _assemble(arguments)(arguments, prog_name="wardround")
     except WardroundError as error:
-        typer.echo(f"wardround: {error}", err=True)
+        typer.echo(f"wardround: {_line(error)}", err=True)
         sys.exit(2)
     except Exception as error:
         if os.environ.get("WARDROUND_DEBUG"):
@@ -83,6 +85,11 @@ def _root(
 
 def _not_called() -> None:
     """Stands in the list of commands; the real one is imported when it is called."""
+
+
+def _line(error: WardroundError) -> str:
+    """The message on one line; the name of a file, which may come from anybody, cannot speak to the terminal."""
+    return " ".join(neutralise(str(error)).split("\n"))
 
 
 def _where(error: Exception) -> str:

@@ -9,7 +9,7 @@ from wardround.cli.options import ModelFolder
 from wardround.models.parameter_split import LayeredModel
 from wardround.models.presets import PRESETS
 from wardround.models.saved import load_model, model_card
-from wardround.reports.tables import Table
+from wardround.reports.tables import Cell, Table
 
 __all__ = ["app"]
 
@@ -21,8 +21,10 @@ def show(model: ModelFolder) -> None:
     """Types, scheme, layer groups and their sizes, shared and private."""
     tagger, card = load_model(model), model_card(model)
     console = Console()
-    facts = {"kind": card["kind"], "scheme": tagger.scheme.name, "types": ", ".join(tagger.tag_set.types)}
-    facts |= {name: str(value) for name, value in card["notes"].items()}
+    facts: dict[str, Cell] = {"kind": card["kind"], "scheme": tagger.scheme.name}
+    facts["types"] = ", ".join(tagger.tag_set.types)
+    for name, value in card.get("notes", {}).items():
+        facts[name] = value if isinstance(value, float) else str(value)
     console.print(Table(model.name, ("fact", "value"), tuple(facts.items())).to_rich())
     console.print(groups_table(tagger).to_rich())
 

@@ -10,12 +10,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import track
+from rich.text import Text
 
-from wardround.cli.options import Device, FormatOptions, ModelFolder, chosen_format
+from wardround.cli.options import Device, FormatOptions, ModelFolder, chosen_format, refuse_existing
 from wardround.corpora.formats import open_format, writable
-from wardround.errors import UsageError
+from wardround.corpora.source import WritableFormat
+from wardround.errors import CorpusError, UsageError
 from wardround.models.saved import load_model
 from wardround.reports.coloured import coloured
+from wardround.reports.plain_text import neutralise
 from wardround.settings import parse_settings
 from wardround.studies.single_site import pick_device
 from wardround.tasks import ner
@@ -29,31 +32,42 @@ def command(
     notes: Annotated[Path, typer.Argument(help="Notes: a file or folder, or - for standard input.")],
     format: Annotated[str, typer.Option(help="text, brat, jsonl or any other format of `wardround data`.")] = "text",
     option: FormatOptions = None,
-    out: Annotated[Path | None, typer.Option(help="Write here; without it, show in colour.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write here, a new place; without it, show in colour.")] = None,
     to: Annotated[str, typer.Option(help="brat, jsonl, conll or any other format that can be written.")] = "jsonl",
     to_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
     device: Device = "auto",
 ) -> None:
     """Find entities; write them as brat, JSONL or CoNLL, or show them in the terminal."""
-    tagger = load_model(model).to(pick_device(device))
+    writer = _writer(to, to_option)
+    if out is not None:
+        refuse_existing(out)
     documents = _standard_input() if str(notes) == "-" else chosen_format(format, option).read(notes)
+    tagger = load_model(model).to(pick_device(device))
     found = ner.predict(tagger, documents)
     if out is None:
         _show(found, tagger.tag_set.types)
-        return
-    writer = writable(open_format(to, parse_settings(to_option)))
+    else:
+        writer.write(track(found, description="notes", console=Console(stderr=True)), out)
+        typer.echo(str(out))
+
+
+def _writer(name: str, options: list[str] | None) -> WritableFormat:
+    writer = writable(open_format(name, parse_settings(options)))
     if writer is None:
-        raise UsageError(f"the format {to!r} can be read but not written; use brat, jsonl or conll")
-    writer.write(track(found, description="notes", console=Console(stderr=True)), out)
-    typer.echo(str(out))
+        raise UsageError(f"the format {name!r} can be read but not written; use brat, jsonl or conll")
+    return writer
 
 
 def _standard_input() -> Iterator[Document]:
-    yield Document("stdin", sys.stdin.read())
+    try:
+        # As bytes: read as text, line ends would change, and offsets with them.
+        yield Document("stdin", sys.stdin.buffer.read().decode())
+    except UnicodeDecodeError:
+        raise CorpusError("standard input is not UTF-8; convert it first, for example with iconv") from None
 
 
 def _show(documents: Iterable[Document], types: tuple[str, ...]) -> None:
     console = Console()
     for document in documents:
-        console.rule(document.id, style="dim")
+        console.rule(Text(neutralise(document.id)), style="dim")
         console.print(coloured(document, types=types), soft_wrap=False)

@@ -1,28 +1,34 @@
 """The first door: `ask` a step of sites, consume the replies as they arrive.
 
-A site that does not answer is a value, not an exception: the study's quorum decides whether a round goes on.
+A site that does not answer is a value, not an exception: the study's quorum decides whether a round goes on. A site
+whose answer cannot be used is counted absent too, so that it costs the round one site and not all of them:
+
+    usable = checked(federation.ask("train", question), partial(aggregator.check, like=shared))
+    combined = aggregator.combine(sealed for _, sealed in quorum.present(usable))
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
-from wardround.errors import FederationError
+from wardround.errors import FederationError, MessageError
 from wardround.federation.message import Message
 
-__all__ = ["Absence", "Federation", "Quorum", "Replies", "Reply", "SiteId", "Traffic"]
+__all__ = ["Absence", "Federation", "Quorum", "Replies", "Reply", "SiteId", "Traffic", "checked", "code_of"]
 
 SiteId = str
 
+_MOST_NAMED = 10  # absent sites in an error's line
+
 
 class Absence(Enum):
-    """Why a site gave no answer."""
+    """Why a site gave no answer that counts."""
 
     LATE = "late"  # not before the deadline
-    FAILED = "failed"  # it tried and could not
+    FAILED = "failed"  # it tried and could not, or what it sent cannot be used
     REFUSED = "refused"  # it would not: not accepted, forged request, wrong version
 
 
@@ -48,6 +54,9 @@ class Reply:
     absence: Absence | None = None
     code: str = ""
 
+    def __post_init__(self) -> None:
+        assert (self.message is None) == (self.absence is not None), "a reply is a message or an absence"
+
 
 Replies = Iterator[Reply]
 
@@ -60,7 +69,11 @@ class Federation(Protocol):
         """Everybody in the study."""
 
     def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
-        """Send at once to all (or to some); yield each reply as it arrives, so that they are never all in memory."""
+        """Send at once to all (or to some); yield each reply as it arrives, so that they are never all in memory.
+
+        What is sent is fixed when `ask` returns. Consume the replies to their end before the next `ask`: an engine
+        may do a site's work only when its reply is wanted.
+        """
 
 
 @dataclass(frozen=True)
@@ -69,16 +82,48 @@ class Quorum:
 
     least: int = 1
 
+    def __post_init__(self) -> None:
+        if self.least < 1:
+            raise FederationError(f"a quorum of {self.least} sites makes no sense; ask for at least 1")
+
     def present(self, replies: Iterable[Reply]) -> Iterator[tuple[SiteId, Message]]:
         """The answers; once they are all in, an error where they are too few."""
         answered = 0
-        absent: list[str] = []
+        absent: list[Reply] = []
         for reply in replies:
             if reply.message is None:
-                absent.append(f"{reply.site} {reply.absence.value if reply.absence else 'absent'} {reply.code}".strip())
+                absent.append(reply)
                 continue
             answered += 1
             yield reply.site, reply.message
         if answered < self.least:
-            said = f" ({'; '.join(absent)})" if absent else ""
-            raise FederationError(f"{answered} sites answered where the study wants at least {self.least}{said}")
+            asked = answered + len(absent)
+            raise FederationError(
+                f"{answered} of {asked} sites answered where the study wants at least {self.least}{_named(absent)}"
+            )
+
+
+def checked(replies: Iterable[Reply], check: Callable[[Message], None]) -> Replies:
+    """The replies as they arrive; one that `check` refuses with a `MessageError` becomes an absence with its code."""
+    for reply in replies:
+        yield reply if reply.message is None else _checked(reply, reply.message, check)
+
+
+def code_of(error: Exception) -> str:
+    """All of a site's error that may cross the wire: the code of a `MessageError`, the class of any other."""
+    return error.code if isinstance(error, MessageError) else type(error).__name__
+
+
+def _checked(reply: Reply, message: Message, check: Callable[[Message], None]) -> Reply:
+    try:
+        check(message)
+    except MessageError as error:
+        return replace(reply, message=None, absence=Absence.FAILED, code=error.code)
+    return reply
+
+
+def _named(absent: Sequence[Reply]) -> str:
+    said = [f"{r.site} {r.absence.value if r.absence else ''} {r.code}".rstrip() for r in absent[:_MOST_NAMED]]
+    if len(absent) > _MOST_NAMED:
+        said.append(f"and {len(absent) - _MOST_NAMED:,} more")
+    return f" ({'; '.join(said)})" if said else ""

@@ -3,9 +3,10 @@
     4 bytes  b"WRM1"             the version is part of the mark
     4 bytes  length of the header, little-endian
     header   JSON: {"values": {…}, "arrays": [[name, dtype, shape], …], "blobs": [[name, length], …]}
-    rest     the arrays, then the blobs, in the header's order, with nothing between or after
+    rest     the arrays, little-endian, then the blobs, in the header's order, with nothing between or after
 
-Decoding executes nothing, allocates no more than the message itself holds, and refuses what it does not know.
+Decoding executes nothing and refuses what it does not know. Arrays are views of the bytes that came; beside those,
+only the blobs and the header, which is at most a million bytes long, take memory, whatever sizes a message claims.
 """
 
 from __future__ import annotations
@@ -13,36 +14,59 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from wardround.errors import MessageError
 
-__all__ = ["Array", "Message", "Value", "decode", "encode"]
+__all__ = ["Array", "Message", "Value", "decode", "encode", "grouped"]
 
 Array = npt.NDArray[Any]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+Kind = TypeVar("Kind")
 
 _MARK = b"WRM1"
 _LENGTH = struct.Struct("<I")
-_LARGEST_HEADER = 16_000_000
+_START = len(_MARK) + _LENGTH.size
+_PARTS = ("values", "arrays", "blobs")
+_LARGEST_HEADER = 1_000_000  # bytes; as Python objects a forged header takes some thirty times as much
+_DEEPEST_VALUE = 32  # lists and dictionaries within one another
+_MOST_AXES = 8
+_LONGEST_AXIS = 2**40
 _DTYPES = frozenset({"<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "<u2", "|u1", "|b1"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Message:
     """What crosses a door."""
 
     values: Mapping[str, Value] = field(default_factory=dict)
-    arrays: Mapping[str, Array] = field(default_factory=dict, repr=False)
-    blobs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
 
-    def value(self, name: str, kind: type) -> Any:
-        """A value that must be there and be of `kind`."""
+    def __eq__(self, other: object) -> bool:
+        """Same names, values, bytes and numbers; byte order in memory does not count, and NaN equals NaN."""
+        if not isinstance(other, Message):
+            return NotImplemented
+        return (
+            self.values == other.values
+            and self.blobs == other.blobs
+            and self.arrays.keys() == other.arrays.keys()
+            and all(_same(array, other.arrays[name]) for name, array in self.arrays.items())
+        )
+
+    def __repr__(self) -> str:
+        """Names and sizes only: a log that shows a message shows nothing of what it says."""
+        shapes = {name: array.shape for name, array in self.arrays.items()}
+        lengths = {name: len(blob) for name, blob in self.blobs.items()}
+        return f"Message(values={list(self.values)}, arrays={shapes}, blobs={lengths})"
+
+    def value(self, name: str, kind: type[Kind]) -> Kind:
+        """A value that must be there and be of `kind`; True is no number here."""
         found = self.values.get(name)
         if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
             raise MessageError("value-missing", f"{name} as {kind.__name__}")
@@ -60,91 +84,146 @@ def grouped(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def encode(message: Message) -> bytes:
-    """The message as bytes."""
-    arrays = {name: np.asarray(array, order="C") for name, array in message.arrays.items()}
-    shapes = [[name, _little(array.dtype), list(array.shape)] for name, array in arrays.items()]
-    blobs = [[name, len(blob)] for name, blob in message.blobs.items()]
-    try:
-        header = json.dumps(
-            {"values": dict(message.values), "arrays": shapes, "blobs": blobs}, allow_nan=False, separators=(",", ":")
-        ).encode()
-    except (TypeError, ValueError) as error:
-        raise MessageError("value-kind", "values are JSON without NaN") from error
-    bodies = (array.astype(_little(array.dtype), copy=False).tobytes() for array in arrays.values())
-    return b"".join([_MARK, _LENGTH.pack(len(header)), header, *bodies, *message.blobs.values()])
+    """The message as bytes; what `decode` would refuse is refused here."""
+    values = dict(message.values)
+    _check_value(values)
+    arrays = {name: _wire_array(name, array) for name, array in message.arrays.items()}
+    for name, blob in message.blobs.items():
+        if not isinstance(name, str) or not isinstance(blob, bytes):
+            raise MessageError("blob", "a blob is bytes under a name")
+    shapes = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
+    lengths = [[name, len(blob)] for name, blob in message.blobs.items()]
+    header = json.dumps(dict(zip(_PARTS, (values, shapes, lengths), strict=True)), separators=(",", ":")).encode()
+    if len(header) > _LARGEST_HEADER:
+        raise MessageError("header", f"values and names take over {_LARGEST_HEADER:,} bytes; send a blob")
+    # An array joins by its buffer: encoding holds the message once, and no copy of a body beside it.
+    parts: list[Any] = [_MARK, _LENGTH.pack(len(header)), header, *arrays.values(), *message.blobs.values()]
+    return b"".join(parts)
 
 
 def decode(data: bytes) -> Message:
-    """The message in `data`; its arrays are read-only views of it."""
-    header, rest = _header(data)
-    try:
-        values, shapes, lengths = header["values"], header["arrays"], header["blobs"]
-        if not isinstance(values, dict):
-            raise TypeError
-        arrays, position = _arrays(rest, shapes)
-        blobs, position = _blobs(rest, lengths, position)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise MessageError("header") from error
+    """The message in `data`; its arrays are read-only views that keep `data` alive."""
+    if len(data) >= len(_MARK) and data[:3] == _MARK[:3] and data[:4] != _MARK:
+        raise MessageError("version", "the other side speaks another version")
+    if len(data) < _START or data[:4] != _MARK:
+        raise MessageError("mark", "this is no message")
+    (length,) = _LENGTH.unpack_from(data, len(_MARK))
+    if length > _LARGEST_HEADER:
+        raise MessageError("header", f"is longer than {_LARGEST_HEADER:,} bytes")
+    _check_end(_START + length, data)
+    values, shapes, lengths = _header(data[_START : _START + length])
+    rest = memoryview(data)[_START + length :]
+    arrays, position = _arrays(rest, shapes)
+    blobs, position = _blobs(rest, lengths, position)
     if position != len(rest):
         raise MessageError("length", "bytes are left over")
     return Message(values, arrays, blobs)
 
 
-def _header(data: bytes) -> tuple[dict[str, Any], memoryview]:
-    if data[:3] == _MARK[:3] and data[:4] != _MARK:
-        raise MessageError("version", "the other side speaks another version")
-    start = len(_MARK) + _LENGTH.size
-    if data[:4] != _MARK or len(data) < start:
-        raise MessageError("mark", "this is no message")
-    (length,) = _LENGTH.unpack_from(data, len(_MARK))
-    if length > _LARGEST_HEADER or start + length > len(data):
-        raise MessageError("length", "the message is cut short")
+def _header(text: bytes) -> tuple[dict[str, Value], list[Any], list[Any]]:
     try:
-        header = json.loads(data[start : start + length])
-    except (ValueError, RecursionError) as error:
-        raise MessageError("header") from error
-    if not isinstance(header, dict):
-        raise MessageError("header")
-    return header, memoryview(data)[start + length :]
+        header = json.loads(str(text, "utf-8"), object_pairs_hook=_without_repeats)
+        values, shapes, lengths = (header.pop(part) for part in _PARTS)
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        raise MessageError("header", "is not the JSON it should be") from None
+    if header or not (isinstance(values, dict) and isinstance(shapes, list) and isinstance(lengths, list)):
+        raise MessageError("header", "has other parts than it should")
+    _check_value(values)
+    return values, shapes, lengths
 
 
 def _arrays(rest: memoryview, shapes: list[Any]) -> tuple[dict[str, Array], int]:
     arrays: dict[str, Array] = {}
     position = 0
-    for name, dtype, shape in shapes:
-        if dtype not in _DTYPES or name in arrays or not _is_shape(shape) or not isinstance(name, str):
-            raise MessageError("array")
-        count = math.prod(shape)
-        size = count * np.dtype(dtype).itemsize
-        if position + size > len(rest):
-            raise MessageError("length", "the message is cut short")
-        arrays[name] = np.frombuffer(rest, dtype=dtype, count=count, offset=position).reshape(shape)
-        position += size
+    for name, dtype, shape in _items(shapes, 3):
+        if not isinstance(name, str) or name in arrays or not isinstance(dtype, str) or dtype not in _DTYPES:
+            raise MessageError("array", "has no name of its own, or numbers of a kind that is not sent")
+        _check_shape(shape)
+        end = position + math.prod(shape) * np.dtype(dtype).itemsize
+        _check_end(end, rest)
+        arrays[name] = _view(rest[position:end], dtype, shape)
+        position = end
     return arrays, position
+
+
+def _view(body: memoryview, dtype: str, shape: list[int]) -> Array:
+    if dtype == "|b1" and np.frombuffer(body, "|u1").max(initial=0) > 1:
+        raise MessageError("array", "a truth value is a byte 0 or 1")
+    try:
+        return np.frombuffer(body, dtype).reshape(shape)
+    except ValueError:  # an empty array whose other axes multiply to more than numpy can index
+        raise MessageError("array", "has an impossible shape") from None
 
 
 def _blobs(rest: memoryview, lengths: list[Any], position: int) -> tuple[dict[str, bytes], int]:
     blobs: dict[str, bytes] = {}
-    for name, length in lengths:
-        if not isinstance(name, str) or name in blobs or not isinstance(length, int) or length < 0:
-            raise MessageError("blob")
-        if position + length > len(rest):
-            raise MessageError("length", "the message is cut short")
+    for name, length in _items(lengths, 2):
+        if not isinstance(name, str) or name in blobs or not _is_size(length):
+            raise MessageError("blob", "has no name of its own, or no length")
+        _check_end(position + length, rest)
         blobs[name] = bytes(rest[position : position + length])
         position += length
     return blobs, position
 
 
-def _is_shape(shape: Any) -> bool:
-    return (
-        isinstance(shape, list)
-        and len(shape) <= 8
-        and all(isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**40 for size in shape)
-    )
+def _items(listed: list[Any], length: int) -> Iterator[Any]:
+    for item in listed:
+        if not isinstance(item, list) or len(item) != length:
+            raise MessageError("header", "lists something else than it should")
+        yield item
 
 
-def _little(dtype: np.dtype[Any]) -> str:
-    code = dtype.newbyteorder("<").str
-    if code not in _DTYPES:
+def _check_end(end: int, data: bytes | memoryview) -> None:
+    if end > len(data):
+        raise MessageError("length", "the message is cut short")
+
+
+def _check_shape(shape: Any) -> None:
+    if not isinstance(shape, list | tuple) or len(shape) > _MOST_AXES or not all(map(_is_size, shape)):
+        raise MessageError("array", f"a shape is at most {_MOST_AXES} whole numbers")
+
+
+def _is_size(size: Any) -> bool:
+    return isinstance(size, int) and not isinstance(size, bool) and 0 <= size < _LONGEST_AXIS
+
+
+def _check_value(value: Any, depth: int = 0) -> None:
+    """Refuse what JSON would change or lose: NaN, keys that are no text, tuples, and nesting without end."""
+    if depth > _DEEPEST_VALUE:
+        raise MessageError("value-kind", f"values lie more than {_DEEPEST_VALUE} deep in one another")
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            _check_value(part, depth + 1)
+    elif not _is_scalar(value):
+        raise MessageError("value-kind", "values are JSON: text, finite numbers, lists, dictionaries with text as keys")
+
+
+def _is_scalar(value: Any) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() <= 64
+    return value is None or isinstance(value, str) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is given twice")
+    return found
+
+
+def _wire_array(name: str, array: Array) -> Array:
+    """The array as its bytes are sent: contiguous, little-endian; copied only where it is not."""
+    if not isinstance(name, str):
+        raise MessageError("array", "an array's name is text")
+    dtype = np.asarray(array).dtype.newbyteorder("<")
+    if dtype.str not in _DTYPES:
         raise MessageError("array", f"an array of {dtype} cannot be sent")
-    return code
+    _check_shape(np.shape(array))
+    return np.asarray(array, dtype=dtype, order="C")
+
+
+def _same(left: Array, right: Array) -> bool:
+    same_kind = left.dtype.newbyteorder("<") == right.dtype.newbyteorder("<")
+    return same_kind and left.shape == right.shape and np.array_equal(left, right, equal_nan=left.dtype.kind == "f")

@@ -20,6 +20,9 @@ __all__ = ["Aggregator", "Combined", "Place", "PlainAggregator", "Tensors"]
 
 Tensors = Mapping[str, Array]
 
+# Outside these, an update times its weight may vanish in float32 or overflow it.
+_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-9, 1e12
+
 
 class Place(Enum):
     """Where a combined update can be read."""
@@ -47,6 +50,12 @@ class Aggregator(Protocol):
     def seal(self, update: Tensors, *, weight: float) -> Message:
         """An update times its weight, made as unreadable as the mechanism promises."""
 
+    def check(self, sealed: Message, *, like: Tensors) -> None:
+        """Refuse, with a `MessageError`, what cannot be an update of arrays named and shaped `like` these.
+
+        The coordinator does so before it adds: what `combine` refuses is lost together with the sum.
+        """
+
     def combine(self, sealed: Iterable[Message]) -> Combined:
         """The running sum of sealed updates; needs no secret."""
 
@@ -60,13 +69,22 @@ class PlainAggregator:
     opens_at = Place.COORDINATOR
 
     def seal(self, update: Tensors, *, weight: float) -> Message:
-        """The update times its weight, readable."""
-        if not weight > 0 or not np.isfinite(weight):
-            raise MessageError("weight", "an update's weight is a number above zero")
-        weighted = {name: np.asarray(array, dtype=np.float32) * np.float32(weight) for name, array in update.items()}
-        for name, array in weighted.items():
-            _check_finite(name, array)
-        return Message({"weight": float(weight)}, grouped("update", weighted))
+        """The update times its weight, readable, in float32."""
+        _check_weight(weight)
+        with np.errstate(over="ignore"):  # refused below
+            weighted = {name: np.asarray(np.multiply(array, weight), np.float32) for name, array in update.items()}
+        sealed = Message({"weight": float(weight)}, grouped("update", weighted))
+        self.check(sealed, like=update)
+        return sealed
+
+    def check(self, sealed: Message, *, like: Tensors) -> None:
+        """Refuse other names, shapes or kinds of number than expected, NaN, infinity, and a weight that is none."""
+        update, weight = sealed.group("update"), sealed.value("weight", float)
+        _check_weight(weight)
+        if not update or _shapes(update) != _shapes(like):
+            raise MessageError("shapes", "an update has other names or shapes than expected")
+        for name, array in update.items():
+            _check_numbers(name, array, weight)
 
     def combine(self, sealed: Iterable[Message]) -> Combined:
         """Add in float64, in the order of arrival."""
@@ -74,29 +92,38 @@ class PlainAggregator:
         weight, count = 0.0, 0
         for message in sealed:
             update = message.group("update")
-            _check_same_shapes(total, update, first=count == 0)
+            self.check(message, like=total or update)
             for name, array in update.items():
-                _check_finite(name, array)
-                if count:
+                if name in total:
                     total[name] += array
                 else:
                     total[name] = array.astype(np.float64)
             weight += message.value("weight", float)
             count += 1
+        if not count:
+            raise MessageError("empty", "there is no update to combine")
         return Combined(Message({}, grouped("sum", total)), weight, count)
 
     def open(self, combined: Combined) -> dict[str, Array]:
         """Sum over weights, as float32."""
-        if not combined.count:
+        if not combined.weight > 0:
             raise MessageError("empty", "there is no update to open")
-        return {name: (a / combined.weight).astype(np.float32) for name, a in combined.sum.group("sum").items()}
+        return {name: np.asarray(a / combined.weight, np.float32) for name, a in combined.sum.group("sum").items()}
 
 
-def _check_same_shapes(total: Tensors, update: Tensors, *, first: bool) -> None:
-    if not update or (not first and {n: a.shape for n, a in total.items()} != {n: a.shape for n, a in update.items()}):
-        raise MessageError("shapes", "an update has other names or shapes than the others")
+def _shapes(tensors: Tensors) -> dict[str, tuple[int, ...]]:
+    return {name: array.shape for name, array in tensors.items()}
 
 
-def _check_finite(name: str, array: Array) -> None:
-    if not np.isfinite(array).all():
-        raise MessageError("not-a-number", f"{name} holds NaN or infinity")
+def _check_weight(weight: float) -> None:
+    if not _SMALLEST_WEIGHT <= weight <= _LARGEST_WEIGHT:
+        raise MessageError("weight", f"a weight lies between {_SMALLEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}")
+
+
+def _check_numbers(name: str, array: Array, weight: float) -> None:
+    if array.dtype != np.float32:
+        raise MessageError("shapes", f"{name} is {array.dtype} where an update is float32")
+    with np.errstate(over="ignore"):
+        # Without its weight again, for that is what the mean is made of.
+        if not np.isfinite(array / np.float32(weight)).all():
+            raise MessageError("not-a-number", f"{name} holds NaN, infinity, or what float32 cannot hold")

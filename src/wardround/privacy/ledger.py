@@ -1,27 +1,77 @@
 """The egress ledger: every message that leaves a site, in one append-only, hash-chained JSONL file.
 
-Each line holds the digest of the line before it, and a `head` file beside it the digest of the last: a line that was
-altered, removed or cut off breaks the chain. A line is written, and forced to disk, before its message is sent.
+Each line holds the digest of the line before it, and a file `<name>.head` beside it the digest of the last: a line that
+was altered, removed, inserted or cut off breaks the chain. A line is written, and forced to disk, before its message is
+sent; so a line may stand for a message that a power cut kept from being sent, but never the other way round.
+
+A line says what left and how much, never what was in it. The chain tells against one file that was touched; whoever can
+write both files can forge both, and a single well-made line added while the site is off looks like the power cut it
+imitates. Who needs more notes the head elsewhere: `wardround ledger verify` prints it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 from wardround.errors import LedgerError
 from wardround.federation.message import Message, encode
 
-__all__ = ["Ledger", "Verdict"]
+__all__ = ["Entry", "Ledger", "Verdict", "read_entries", "verify"]
 
-_FIRST = "0" * 64
+_FIRST = "0" * 64  # what the first line follows
+_LONGEST_LINE = 4_000_000  # bytes; the names in a message, which make a line long, take at most one million
+_PRIVATE = 0o600
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One outgoing message: names, shapes and sizes. Of its values only a weight that is a number is on record."""
+
+    time: float  # seconds since 1970
+    study: str
+    round: int
+    step: str
+    arrays: list[Any]  # of [name, shape]
+    values: list[Any]  # of names
+    blobs: dict[str, Any]  # name: length
+    bytes: int  # of the message as it was sent
+    digest: str  # SHA-256 of those bytes
+    mechanism: str
+    weight: float | None
+    previous: str  # SHA-256 of the line before, without its end
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "time": float,
+    "study": str,
+    "round": int,
+    "step": str,
+    "arrays": list,
+    "values": list,
+    "blobs": dict,
+    "bytes": int,
+    "digest": str,
+    "mechanism": str,
+    "weight": (float, type(None)),
+    "previous": str,
+}
+
+
+class _Link(NamedTuple):
+    entry: Entry
+    digest: str  # of its line
+    end: int  # where that ends in the file
 
 
 @dataclass(frozen=True)
@@ -30,17 +80,28 @@ class Verdict:
 
     entries: int
     bytes_out: int
-    head: str
+    head: str  # digest of the last line
+    size: int  # bytes of the file up to the last line's end
+    torn: int = 0  # bytes after it: a line that was being written when the power went; its message was never sent
 
 
 class Ledger:
-    """One file a site; open it once, record, and it is never rewritten."""
+    """One file a site: open it, record, and it is never rewritten.
+
+    Opening verifies it and drops a torn line. Only one process can write: of two that opened the same file, the one
+    that finds it longer than it left it is refused.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._drop_torn_line()
-        self._head = self.verify().head
+        self._create()
+        verdict = verify(path)
+        self._head, self._size = verdict.head, verdict.size + verdict.torn
+        with _faults(path), self._alone() as stream:
+            os.ftruncate(stream.fileno(), verdict.size)
+            self._size = verdict.size
+            # Here the head catches up where the power went after a line: it must never be two lines behind.
+            self._write_head(verdict.head)
 
     @property
     def head(self) -> str:
@@ -48,84 +109,128 @@ class Ledger:
         return self._head
 
     def record(self, message: Message, *, study: str, step: str, round_number: int, mechanism: str) -> bytes:
-        """Write the line for an outgoing message, then give back the bytes to send."""
+        """Write the line for an outgoing message, then give back the bytes to send; an error means do not send."""
         data = encode(message)
         weight = message.values.get("weight")
-        entry = {
-            "time": round(time.time(), 3),
-            "study": study,
-            "round": round_number,
-            "step": step,
-            "arrays": [[name, list(array.shape)] for name, array in message.arrays.items()],
-            "values": sorted(message.values),
-            "blobs": {name: len(blob) for name, blob in message.blobs.items()},
-            "bytes": len(data),
-            "digest": sha256(data).hexdigest(),
-            "mechanism": mechanism,
-            "weight": weight,
-            "previous": self._head,
-        }
-        self._append(json.dumps(entry, separators=(",", ":")))
+        entry = Entry(
+            time=round(time.time(), 3),
+            study=study,
+            round=round_number,
+            step=step,
+            arrays=[[name, list(array.shape)] for name, array in message.arrays.items()],
+            values=sorted(message.values),
+            blobs={name: len(blob) for name, blob in message.blobs.items()},
+            bytes=len(data),
+            digest=sha256(data).hexdigest(),
+            mechanism=mechanism,
+            weight=weight if isinstance(weight, float) else None,
+            previous=self._head,
+        )
+        self._append(json.dumps(asdict(entry), separators=(",", ":")).encode())
         return data
 
-    def entries(self) -> Iterator[dict[str, Any]]:
-        """Every entry, oldest first; a broken chain is a `LedgerError` that names the line."""
-        previous = _FIRST
-        for number, line in enumerate(self._lines(), start=1):
+    def _create(self) -> None:
+        with _faults(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            for path in (self.path, _head_file(self.path)):
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, _PRIVATE))
+            folder = os.open(self.path.parent, os.O_RDONLY)
             try:
-                entry = json.loads(line)
-                chained = entry["previous"] == previous
-            except (ValueError, KeyError, TypeError):
-                raise LedgerError(f"{self.path.name}:{number}: is no entry") from None
-            if not chained:
-                raise LedgerError(f"{self.path.name}:{number}: does not follow the line before it")
-            previous = sha256(line.encode()).hexdigest()
-            yield entry
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
-    def verify(self) -> Verdict:
-        """Walk the chain to the head."""
-        count = size = 0
-        for entry in self.entries():
-            count, size = count + 1, size + int(entry["bytes"])
-        digests = deque([_FIRST, *(sha256(line.encode()).hexdigest() for line in self._lines())], maxlen=2)
-        # A power cut between the line and the head leaves the head one line behind: that is no forgery.
-        if self._known_head() not in digests:
-            raise LedgerError(f"{self.path.name}: its end is missing, or was added to from outside")
-        return Verdict(count, size, digests[-1])
+    @contextmanager
+    def _alone(self) -> Iterator[IO[bytes]]:
+        """The file, to append to while nobody else does, as long as we left it."""
+        with self.path.open("ab", buffering=0) as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            if os.fstat(stream.fileno()).st_size != self._size:
+                raise LedgerError(f"{self.path.name}: somebody else wrote to it; only one process can, open it again")
+            yield stream
 
-    @property
-    def _head_file(self) -> Path:
-        return self.path.with_suffix(".head")
+    def _append(self, line: bytes) -> None:
+        head = sha256(line).hexdigest()
+        with _faults(self.path), self._alone() as stream:
+            try:
+                if stream.write(line + b"\n") <= len(line):
+                    raise OSError("the disk is full")
+                os.fsync(stream.fileno())
+                self._write_head(head)
+            except OSError:  # the message will not be sent
+                os.ftruncate(stream.fileno(), self._size)
+                self._write_head(self._head)
+                raise
+        self._head, self._size = head, self._size + len(line) + 1
 
-    def _known_head(self) -> str:
-        return self._head_file.read_text(encoding="utf-8").strip() if self._head_file.exists() else _FIRST
-
-    def _drop_torn_line(self) -> None:
-        """A last line without its end was being written when the power went; its message was never sent."""
-        if not self.path.exists():
-            return
-        content = self.path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        last = sha256(whole[:-1].rpartition(b"\n")[2]).hexdigest() if whole else _FIRST
-        if len(whole) < len(content) and last == self._known_head():
-            with self.path.open("r+b") as stream:
-                stream.truncate(len(whole))
-
-    def _lines(self) -> Iterator[str]:
-        if not self.path.exists():
-            return
-        with self.path.open(encoding="utf-8", newline="\n") as stream:
-            for number, line in enumerate(stream, start=1):
-                if not line.endswith("\n"):
-                    raise LedgerError(f"{self.path.name}:{number}: is cut short")
-                yield line[:-1]
-
-    def _append(self, line: str) -> None:
-        with self.path.open("a", encoding="utf-8", newline="\n") as stream:
-            stream.write(line + "\n")
-            stream.flush()
+    def _write_head(self, head: str) -> None:
+        """In place: so few bytes lie in one sector of a disk, which holds the old digest or the new one."""
+        with _head_file(self.path).open("r+b", buffering=0) as stream:
+            stream.write(head.encode() + b"\n")
             os.fsync(stream.fileno())
-        self._head = sha256(line.encode()).hexdigest()
-        partial = self._head_file.with_suffix(".head.partial")
-        partial.write_text(self._head + "\n", encoding="utf-8")
-        partial.replace(self._head_file)
+
+
+def read_entries(path: Path) -> Iterator[Entry]:
+    """Every entry, oldest first; a broken chain is a `LedgerError` that names the line. Changes nothing."""
+    for link in _walk(path, _snapshot(path)[1]):
+        yield link.entry
+
+
+def verify(path: Path) -> Verdict:
+    """Walk the chain to the head; changes nothing, and may run while the site writes."""
+    known, size = _snapshot(path)
+    entries = bytes_out = end = 0
+    digests = deque([_FIRST], maxlen=2)
+    for link in _walk(path, size):
+        entries, bytes_out, end = entries + 1, bytes_out + link.entry.bytes, link.end
+        digests.append(link.digest)
+    # A power cut between a line and its head leaves the head one line behind: that is no forgery.
+    if known != digests[-1] and (known != digests[0] or end < size):
+        raise LedgerError(f"{path.name}: its end is missing or altered, or lines were added from outside")
+    return Verdict(entries, bytes_out, digests[-1], size=end, torn=size - end)
+
+
+def _snapshot(path: Path) -> tuple[str, int]:
+    """Head and length of the file at one moment, between two lines of whoever is writing."""
+    with _faults(path), path.open("rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_SH)
+        head = _head_file(path)
+        known = head.read_bytes()[:80].strip().decode("ascii", "replace") if head.exists() else ""
+        return known or _FIRST, os.fstat(stream.fileno()).st_size
+
+
+def _walk(path: Path, size: int) -> Iterator[_Link]:
+    """The lines in the first `size` bytes; stops before one without its end."""
+    previous, end = _FIRST, 0
+    with _faults(path), path.open("rb") as stream:
+        for number in count(1):
+            line = stream.readline(min(size - end, _LONGEST_LINE))
+            if not line.endswith(b"\n"):
+                return
+            entry = _parsed(line)
+            if entry is None:
+                raise LedgerError(f"{path.name}:{number}: is no entry of a ledger")
+            if entry.previous != previous:
+                raise LedgerError(f"{path.name}:{number}: does not follow the line before it")
+            previous, end = sha256(line[:-1]).hexdigest(), end + len(line)
+            yield _Link(entry, previous, end)
+
+
+def _parsed(line: bytes) -> Entry | None:
+    try:
+        entry = Entry(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return entry if all(isinstance(getattr(entry, name), kind) for name, kind in _KINDS.items()) else None
+
+
+def _head_file(path: Path) -> Path:
+    return path.with_name(path.name + ".head")
+
+
+@contextmanager
+def _faults(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LedgerError(f"{path.name}: cannot be used ({error.strerror or error})") from None

@@ -36,16 +36,16 @@ class TrainingProgress:
 
     def __init__(self, name: str, epochs: int, *, console: Console | None = None) -> None:
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}  F1 {task.fields[f1]:.3f}  best {task.fields[best]:.3f}"),
+            TextColumn("{task.fields[figures]}"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=console or Console(stderr=True),
         )
-        self._task = self._bar.add_task(name, total=None, loss=float("nan"), f1=0.0, best=0.0)
-        self._epochs, self._best = epochs, 0.0
+        self._task = self._bar.add_task(name, total=None, figures="")
+        self._epochs, self._scores = epochs, dict[str, float]()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -59,9 +59,14 @@ class TrainingProgress:
     def on_step(self, epoch: int, *, step: int, steps: int, loss: float) -> None:
         """Move the bar."""
         done = (epoch - 1) * steps + step
-        self._bar.update(self._task, completed=done, total=self._epochs * steps, loss=loss)
+        self._bar.update(self._task, completed=done, total=self._epochs * steps, figures=self._figures(loss))
 
     def on_epoch(self, record: EpochFigures) -> None:
         """Show the epoch's figures."""
-        self._best = max(self._best, record.dev_f1)
-        self._bar.update(self._task, loss=record.loss, f1=record.dev_f1, best=self._best)
+        self._scores["F1"] = record.dev_f1
+        if record.best:  # in a training that was resumed, the best epoch may lie before this bar
+            self._scores["best"] = record.dev_f1
+        self._bar.update(self._task, figures=self._figures(record.loss))
+
+    def _figures(self, loss: float) -> str:
+        return "  ".join(f"{name} {value:.3f}" for name, value in {"loss": loss, **self._scores}.items())

@@ -42,9 +42,11 @@ def write_training_page(
 def _curves(epochs: Sequence[EpochFigures]) -> tuple[Drawing, ...]:
     loss = [(record.epoch, record.loss) for record in epochs]
     f1 = [(record.epoch, record.dev_f1) for record in epochs]
+    curve = learning_curves({"F1": f1}, Labels("Development F1", "epoch", "strict micro-F1"))
+    descent = learning_curves({"loss": loss}, Labels("Training loss", "epoch", "mean a sentence"))
     return (
-        Drawing(learning_curves({"F1": f1}, Labels("Development F1", "epoch", "strict micro-F1")).to_svg(), ""),
-        Drawing(learning_curves({"loss": loss}, Labels("Training loss", "epoch", "mean a sentence")).to_svg(), ""),
+        Drawing(curve.to_svg(), "Strict micro-F1 on the development notes after each epoch."),
+        Drawing(descent.to_svg(), "Mean loss of a training sentence in each epoch."),
     )
 
 

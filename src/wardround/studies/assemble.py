@@ -49,6 +49,8 @@ def build_model(choice: ModelChoice, tag_set: TagSet, *, seed: int) -> TaggingMo
 
 def recipe(choice: ModelChoice, options: Mapping[str, str], *, seed: int) -> TrainingConfig:
     """The training that goes with the network, with `options` replaced."""
+    if "seed" in options:
+        raise UsageError("'seed' is not an option of the training alone: --seed sets it for the network too")
     if choice.encoder:
         base = ENCODER_RECIPE
     else:

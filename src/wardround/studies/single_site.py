@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -16,7 +17,7 @@ from wardround.algorithms.local_training import EpochRecord, Listener, LocalTrai
 from wardround.algorithms.training_config import TrainingConfig
 from wardround.corpora.source import CorpusFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
-from wardround.errors import SplitError, TrainingError
+from wardround.errors import SplitError, TrainingError, UsageError
 from wardround.evaluation.bootstrap import Average, Interval, Measure, intervals
 from wardround.evaluation.spans import CorpusScore
 from wardround.models.saved import save_model
@@ -116,6 +117,8 @@ def pick_device(name: str = "auto") -> torch.device:
     """A GPU where there is one, or the device asked for."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", name):
+        raise UsageError(f"{name!r} is no device; use auto, cpu, cuda or cuda:N")
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise TrainingError("a GPU was asked for and there is none; use --device cpu")
     return torch.device(name)

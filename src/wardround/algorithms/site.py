@@ -1,0 +1,240 @@
+"""A site at work in a study: its notes, its model, and its private half on its own disk.
+
+An algorithm gives a site its steps; what every algorithm needs (describe, score, keep, finish, save, restore) is here.
+A site's folder is of one study. There lie the states of the last finished rounds and, where the site was closed since,
+`laid-aside.safetensors`, which is newer than those; a site opened again goes on from the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wardround.algorithms.state_files import copy_into, load_moments, load_tensors, moments, save_tensors, under
+from wardround.errors import MessageError, TrainingError
+from wardround.evaluation.spans import CorpusScore
+from wardround.federation.message import Array, Message
+from wardround.models.tagging_model import TaggingModel
+from wardround.privacy.aggregator import Aggregator
+from wardround.tasks import ner
+from wardround.tasks.batches import length_buckets
+from wardround.text.document import Document
+
+__all__ = ["COMMON_STEPS", "Site", "SiteNotes", "Step", "score_message"]
+
+_GENERATIONS = 2  # states kept on disk: the newest, and the one before in case the coordinator never saw it
+
+
+@dataclass(frozen=True)
+class SiteNotes:
+    """What a site trains and is scored on; it never leaves this object."""
+
+    train: Sequence[ner.TaggedSentence] = field(repr=False)
+    dev: Sequence[Document] = field(repr=False)
+    test: Sequence[Document] = field(repr=False)
+
+
+class Site:
+    """Answers the steps of one algorithm."""
+
+    def __init__(
+        self,
+        name: str,
+        model: TaggingModel,
+        notes: SiteNotes,
+        *,
+        aggregator: Aggregator,
+        steps: Mapping[str, Step],
+        folder: Path,
+        seed: int,
+    ) -> None:
+        self.name, self.model, self.notes, self.aggregator, self.folder = name, model, notes, aggregator, folder
+        self.steps, self.seed = {**COMMON_STEPS, **steps}, seed
+        self.private = model.private_parameters()
+        self.shared = model.shared_parameters()
+        self.optimizer = torch.optim.Adam(self.private.values()) if self.private else None
+        self.round = 0  # the last one this site trained in
+        self.batches_drawn = 0
+        self._order: list[list[int]] = []
+        self._order_of = (-1, 0)
+        self._kept: dict[str, Tensor] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self._go_on()
+
+    def answer(self, step: str, message: Message) -> Message:
+        """Do a step; only those the algorithm has can be asked for."""
+        if step not in self.steps:
+            raise MessageError("step", "this site does not know the step")
+        return self.steps[step](self, message)
+
+    def close(self) -> None:
+        """Lay the state aside: a later site in the same folder goes on where this one was."""
+        save_tensors(self._laid_aside, self._state())
+
+    def check_round(self, number: int) -> None:
+        """Refuse a round that this site has trained in: it would step twice, or holds the state of another run."""
+        if number <= self.round:
+            raise MessageError("round", f"this site has done round {self.round}; restore an earlier state first")
+
+    def receive(self, arrays: Mapping[str, Array]) -> None:
+        """Put the shared half of the round into the model."""
+        expected = {name: (np.dtype(np.float32), tuple(parameter.shape)) for name, parameter in self.shared.items()}
+        if {name: (array.dtype, array.shape) for name, array in arrays.items()} != expected:
+            raise MessageError("shapes", "the shared half has other names or shapes than this site's model")
+        copy_into(self.shared, {name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
+
+    def next_batch(self, size: int) -> list[ner.TaggedSentence]:
+        """The next mini-batch; each epoch is shuffled by the seed, the site and the epoch's number.
+
+        The last one of an epoch holds what is left.
+        """
+        per_epoch = -(-len(self.notes.train) // size)
+        epoch, position = divmod(self.batches_drawn, per_epoch)
+        if self._order_of != (epoch, size):
+            lengths = [len(sentence.words) for sentence in self.notes.train]
+            self._order = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}")
+            self._order_of = (epoch, size)
+        self.batches_drawn += 1
+        return [self.notes.train[index] for index in self._order[position]]
+
+    @contextmanager
+    def randomness(self, round_number: int) -> Iterator[None]:
+        """Dropout that depends on seed, site and round alone, whatever was done before."""
+        name = f"{self.seed}/{self.name}/round-{round_number}"
+        devices = [self.model.device.index or 0] if self.model.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(int.from_bytes(sha256(name.encode()).digest()[:8], "big") >> 1)
+            yield
+
+    def step_private(self, rate: float) -> None:
+        """θ_p ← θ_p − α ∂L/∂θ_p, at the learning rate of the round."""
+        if self.optimizer is not None:
+            self.optimizer.param_groups[0]["lr"] = rate
+            self.optimizer.step()
+
+    def score(self, documents: Sequence[Document]) -> CorpusScore:
+        """The model as it is now."""
+        return ner.score(self.model, documents)
+
+    def keep(self) -> None:
+        """Remember the private half: no round before scored higher."""
+        self._kept = {name: parameter.detach().clone() for name, parameter in self.private.items()}
+
+    def put_kept_back(self) -> None:
+        """The private half of the best round."""
+        with torch.no_grad():
+            for name, tensor in self._kept.items():
+                self.private[name].copy_(tensor)
+
+    def save(self, round_number: int) -> None:
+        """Write the state of a finished round, whole or not at all."""
+        save_tensors(self._state_file(round_number), self._state())
+        self._discard(self._saved()[:-_GENERATIONS])
+
+    def restore(self, round_number: int) -> None:
+        """Go back to the state of a finished round; what came after it is discarded."""
+        path = self._state_file(round_number)
+        if not path.is_file():
+            raise MessageError("no-state", f"this site has no state of round {round_number}")
+        self._load(path)
+        self._discard([later for later in self._saved() if later > path])
+
+    def _go_on(self) -> None:
+        """Take up the newest state, if there is one."""
+        newest = [*self._saved(), *([self._laid_aside] if self._laid_aside.is_file() else [])]
+        if newest:
+            self._load(newest[-1])
+
+    def _state(self) -> dict[str, Tensor]:
+        tensors = {f"private/{name}": parameter.detach() for name, parameter in self.private.items()}
+        tensors |= {f"kept/{name}": tensor for name, tensor in self._kept.items()}
+        if self.optimizer is not None:
+            tensors |= {f"optimizer/{name}": tensor for name, tensor in moments(self.optimizer).items()}
+        return tensors | {"round": torch.tensor(self.round), "batches_drawn": torch.tensor(self.batches_drawn)}
+
+    def _load(self, path: Path) -> None:
+        try:
+            tensors = load_tensors(path)
+            copy_into(self.private, under("private", tensors))
+        except TrainingError as error:
+            raise MessageError("state", f"{path.name} is damaged, or of another model") from error
+        self._kept = under("kept", tensors)
+        self.round, self.batches_drawn = int(tensors["round"]), int(tensors["batches_drawn"])
+        if self.optimizer is not None:
+            load_moments(self.optimizer, under("optimizer", tensors))
+
+    def _discard(self, paths: Sequence[Path]) -> None:
+        """Remove these states, and what was laid aside: it is no longer the newest."""
+        for path in (*paths, self._laid_aside):
+            path.unlink(missing_ok=True)
+
+    def _saved(self) -> list[Path]:
+        return sorted(self.folder.glob("state-*.safetensors"))
+
+    @property
+    def _laid_aside(self) -> Path:
+        return self.folder / "laid-aside.safetensors"
+
+    def _state_file(self, round_number: int) -> Path:
+        return self.folder / f"state-{round_number:08}.safetensors"
+
+
+Step = Callable[[Site, Message], Message]
+
+
+def score_message(score: CorpusScore) -> Message:
+    """Counts by type, strict and relaxed: numbers that add, and nothing else."""
+    return Message(
+        {
+            "documents": score.documents,
+            "strict": {kind: [c.tp, c.fp, c.fn] for kind, c in score.strict.items()},
+            "relaxed": {kind: [c.tp, c.fp, c.fn] for kind, c in score.relaxed.items()},
+        }
+    )
+
+
+def _describe(site: Site, message: Message) -> Message:
+    return Message({"sentences": len(site.notes.train), "documents": len(site.notes.test)})
+
+
+def _score(site: Site, message: Message) -> Message:
+    site.receive(message.group("shared"))
+    return score_message(site.score(site.notes.dev))
+
+
+def _keep(site: Site, message: Message) -> Message:
+    site.keep()
+    return Message()
+
+
+def _finish(site: Site, message: Message) -> Message:
+    site.receive(message.group("shared"))
+    site.put_kept_back()
+    return score_message(site.score(site.notes.test or site.notes.dev))
+
+
+def _save(site: Site, message: Message) -> Message:
+    site.save(message.value("round", int))
+    return Message()
+
+
+def _restore(site: Site, message: Message) -> Message:
+    site.restore(message.value("round", int))
+    return Message()
+
+
+COMMON_STEPS: Mapping[str, Step] = {
+    "describe": _describe,
+    "score": _score,
+    "keep": _keep,
+    "finish": _finish,
+    "save": _save,
+    "restore": _restore,
+}

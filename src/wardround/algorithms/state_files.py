@@ -1,0 +1,63 @@
+"""What must outlast a process, as named tensors in one safetensors file: the old one or the new one, never half."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from wardround.errors import TrainingError
+
+__all__ = ["copy_into", "load_moments", "load_tensors", "moments", "save_tensors", "under"]
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Replace the file whole."""
+    partial = path.with_name(path.name + ".partial")
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, partial)
+    with partial.open("rb") as written:
+        os.fsync(written.fileno())
+    partial.replace(path)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file."""
+    try:
+        return dict(load_file(path))
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(f"{path.name} is missing or damaged; remove it to start afresh") from error
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors called `prefix/…`, without the prefix."""
+    start = prefix + "/"
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
+
+
+def copy_into(parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """Fill all parameters, or, where names or shapes differ, none."""
+    if {n: t.shape for n, t in tensors.items()} != {n: p.shape for n, p in parameters.items()}:
+        raise TrainingError("the state belongs to another model; start afresh in a new folder")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])
+
+
+def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What the optimizer remembers, as `<number of the parameter>/<name>`."""
+    state = optimizer.state_dict()["state"]
+    return {f"{number}/{name}": tensor for number, parts in state.items() for name, tensor in parts.items()}
+
+
+def load_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Give an optimizer the memory of another one of the same parameters."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        number, _, name = key.partition("/")
+        state.setdefault(int(number), {})[name] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.algorithms.hospitals import ALL_SHARED, CALM, NOTES, SHAKEN, Listening, site
+
+from wardround.algorithms.fedner import Coordinator, FedNerConfig, FedNerRound, batch_share, gradient
+from wardround.algorithms.site import Site
+from wardround.errors import FederationError, MessageError, TrainingError
+from wardround.federation.federation import Absence, Federation, Quorum, Replies, Reply, SiteId, Traffic
+from wardround.federation.message import Array, Message, Value, grouped
+from wardround.privacy.aggregator import Place, PlainAggregator
+from wardround.tasks.ner import batch_loss
+from wardround.text.tag_sets import TagSet
+
+CONFIG = FedNerConfig(rounds=6, batch_size=8, learning_rate=0.01)
+PLAIN = PlainAggregator()
+
+
+class Fixed:
+    """Sites of known sizes that give the same gradient of one parameter `w` in every round."""
+
+    def __init__(self, sizes: Mapping[SiteId, int], replies: Mapping[SiteId, Message]) -> None:
+        self.sites: Sequence[SiteId] = tuple(sizes)
+        self.sizes, self.replies = sizes, replies
+        self.questions: list[Message] = []
+        self.absent: set[SiteId] = set()
+        self.living: list[int] = []  # replies alive when the next is made
+        self._made: list[weakref.ref[Message]] = []
+
+    def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
+        if step == "gradient":
+            self.questions.append(message)
+        return self._answers(step, self.sites if to is None else to)
+
+    def _answers(self, step: str, to: Sequence[SiteId]) -> Iterator[Reply]:
+        for name in to:
+            self.living.append(sum(made() is not None for made in self._made))
+            if name in self.absent:
+                yield Reply(name, None, Traffic(), Absence.LATE, "late")
+            elif step == "describe":
+                yield Reply(name, Message({"sentences": self.sizes[name]}), Traffic())
+            else:
+                reply = replace(self.replies[name])
+                self._made.append(weakref.ref(reply))
+                yield Reply(name, reply, Traffic())
+                del reply
+
+
+def sealed(numbers: Sequence[float], *, weight: float, loss: float) -> Message:
+    message = PLAIN.seal({"w": np.array(numbers, np.float32)}, weight=weight)
+    return replace(message, values={**message.values, "loss": loss})
+
+
+def two_sites() -> Fixed:
+    """Eq. 2: ¾·[4, 0] + ¼·[0, -8] = [3, -2]; the loss ¾·1 + ¼·5 = 2."""
+    replies = {"large": sealed([4, 0], weight=30.0, loss=1.0), "small": sealed([0, -8], weight=10.0, loss=5.0)}
+    return Fixed({"large": 30, "small": 10}, replies)
+
+
+def server(config: FedNerConfig = CONFIG) -> Coordinator:
+    return Coordinator({"w": np.zeros(2, np.float32)}, config)
+
+
+def start(hospital: Site) -> dict[str, Array]:
+    return {name: parameter.detach().numpy().copy() for name, parameter in hospital.shared.items()}
+
+
+def train(
+    coordinator: Coordinator, federation: Federation, rounds: int | None = None, *, least: int = 1
+) -> list[FedNerRound]:
+    done = []
+    for record in coordinator.rounds(federation, PLAIN, Quorum(least)):
+        done.append(record)
+        if len(done) == rounds:
+            break
+    return done
+
+
+def same(left: Mapping[str, Array], right: Mapping[str, Array]) -> bool:
+    return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
+
+
+def private(hospital: Site) -> dict[str, Array]:
+    return {name: parameter.detach().numpy().copy() for name, parameter in hospital.private.items()}
+
+
+def question(hospital: Site, *, number: int = 1, **changes: Value) -> Message:
+    total = len(hospital.notes.train)
+    values: dict[str, Value] = {"round": number, "total": total, "batch_size": 4, "rate": 0.01}
+    return Message(values | changes, grouped("shared", start(hospital)))
+
+
+def code(hospital: Site, message: Message) -> str:
+    with pytest.raises(MessageError) as refused:
+        hospital.answer("gradient", message)
+    return refused.value.code
+
+
+def test_a_site_draws_its_share_of_the_batch() -> None:
+    assert batch_share(30, total=40, batch_size=8) == 6
+    assert batch_share(10, total=40, batch_size=8) == 2
+    assert batch_share(1, total=1000, batch_size=8) == 1  # 0.008 sentences would teach nothing
+    for size, total, batch_size in ((0, 10, 8), (11, 10, 8), (5, 10, 0), (5, 0, 8)):
+        with pytest.raises(MessageError, match=r"^value"):
+            batch_share(size, total=total, batch_size=batch_size)
+
+
+def test_the_share_is_what_a_site_trains_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hospital = site(tmp_path)  # 18 sentences
+    drawn: list[int] = []
+    whole = hospital.next_batch
+    monkeypatch.setattr(hospital, "next_batch", lambda size: drawn.append(size) or whole(size))
+    reply = gradient(hospital, question(hospital, total=72, batch_size=8))
+    assert drawn == [2]  # 18 / 72 · 8
+    assert reply.value("weight", float) == 18.0
+
+
+def test_the_mean_gradient_is_weighted_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinator, seen = server(), []
+    monkeypatch.setattr(coordinator, "step", seen.append)
+    record = train(coordinator, two_sites(), 1)[0]
+    assert [gradient["w"].tolist() for gradient in seen] == [[3.0, -2.0]]
+    assert record == FedNerRound(1, 2.0)
+
+
+def test_the_shared_half_steps_against_the_mean_gradient() -> None:
+    coordinator = server(replace(CONFIG, rounds=2, learning_rate=0.5))
+    federation = two_sites()
+    train(coordinator, federation)
+    # Adam under a constant gradient steps by the rate against its sign: α, then half of it, for the rate goes down.
+    assert coordinator.arrays()["w"].tolist() == pytest.approx([-0.75, 0.75], abs=1e-6)
+    assert [q.values for q in federation.questions] == [
+        {"round": 1, "total": 40, "batch_size": 8, "rate": 0.5},
+        {"round": 2, "total": 40, "batch_size": 8, "rate": 0.25},
+    ]
+    assert federation.questions[0].group("shared")["w"].tolist() == [0, 0]  # fixed when asked
+
+
+def test_a_mean_gradient_is_clipped_to_its_norm() -> None:
+    for clip, expected in ((1.0, [0.6, 0.8]), (0.0, [3.0, 4.0])):
+        coordinator = server(replace(CONFIG, clip=clip))
+        given = {"w": np.array([3, 4], np.float32)}
+        coordinator.step(given)
+        assert coordinator.shared["w"].grad is not None
+        assert coordinator.shared["w"].grad.tolist() == pytest.approx(expected, abs=1e-5)
+        assert given["w"].tolist() == [3, 4]
+
+
+def test_an_absent_site_leaves_the_mean_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinator, seen, federation = server(), [], two_sites()
+    monkeypatch.setattr(coordinator, "step", seen.append)
+    rounds = coordinator.rounds(federation, PLAIN, Quorum(1))
+    next(rounds)
+    federation.absent = {"large"}
+    assert next(rounds).loss == 5.0
+    assert seen[1]["w"].tolist() == [0.0, -8.0]
+    assert federation.questions[1].values["total"] == 40  # |N_i| stays what it was
+
+
+def test_a_site_that_comes_late_takes_part_from_then_on() -> None:
+    coordinator, federation = server(), two_sites()
+    federation.absent = {"large"}
+    rounds = coordinator.rounds(federation, PLAIN, Quorum(1))
+    assert next(rounds).loss == 5.0
+    federation.absent = set()
+    assert next(rounds).loss == 2.0
+    assert [q.values["total"] for q in federation.questions] == [10, 40]
+
+
+def test_too_few_sites_stop_the_round_and_change_nothing() -> None:
+    coordinator, federation = server(), two_sites()
+    federation.absent = {"large"}
+    with pytest.raises(FederationError, match=r"1 of 2 sites answered .* at least 2 \(large late late\)"):
+        train(coordinator, federation, least=2)
+    assert coordinator.number == 0
+    assert coordinator.arrays()["w"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        PLAIN.seal({"w": np.ones(2, np.float32)}, weight=30.0),  # no loss
+        sealed([1, 2, 3], weight=30.0, loss=1.0),
+        Message({"weight": 30.0, "loss": 1.0}, grouped("update", {"v": np.ones(2, np.float32)})),
+        Message({"weight": 30.0, "loss": 1.0}, grouped("update", {"w": np.full(2, np.nan, np.float32)})),
+    ],
+    ids=["loss", "shape", "name", "nan"],
+)
+def test_an_answer_that_cannot_be_used_costs_one_site(bad: Message) -> None:
+    coordinator, federation = server(), two_sites()
+    federation.replies = {**federation.replies, "large": bad}
+    assert train(coordinator, federation, 1)[0].loss == 5.0
+
+
+def test_the_coordinator_never_holds_all_replies() -> None:
+    sizes = {f"h{number}": 10 for number in range(20)}
+    federation = Fixed(sizes, {name: sealed([1, 1], weight=10.0, loss=1.0) for name in sizes})
+    train(server(), federation, 2)
+    assert max(federation.living) <= 1
+
+
+def test_updates_that_only_sites_can_open_are_refused() -> None:
+    class Closed(PlainAggregator):
+        opens_at = Place.SITE
+
+    with pytest.raises(TrainingError, match="at the coordinator"):
+        next(server().rounds(two_sites(), Closed(), Quorum()))
+
+
+def test_settings_that_make_no_sense_are_refused() -> None:
+    for name, wrong in (("rounds", 0), ("batch_size", -1), ("learning_rate", float("nan")), ("clip", -1.0)):
+        with pytest.raises(TrainingError, match=f"^{name} is "):
+            replace(CONFIG, **{name: wrong})  # type: ignore[arg-type]
+    with pytest.raises(TrainingError, match="nothing to train together"):
+        Coordinator({}, CONFIG)
+
+
+def test_what_the_coordinator_gives_out_does_not_change_later() -> None:
+    coordinator = server()
+    before = coordinator.arrays()
+    train(coordinator, two_sites(), 1)
+    assert before["w"].tolist() == [0, 0]
+
+
+def test_one_site_that_shares_everything_is_plain_adam(tmp_path: Path) -> None:
+    config = replace(CONFIG, batch_size=5, clip=0.0)
+    by_hand = site(tmp_path / "hand", config=ALL_SHARED)
+    assert not by_hand.private
+    coordinator = Coordinator(start(by_hand), config)
+    train(coordinator, Listening(["harbour"], lambda name: site(tmp_path, name, config=ALL_SHARED)))
+    optimizer = torch.optim.Adam(by_hand.model.parameters())
+    by_hand.model.train()
+    for number in range(6):
+        optimizer.param_groups[0]["lr"] = 0.01 * (6 - number) / 6
+        optimizer.zero_grad()
+        batch_loss(by_hand.model, by_hand.next_batch(5)).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    for name, array in coordinator.arrays().items():
+        np.testing.assert_allclose(array, start(by_hand)[name], rtol=0, atol=1e-6, err_msg=name)
+
+
+def test_two_sites_alike_are_one(tmp_path: Path) -> None:
+    def trained(names: Sequence[str]) -> tuple[dict[str, Array], list[float], Site]:
+        federation = Listening(names, lambda name: site(tmp_path / str(len(names)), name))
+        # Whole epochs as batches, for sites of different names draw in different orders.
+        config = FedNerConfig(rounds=4, batch_size=18 * len(names), learning_rate=0.01)
+        coordinator = Coordinator(start(site(tmp_path / "start")), config)
+        losses = [record.loss for record in train(coordinator, federation)]
+        return coordinator.arrays(), losses, federation.opened[names[-1]]
+
+    (one, losses_of_one, alone), (two, losses_of_two, second) = trained(["harbour"]), trained(["harbour", "hill"])
+    assert losses_of_two == pytest.approx(losses_of_one, rel=1e-5)
+    assert losses_of_one[-1] < losses_of_one[0]
+    for mine, theirs in ((one, two), (private(alone), private(second))):
+        for name, array in mine.items():
+            np.testing.assert_allclose(array, theirs[name], rtol=0, atol=2e-5, err_msg=name)
+
+
+def test_private_halves_part_while_the_shared_half_is_one(tmp_path: Path) -> None:
+    documents = {"harbour": NOTES[:4], "hill": NOTES[3:]}
+    federation = Listening(list(documents), lambda name: site(tmp_path, name, documents=documents[name]))
+    coordinator = Coordinator(start(site(tmp_path / "start")), CONFIG)
+    train(coordinator, federation)
+    message = Message({}, grouped("shared", coordinator.arrays()))
+    assert all(reply.absence is None for reply in federation.ask("score", message))
+    one, two = federation.opened["harbour"], federation.opened["hill"]
+    assert same(start(one), start(two)) and same(start(one), coordinator.arrays())
+    assert all(not np.array_equal(array, private(two)[name]) for name, array in private(one).items())
+
+
+def test_sites_may_tag_in_other_schemes_and_other_types_and_nothing_private_is_sent(tmp_path: Path) -> None:
+    def open_site(name: SiteId) -> Site:
+        if name == "harbour":
+            return site(tmp_path, name, types=TagSet(("Drug",)))
+        return site(tmp_path, name, config=replace(CALM, scheme="BIOES"))
+
+    federation = Listening(["harbour", "hill"], open_site)
+    coordinator = Coordinator(start(site(tmp_path / "start")), replace(CONFIG, rounds=40, batch_size=36))
+    losses = [record.loss for record in train(coordinator, federation, least=2)]
+    assert losses[-1] < losses[0] / 4
+    federation.tell("save", 40)
+    message = Message({}, grouped("shared", coordinator.arrays()))
+    assert all(reply.absence is None for step in ("score", "finish") for reply in federation.ask(step, message))
+    harbour, hill = federation.opened["harbour"], federation.opened["hill"]
+    # O, B-Drug, I-Drug; O and four prefixes of two types
+    assert [len(harbour.model.tags), len(hill.model.tags)] == [3, 9]
+    shared = set(harbour.shared)
+    assert federation.names == {f"{part}/{name}" for part in ("shared", "update") for name in shared}
+    assert not shared & set(hill.private) and {"output.weight", "output.bias"} <= set(hill.private)
+
+
+@pytest.mark.parametrize("open_at_once", [1, 16])
+def test_restored_is_uninterrupted(tmp_path: Path, open_at_once: int) -> None:
+    names = ["harbour", "hill"]
+
+    def opened(folder: str) -> Listening:
+        def open_site(name: SiteId) -> Site:
+            # Another start each: only what is restored can make the halves equal.
+            return site(tmp_path / folder, name, config=SHAKEN, model_seed=seeds[folder])
+
+        return Listening(names, open_site, open_at_once=open_at_once)
+
+    seeds = {"whole": 0, "cut": 0}
+    shared = start(site(tmp_path / "start", config=SHAKEN))
+    whole, federation = Coordinator(shared, CONFIG), opened("whole")
+    expected = train(whole, federation)
+    federation.close()
+
+    cut, first = Coordinator(shared, CONFIG), opened("cut")
+    assert train(cut, first, 3) == expected[:3]
+    first.tell("save", 3)
+    cut.save(tmp_path / "coordinator.safetensors")
+    train(cut, first, 1)  # a round that is lost in the crash
+    seeds["cut"] = 9
+    resumed, second = Coordinator({name: array * 0 for name, array in shared.items()}, CONFIG), opened("cut")
+    resumed.restore(tmp_path / "coordinator.safetensors")
+    second.tell("restore", 3)
+    assert train(resumed, second) == expected[3:]
+    second.close()
+    assert same(resumed.arrays(), whole.arrays())
+    for name in names:
+        ends = [site(tmp_path / folder, name, config=SHAKEN, model_seed=3)._state() for folder in ("whole", "cut")]
+        assert ends[0].keys() == ends[1].keys()
+        assert all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
+
+
+def test_a_coordinator_refuses_the_state_of_another_model(tmp_path: Path) -> None:
+    Coordinator({"v": np.zeros(2, np.float32)}, CONFIG).save(tmp_path / "c.safetensors")
+    with pytest.raises(TrainingError, match="another model"):
+        server().restore(tmp_path / "c.safetensors")
+
+
+def test_a_restored_coordinator_knows_sizes_of_sites_that_are_away(tmp_path: Path) -> None:
+    coordinator, federation = server(), two_sites()
+    train(coordinator, federation, 1)
+    coordinator.save(tmp_path / "c.safetensors")
+    resumed = server()
+    resumed.restore(tmp_path / "c.safetensors")
+    federation.absent = {"large"}
+    assert train(resumed, federation, 1) == [FedNerRound(2, 5.0)]
+    assert federation.questions[-1].values["total"] == 40
+
+
+def test_a_site_that_missed_rounds_takes_part_again(tmp_path: Path) -> None:
+    federation = Listening(["harbour", "hill"], lambda name: site(tmp_path, name))
+    coordinator = Coordinator(start(site(tmp_path / "start")), CONFIG)
+    train(coordinator, federation, 2)
+    hill = federation.opened["hill"]
+    federation.close()
+    federation.missing = {"hill"}
+    train(coordinator, federation, 2)
+    assert hill.round == 2
+    federation.missing = set()
+    train(coordinator, federation, 1, least=2)
+    back = federation.opened["hill"]
+    assert (back.round, back.batches_drawn) == (5, 3)
+    assert not same(private(back), private(hill))
+
+
+def test_dropout_of_a_round_does_not_depend_on_what_was_done_before(tmp_path: Path) -> None:
+    def loss(folder: str, *, number: int, noise: int) -> float:
+        hospital = site(tmp_path / folder, config=SHAKEN)
+        torch.manual_seed(noise)
+        return gradient(hospital, question(hospital, number=number)).value("loss", float)
+
+    assert loss("a", number=3, noise=1) == loss("b", number=3, noise=2)
+    assert loss("c", number=4, noise=1) != loss("a", number=3, noise=1)
+
+
+def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    hospital = site(tmp_path)
+    assert code(hospital, question(hospital, total=3)) == "value"
+    assert code(hospital, question(hospital, batch_size=0)) == "value"
+    assert code(hospital, question(hospital, rate="fast")) == "value-missing"
+    assert code(hospital, Message(question(hospital).values)) == "shapes"
+    assert hospital.batches_drawn == 0
+
+
+def test_a_round_is_done_once(tmp_path: Path) -> None:
+    hospital = site(tmp_path)
+    gradient(hospital, question(hospital, number=2))
+    before = private(hospital)
+    for number in (1, 2):
+        assert code(hospital, question(hospital, number=number)) == "round"
+    assert same(private(hospital), before)
+    gradient(hospital, question(hospital, number=5))
+    assert hospital.round == 5
+
+
+@pytest.mark.parametrize("where", ["loss", "private gradient", "shared gradient"])
+def test_numbers_that_stopped_making_sense_are_refused_before_anything_is_stepped(tmp_path: Path, where: str) -> None:
+    hospital = site(tmp_path)
+    names = {"private gradient": "output.weight", "shared gradient": next(iter(hospital.shared))}
+    if where == "loss":
+        hospital.model.loss = lambda inputs, tags: hospital.model.output.weight.sum() * float("nan")  # type: ignore
+    else:
+        parameter = dict(hospital.model.named_parameters())[names[where]]
+        parameter.register_hook(lambda gradient: gradient * float("inf"))
+    before = private(hospital)
+    assert code(hospital, question(hospital)) == "not-a-number"
+    assert same(private(hospital), before)
+    assert hospital.round == 0

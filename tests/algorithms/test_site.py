@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.algorithms.hospitals import CALM, NOTES, SHAKEN, Listening, site
+
+from wardround.algorithms.site import Site, score_message
+from wardround.errors import MessageError
+from wardround.evaluation.counts import SpanCounts
+from wardround.federation.message import Array, Message, encode, grouped
+
+
+def shared_of(hospital: Site) -> dict[str, Array]:
+    return {name: parameter.detach().numpy().copy() for name, parameter in hospital.shared.items()}
+
+
+def disturb(hospital: Site) -> None:
+    """Change everything a state holds."""
+    for parameter in hospital.private.values():
+        parameter.grad = torch.ones_like(parameter)
+    hospital.step_private(0.1)
+    hospital.next_batch(2)
+    hospital.keep()
+    hospital.round += 1
+
+
+def remembered(hospital: Site) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in hospital._state().items()}
+
+
+def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+def files(hospital: Site) -> list[str]:
+    return sorted(path.name for path in hospital.folder.iterdir())
+
+
+def test_an_unknown_step_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MessageError) as refused:
+        site(tmp_path).answer("reveal", Message())
+    assert refused.value.code == "step"
+
+
+@pytest.mark.parametrize("wrong", ["no name", "a name too many", "another name", "another shape", "another kind"])
+def test_a_shared_half_that_does_not_fit_is_refused_and_changes_nothing(tmp_path: Path, wrong: str) -> None:
+    hospital = site(tmp_path)
+    before = shared_of(hospital)
+    arrays = {name: array + 1 for name, array in before.items()}
+    name, array = next(iter(arrays.items()))
+    if wrong != "a name too many":
+        del arrays[name]
+    arrays |= {
+        "no name": {},
+        "a name too many": {"crf.transitions": array},
+        "another name": {"words": array},
+        "another shape": {name: array[1:]},
+        "another kind": {name: array.astype(np.float64)},
+    }[wrong]
+    for step in ("gradient", "score", "finish"):
+        values = {"round": 1, "rate": 0.1, "total": len(hospital.notes.train), "batch_size": 2}
+        with pytest.raises(MessageError) as refused:
+            hospital.answer(step, Message(values, grouped("shared", arrays)))
+        assert refused.value.code == "shapes"
+    assert all(np.array_equal(before[name], array) for name, array in shared_of(hospital).items())
+
+
+def test_an_epoch_holds_every_sentence_once_and_the_next_is_in_another_order(tmp_path: Path) -> None:
+    hospital = site(tmp_path)
+    count = len(hospital.notes.train)
+    assert count == 18  # three sentences a note
+    epochs = [[sentence for _ in range(4) for sentence in hospital.next_batch(5)] for _ in range(2)]
+    for epoch in epochs:
+        assert sorted(s.words for s in epoch) == sorted(s.words for s in hospital.notes.train)
+    assert epochs[0] != epochs[1]
+    assert hospital.batches_drawn == 8
+
+
+def test_batches_depend_on_the_name_of_the_site(tmp_path: Path) -> None:
+    one, other, again = (site(tmp_path / str(n), name) for n, name in enumerate(("harbour", "hill", "harbour")))
+    drawn = [[hospital.next_batch(3) for _ in range(6)] for hospital in (one, other, again)]
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+def test_dropout_depends_on_seed_site_and_round_alone(tmp_path: Path) -> None:
+    def mask(hospital: Site, number: int) -> list[float]:
+        with hospital.randomness(number):
+            return torch.nn.functional.dropout(torch.ones(64)).tolist()
+
+    one, other = site(tmp_path, config=SHAKEN), site(tmp_path, "hill", config=SHAKEN)
+    expected = mask(one, 3)
+    again = site(tmp_path)
+    torch.manual_seed(99)
+    before = torch.random.get_rng_state()
+    assert mask(again, 3) == expected  # whatever was drawn before
+    assert torch.equal(torch.random.get_rng_state(), before)  # and nothing after it is disturbed
+    assert mask(one, 4) != expected
+    assert mask(other, 3) != expected
+    other.name, other.seed = "harbour", 8
+    assert mask(other, 3) != expected
+
+
+def test_a_closed_site_is_opened_again_as_it_was(tmp_path: Path) -> None:
+    hospital = site(tmp_path)
+    fresh = remembered(hospital)
+    disturb(hospital)
+    expected = remembered(hospital)
+    hospital.close()
+    again = site(tmp_path, model_seed=5)
+    assert same(remembered(again), expected)
+    assert not same(fresh, expected)
+    assert again.next_batch(2) == hospital.next_batch(2)
+
+
+def test_a_site_opened_after_a_crash_goes_on_from_the_last_saved_round(tmp_path: Path) -> None:
+    hospital = site(tmp_path)
+    hospital.close()
+    disturb(hospital)
+    hospital.save(1)
+    expected = remembered(hospital)
+    disturb(hospital)  # and the process dies: what was laid aside before round 1 must not come back
+    assert files(hospital) == ["state-00000001.safetensors"]
+    assert same(remembered(site(tmp_path)), expected)
+
+
+def test_two_states_are_kept(tmp_path: Path) -> None:
+    hospital = site(tmp_path)
+    for number in (1, 2, 10):
+        hospital.save(number)
+    assert files(hospital) == ["state-00000002.safetensors", "state-00000010.safetensors"]
+
+
+def test_restore_goes_back_and_discards_what_came_after(tmp_path: Path) -> None:
+    hospital = site(tmp_path)
+    disturb(hospital)
+    hospital.save(1)
+    expected = remembered(hospital)
+    disturb(hospital)
+    hospital.save(2)
+    hospital.close()
+    again = site(tmp_path)
+    again.answer("restore", Message({"round": 1}))
+    assert same(remembered(again), expected)
+    assert files(hospital) == ["state-00000001.safetensors"]
+
+
+@pytest.mark.parametrize(("content", "code"), [(None, "no-state"), (b"half", "state")])
+def test_a_state_that_is_absent_or_damaged_is_refused(tmp_path: Path, content: bytes | None, code: str) -> None:
+    hospital = site(tmp_path)
+    if content is not None:
+        (hospital.folder / "state-00000003.safetensors").write_bytes(content)
+    with pytest.raises(MessageError) as refused:
+        hospital.answer("restore", Message({"round": 3}))
+    assert refused.value.code == code
+
+
+def test_the_state_of_another_model_is_refused(tmp_path: Path) -> None:
+    site(tmp_path).close()
+    with pytest.raises(MessageError) as refused:
+        site(tmp_path, config=replace(CALM, word_cnn=12))
+    assert refused.value.code == "state"
+
+
+def test_the_kept_private_half_is_put_back_at_the_end(tmp_path: Path) -> None:
+    hospital = site(tmp_path)
+    kept = {name: parameter.detach().clone() for name, parameter in hospital.private.items()}
+    hospital.answer("keep", Message())
+    for parameter in hospital.private.values():
+        parameter.grad = torch.ones_like(parameter)
+    hospital.step_private(0.1)
+    assert not torch.equal(hospital.private["output.weight"], kept["output.weight"])
+    hospital.answer("finish", Message({}, grouped("shared", shared_of(hospital))))
+    assert all(torch.equal(hospital.private[name], tensor) for name, tensor in kept.items())
+
+
+def test_description_and_scores_are_counts_and_nothing_else(tmp_path: Path) -> None:
+    hospital = site(tmp_path)
+    assert hospital.answer("describe", Message()).values == {"sentences": 18, "documents": 2}
+    answer = hospital.answer("score", Message({}, grouped("shared", shared_of(hospital))))
+    assert not answer.arrays and not answer.blobs
+    assert answer.values.keys() == {"documents", "strict", "relaxed"}
+    assert answer.values["documents"] == 2
+    score = hospital.score(NOTES[:2])
+    assert score_message(score) == answer
+    counts = score.strict["Drug"]
+    assert isinstance(counts, SpanCounts)
+    assert counts.tp + counts.fn == 2  # a drug a note
+    encode(answer)  # fits a message
+
+
+def test_sites_that_take_turns_in_memory_lose_nothing(tmp_path: Path) -> None:
+    names = [f"h{number}" for number in range(5)]
+    federation = Listening(names, lambda name: site(tmp_path, name), open_at_once=1)
+    for turn in range(3):
+        for name in names:
+            list(federation.ask("describe", Message(), to=[name]))
+            assert federation.opened[name].round == turn
+            disturb(federation.opened[name])

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import DEV, TEST, TRAIN, Run, write_site
+from wardround.corpora.jsonl import Jsonl
+from wardround.evaluation.bootstrap import Measure, intervals
+from wardround.evaluation.counts import SpanCounts
+from wardround.evaluation.spans import CorpusScore
+from wardround.models.saved import load_model
+from wardround.tasks import ner
+from wardround.text.document import Document
+
+# A model that has learned the notes is right too often to prove anything; these it has never seen.
+STRANGE = Document("strange", "Aspirin for the rash. Ibuprofen gave her nausea and joint pain.")
+
+
+@pytest.fixture
+def strange(tmp_path: Path) -> Path:
+    """Notes that the model gets partly wrong, and what they are."""
+    return write_site(tmp_path, notes=(*TRAIN[:3], STRANGE)) / "notes"
+
+
+def score_of(trained: Path, *documents: Document) -> CorpusScore:
+    return ner.score(load_model(trained / "model"), documents)
+
+
+def three(counts: SpanCounts) -> list[str]:
+    return [f"{value:.3f}" for value in (counts.precision, counts.recall, counts.f1)]
+
+
+def test_the_table_holds_the_scores(run: Run, trained: Path, strange: Path) -> None:
+    score = score_of(trained, *TRAIN[:3], STRANGE)
+    assert 0 < score.strict.micro.f1 < 1, "else the test proves nothing"
+    ran = run("evaluate", trained / "model", strange, "--format", "brat", "--device", "cpu")
+    assert (ran.code, ran.err) == (0, "")
+    for name, strict, relaxed in (
+        ("ADE", score.strict["ADE"], score.relaxed["ADE"]),
+        ("Drug", score.strict["Drug"], score.relaxed["Drug"]),
+        ("micro", score.strict.micro, score.relaxed.micro),
+    ):
+        assert ran.row(name) == [*three(strict), *three(relaxed), str(strict.gold)]
+    assert ran.row("macro")[2] == f"{(score.strict['ADE'].f1 + score.strict['Drug'].f1) / 2:.3f}"
+    interval = intervals(score.strict_by_document, [Measure()])[0]
+    said = f"Strict micro-F1 {interval.estimate:.3f} (95% interval {interval.low:.3f}–{interval.high:.3f})"
+    assert f"{said}; documents: 4." in ran.out
+    assert "model on notes" in ran.out
+    assert "MUC" not in ran.out
+
+
+def test_of_a_split_corpus_the_test_part_is_scored(run: Run, trained: Path, site: Path) -> None:
+    ran = run("evaluate", trained / "model", site, "--format", "brat")
+    score = score_of(trained, *TEST)
+    assert ran.row("micro") == [*three(score.strict.micro), *three(score.relaxed.micro), "8"]
+    assert "documents: 4." in ran.out
+
+
+def test_a_split_corpus_without_a_test_part(run: Run, trained: Path, tmp_path: Path) -> None:
+    write_site(tmp_path / "ward", train=TRAIN, dev=DEV)
+    ran = run("evaluate", trained / "model", tmp_path / "ward", "--format", "brat")
+    assert (ran.code, ran.err) == (2, "wardround: ward has parts called train, dev but none called test\n")
+
+
+def test_the_table_as_csv(run: Run, trained: Path, strange: Path, tmp_path: Path) -> None:
+    target = tmp_path / "new" / "scores.csv"
+    ran = run("evaluate", trained / "model", strange, "--format", "brat", "--csv", target)
+    assert ran.code == 0
+    with target.open(newline="") as stream:
+        rows = {row["type"]: row for row in csv.DictReader(stream)}
+    assert list(rows) == ["ADE", "Drug", "micro", "macro"]
+    micro = score_of(trained, *TRAIN[:3], STRANGE).strict.micro
+    assert float(rows["micro"]["strict P"]) == micro.precision
+    assert float(rows["micro"]["strict F1"]) == micro.f1
+    assert int(rows["micro"]["gold"]) == micro.gold == 6
+    assert [path.name for path in target.parent.iterdir()] == ["scores.csv"]
+
+
+def test_details_add_muc_and_confusions(run: Run, trained: Path, strange: Path) -> None:
+    ran = run("evaluate", trained / "model", strange, "--format", "brat", "--details")
+    assert ran.code == 0
+    score = score_of(trained, *TRAIN[:3], STRANGE)
+    strict = score.muc.overall.strict
+    counts = (strict.correct, strict.incorrect, strict.partial, strict.missed, strict.spurious)
+    assert ran.row("all types")[:6] == ["strict", *map(str, counts)]
+    spurious = score.confusion.rows()[-1][:-1]
+    assert sum(spurious) > 0, "else the test proves nothing"
+    assert ran.row("spurious") == [*map(str, spurious), ""]
+
+
+def test_another_format_scores_the_same(run: Run, trained: Path, strange: Path, tmp_path: Path) -> None:
+    Jsonl().write((*TRAIN[:3], STRANGE), tmp_path / "notes.jsonl")
+    words = ("evaluate", trained / "model", tmp_path / "notes.jsonl", "--format", "jsonl")
+    other = run("evaluate", trained / "model", strange, "--format", "brat")
+    ran = run(*words, "--option", "shape=wardround")
+    assert ran.row("micro") == other.row("micro")
+
+
+def test_a_type_the_model_does_not_know_is_left_out(run: Run, trained: Path, tmp_path: Path) -> None:
+    entity = TEST[0].entities[0]
+    renamed = TEST[0].with_entities([replace(entity, type="Dosage")])
+    ran = run("evaluate", trained / "model", write_site(tmp_path, notes=[renamed]), "--format", "brat")
+    assert ran.row("micro")[-1] == "0"
+    assert "Dosage" not in ran.out
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [("brt", "'brt' is not a format – did you mean 'brat'?"), ("jsonl", "notes: holds no file ending in .jsonl")],
+)
+def test_what_cannot_be_read_is_refused(run: Run, trained: Path, strange: Path, form: str, said: str) -> None:
+    ran = run("evaluate", trained / "model", strange, "--format", form)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"wardround: {said}")

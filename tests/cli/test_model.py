@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Run
+from tests.models.tiny import quick_tagger
+from wardround.cli.model import groups_table
+from wardround.models.presets import PRESETS
+
+
+def test_show_says_what_a_model_is(run: Run, trained: Path) -> None:
+    ran = run("model", "show", trained / "model")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.row("kind") == ["word-tagger"]
+    assert ran.row("scheme") == ["BIO"]
+    assert ran.row("types") == ["ADE, Drug"]
+    assert ran.row("scored_on") == ["test"]
+    f1 = json.loads((trained / "scores.json").read_text())["strict"]["f1"]
+    assert ran.row("strict_f1") == [f"{f1:.3f}"]
+
+
+def test_layer_groups_their_halves_and_sizes(run: Run, trained: Path) -> None:
+    ran = run("model", "show", trained / "model")
+    # Rows for 64 buckets, padding and the unknown, of 16 numbers each.
+    assert ran.row("words") == ["shared", "1,056"]
+    # Three words of 16 + 16 numbers into 16 filters, each with a bias.
+    assert ran.row("word_cnn") == ["shared", "1,552"]
+    # 16 numbers and a bias for each of O, B-ADE, I-ADE, B-Drug, I-Drug.
+    assert ran.row("output") == ["private", "85"]
+    # 5 by 5 transitions, and from the start and to the end.
+    assert ran.row("crf") == ["private", "35"]
+    sizes = [int(ran.row(name)[1].replace(",", "")) for name in ("words", "characters", "word_cnn", "output", "crf")]
+    assert ran.row("all") == ["", f"{sum(sizes):,}"]
+
+
+def test_the_table_counts_every_trainable_parameter_once() -> None:
+    model = quick_tagger()
+    table = groups_table(model)
+    assert table.totals == (("all", "", sum(p.numel() for p in model.parameters() if p.requires_grad)),)
+    assert [row[0] for row in table.rows] == list(model.groups)
+
+
+def test_a_card_may_hold_any_notes_or_none(run: Run, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained / "model", tmp_path / "model")
+    card = json.loads((tmp_path / "model" / "wardround.json").read_text())
+    (tmp_path / "model" / "wardround.json").write_text(json.dumps(card | {"notes": {"seeds": [0, 1], "sites": 4}}))
+    ran = run("model", "show", tmp_path / "model")
+    assert (ran.row("seeds"), ran.row("sites")) == (["[0, 1]"], ["4"])
+    del card["notes"]
+    (tmp_path / "model" / "wardround.json").write_text(json.dumps(card))
+    assert run("model", "show", tmp_path / "model").code == 0
+
+
+def test_a_folder_that_is_no_model(run: Run, site: Path, tmp_path: Path) -> None:
+    ran = run("model", "show", site)
+    assert (ran.code, ran.err) == (2, "wardround: folder 'ward' holds no model: there is no wardround.json in it\n")
+    assert run("model", "show", tmp_path / "nowhere").code == 2
+
+
+def test_every_preset_is_listed_with_its_layers(run: Run) -> None:
+    ran = run("model", "presets")
+    assert ran.code == 0
+    assert ran.row("fedner") == ["cnn", "–", "200", "1 × 200", "–"]
+    assert ran.row("elmoner") == ["cnn", "minilm", "200", "1 × 200", "–"]
+    assert ran.row("s-lstm-crf") == ["none", "–", "–", "2 × 200", "–"]
+    assert ran.row("gram-cnn") == ["cnn", "–", "200", "–", "–"]
+    assert ran.row("transfer") == ["lstm", "–", "–", "1 × 100", "100"]
+    assert all(ran.row(name) for name in PRESETS)
+
+
+@pytest.mark.parametrize("words", [[], ["shwo"]])
+def test_a_subcommand_is_needed(run: Run, words: list[str]) -> None:
+    assert run("model", *words).code == 2

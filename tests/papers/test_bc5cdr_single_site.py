@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import argparse
+import json
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from wardround.evaluation.counts import SpanCounts
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPER = ROOT / "papers" / "fedner"
+PAGES = (PAPER / "README.md", ROOT / "README.md")
+
+
+@pytest.fixture(scope="module")
+def study() -> ModuleType:
+    spec = spec_from_file_location("bc5cdr_single_site", PAPER / "bc5cdr_single_site.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((PAPER / "bc5cdr_single_site.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=["paper", "house"])
+def test_the_table_on_the_page_is_made_from_the_runs(study: ModuleType, rows: list[dict[str, Any]], page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.count(study.BEGIN) == text.count(study.END) == 1
+    assert text.split(study.BEGIN)[1].split(study.END)[0] == f"\n{study.tabulate(rows)}\n"
+
+
+def test_every_network_ran_with_every_seed(study: ModuleType, rows: list[dict[str, Any]]) -> None:
+    assert [(row["network"], row["seed"]) for row in rows] == [
+        (name, seed) for name in study.NETWORKS for seed in study.SEEDS
+    ]
+
+
+def counted(said: dict[str, Any]) -> SpanCounts:
+    return SpanCounts(said["tp"], said["fp"], said["fn"])
+
+
+def test_the_scores_of_each_run_follow_from_its_counts(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        test = row["test"]
+        assert (test["scored_on"], test["documents"]) == ("test", 4797)
+        for reading in ("strict", "relaxed"):
+            said, counts = test[reading], counted(test[reading])
+            assert said["f1"] == pytest.approx(counts.f1)
+            assert said["interval"][0] < said["f1"] < said["interval"][1]
+            parts = [counted(kind[reading]) for kind in test["types"].values()]
+            assert sum(parts, SpanCounts()) == counts
+
+
+def test_a_table_by_hand(study: ModuleType) -> None:
+    def run(network: str, strict: float, relaxed: float, dev: float) -> dict[str, Any]:
+        return {"network": network, "dev_f1": dev, "test": {"strict": {"f1": strict}, "relaxed": {"f1": relaxed}}}
+
+    table = study.tabulate([run("B", 0.5, 0.6, 0.7), run("A", 0.1, 0.2, 0.3), run("B", 0.7, 0.8, 0.8)])
+    assert table.splitlines()[2:] == [
+        "| B | **0.6000** | 0.5000, 0.7000 | 0.7000 | 0.7500 |",
+        "| A | **0.1000** | 0.1000 | 0.2000 | 0.3000 |",
+    ]
+
+
+def test_only_what_lies_between_the_markers_is_replaced(study: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{study.BEGIN}\nold\n{study.END}\nafter\n", encoding="utf-8")
+    for _ in range(2):
+        study.replace_between_markers(page, "new")
+        assert page.read_text(encoding="utf-8") == f"before\n{study.BEGIN}\nnew\n{study.END}\nafter\n"
+    page.write_text("no markers", encoding="utf-8")
+    study.replace_between_markers(page, "new")
+    assert page.read_text(encoding="utf-8") == "no markers"
+    study.replace_between_markers(tmp_path / "nowhere.md", "new")
+    assert not (tmp_path / "nowhere.md").exists()
+
+
+def test_the_trainings_are_those_the_table_names(study: ModuleType) -> None:
+    asked = argparse.Namespace(data=Path("BC5CDR-IOB"), vectors=Path("glove.npz"), encoder="minilm", work=Path("runs"))
+    _, words, encoder = (study.command(asked, options, 2, Path("runs/x")) for options in study.NETWORKS.values())
+    assert words[1:5] == ["-m", "wardround.cli.main", "train", "BC5CDR-IOB"]
+    assert words[-6:] == ["--vectors", "glove.npz", "--seed", "2", "--out", "runs/x"]
+    assert encoder[encoder.index("--encoder") + 1] == "minilm"
+    assert "--vectors" not in encoder

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as numpy_strategies
+
+from wardround.errors import FederationError, MessageError
+from wardround.federation.federation import Quorum, Reply, Traffic, checked
+from wardround.federation.message import Array, Message, decode, encode, grouped
+from wardround.privacy.aggregator import Aggregator, Combined, Place, PlainAggregator
+
+PLAIN = PlainAggregator()
+
+
+def update(*numbers: float) -> dict[str, Array]:
+    return {"w": np.array(numbers, np.float32)}
+
+
+def sealed(*numbers: float, weight: float = 1.0) -> Message:
+    return PLAIN.seal(update(*numbers), weight=weight)
+
+
+def raw(weight: object = 1.0, **arrays: Array) -> Message:
+    """What a site might send that did not use `seal`."""
+    return Message({"weight": weight}, grouped("update", arrays))  # type: ignore[dict-item]
+
+
+def mean(*messages: Message) -> dict[str, Array]:
+    return PLAIN.open(PLAIN.combine(messages))
+
+
+def code_of(call: object, *arguments: object, **options: object) -> str:
+    assert callable(call)
+    with pytest.raises(MessageError) as caught:
+        call(*arguments, **options)
+    return caught.value.code
+
+
+def test_it_is_an_aggregator_that_the_coordinator_reads() -> None:
+    aggregator: Aggregator = PLAIN
+    assert aggregator.opens_at is Place.COORDINATOR
+
+
+def test_the_weighted_mean_by_hand() -> None:
+    first = PLAIN.seal({"w": np.array([[1.0, 2.0]]), "b": np.array(10.0)}, weight=1)
+    second = PLAIN.seal({"w": np.array([[5.0, -2.0]]), "b": np.array(2.0)}, weight=3)
+    assert first.values == {"weight": 1.0}
+    assert second.arrays["update/w"].tolist() == [[15.0, -6.0]]  # three times
+    combined = PLAIN.combine([first, second])
+    assert (combined.weight, combined.count) == (4.0, 2)
+    assert combined.sum.arrays["sum/w"].tolist() == [[16.0, -4.0]]
+    found = PLAIN.open(combined)
+    assert found["w"].tolist() == [[4.0, -1.0]]  # (1 + 15) / 4, (2 - 6) / 4
+    assert found["b"].tolist() == 4.0  # (10 + 6) / 4
+    assert {array.dtype for array in found.values()} == {np.dtype(np.float32)}
+    assert found["b"].shape == ()
+
+
+def test_one_site_gets_its_own_update_back() -> None:
+    assert mean(sealed(0.1, -7.5, weight=412.0))["w"] == pytest.approx([0.1, -7.5], rel=1e-6)
+
+
+def test_nobody_is_refused() -> None:
+    assert code_of(PLAIN.combine, []) == "empty"
+    assert code_of(PLAIN.open, Combined(Message(), 0.0, 0)) == "empty"
+    assert code_of(PLAIN.open, Combined(Message(), float("nan"), 1)) == "empty"
+    assert code_of(PLAIN.seal, {}, weight=1.0) == "shapes"
+
+
+WEIGHTS = [0.0, -0.0, -1.0, float("nan"), float("inf"), float("-inf"), 1e-300, 1e300]
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_a_weight_is_a_number_above_zero(weight: float) -> None:
+    assert code_of(sealed, 1.0, 0.0, weight=weight) == "weight"
+    forged = raw(weight, w=np.ones(1, np.float32))
+    assert code_of(PLAIN.combine, [sealed(1.0), forged]) == "weight"
+    assert code_of(PLAIN.check, forged, like=update(1.0)) == "weight"
+
+
+@pytest.mark.parametrize("weight", [1e-9, 1e12])
+def test_the_smallest_and_the_largest_weight(weight: float) -> None:
+    assert mean(sealed(0.5, -3.0, weight=weight))["w"] == pytest.approx([0.5, -3.0], rel=1e-6)
+
+
+@pytest.mark.parametrize("weight", [None, "1.0", 1, True, [1.0]])
+def test_a_weight_of_another_kind_is_refused(weight: object) -> None:
+    assert code_of(PLAIN.combine, [raw(weight, w=np.ones(1, np.float32))]) == "value-missing"
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_no_number_is_refused_at_both_ends(number: float) -> None:
+    assert code_of(sealed, 1.0, number) == "not-a-number"
+    forged = raw(w=np.array([1.0, number], np.float32))
+    assert code_of(PLAIN.combine, [forged]) == "not-a-number"
+    assert code_of(PLAIN.combine, [sealed(1.0, 2.0), forged]) == "not-a-number"
+
+
+def test_an_update_that_overflows_by_its_weight_is_refused_without_a_warning() -> None:
+    assert code_of(sealed, 1e38, weight=10.0) == "not-a-number"
+    assert code_of(PLAIN.seal, {"w": np.array([1e300])}, weight=1.0) == "not-a-number"
+    # Finite as sent, and beyond float32 once its weight is taken off again.
+    assert code_of(PLAIN.combine, [raw(1e-9, w=np.array([1e38], np.float32))]) == "not-a-number"
+
+
+def test_the_largest_numbers_have_a_finite_mean() -> None:
+    largest = float(np.finfo(np.float32).max)
+    assert mean(sealed(largest), sealed(largest), sealed(largest))["w"].tolist() == [largest]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"w": np.zeros(3, np.float32)},
+        {"w": np.zeros((2, 1), np.float32)},
+        {"w": np.zeros((), np.float32)},
+        {"v": np.zeros(2, np.float32)},
+        {"w": np.zeros(2, np.float32), "v": np.zeros(1, np.float32)},
+        {"w": np.zeros(2, np.float64)},
+        {"w": np.zeros(2, np.int32)},
+        {"w": np.zeros(2, np.bool_)},
+        {},
+    ],
+    ids=["longer", "two axes", "no axis", "renamed", "one more", "float64", "int32", "bool", "nothing"],
+)
+def test_other_names_shapes_and_kinds_are_refused(other: dict[str, Array]) -> None:
+    good, bad = sealed(1.0, 2.0), raw(**other)
+    assert code_of(PLAIN.check, bad, like=update(0.0, 0.0)) == "shapes"
+    assert code_of(PLAIN.combine, [good, bad]) == "shapes"
+    PLAIN.check(good, like=update(0.0, 0.0))
+
+
+def test_one_bad_update_costs_one_site() -> None:
+    """How a coordinator asks: check each reply, count the bad one absent, add the others."""
+    shared = update(0.0, 0.0)
+    messages = {
+        "h1": sealed(1.0, 2.0),
+        "h2": raw(w=np.array([np.nan, 0], np.float32)),
+        "h3": raw(w=np.zeros(7, np.float32)),
+        "h4": sealed(3.0, 6.0, weight=3.0),
+        "h5": Message({"weight": 1.0}),
+    }
+
+    def usable() -> Iterator[Reply]:
+        replies = (Reply(site, message, Traffic()) for site, message in messages.items())
+        return checked(replies, partial(PLAIN.check, like=shared))
+
+    combined = PLAIN.combine(message for _, message in Quorum(2).present(usable()))
+    assert (combined.count, combined.weight) == (2, 4.0)
+    assert PLAIN.open(combined)["w"].tolist() == [2.5, 5.0]  # (1 + 9) / 4, (2 + 18) / 4
+    with pytest.raises(FederationError, match=r"h2 failed not-a-number; h3 failed shapes; h5 failed shapes"):
+        PLAIN.combine(message for _, message in Quorum(3).present(usable()))
+
+
+def test_too_few_sites_stop_the_sum() -> None:
+    with pytest.raises(FederationError):
+        PLAIN.combine(message for _, message in Quorum(1).present([]))
+
+
+def test_combining_holds_one_sum_and_one_update() -> None:
+    seen: list[weakref.ref[Array]] = []
+    most_alive = 0
+
+    def arriving() -> Iterator[Message]:
+        nonlocal most_alive
+        for number in range(50):
+            message = sealed(float(number), weight=2.0)
+            seen.append(weakref.ref(message.arrays["update/w"]))
+            most_alive = max(most_alive, sum(one() is not None for one in seen))
+            yield message
+            del message
+
+    combined = PLAIN.combine(arriving())
+    assert PLAIN.open(combined)["w"].tolist() == [24.5]  # the mean of 0 … 49
+    assert most_alive == 2  # the one that arrives, and the one just added, which `combine` still has a name for
+    assert not any(one() is not None for one in seen)
+
+
+def test_combining_changes_nothing_it_was_given() -> None:
+    messages = [decode(encode(sealed(1.0, 2.0))), sealed(3.0, 4.0)]
+    before = [encode(message) for message in messages]
+    PLAIN.combine(messages)
+    assert [encode(message) for message in messages] == before
+
+
+def test_sealing_changes_nothing_it_was_given() -> None:
+    given = {"w": np.array([1.0, 2.0], np.float32)}
+    message = PLAIN.seal(given, weight=1.0)
+    message.arrays["update/w"][0] = 9.0
+    assert given["w"].tolist() == [1.0, 2.0]
+
+
+def test_a_sum_survives_the_codec() -> None:
+    combined = PLAIN.combine([sealed(0.1, weight=3.0), sealed(0.7, weight=2.0)])
+    again = replace(combined, sum=decode(encode(combined.sum)))
+    assert PLAIN.open(again)["w"].tolist() == PLAIN.open(combined)["w"].tolist()
+
+
+def test_more_than_the_update_may_travel_with_it() -> None:
+    message = sealed(1.0, 2.0)
+    PLAIN.check(replace(message, values={**message.values, "loss": 0.5}), like=update(0.0, 0.0))
+
+
+def test_many_small_updates_do_not_vanish_in_a_large_sum() -> None:
+    # In float32, 2**24 + 1 is 2**24: a running sum in float32 would stay where the first site put it.
+    messages = [sealed(float(2**24)), *(sealed(1.0) for _ in range(1000))]
+    assert PLAIN.combine(messages).sum.arrays["sum/w"].tolist() == [2**24 + 1000]
+
+
+numbers = st.floats(-1e6, 1e6, width=32)
+updates = st.integers(1, 6).flatmap(
+    lambda sites: st.tuples(
+        numpy_strategies.arrays(np.float32, (sites, 2, 3), elements=numbers),
+        st.lists(st.floats(0.01, 1e5), min_size=sites, max_size=sites),
+        st.permutations(range(sites)),
+    )
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(updates)
+def test_it_is_numpys_average_in_any_order(drawn: tuple[Array, list[float], list[int]]) -> None:
+    arrays, weights, order = drawn
+    messages = [PLAIN.seal({"w": array}, weight=weight) for array, weight in zip(arrays, weights, strict=True)]
+    found = mean(*messages)["w"]
+    expected = np.average(arrays.astype(np.float64), axis=0, weights=weights)
+    tolerance = 1e-6 * float(np.abs(arrays).max()) + 1e-30
+    assert np.abs(found - expected).max() <= tolerance
+    again = mean(*(messages[place] for place in order))["w"]
+    assert np.abs(again - found).max() <= tolerance

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.reports.pages import a_score, assert_self_contained, cells, drawings
+
+from wardround.evaluation.bootstrap import Interval
+from wardround.reports.training_page import write_training_page
+
+
+@dataclass(frozen=True)
+class Figures:
+    epoch: int
+    loss: float
+    dev_f1: float
+    best: bool
+
+
+EPOCHS = [Figures(1, 2.5, 0.25, True), Figures(2, 1.5, 0.5, True), Figures(3, 1.25, 0.5, False)]
+SETTINGS = {"lstm": 200, "shared": ("words", "<b>"), "learning_rate": 0.001}
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> str:
+    path = tmp_path / "run" / "report.html"
+    write_training_page(
+        path,
+        "fedner on <ward>",
+        score=a_score(found=2),
+        strict_f1=Interval(0.5, 0.4, 0.6),
+        epochs=EPOCHS,
+        settings=SETTINGS,
+    )
+    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
+    return assert_self_contained(path)
+
+
+def test_the_parts_of_the_page(page: str) -> None:
+    assert re.findall(r"<h2[^>]*>(.*?)</h2>", page) == ["Scores", "Training", "Where it errs", "Made with"]
+    assert "<h1>fedner on &lt;ward&gt;</h1>" in page
+
+
+def test_the_numbers_are_those_of_the_score(page: str) -> None:
+    # Drug: 2 of 4 found and one wrong. ADE: never found. All: 2 right, 1 wrong, 3 missed, so F1 is 4 / 8.
+    drug = ["0.667", "0.500", "0.571"]
+    assert [*drug, *drug, "4"] in cells(page, "Drug")
+    assert [*["0.000"] * 6, "1"] in cells(page, "ADE")
+    assert cells(page, "micro") == [["0.667", "0.400", "0.500"] * 2 + ["5"]]
+    assert "Strict micro-F1 0.500 (95% interval 0.400–0.600); documents: 1." in page
+
+
+def test_where_it_errs(page: str) -> None:
+    # Gold down, predicted across: ADE, Drug, missed.
+    assert ["0", "1", "0"] in cells(page, "ADE")
+    assert ["0", "2", "2"] in cells(page, "Drug")
+    # Correct, incorrect, partial, missed, spurious.
+    strict = next(row for row in cells(page, "all types") if row[0] == "strict")
+    assert strict[1:6] == ["2", "1", "0", "2", "0"]
+
+
+def test_two_curves_and_a_map_each_told_in_words(page: str) -> None:
+    assert len(drawings(page)) == 3
+    assert re.findall(r'<img [^>]*alt="([^"]*)"', page) == [
+        "Strict micro-F1 on the development notes after each epoch.",
+        "Mean loss of a training sentence in each epoch.",
+        "Gold types down, predicted types across.",
+    ]
+
+
+def test_the_settings(page: str) -> None:
+    assert cells(page, "lstm") == [["200"]]
+    assert cells(page, "shared") == [["(&#x27;words&#x27;, &#x27;&lt;b&gt;&#x27;)"]]
+    assert cells(page, "learning_rate") == [["0.001"]]
