@@ -17,6 +17,7 @@ from wardround.errors import ModelError
 from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
 from wardround.models.encoders import PieceTokenizer, encoder_source, fresh_configuration
 from wardround.models.parameter_split import ParameterSplit
+from wardround.models.ranges import check_choice, check_share, check_size
 from wardround.models.tagging_model import Inputs, TaggingModel
 from wardround.text.tag_sets import TagSet
 
@@ -38,8 +39,10 @@ class EncoderTaggerConfig:
     shared: tuple[str, ...] = ()  # layer groups; empty shares all but the output
 
     def __post_init__(self) -> None:
-        if self.decoder not in ("crf", "softmax"):
-            raise ModelError(f"decoder is {self.decoder!r}; it can be crf or softmax")
+        check_choice("decoder", self.decoder, ("crf", "softmax"))
+        check_share("dropout", self.dropout)
+        check_size("limit", self.limit, least=4)
+        check_size("overlap", self.overlap, least=0)
 
 
 class EncoderTagger(TaggingModel):

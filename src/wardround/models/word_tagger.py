@@ -20,6 +20,7 @@ from wardround.models.blocks import BiLstm, CharacterCnn, CharacterLstm, WordCnn
 from wardround.models.contextual import ContextualEmbedding
 from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
 from wardround.models.parameter_split import ParameterSplit
+from wardround.models.ranges import check_choice, check_share, check_size
 from wardround.models.tagging_model import Inputs, TaggingModel
 from wardround.models.vocabulary import PADDING, HashedWords, ListedWords, WordIndex, spelling
 from wardround.models.word_vectors import WordVectors
@@ -54,12 +55,17 @@ class WordTaggerConfig:
     shared: tuple[str, ...] = ("words", "characters", "contextual", "word_cnn")
 
     def __post_init__(self) -> None:
-        if self.character_layer not in ("cnn", "lstm", "none"):
-            raise ModelError(f"character_layer is {self.character_layer!r}; it can be cnn, lstm or none")
+        check_choice("character_layer", self.character_layer, ("cnn", "lstm", "none"))
+        check_choice("decoder", self.decoder, ("crf", "softmax"))
+        for name in ("word_dimension", "word_buckets", "character_dimension", "character_width", "kernel"):
+            check_size(name, getattr(self, name), least=1)
+        for name in ("word_cnn", "lstm", "dense"):
+            check_size(name, getattr(self, name), least=0)
+        check_size("lstm_layers", self.lstm_layers, least=1)
+        check_share("input_dropout", self.input_dropout)
+        check_share("dropout", self.dropout)
         if self.kernel % 2 == 0:
             raise ModelError(f"kernel is {self.kernel}; it must be odd, to reach as far left as right")
-        if self.decoder not in ("crf", "softmax"):
-            raise ModelError(f"decoder is {self.decoder!r}; it can be crf or softmax")
         unknown = set(self.shared) - set(GROUPS)
         if unknown:
             raise ModelError(f"no layer group is called {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
