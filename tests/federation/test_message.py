@@ -79,8 +79,9 @@ def test_big_endian_bytes_by_hand() -> None:
         np.asfortranarray(np.eye(3)),
         np.array(2.5),
         np.zeros((2, 0)),
+        np.arange(2.0).reshape((1,) * 7 + (2,)),
     ],
-    ids=["transposed", "strided", "column-major", "scalar", "empty"],
+    ids=["transposed", "strided", "column-major", "scalar", "empty", "eight axes"],
 )
 def test_memory_order_does_not_matter(array: Array) -> None:
     back = decode(encode(Message({}, {"a": array}))).arrays["a"]
