@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,11 @@ class Ran:
     def said(self) -> str:
         """All of it, in which a person would look for a note."""
         return self.out + self.err
+
+    @property
+    def err_in_one_line(self) -> str:
+        """What was said of a mistake, without the box around it and the line breaks a long path brings."""
+        return " ".join(re.sub(r"[│╭╮╰╯─]", " ", self.err).split())
 
     def row(self, name: str) -> list[str]:
         """The cells of the first table row that begins so."""

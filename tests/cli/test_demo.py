@@ -53,4 +53,4 @@ def test_a_folder_that_is_a_file(run: Run, tmp_path: Path) -> None:
     (tmp_path / "demo").write_text("")
     ran = run("demo", "--out", tmp_path / "demo")
     assert ran.code == 2
-    assert "is a file" in ran.err
+    assert "is a file" in ran.err_in_one_line

@@ -204,7 +204,7 @@ def test_a_run_folder_that_is_a_file(run: Run, site: Path, tmp_path: Path) -> No
     (tmp_path / "run").write_text("")
     ran = run(*train(site, tmp_path / "run"))
     assert ran.code == 2
-    assert "is a file" in ran.err
+    assert "is a file" in ran.err_in_one_line
 
 
 def test_the_report_names_what_the_model_was_made_with(trained: Path) -> None:
