@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.evaluation.spans import CorpusScore, score_corpus
 from wardround.text.document import Document, Entity, Range
 
-__all__ = ["a_score", "assert_self_contained", "cells", "drawings"]
+__all__ = ["Figures", "a_score", "assert_self_contained", "cells", "drawings"]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """An epoch as a page or a bar is given it."""
+
+    epoch: int
+    loss: float
+    dev_f1: float
+    best: bool
+
 
 _CELLS = re.compile(r"<t[hd][^>]*>([^<]*)</t[hd]>")
 _ADDRESS = re.compile(r"[a-z]+://[^\s\"'<>)]+")

@@ -1,20 +1,12 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 
 import pytest
 from rich.console import Console
+from tests.reports.pages import Figures
 
 from wardround.reports.progress import TrainingProgress
-
-
-@dataclass(frozen=True)
-class Figures:
-    epoch: int
-    loss: float
-    dev_f1: float
-    best: bool
 
 
 class Stop(Exception):

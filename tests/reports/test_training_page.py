@@ -1,23 +1,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.reports.pages import a_score, assert_self_contained, cells, drawings
+from tests.reports.pages import Figures, a_score, assert_self_contained, cells, drawings
 
 from wardround.evaluation.bootstrap import Interval
 from wardround.reports.training_page import write_training_page
-
-
-@dataclass(frozen=True)
-class Figures:
-    epoch: int
-    loss: float
-    dev_f1: float
-    best: bool
-
 
 EPOCHS = [Figures(1, 2.5, 0.25, True), Figures(2, 1.5, 0.5, True), Figures(3, 1.25, 0.5, False)]
 SETTINGS = {"lstm": 200, "shared": ("words", "<b>"), "learning_rate": 0.001}

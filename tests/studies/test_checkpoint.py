@@ -66,7 +66,7 @@ def test_a_crash_while_writing_leaves_the_older(path: Path, monkeypatch: pytest.
         name.write_bytes(b"half")
         raise OSError("no space left")
 
-    monkeypatch.setattr("wardround.studies.checkpoint.save_file", fail)
+    monkeypatch.setattr("wardround.algorithms.state_files.save_file", fail)
     with pytest.raises(OSError, match="no space left"):
         save_checkpoint(path, TrainingState({}, ()), settings="abc")
     assert load_checkpoint(path, settings="abc").records == STATE.records

@@ -6,7 +6,7 @@ of any epoch goes on bit for bit as if it had never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from wardround.algorithms.state_files import load_moments, moments, under
 from wardround.algorithms.training_config import TrainingConfig
 from wardround.errors import TrainingError
 from wardround.models.tagging_model import TaggingModel
@@ -146,24 +147,20 @@ class LocalTraining:
         """A snapshot between epochs, which further training does not change."""
         tensors = {f"model/{name}": tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         tensors |= {f"best/{name}": tensor for name, tensor in self._best.items()}
-        for parameter, moments in self._optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer/{parameter}/{name}": value.clone() for name, value in moments.items()}
+        tensors |= {f"optimizer/{name}": tensor.clone() for name, tensor in moments(self._optimizer).items()}
         return TrainingState(tensors, tuple(self.records))
 
     def restore(self, state: TrainingState) -> None:
         """Go back to a snapshot of a training with the same model, data and settings."""
         try:
-            self.model.load_state_dict(_below(state.tensors, "model/"))
+            self.model.load_state_dict(under("model", state.tensors))
         except RuntimeError as error:
             raise TrainingError("the checkpoint belongs to another model; start afresh in a new folder") from error
         device = self.model.device
-        self._best = {name: tensor.to(device) for name, tensor in _below(state.tensors, "best/").items()}
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _below(state.tensors, "optimizer/").items():
-            parameter, _, part = name.partition("/")
-            moments.setdefault(int(parameter), {})[part] = tensor.clone()  # the optimizer writes into it
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        self._best = {name: tensor.to(device) for name, tensor in under("best", state.tensors).items()}
+        # Copies, for the optimizer writes into what it is given.
+        remembered = {name: tensor.clone() for name, tensor in under("optimizer", state.tensors).items()}
+        load_moments(self._optimizer, remembered)
         self.records = list(state.records)
 
 
@@ -186,10 +183,6 @@ def _optimizer(model: TaggingModel, config: TrainingConfig) -> torch.optim.Optim
     if config.optimizer == "adam":
         return torch.optim.Adam(groups, weight_decay=decay, fused=True)
     return torch.optim.AdamW(groups, weight_decay=decay, fused=True)
-
-
-def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _cuda_devices(model: TaggingModel) -> list[int]:

@@ -16,10 +16,11 @@ from wardround.errors import TrainingError
 __all__ = ["copy_into", "load_moments", "load_tensors", "moments", "save_tensors", "under"]
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Replace the file whole."""
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: dict[str, str] | None = None) -> None:
+    """Replace the file whole; `metadata` is text that goes with the tensors."""
     partial = path.with_name(path.name + ".partial")
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, partial)
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(plain, partial, metadata=metadata)
     with partial.open("rb") as written:
         os.fsync(written.fileno())
     partial.replace(path)

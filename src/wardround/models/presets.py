@@ -8,9 +8,6 @@ from wardround.settings import did_you_mean
 
 __all__ = ["PRESETS", "preset"]
 
-_EMBEDDINGS = ("words", "characters", "contextual")
-_BOTTOM = (*_EMBEDDINGS, "word_cnn")
-
 PRESETS: dict[str, WordTaggerConfig] = {
     # FedNER (Ge 2020) without its language model; the sizes are those of its Section 4.1.
     "fedner": WordTaggerConfig(),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from wardround.algorithms.local_training import EpochRecord, TrainingState
+from wardround.algorithms.state_files import save_tensors
 from wardround.errors import TrainingError
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
@@ -18,13 +17,8 @@ __all__ = ["load_checkpoint", "save_checkpoint"]
 
 def save_checkpoint(path: Path, state: TrainingState, *, settings: str) -> None:
     """Write `state`; `settings` is a digest of what the training is, checked when it goes on."""
-    partial = path.with_name(path.name + ".partial")
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
     records = json.dumps([asdict(record) for record in state.records])
-    save_file(tensors, partial, metadata={"settings": settings, "records": records})
-    with partial.open("rb") as written:
-        os.fsync(written.fileno())
-    partial.replace(path)
+    save_tensors(path, state.tensors, metadata={"settings": settings, "records": records})
 
 
 def load_checkpoint(path: Path, *, settings: str) -> TrainingState:
