@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +10,11 @@ import torch
 from tests.models.tiny import TINY, TYPES, notes
 
 from wardround.algorithms.fedner import STEPS
-from wardround.algorithms.site import Site, SiteNotes
+from wardround.algorithms.site import Site, SiteNotes, Step
 from wardround.federation.federation import Replies, SiteId
 from wardround.federation.in_process import InProcessFederation
 from wardround.federation.message import Message
+from wardround.federation.site_door import SiteDoor
 from wardround.models.word_tagger import GROUPS, WordTagger
 from wardround.privacy.aggregator import PlainAggregator
 from wardround.tasks.ner import encode
@@ -34,13 +35,24 @@ def site(
     documents: Sequence[Document] = NOTES,
     types: TagSet = TYPES,
     model_seed: int = 0,
+    lasting: bool = False,
+    steps: Mapping[str, Step] = STEPS,
 ) -> Site:
     """A site with a folder of its own below `folder`."""
     torch.manual_seed(model_seed)
     model = WordTagger(config, types)  # type: ignore[arg-type]
     train = encode(documents, types, model.scheme).sentences
     held = SiteNotes(train, documents[:2], documents[:2])
-    return Site(name, model, held, aggregator=PlainAggregator(), steps=STEPS, folder=folder / name, seed=7)
+    return Site(
+        name,
+        model,
+        held,
+        aggregator=PlainAggregator(),
+        steps=steps,
+        folder=folder / name,
+        seed=7,
+        lasting=lasting,
+    )
 
 
 class Listening(InProcessFederation):
@@ -51,11 +63,11 @@ class Listening(InProcessFederation):
         self.names: set[str] = set()
         self.missing: set[SiteId] = set()
 
-        def remember(name: SiteId) -> Site:
+        def remember(name: SiteId) -> SiteDoor:
             if name in self.missing:
                 raise ConnectionError
             self.opened[name] = open_site(name)
-            return self.opened[name]
+            return SiteDoor(self.opened[name])
 
         super().__init__(sites, remember, open_at_once=open_at_once)
 

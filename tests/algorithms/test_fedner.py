@@ -10,8 +10,10 @@ import pytest
 import torch
 from tests.algorithms.hospitals import ALL_SHARED, CALM, NOTES, SHAKEN, Listening, site
 
-from wardround.algorithms.fedner import Coordinator, FedNerConfig, FedNerRound, batch_share, gradient
+from wardround.algorithms.coordinator import Round
+from wardround.algorithms.fedner import FedNer, FedNerConfig, batch_share, gradient
 from wardround.algorithms.site import Site
+from wardround.algorithms.stepping import SteppingConfig
 from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.federation import Absence, Federation, Quorum, Replies, Reply, SiteId, Traffic
 from wardround.federation.message import Array, Message, Value, grouped
@@ -19,8 +21,10 @@ from wardround.privacy.aggregator import Place, PlainAggregator
 from wardround.tasks.ner import batch_loss
 from wardround.text.tag_sets import TagSet
 
-CONFIG = FedNerConfig(rounds=6, batch_size=8, learning_rate=0.01)
+CONFIG = FedNerConfig(rounds=6)
+TRAINING = SteppingConfig(batch_size=8, learning_rate=0.01)
 PLAIN = PlainAggregator()
+STEP: dict[str, Value] = {"rate": 0.01, "output_rate": 0.01, "decay": 0.0, "clip": 5.0}
 
 
 class Fixed:
@@ -64,23 +68,26 @@ def two_sites() -> Fixed:
     return Fixed({"large": 30, "small": 10}, replies)
 
 
-def server(config: FedNerConfig = CONFIG) -> Coordinator:
-    return Coordinator({"w": np.zeros(2, np.float32)}, config)
+def server(config: FedNerConfig = CONFIG, training: SteppingConfig = TRAINING) -> FedNer:
+    return FedNer({"w": np.zeros(2, np.float32)}, config, training)
 
 
 def start(hospital: Site) -> dict[str, Array]:
     return {name: parameter.detach().numpy().copy() for name, parameter in hospital.shared.items()}
 
 
-def train(
-    coordinator: Coordinator, federation: Federation, rounds: int | None = None, *, least: int = 1
-) -> list[FedNerRound]:
+def train(coordinator: FedNer, federation: Federation, rounds: int | None = None, *, least: int = 1) -> list[Round]:
     done = []
     for record in coordinator.rounds(federation, PLAIN, Quorum(least)):
         done.append(record)
         if len(done) == rounds:
             break
     return done
+
+
+def figures(rounds: Sequence[Round]) -> list[tuple[int, float]]:
+    """All but the seconds."""
+    return [(record.number, record.loss) for record in rounds]
 
 
 def same(left: Mapping[str, Array], right: Mapping[str, Array]) -> bool:
@@ -93,7 +100,7 @@ def private(hospital: Site) -> dict[str, Array]:
 
 def question(hospital: Site, *, number: int = 1, **changes: Value) -> Message:
     total = len(hospital.notes.train)
-    values: dict[str, Value] = {"round": number, "total": total, "batch_size": 4, "rate": 0.01}
+    values: dict[str, Value] = {"round": number, "total": total, "batch_size": 4, **STEP}
     return Message(values | changes, grouped("shared", start(hospital)))
 
 
@@ -104,12 +111,12 @@ def code(hospital: Site, message: Message) -> str:
 
 
 def test_a_site_draws_its_share_of_the_batch() -> None:
-    assert batch_share(30, total=40, batch_size=8) == 6
-    assert batch_share(10, total=40, batch_size=8) == 2
-    assert batch_share(1, total=1000, batch_size=8) == 1  # 0.008 sentences would teach nothing
+    assert batch_share(30, Message({"total": 40, "batch_size": 8})) == 6
+    assert batch_share(10, Message({"total": 40, "batch_size": 8})) == 2
+    assert batch_share(1, Message({"total": 1000, "batch_size": 8})) == 1  # 0.008 sentences would teach nothing
     for size, total, batch_size in ((0, 10, 8), (11, 10, 8), (5, 10, 0), (5, 0, 8)):
         with pytest.raises(MessageError, match=r"^value"):
-            batch_share(size, total=total, batch_size=batch_size)
+            batch_share(size, Message({"total": total, "batch_size": batch_size}))
 
 
 def test_the_share_is_what_a_site_trains_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,25 +134,25 @@ def test_the_mean_gradient_is_weighted_by_size(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(coordinator, "step", seen.append)
     record = train(coordinator, two_sites(), 1)[0]
     assert [gradient["w"].tolist() for gradient in seen] == [[3.0, -2.0]]
-    assert record == FedNerRound(1, 2.0)
+    assert (record.number, record.loss, record.answered, record.absent) == (1, 2.0, 2, ())
 
 
 def test_the_shared_half_steps_against_the_mean_gradient() -> None:
-    coordinator = server(replace(CONFIG, rounds=2, learning_rate=0.5))
+    coordinator = server(replace(CONFIG, rounds=2), replace(TRAINING, learning_rate=0.5))
     federation = two_sites()
     train(coordinator, federation)
     # Adam under a constant gradient steps by the rate against its sign: α, then half of it, for the rate goes down.
     assert coordinator.arrays()["w"].tolist() == pytest.approx([-0.75, 0.75], abs=1e-6)
     assert [q.values for q in federation.questions] == [
-        {"round": 1, "total": 40, "batch_size": 8, "rate": 0.5},
-        {"round": 2, "total": 40, "batch_size": 8, "rate": 0.25},
+        {"round": number, "total": 40, "batch_size": 8, "rate": rate, "output_rate": rate, "decay": 0.0, "clip": 5.0}
+        for number, rate in ((1, 0.5), (2, 0.25))
     ]
     assert federation.questions[0].group("shared")["w"].tolist() == [0, 0]  # fixed when asked
 
 
 def test_a_mean_gradient_is_clipped_to_its_norm() -> None:
     for clip, expected in ((1.0, [0.6, 0.8]), (0.0, [3.0, 4.0])):
-        coordinator = server(replace(CONFIG, clip=clip))
+        coordinator = server(training=replace(TRAINING, clip=clip))
         given = {"w": np.array([3, 4], np.float32)}
         coordinator.step(given)
         assert coordinator.shared["w"].grad is not None
@@ -215,11 +222,11 @@ def test_updates_that_only_sites_can_open_are_refused() -> None:
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    for name, wrong in (("rounds", 0), ("batch_size", -1), ("learning_rate", float("nan")), ("clip", -1.0)):
+    for name, wrong in (("rounds", 0), ("local_steps", 0), ("participation", 0.0), ("participation", 1.5)):
         with pytest.raises(TrainingError, match=f"^{name} is "):
             replace(CONFIG, **{name: wrong})  # type: ignore[arg-type]
     with pytest.raises(TrainingError, match="nothing to train together"):
-        Coordinator({}, CONFIG)
+        FedNer({}, CONFIG, TRAINING)
 
 
 def test_what_the_coordinator_gives_out_does_not_change_later() -> None:
@@ -230,10 +237,10 @@ def test_what_the_coordinator_gives_out_does_not_change_later() -> None:
 
 
 def test_one_site_that_shares_everything_is_plain_adam(tmp_path: Path) -> None:
-    config = replace(CONFIG, batch_size=5, clip=0.0)
+    training = replace(TRAINING, batch_size=5, clip=0.0)
     by_hand = site(tmp_path / "hand", config=ALL_SHARED)
     assert not by_hand.private
-    coordinator = Coordinator(start(by_hand), config)
+    coordinator = FedNer(start(by_hand), CONFIG, training)
     train(coordinator, Listening(["harbour"], lambda name: site(tmp_path, name, config=ALL_SHARED)))
     optimizer = torch.optim.Adam(by_hand.model.parameters())
     by_hand.model.train()
@@ -250,8 +257,8 @@ def test_two_sites_alike_are_one(tmp_path: Path) -> None:
     def trained(names: Sequence[str]) -> tuple[dict[str, Array], list[float], Site]:
         federation = Listening(names, lambda name: site(tmp_path / str(len(names)), name))
         # Whole epochs as batches, for sites of different names draw in different orders.
-        config = FedNerConfig(rounds=4, batch_size=18 * len(names), learning_rate=0.01)
-        coordinator = Coordinator(start(site(tmp_path / "start")), config)
+        training = replace(TRAINING, batch_size=18 * len(names))
+        coordinator = FedNer(start(site(tmp_path / "start")), FedNerConfig(rounds=4), training)
         losses = [record.loss for record in train(coordinator, federation)]
         return coordinator.arrays(), losses, federation.opened[names[-1]]
 
@@ -266,7 +273,7 @@ def test_two_sites_alike_are_one(tmp_path: Path) -> None:
 def test_private_halves_part_while_the_shared_half_is_one(tmp_path: Path) -> None:
     documents = {"harbour": NOTES[:4], "hill": NOTES[3:]}
     federation = Listening(list(documents), lambda name: site(tmp_path, name, documents=documents[name]))
-    coordinator = Coordinator(start(site(tmp_path / "start")), CONFIG)
+    coordinator = FedNer(start(site(tmp_path / "start")), CONFIG, TRAINING)
     train(coordinator, federation)
     message = Message({}, grouped("shared", coordinator.arrays()))
     assert all(reply.absence is None for reply in federation.ask("score", message))
@@ -282,7 +289,8 @@ def test_sites_may_tag_in_other_schemes_and_other_types_and_nothing_private_is_s
         return site(tmp_path, name, config=replace(CALM, scheme="BIOES"))
 
     federation = Listening(["harbour", "hill"], open_site)
-    coordinator = Coordinator(start(site(tmp_path / "start")), replace(CONFIG, rounds=40, batch_size=36))
+    first = start(site(tmp_path / "start"))
+    coordinator = FedNer(first, replace(CONFIG, rounds=40), replace(TRAINING, batch_size=36))
     losses = [record.loss for record in train(coordinator, federation, least=2)]
     assert losses[-1] < losses[0] / 4
     federation.tell("save", 40)
@@ -309,30 +317,31 @@ def test_restored_is_uninterrupted(tmp_path: Path, open_at_once: int) -> None:
 
     seeds = {"whole": 0, "cut": 0}
     shared = start(site(tmp_path / "start", config=SHAKEN))
-    whole, federation = Coordinator(shared, CONFIG), opened("whole")
+    whole, federation = FedNer(shared, CONFIG, TRAINING), opened("whole")
     expected = train(whole, federation)
     federation.close()
 
-    cut, first = Coordinator(shared, CONFIG), opened("cut")
-    assert train(cut, first, 3) == expected[:3]
+    cut, first = FedNer(shared, CONFIG, TRAINING), opened("cut")
+    assert figures(train(cut, first, 3)) == figures(expected[:3])
     first.tell("save", 3)
     cut.save(tmp_path / "coordinator.safetensors")
     train(cut, first, 1)  # a round that is lost in the crash
     seeds["cut"] = 9
-    resumed, second = Coordinator({name: array * 0 for name, array in shared.items()}, CONFIG), opened("cut")
+    resumed = FedNer({name: array * 0 for name, array in shared.items()}, CONFIG, TRAINING)
+    second = opened("cut")
     resumed.restore(tmp_path / "coordinator.safetensors")
     second.tell("restore", 3)
-    assert train(resumed, second) == expected[3:]
+    assert figures(train(resumed, second)) == figures(expected[3:])
     second.close()
     assert same(resumed.arrays(), whole.arrays())
     for name in names:
-        ends = [site(tmp_path / folder, name, config=SHAKEN, model_seed=3)._state() for folder in ("whole", "cut")]
+        ends = [site(tmp_path / folder, name, config=SHAKEN, model_seed=3).state() for folder in ("whole", "cut")]
         assert ends[0].keys() == ends[1].keys()
         assert all(torch.equal(ends[0][key], ends[1][key]) for key in ends[0])
 
 
 def test_a_coordinator_refuses_the_state_of_another_model(tmp_path: Path) -> None:
-    Coordinator({"v": np.zeros(2, np.float32)}, CONFIG).save(tmp_path / "c.safetensors")
+    FedNer({"v": np.zeros(2, np.float32)}, CONFIG, TRAINING).save(tmp_path / "c.safetensors")
     with pytest.raises(TrainingError, match="another model"):
         server().restore(tmp_path / "c.safetensors")
 
@@ -344,13 +353,13 @@ def test_a_restored_coordinator_knows_sizes_of_sites_that_are_away(tmp_path: Pat
     resumed = server()
     resumed.restore(tmp_path / "c.safetensors")
     federation.absent = {"large"}
-    assert train(resumed, federation, 1) == [FedNerRound(2, 5.0)]
+    assert figures(train(resumed, federation, 1)) == [(2, 5.0)]
     assert federation.questions[-1].values["total"] == 40
 
 
 def test_a_site_that_missed_rounds_takes_part_again(tmp_path: Path) -> None:
     federation = Listening(["harbour", "hill"], lambda name: site(tmp_path, name))
-    coordinator = Coordinator(start(site(tmp_path / "start")), CONFIG)
+    coordinator = FedNer(start(site(tmp_path / "start")), CONFIG, TRAINING)
     train(coordinator, federation, 2)
     hill = federation.opened["hill"]
     federation.close()

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.algorithms.hospitals import CALM, NOTES, SHAKEN, Listening, site
+from tests.algorithms.hospitals import ALL_SHARED, CALM, NOTES, SHAKEN, Listening, site
 
 from wardround.algorithms.site import Site, score_message
+from wardround.algorithms.stepping import Rates
 from wardround.errors import MessageError
 from wardround.evaluation.counts import SpanCounts
 from wardround.federation.message import Array, Message, encode, grouped
@@ -22,14 +23,14 @@ def disturb(hospital: Site) -> None:
     """Change everything a state holds."""
     for parameter in hospital.private.values():
         parameter.grad = torch.ones_like(parameter)
-    hospital.step_private(0.1)
+    hospital.private_stepper.step(Rates(0.1, 0.1))
     hospital.next_batch(2)
-    hospital.keep()
+    hospital.keep_if_best(0.25 + hospital.round)
     hospital.round += 1
 
 
 def remembered(hospital: Site) -> dict[str, torch.Tensor]:
-    return {name: tensor.clone() for name, tensor in hospital._state().items()}
+    return {name: tensor.clone() for name, tensor in hospital.state().items()}
 
 
 def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
@@ -62,7 +63,8 @@ def test_a_shared_half_that_does_not_fit_is_refused_and_changes_nothing(tmp_path
         "another kind": {name: array.astype(np.float64)},
     }[wrong]
     for step in ("gradient", "score", "finish"):
-        values = {"round": 1, "rate": 0.1, "total": len(hospital.notes.train), "batch_size": 2}
+        values = {"round": 1, "rate": 0.1, "output_rate": 0.1, "decay": 0.0, "clip": 5.0, "batch_size": 2}
+        values["total"] = len(hospital.notes.train)
         with pytest.raises(MessageError) as refused:
             hospital.answer(step, Message(values, grouped("shared", arrays)))
         assert refused.value.code == "shapes"
@@ -123,7 +125,7 @@ def test_a_site_opened_after_a_crash_goes_on_from_the_last_saved_round(tmp_path:
     hospital.save(1)
     expected = remembered(hospital)
     disturb(hospital)  # and the process dies: what was laid aside before round 1 must not come back
-    assert files(hospital) == ["state-00000001.safetensors"]
+    assert files(hospital) == ["state-00000000.safetensors", "state-00000001.safetensors"]
     assert same(remembered(site(tmp_path)), expected)
 
 
@@ -146,16 +148,32 @@ def test_restore_goes_back_and_discards_what_came_after(tmp_path: Path) -> None:
     again.answer("restore", Message({"round": 1}))
     assert same(remembered(again), expected)
     assert files(hospital) == ["state-00000001.safetensors"]
+    again.answer("restore", Message({"round": 7}))  # it missed what came since: the newest it has
+    assert same(remembered(again), expected)
+    with pytest.raises(MessageError) as refused:
+        again.answer("restore", Message({"round": 0}))
+    assert refused.value.code == "no-state"
 
 
-@pytest.mark.parametrize(("content", "code"), [(None, "no-state"), (b"half", "state")])
-def test_a_state_that_is_absent_or_damaged_is_refused(tmp_path: Path, content: bytes | None, code: str) -> None:
+def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     hospital = site(tmp_path)
-    if content is not None:
-        (hospital.folder / "state-00000003.safetensors").write_bytes(content)
+    (hospital.folder / "state-00000003.safetensors").write_bytes(b"half")
     with pytest.raises(MessageError) as refused:
         hospital.answer("restore", Message({"round": 3}))
-    assert refused.value.code == code
+    assert refused.value.code == "state"
+
+
+def test_a_lasting_site_writes_its_state_before_it_answers(tmp_path: Path) -> None:
+    hospital = site(tmp_path, lasting=True)
+    values = {"round": 4, "rate": 0.1, "output_rate": 0.1, "decay": 0.0, "clip": 5.0, "batch_size": 2, "total": 18}
+    hospital.answer("gradient", Message(values, grouped("shared", shared_of(hospital))))
+    assert files(hospital) == ["state-00000000.safetensors", "state-00000004.safetensors"]
+    again = site(tmp_path, model_seed=9)
+    assert same(remembered(again), remembered(hospital))
+    hospital.answer(
+        "score", Message({}, grouped("shared", shared_of(hospital)))
+    )
+    assert same(remembered(site(tmp_path, model_seed=9)), remembered(hospital))
 
 
 def test_the_state_of_another_model_is_refused(tmp_path: Path) -> None:
@@ -165,16 +183,37 @@ def test_the_state_of_another_model_is_refused(tmp_path: Path) -> None:
     assert refused.value.code == "state"
 
 
-def test_the_kept_private_half_is_put_back_at_the_end(tmp_path: Path) -> None:
+def test_a_site_ends_with_the_model_of_its_best_round(tmp_path: Path) -> None:
     hospital = site(tmp_path)
-    kept = {name: parameter.detach().clone() for name, parameter in hospital.private.items()}
-    hospital.answer("keep", Message())
+    best = {name: parameter.detach().clone() for name, parameter in (hospital.private | hospital.shared).items()}
+    hospital.keep_if_best(0.5)
     for parameter in hospital.private.values():
         parameter.grad = torch.ones_like(parameter)
-    hospital.step_private(0.1)
-    assert not torch.equal(hospital.private["output.weight"], kept["output.weight"])
-    hospital.answer("finish", Message({}, grouped("shared", shared_of(hospital))))
-    assert all(torch.equal(hospital.private[name], tensor) for name, tensor in kept.items())
+    hospital.private_stepper.step(Rates(0.1, 0.1))
+    hospital.keep_if_best(0.4)
+    later = {name: array + 1 for name, array in shared_of(hospital).items()}
+    answer = hospital.answer("finish", Message({}, grouped("shared", later)))
+    for name, parameter in (hospital.private | hospital.shared).items():
+        assert torch.equal(parameter, best[name]), name
+    low, high = answer.value("interval", list)
+    assert 0 <= low <= high <= 1
+
+
+def test_without_a_private_half_the_studys_model_is_the_sites(tmp_path: Path) -> None:
+    hospital = site(tmp_path, config=ALL_SHARED)
+    hospital.keep_if_best(0.5)
+    later = {name: array + 1 for name, array in shared_of(hospital).items()}
+    hospital.answer("finish", Message({}, grouped("shared", later)))
+    assert all(np.array_equal(array, later[name]) for name, array in shared_of(hospital).items())
+
+
+def test_work_that_fails_half_way_leaves_the_site_as_it_was(tmp_path: Path) -> None:
+    hospital = site(tmp_path)
+    before = remembered(hospital)
+    with pytest.raises(ZeroDivisionError), hospital.all_or_nothing():
+        disturb(hospital)
+        raise ZeroDivisionError
+    assert same(remembered(hospital), before)
 
 
 def test_description_and_scores_are_counts_and_nothing_else(tmp_path: Path) -> None:

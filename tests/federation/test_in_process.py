@@ -13,6 +13,7 @@ from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.federation import Absence, Quorum, Reply
 from wardround.federation.in_process import InProcessFederation
 from wardround.federation.message import Message, encode
+from wardround.federation.site_door import SiteDoor
 
 SITES = ("h1", "h2", "h3")
 Step = Callable[[str, Message], Message]
@@ -33,12 +34,12 @@ class House:
         self.alive: weakref.WeakSet[Worker] = weakref.WeakSet()
         self.most_alive = 0
 
-    def open_site(self, site: str) -> Worker:
+    def open_site(self, site: str) -> SiteDoor:
         worker = Worker(self, site)
         self.opened.append(site)
         self.alive.add(worker)
         self.most_alive = max(self.most_alive, len(self.alive))
-        return worker
+        return SiteDoor(worker)
 
 
 class Worker:

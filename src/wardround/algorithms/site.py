@@ -1,15 +1,15 @@
 """A site at work in a study: its notes, its model, and its private half on its own disk.
 
-An algorithm gives a site its steps; what every algorithm needs (describe, score, keep, finish, save, restore) is here.
-A site's folder is of one study. There lie the states of the last finished rounds and, where the site was closed since,
-`laid-aside.safetensors`, which is newer than those; a site opened again goes on from the newest.
+An algorithm gives a site its steps; what every algorithm needs (describe, score, finish, save, restore) is here.
+A site's folder is of one study. There lie the states of the last finished rounds, from round 0 on, and, where the site
+was closed since, `laid-aside.safetensors`, which is newer than those; a site opened again goes on from the newest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,8 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.state_files import copy_into, load_moments, load_tensors, moments, save_tensors, under
+from wardround.algorithms.state_files import copy_into, load_tensors, save_tensors, under
+from wardround.algorithms.stepping import Stepper
 from wardround.errors import MessageError, TrainingError
+from wardround.evaluation.bootstrap import Measure, intervals
 from wardround.evaluation.spans import CorpusScore
 from wardround.federation.message import Array, Message
 from wardround.models.tagging_model import TaggingModel
@@ -26,10 +28,12 @@ from wardround.privacy.aggregator import Aggregator
 from wardround.tasks import ner
 from wardround.tasks.batches import length_buckets
 from wardround.text.document import Document
+from wardround.text.tag_sets import TagSet
 
 __all__ = ["COMMON_STEPS", "Site", "SiteNotes", "Step", "score_message"]
 
 _GENERATIONS = 2  # states kept on disk: the newest, and the one before in case the coordinator never saw it
+_OUTPUT_GROUPS = ("output", "crf")  # those that may have a learning rate of their own
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,11 @@ class SiteNotes:
 
 
 class Site:
-    """Answers the steps of one algorithm."""
+    """Answers the steps of one algorithm.
+
+    `lasting` writes the state of a round before its answer is given, so that a site that dies has lost nothing it said;
+    otherwise the coordinator asks for it.
+    """
 
     def __init__(
         self,
@@ -54,17 +62,24 @@ class Site:
         steps: Mapping[str, Step],
         folder: Path,
         seed: int,
+        types: TagSet | None = None,
+        lasting: bool = False,
+        on_finish: Callable[[TaggingModel, CorpusScore], None] | None = None,
     ) -> None:
         self.name, self.model, self.notes, self.aggregator, self.folder = name, model, notes, aggregator, folder
         self.steps, self.seed = {**COMMON_STEPS, **steps}, seed
-        self.private = model.private_parameters()
-        self.shared = model.shared_parameters()
-        self.optimizer = torch.optim.Adam(self.private.values()) if self.private else None
+        self.types = types or model.tag_set  # what this site annotates; a model that is shared whole may know more
+        self.on_finish = on_finish
+        self.private, self.shared = model.private_parameters(), model.shared_parameters()
+        self.private_stepper, self.shared_stepper = self._stepper(self.private), self._stepper(self.shared)
         self.round = 0  # the last one this site trained in
         self.batches_drawn = 0
+        self.held: dict[str, Tensor] = {}  # an update between the two exchanges of one round
         self._order: list[list[int]] = []
         self._order_of = (-1, 0)
         self._kept: dict[str, Tensor] = {}
+        self._kept_f1 = -1.0
+        self._lasting = lasting
         folder.mkdir(parents=True, exist_ok=True)
         self._go_on()
 
@@ -72,11 +87,15 @@ class Site:
         """Do a step; only those the algorithm has can be asked for."""
         if step not in self.steps:
             raise MessageError("step", "this site does not know the step")
-        return self.steps[step](self, message)
+        before = (self.round, self._kept_f1)
+        answer = self.steps[step](self, message)
+        if self._lasting and (self.round, self._kept_f1) != before:
+            self.save(self.round)
+        return answer
 
     def close(self) -> None:
         """Lay the state aside: a later site in the same folder goes on where this one was."""
-        save_tensors(self._laid_aside, self._state())
+        save_tensors(self._laid_aside, self.state())
 
     def check_round(self, number: int) -> None:
         """Refuse a round that this site has trained in: it would step twice, or holds the state of another run."""
@@ -113,62 +132,83 @@ class Site:
             torch.manual_seed(int.from_bytes(sha256(name.encode()).digest()[:8], "big") >> 1)
             yield
 
-    def step_private(self, rate: float) -> None:
-        """θ_p ← θ_p − α ∂L/∂θ_p, at the learning rate of the round."""
-        if self.optimizer is not None:
-            self.optimizer.param_groups[0]["lr"] = rate
-            self.optimizer.step()
-
     def score(self, documents: Sequence[Document]) -> CorpusScore:
-        """The model as it is now."""
-        return ner.score(self.model, documents)
+        """The model as it is now, on the types this site annotates."""
+        return ner.score(self.model, documents, types=self.types)
 
-    def keep(self) -> None:
-        """Remember the private half: no round before scored higher."""
-        self._kept = {name: parameter.detach().clone() for name, parameter in self.private.items()}
+    def keep_if_best(self, f1: float) -> None:
+        """Remember the whole model where no round before scored higher; without a private half there is no need to."""
+        if self.private and f1 > self._kept_f1:
+            self._kept_f1 = f1
+            self._kept = {name: p.detach().clone() for name, p in (self.private | self.shared).items()}
 
     def put_kept_back(self) -> None:
-        """The private half of the best round."""
+        """The model of this site's best round, where it has kept one."""
+        parameters = self.private | self.shared
         with torch.no_grad():
             for name, tensor in self._kept.items():
-                self.private[name].copy_(tensor)
+                parameters[name].copy_(tensor)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Where the work below is refused half-way, the site is as it was before."""
+        before = {name: tensor.clone() for name, tensor in self.state().items()}
+        try:
+            yield
+        except Exception:
+            self._take(before)
+            raise
 
     def save(self, round_number: int) -> None:
         """Write the state of a finished round, whole or not at all."""
-        save_tensors(self._state_file(round_number), self._state())
+        save_tensors(self._state_file(round_number), self.state())
         self._discard(self._saved()[:-_GENERATIONS])
 
     def restore(self, round_number: int) -> None:
-        """Go back to the state of a finished round; what came after it is discarded."""
-        path = self._state_file(round_number)
-        if not path.is_file():
-            raise MessageError("no-state", f"this site has no state of round {round_number}")
-        self._load(path)
-        self._discard([later for later in self._saved() if later > path])
+        """Go back to the newest state up to a finished round; what came after it is discarded."""
+        latest = self._state_file(round_number)
+        earlier = [path for path in self._saved() if path <= latest]
+        if not earlier:
+            raise MessageError("no-state", f"this site has no state as old as round {round_number}")
+        self._load(earlier[-1])
+        self._discard([later for later in self._saved() if later > latest])
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the coming rounds of this site depend on."""
+        tensors = {f"private/{name}": parameter.detach() for name, parameter in self.private.items()}
+        tensors |= {f"kept/{name}": tensor for name, tensor in self._kept.items()}
+        tensors |= {f"held/{name}": tensor for name, tensor in self.held.items()}
+        tensors |= {f"optimizer/{name}": tensor for name, tensor in self.private_stepper.state().items()}
+        tensors |= {f"shared_optimizer/{name}": tensor for name, tensor in self.shared_stepper.state().items()}
+        tensors["kept_f1"] = torch.tensor(self._kept_f1, dtype=torch.float64)
+        return tensors | {"round": torch.tensor(self.round), "batches_drawn": torch.tensor(self.batches_drawn)}
 
     def _go_on(self) -> None:
-        """Take up the newest state, if there is one."""
+        """Take up the newest state; a site that has none writes the first."""
         newest = [*self._saved(), *([self._laid_aside] if self._laid_aside.is_file() else [])]
         if newest:
             self._load(newest[-1])
-
-    def _state(self) -> dict[str, Tensor]:
-        tensors = {f"private/{name}": parameter.detach() for name, parameter in self.private.items()}
-        tensors |= {f"kept/{name}": tensor for name, tensor in self._kept.items()}
-        if self.optimizer is not None:
-            tensors |= {f"optimizer/{name}": tensor for name, tensor in moments(self.optimizer).items()}
-        return tensors | {"round": torch.tensor(self.round), "batches_drawn": torch.tensor(self.batches_drawn)}
+        else:
+            self.save(0)
 
     def _load(self, path: Path) -> None:
         try:
-            tensors = load_tensors(path)
-            copy_into(self.private, under("private", tensors))
-        except TrainingError as error:
+            self._take(load_tensors(path))
+        except (TrainingError, KeyError, ValueError) as error:
             raise MessageError("state", f"{path.name} is damaged, or of another model") from error
-        self._kept = under("kept", tensors)
+
+    def _take(self, tensors: Mapping[str, Tensor]) -> None:
+        copy_into(self.private, under("private", tensors))
+        device = self.model.device
+        self._kept = {name: tensor.to(device) for name, tensor in under("kept", tensors).items()}
+        self.held = {name: tensor.to(device) for name, tensor in under("held", tensors).items()}
+        self.private_stepper.load(under("optimizer", tensors))
+        self.shared_stepper.load(under("shared_optimizer", tensors))
+        self._kept_f1 = float(tensors["kept_f1"])
         self.round, self.batches_drawn = int(tensors["round"]), int(tensors["batches_drawn"])
-        if self.optimizer is not None:
-            load_moments(self.optimizer, under("optimizer", tensors))
+
+    def _stepper(self, parameters: Mapping[str, Tensor]) -> Stepper:
+        return Stepper(parameters, [name for name in parameters if self.model.group_of(name) in _OUTPUT_GROUPS])
 
     def _discard(self, paths: Sequence[Path]) -> None:
         """Remove these states, and what was laid aside: it is no longer the newest."""
@@ -206,18 +246,20 @@ def _describe(site: Site, message: Message) -> Message:
 
 def _score(site: Site, message: Message) -> Message:
     site.receive(message.group("shared"))
-    return score_message(site.score(site.notes.dev))
-
-
-def _keep(site: Site, message: Message) -> Message:
-    site.keep()
-    return Message()
+    score = site.score(site.notes.dev)
+    site.keep_if_best(score.strict.micro.f1)
+    return score_message(score)
 
 
 def _finish(site: Site, message: Message) -> Message:
     site.receive(message.group("shared"))
     site.put_kept_back()
-    return score_message(site.score(site.notes.test or site.notes.dev))
+    score = site.score(site.notes.test or site.notes.dev)
+    if site.on_finish is not None:
+        site.on_finish(site.model, score)
+    interval = intervals(score.strict_by_document, [Measure()])[0]
+    counts = score_message(score)
+    return replace(counts, values={**counts.values, "interval": [interval.low, interval.high]})
 
 
 def _save(site: Site, message: Message) -> Message:
@@ -233,7 +275,6 @@ def _restore(site: Site, message: Message) -> Message:
 COMMON_STEPS: Mapping[str, Step] = {
     "describe": _describe,
     "score": _score,
-    "keep": _keep,
     "finish": _finish,
     "save": _save,
     "restore": _restore,

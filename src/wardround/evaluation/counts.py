@@ -63,6 +63,11 @@ class SpanCounts:
         """The harmonic mean of precision and recall."""
         return ratio(2 * self.tp, self.predicted + self.gold)
 
+    def figures(self) -> dict[str, float]:
+        """Scores and counts as plain values."""
+        scores = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
+        return scores | {"tp": self.tp, "fp": self.fp, "fn": self.fn}
+
 
 class MacroScores(NamedTuple):
     """Plain means over types, so a rare type weighs as much as a frequent one."""

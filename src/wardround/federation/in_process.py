@@ -8,25 +8,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
+from typing import NamedTuple
 
 from wardround.errors import FederationError, WardroundError
 from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, code_of
 from wardround.federation.message import Message, decode, encode
+from wardround.federation.worker_process import BytesWorker, round_of
 
-__all__ = ["InProcessFederation", "SiteWorker"]
+__all__ = ["InProcessFederation"]
 
 _log = logging.getLogger(__name__)
 
 
-class SiteWorker(Protocol):
-    """A site at work: it answers steps and can lay its state aside."""
-
-    def answer(self, step: str, message: Message) -> Message:
-        """Do the step; any exception is this site's absence, and of it only a code leaves."""
-
-    def close(self) -> None:
-        """Put what must last on disk; the worker is not asked again, a later one of the same site may be opened."""
+class _Question(NamedTuple):
+    step: str
+    round: int
+    data: bytes
 
 
 class InProcessFederation:
@@ -37,7 +34,7 @@ class InProcessFederation:
     """
 
     def __init__(
-        self, sites: Sequence[SiteId], open_site: Callable[[SiteId], SiteWorker], *, open_at_once: int = 16
+        self, sites: Sequence[SiteId], open_site: Callable[[SiteId], BytesWorker], *, open_at_once: int = 16
     ) -> None:
         if open_at_once < 1:
             raise FederationError(f"open_at_once is {open_at_once}; one site at least must be open to answer")
@@ -45,7 +42,7 @@ class InProcessFederation:
         self._check_sites(self._sites)
         self._open_site = open_site
         self._open_at_once = open_at_once
-        self._workers: dict[SiteId, SiteWorker] = {}
+        self._workers: dict[SiteId, BytesWorker] = {}
 
     @property
     def sites(self) -> Sequence[SiteId]:
@@ -56,7 +53,7 @@ class InProcessFederation:
         """Ask one site after the other; the question is encoded once, here."""
         asked = self._sites if to is None else tuple(to)
         self._check_sites(asked)
-        return self._exchanges(asked, step, encode(message))
+        return self._exchanges(asked, _Question(step, round_of(message), encode(message)))
 
     def close(self) -> None:
         """Close every worker, also where closing one of them fails; a later `ask` opens them again."""
@@ -71,22 +68,22 @@ class InProcessFederation:
         if len(set(sites)) < len(sites):
             raise FederationError("a site is named twice; each is asked once")
 
-    def _exchanges(self, sites: Sequence[SiteId], step: str, question: bytes) -> Iterator[Reply]:
+    def _exchanges(self, sites: Sequence[SiteId], question: _Question) -> Iterator[Reply]:
         for site in sites:
             # Outside the exchange: another site's state that cannot be laid aside is no absence of this one.
             self._make_room(site)
-            yield self._exchange(site, step, question)
+            yield self._exchange(site, question)
 
-    def _exchange(self, site: SiteId, step: str, question: bytes) -> Reply:
+    def _exchange(self, site: SiteId, question: _Question) -> Reply:
         started = perf_counter()
         try:
-            answer = encode(self._worker(site).answer(step, decode(question)))
+            answer = self._worker(site).answer_bytes(question.step, question.round, question.data)
         except Exception as error:  # as at a site of its own, whatever goes wrong there is an absence here
             if not isinstance(error, WardroundError):
-                _log.warning("site=%s step=%s failed: %s", site, step, _where(error))
-            spent = Traffic(len(question), 0, perf_counter() - started)
+                _log.warning("site=%s step=%s failed: %s", site, question.step, _where(error))
+            spent = Traffic(len(question.data), 0, perf_counter() - started)
             return Reply(site, None, spent, Absence.FAILED, code_of(error))
-        spent = Traffic(len(question), len(answer), perf_counter() - started)
+        spent = Traffic(len(question.data), len(answer), perf_counter() - started)
         return Reply(site, decode(answer), spent)
 
     def _make_room(self, site: SiteId) -> None:
@@ -94,7 +91,7 @@ class InProcessFederation:
         while site not in self._workers and len(self._workers) >= self._open_at_once:
             self._workers.popitem()[1].close()
 
-    def _worker(self, site: SiteId) -> SiteWorker:
+    def _worker(self, site: SiteId) -> BytesWorker:
         if site not in self._workers:
             self._workers[site] = self._open_site(site)
         return self._workers[site]

@@ -1,4 +1,4 @@
-"""From names to objects: the one place where a preset, an encoder or a word-vector file becomes a model."""
+"""From names to objects: the one place where a study, a preset, an encoder or a vector file becomes what runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ from pathlib import Path
 
 import torch
 
+from wardround.algorithms.coordinator import Coordinator
 from wardround.algorithms.training_config import ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE, TrainingConfig
-from wardround.errors import UsageError
+from wardround.errors import StudyError, UsageError
+from wardround.federation.message import Array
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
+from wardround.models.parameter_split import ParameterSplit
 from wardround.models.presets import preset
 from wardround.models.tagging_model import TaggingModel
-from wardround.models.word_tagger import WordTagger
+from wardround.models.word_tagger import GROUPS, WordTagger
 from wardround.models.word_vectors import load_word_vectors
-from wardround.settings import with_settings
+from wardround.privacy.aggregator import Aggregator, PlainAggregator
+from wardround.settings import did_you_mean, with_settings
+from wardround.studies.catalogue import Sharing
+from wardround.studies.study_file import Study
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["ModelChoice", "build_model", "recipe"]
+__all__ = ["ModelChoice", "aggregator_of", "build_model", "coordinator_of", "model_of", "recipe", "shared_arrays"]
+
+_OUTPUT_GROUPS = {"output", "crf"}  # the layers whose shape depends on the tags
+_ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -56,3 +65,70 @@ def recipe(choice: ModelChoice, options: Mapping[str, str], *, seed: int) -> Tra
     else:
         base = TRANSFER_RECIPE if choice.preset == "transfer" else WORD_RECIPE
     return replace(with_settings(base, options, "the training"), seed=seed)
+
+
+def aggregator_of(study: Study) -> Aggregator:
+    """The second door as the study wants it."""
+    assert study.privacy.mechanism == "plain", "the study file knows no other"
+    return PlainAggregator()
+
+
+def coordinator_of(study: Study) -> Coordinator:
+    """The server of the study's algorithm, before round 1."""
+    kind = study.algorithm.kind
+    shared = shared_arrays(model_of(study, TagSet(study.types or ("any",)), scheme=""))
+    coordinator: Coordinator = kind.server(shared, study.algorithm.config, study.training, seed=study.study.seed)
+    return coordinator
+
+
+def shared_arrays(model: TaggingModel) -> dict[str, Array]:
+    """A copy of the shared half."""
+    return {name: parameter.detach().cpu().numpy().copy() for name, parameter in model.shared_parameters().items()}
+
+
+def model_of(study: Study, types: TagSet, *, scheme: str) -> TaggingModel:
+    """A site's network: its own types on top, or those of all sites where the top is shared."""
+    section = study.model
+    options = {**section.options, **({"scheme": scheme} if scheme else {})}
+    choice = ModelChoice(section.preset, section.encoder, section.vectors, options)
+    model = build_model(choice, types, seed=study.study.seed)
+    shared = _shared_groups(study, model)
+    if _OUTPUT_GROUPS & set(shared):
+        _check_one_top(study)
+        if model.tag_set.types != study.types:
+            model = build_model(choice, TagSet(study.types), seed=study.study.seed)
+    model.split = ParameterSplit.sharing(shared, model.groups)
+    return model
+
+
+def _shared_groups(study: Study, model: TaggingModel) -> tuple[str, ...]:
+    wanted, sharing = study.model.shared, study.algorithm.kind.sharing
+    if sharing is Sharing.NOTHING:
+        return ()
+    if sharing is Sharing.POOLED:
+        return tuple(group for group in model.groups if _is_one_top(study) or group not in _OUTPUT_GROUPS)
+    if wanted is None:
+        return model.split.shared
+    if wanted == (_ALL,):
+        return model.groups
+    known = GROUPS if isinstance(model, WordTagger) else model.groups
+    for name in wanted:
+        if name not in known:
+            near = did_you_mean(name, known)
+            raise StudyError(f"[model] shared: no layer group is called {name!r}{near}; there are {', '.join(known)}")
+    return tuple(group for group in model.groups if group in wanted)
+
+
+def _is_one_top(study: Study) -> bool:
+    """Whether every site tags alike."""
+    tops = {(site.types, site.scheme) for site in study.sites.values()}
+    return len(tops) == 1 and bool(study.types)
+
+
+def _check_one_top(study: Study) -> None:
+    for name, site in study.sites.items():
+        if not site.types:
+            raise StudyError(f"[sites.{name}] must name its types: the study shares the layers that give the tags")
+    schemes = {site.scheme for site in study.sites.values()}
+    if len(schemes) > 1:
+        raise StudyError("sites of one study that shares the layers that give the tags must use one scheme")

@@ -64,14 +64,14 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         """Plain values for `scores.json`."""
         types = {
-            kind: {"strict": _row(self.score.strict[kind]), "relaxed": _row(self.score.relaxed[kind])}
+            kind: {"strict": self.score.strict[kind].figures(), "relaxed": self.score.relaxed[kind].figures()}
             for kind in self.score.strict
         }
         return {
             "scored_on": self.scored_on,
             "documents": self.score.documents,
-            "strict": _row(self.score.strict.micro) | {"interval": [self.strict_f1.low, self.strict_f1.high]},
-            "relaxed": _row(self.score.relaxed.micro) | {"interval": [self.relaxed_f1.low, self.relaxed_f1.high]},
+            "strict": self.score.strict.micro.figures() | {"interval": [self.strict_f1.low, self.strict_f1.high]},
+            "relaxed": self.score.relaxed.micro.figures() | {"interval": [self.relaxed_f1.low, self.relaxed_f1.high]},
             "types": types,
             "epochs": [asdict(record) for record in self.records],
         }
@@ -181,14 +181,3 @@ def _digest_of(documents: Sequence[Document]) -> bytes:
         entities = [(entity.type, entity.ranges) for entity in document.entities]
         digest.update(repr((entities, document.words, document.sentences)).encode())
     return digest.digest()
-
-
-def _row(counts: Any) -> dict[str, float]:
-    return {
-        "precision": counts.precision,
-        "recall": counts.recall,
-        "f1": counts.f1,
-        "tp": counts.tp,
-        "fp": counts.fp,
-        "fn": counts.fn,
-    }

@@ -74,10 +74,13 @@ def predict(model: TaggingModel, documents: Iterable[Document], *, batch_size: i
     yield from _predict_chunk(model, waiting, batch_size)
 
 
-def score(model: TaggingModel, documents: Sequence[Document], *, batch_size: int = 64) -> CorpusScore:
-    """The model against the documents' own annotation of its types."""
-    gold = [model.tag_set.restrict(document) for document in documents]
-    return score_corpus(zip(gold, predict(model, documents, batch_size=batch_size), strict=True))
+def score(
+    model: TaggingModel, documents: Sequence[Document], *, types: TagSet | None = None, batch_size: int = 64
+) -> CorpusScore:
+    """The model against the documents' own annotation of its types, or of `types` where it knows more of them."""
+    wanted = types or model.tag_set
+    predicted = map(wanted.restrict, predict(model, documents, batch_size=batch_size))
+    return score_corpus(zip(map(wanted.restrict, documents), predicted, strict=True))
 
 
 @torch.inference_mode()

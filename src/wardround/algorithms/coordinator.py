@@ -1,0 +1,206 @@
+"""What the coordinator's side of every algorithm has in common.
+
+It holds the shared half and, of the sites, nothing but their sizes. An algorithm says what is asked in a round and what
+becomes of the mean (`train`); drawing sites, weighing, counting, saving and going on are here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wardround.algorithms.state_files import copy_into, load_tensors, save_tensors, under
+from wardround.algorithms.stepping import SteppingConfig
+from wardround.errors import MessageError, TrainingError
+from wardround.federation.federation import Absence, Federation, Quorum, Replies, Reply, SiteId, Traffic, checked
+from wardround.federation.message import Array, Message, Value, grouped
+from wardround.privacy.aggregator import Aggregator, Place
+
+__all__ = ["Absent", "Coordinator", "Round", "RoundsConfig", "Turn"]
+
+
+@dataclass(frozen=True)
+class RoundsConfig:
+    """What the section [algorithm] of every study has."""
+
+    rounds: int = 400
+    participation: float = 1.0  # C, the fraction of sites asked in each round
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise TrainingError(f"rounds is {self.rounds}; it must be above zero")
+        if not 0 < self.participation <= 1:
+            raise TrainingError(f"participation is {self.participation}; it is a fraction of the sites, up to 1")
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A site that gave nothing to an exchange, and why."""
+
+    site: SiteId
+    absence: Absence
+    code: str
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round in figures."""
+
+    number: int
+    loss: float  # mean over the sites that answered, weighted by their sizes
+    answered: int
+    absent: tuple[Absent, ...]
+    traffic: Traffic  # of all its exchanges; seconds of sites that work side by side are added
+
+
+@dataclass
+class Turn:
+    """One round while it runs: asks the sites drawn for it, and counts what passes."""
+
+    coordinator: Coordinator
+    federation: Federation
+    aggregator: Aggregator
+    quorum: Quorum
+    sites: Sequence[SiteId]
+    unmet: list[Reply]  # of sites that never said their size; they count as absent from the first exchange
+    absent: list[Absent] = field(default_factory=list)
+    traffic: Traffic = field(default_factory=Traffic)
+    present: list[SiteId] = field(default_factory=list)  # in the last exchange
+    _loss: float = 0.0
+    _weight: int = 0
+
+    def mean(self, step: str, values: Mapping[str, Value]) -> dict[str, Array]:
+        """Σ n_i u_i / Σ n_i of the updates that the sites give in a step."""
+        shared = self.coordinator.arrays()
+        question = Message({**values, "round": self.coordinator.number + 1}, grouped("shared", shared))
+        replies = self.answers(step, question, check=lambda reply: self.aggregator.check(reply, like=shared))
+        return self.aggregator.open(self.aggregator.combine(message for _, message in replies))
+
+    def answers(
+        self, step: str, question: Message, *, check: Callable[[Message], None] | None = None
+    ) -> Iterator[tuple[SiteId, Message]]:
+        """The usable answers as they arrive; too few of them are an error at the end."""
+        self.present = []
+        replies = self.federation.ask(step, question, to=self.sites)
+        usable = chain(self.unmet, checked(replies, check) if check else replies)
+        self.unmet = []
+        for site, message in self.quorum.present(self._counted(usable)):
+            self.present.append(site)
+            yield site, message
+
+    def loss(self) -> float:
+        """Over the answers that gave one."""
+        return self._loss / self._weight if self._weight else float("nan")
+
+    def _counted(self, replies: Replies) -> Iterator[Reply]:
+        for reply in checked(replies, _check_loss):
+            self.traffic += reply.traffic
+            if reply.message is None:
+                assert reply.absence is not None
+                self.absent.append(Absent(reply.site, reply.absence, reply.code))
+            elif "loss" in reply.message.values:
+                size = self.coordinator.sizes[reply.site]
+                self._loss, self._weight = self._loss + size * reply.message.value("loss", float), self._weight + size
+            yield reply
+
+
+class Coordinator(ABC):
+    """The server of an algorithm."""
+
+    def __init__(
+        self, shared: Mapping[str, Array], config: RoundsConfig, training: SteppingConfig, *, seed: int = 0
+    ) -> None:
+        self.config, self.training, self.seed = config, training, seed
+        self.shared = {name: torch.from_numpy(np.array(array)) for name, array in shared.items()}
+        self.number = 0  # the last round that is finished
+        self.sizes: dict[SiteId, int] = {}  # |S_i|
+
+    @abstractmethod
+    def train(self, turn: Turn) -> None:
+        """One round: ask, and change the shared half."""
+
+    def memory(self) -> dict[str, Tensor]:
+        """What the coming rounds depend on beside the shared half."""
+        return {}
+
+    def remember(self, memory: Mapping[str, Tensor]) -> None:
+        """Take up what `memory` gave."""
+        assert not memory
+
+    def rounds(self, federation: Federation, aggregator: Aggregator, quorum: Quorum) -> Iterator[Round]:
+        """From the round after the last one done."""
+        if aggregator.opens_at is not Place.COORDINATOR:
+            raise TrainingError("the shared half is stepped at the coordinator, which cannot open these updates")
+        while self.number < self.config.rounds:
+            unmet = self._meet(federation)
+            turn = Turn(self, federation, aggregator, quorum, self._drawn(federation.sites), unmet)
+            self.train(turn)
+            self.number += 1
+            yield Round(self.number, turn.loss(), len(turn.present), tuple(turn.absent), turn.traffic)
+
+    def arrays(self) -> dict[str, Array]:
+        """A copy of the shared half as it is now."""
+        return {name: tensor.numpy().copy() for name, tensor in self.shared.items()}
+
+    def settings(self) -> dict[str, Value]:
+        """The part of a question that says how to step in the coming round."""
+        rates = self.training.rates(self.number + 1, self.config.rounds)
+        return {**rates.as_values(), "batch_size": self.training.batch_size, "clip": self.training.clip}
+
+    def save(self, path: Path, *, more: Mapping[str, Tensor] | None = None) -> None:
+        """Write all that the coming rounds depend on, whole or not at all; `more` goes with it."""
+        tensors = {f"shared/{name}": tensor for name, tensor in self.shared.items()}
+        tensors |= {f"memory/{name}": tensor for name, tensor in self.memory().items()}
+        tensors |= {f"size/{site}": torch.tensor(size) for site, size in self.sizes.items()}
+        tensors |= {f"more/{name}": tensor for name, tensor in (more or {}).items()}
+        save_tensors(path, tensors | {"round": torch.tensor(self.number)})
+
+    def restore(self, path: Path) -> dict[str, Tensor]:
+        """Go on from a file of a study with the same model and settings; gives back what went with it."""
+        tensors = load_tensors(path)
+        copy_into(self.shared, under("shared", tensors))
+        self.remember(under("memory", tensors))
+        self.sizes = {site: int(size) for site, size in under("size", tensors).items()}
+        self.number = int(tensors["round"])
+        return under("more", tensors)
+
+    def _meet(self, federation: Federation) -> list[Reply]:
+        """Learn the sizes of sites never met; returns the absences of those that gave none."""
+        unknown = [site for site in federation.sites if site not in self.sizes]
+        absent = []
+        for reply in checked(federation.ask("describe", Message(), to=unknown), _check_size) if unknown else ():
+            if reply.message is None:
+                absent.append(reply)
+            else:
+                self.sizes[reply.site] = reply.message.value("sentences", int)
+        return absent
+
+    def _drawn(self, sites: Sequence[SiteId]) -> list[SiteId]:
+        """The sites of the coming round: the same ones for the same seed, whatever happened before."""
+        known = [site for site in sites if site in self.sizes]
+        if self.config.participation == 1:
+            return known
+        wanted = max(1, round(self.config.participation * len(sites)))
+        random = Random(f"{self.seed}/round-{self.number + 1}")  # noqa: S311 – order, not secrecy
+        drawn = set(random.sample(list(sites), wanted))
+        return [site for site in known if site in drawn]
+
+
+def _check_size(described: Message) -> None:
+    if described.value("sentences", int) < 1:
+        raise MessageError("empty", "a site without sentences cannot train")
+
+
+def _check_loss(answer: Message) -> None:
+    loss: Any = answer.values.get("loss", 0.0)
+    if not isinstance(loss, float):
+        raise MessageError("value-missing", "loss as float")

@@ -1,0 +1,95 @@
+"""FedAtt (Ji et al. 2019): the further a site's layer went, the more the mean attends to it.
+
+Attention is a softmax over the sites of ‖w_l − w_l^k‖ of each layer l. A round has two exchanges: sites train and tell
+these norms, then each gives its update times its own attention; so the coordinator never needs a single site's update,
+and any aggregator will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from wardround.algorithms.coordinator import Turn
+from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, add, local_update
+from wardround.algorithms.site import Site, Step
+from wardround.errors import MessageError
+from wardround.federation.federation import SiteId
+from wardround.federation.message import Array, Message, grouped
+
+__all__ = ["STEPS", "FedAtt", "FedAttConfig", "attention", "give_attended", "train_and_hold"]
+
+
+@dataclass(frozen=True)
+class FedAttConfig(FedAvgConfig):
+    """The settings of federated averaging; `server_rate` is the paper's ε."""
+
+
+class FedAtt(FedAvg):
+    """The server of Algorithm 1 of the paper."""
+
+    config: FedAttConfig
+
+    def train(self, turn: Turn) -> None:
+        """w_l ← w_l − ε Σ α_k^l (w_l − w_l^k)."""
+        question = Message({**self.local_settings(), "round": self.number + 1}, grouped("shared", self.arrays()))
+        layers = list(self.shared)
+        norms = {
+            site: message.arrays["norms"]
+            for site, message in turn.answers("train_and_hold", question, check=lambda m: _check_norms(m, len(layers)))
+        }
+        attended = attention(norms)
+        turn.sites = list(norms)
+        mean = turn.mean("give_attended", {"attention": {site: row.tolist() for site, row in attended.items()}})
+        # Of the sum, a site that went away in between takes its part with it: the rest is brought to one again.
+        given = sum((attended[site] for site in turn.present), start=np.zeros(len(layers)))
+        factors = np.asarray(len(turn.present) / given, np.float32)
+        whole = {name: mean[name] * factor for name, factor in zip(layers, factors, strict=True)}
+        add(self.shared, whole, rate=self.config.server_rate)
+
+
+def attention(norms: Mapping[SiteId, Array]) -> dict[SiteId, Array]:
+    """A softmax over the sites, layer by layer."""
+    table = np.stack([np.asarray(row, np.float64) for row in norms.values()])
+    powers = np.exp(table - table.max(axis=0))
+    return dict(zip(norms, powers / powers.sum(axis=0), strict=True))
+
+
+def train_and_hold(site: Site, message: Message) -> Message:
+    """Train for a while, hold the update back, and tell how far each layer went."""
+    with site.all_or_nothing():
+        update, loss = local_update(site, message)
+        site.held = {name: torch.from_numpy(array) for name, array in update.items()}
+        norms = np.array([float(update.norm()) for update in site.held.values()], np.float32)
+    return Message({"loss": loss}, {"norms": norms})
+
+
+def give_attended(site: Site, message: Message) -> Message:
+    """Give the update that was held, each layer times this site's attention to it."""
+    rows = message.value("attention", dict)
+    row = rows.get(site.name)
+    if message.value("round", int) != site.round or not site.held:
+        raise MessageError("round", "this site holds no update of the round")
+    if not isinstance(row, list) or len(row) != len(site.held) or not all(_is_share(share) for share in row):
+        raise MessageError("value", "attention is a share a layer")
+    shares = dict(zip(site.held, row, strict=True))
+    update = {name: tensor.cpu().numpy() * np.float32(shares[name]) for name, tensor in site.held.items()}
+    sealed = site.aggregator.seal(update, weight=1.0)
+    site.held = {}
+    return sealed
+
+
+def _is_share(share: object) -> bool:
+    return isinstance(share, float) and 0 <= share <= 1
+
+
+def _check_norms(answer: Message, layers: int) -> None:
+    norms = answer.arrays.get("norms")
+    if norms is None or norms.shape != (layers,) or norms.dtype != np.float32 or not np.isfinite(norms).all():
+        raise MessageError("shapes", "a finite norm a layer is expected")
+
+
+STEPS: dict[str, Step] = {"train_and_hold": train_and_hold, "give_attended": give_attended}

@@ -1,0 +1,115 @@
+"""Federated averaging (McMahan et al. 2017) of any shared half, with a private half beside it.
+
+In each round every site trains both halves on its own notes for some mini-batches and gives how far its shared half
+came; the mean of these, weighted by the sites' sizes, moves the shared half of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from wardround.algorithms.coordinator import Coordinator, RoundsConfig, Turn
+from wardround.algorithms.site import Site, Step
+from wardround.algorithms.stepping import Rates, clip, finite, gradients
+from wardround.errors import MessageError, TrainingError
+from wardround.federation.message import Array, Message, Value
+from wardround.tasks.ner import batch_loss
+
+__all__ = ["STEPS", "FedAvg", "FedAvgConfig", "add", "local_update", "train"]
+
+
+@dataclass(frozen=True)
+class FedAvgConfig(RoundsConfig):
+    """The settings of FederatedAveraging."""
+
+    rounds: int = 50
+    local_steps: int = 0  # mini-batches a round; 0 is one epoch (E = 1)
+    server_rate: float = 1.0  # how much of the mean the shared half moves by
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.local_steps < 0:
+            raise TrainingError(f"local_steps is {self.local_steps}; it is a number of mini-batches, or 0 for an epoch")
+        if not self.server_rate > 0:
+            raise TrainingError(f"server_rate is {self.server_rate}; it must be above zero")
+
+
+class FedAvg(Coordinator):
+    """The server of Algorithm 1 of the paper."""
+
+    config: FedAvgConfig
+
+    def train(self, turn: Turn) -> None:
+        """w ← w + Σ n_k/n Δ_k."""
+        add(self.shared, turn.mean("train", self.local_settings()), rate=self.config.server_rate)
+
+    def local_settings(self) -> dict[str, Value]:
+        """What ClientUpdate needs to know."""
+        return {**self.settings(), "steps": self.config.local_steps}
+
+
+def train(site: Site, message: Message) -> Message:
+    """ClientUpdate: train for a while, give the way the shared half went."""
+    with site.all_or_nothing():
+        update, loss = local_update(site, message)
+        sealed = site.aggregator.seal(update, weight=float(len(site.notes.train)))
+    return replace(sealed, values={**sealed.values, "loss": loss})
+
+
+def local_update(site: Site, message: Message, *, pull: float = 0.0) -> tuple[dict[str, Array], float]:
+    """Train both halves on mini-batches; returns how far the shared half came, and the mean loss.
+
+    `pull` holds the shared half near where it began. A site whose work fails half-way is to be put back by the caller.
+    """
+    number, steps, size = (message.value(name, int) for name in ("round", "steps", "batch_size"))
+    rates, largest = Rates.of(message), message.value("clip", float)
+    site.check_round(number)
+    if size < 1 or steps < 0:
+        raise MessageError("value", "a batch size is at least 1 and a number of steps at least 0")
+    site.receive(message.group("shared"))
+    start = {name: parameter.detach().clone() for name, parameter in site.shared.items()}
+    losses = []
+    with site.randomness(number):
+        for _ in range(steps or -(-len(site.notes.train) // size)):
+            losses.append(_backward(site, size))
+            if pull:
+                _pull(site, start, pull)
+            _step(site, rates, largest)
+    site.round = number
+    update = {name: (parameter.detach() - start[name]).cpu().numpy() for name, parameter in site.shared.items()}
+    return update, sum(losses) / len(losses)
+
+
+def add(shared: Mapping[str, Tensor], mean: Mapping[str, Array], *, rate: float = 1.0) -> None:
+    """Move the shared half by a mean update."""
+    for name, parameter in shared.items():
+        parameter += rate * torch.from_numpy(mean[name])
+
+
+def _backward(site: Site, size: int) -> float:
+    site.model.train()
+    site.model.zero_grad(set_to_none=True)
+    loss = batch_loss(site.model, site.next_batch(size))
+    loss.backward()  # type: ignore[no-untyped-call]
+    return finite(loss)
+
+
+def _pull(site: Site, centre: Mapping[str, Tensor], strength: float) -> None:
+    for name, parameter in site.shared.items():
+        towards = strength * (parameter.detach() - centre[name])
+        parameter.grad = towards if parameter.grad is None else parameter.grad + towards
+
+
+def _step(site: Site, rates: Rates, largest: float) -> None:
+    everything = site.shared | site.private
+    gradients(everything)  # refused here where a number is not finite
+    clip(everything, largest)
+    site.shared_stepper.step(rates)
+    site.private_stepper.step(rates)
+
+
+STEPS: dict[str, Step] = {"train": train}

@@ -1,0 +1,50 @@
+"""FedProx (Li et al. 2020): federated averaging whose sites are held near the shared half they were given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wardround.algorithms.coordinator import Turn
+from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, add, local_update
+from wardround.algorithms.site import Site, Step
+from wardround.errors import MessageError, TrainingError
+from wardround.federation.message import Message
+
+__all__ = ["STEPS", "FedProx", "FedProxConfig", "train_near"]
+
+
+@dataclass(frozen=True)
+class FedProxConfig(FedAvgConfig):
+    """The settings of federated averaging, and the strength of the proximal term."""
+
+    proximal: float = 0.01  # μ
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.proximal > 0:
+            raise TrainingError(f"proximal is {self.proximal}; it must be above zero (fedavg has none)")
+
+
+class FedProx(FedAvg):
+    """The server of Algorithm 2 of the paper."""
+
+    config: FedProxConfig
+
+    def train(self, turn: Turn) -> None:
+        """w ← w + Σ n_k/n Δ_k, each Δ_k under h_k(w; w_t) = F_k(w) + μ/2 ‖w − w_t‖²."""
+        settings = {**self.local_settings(), "proximal": self.config.proximal}
+        add(self.shared, turn.mean("train_near", settings), rate=self.config.server_rate)
+
+
+def train_near(site: Site, message: Message) -> Message:
+    """Train for a while, pulled back to the given shared half by μ (w − w_t)."""
+    strength = message.value("proximal", float)
+    if not strength > 0:
+        raise MessageError("value", "the proximal term has no strength")
+    with site.all_or_nothing():
+        update, loss = local_update(site, message, pull=strength)
+        sealed = site.aggregator.seal(update, weight=float(len(site.notes.train)))
+    return replace(sealed, values={**sealed.values, "loss": loss})
+
+
+STEPS: dict[str, Step] = {"train_near": train_near}

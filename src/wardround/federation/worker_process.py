@@ -1,0 +1,250 @@
+"""A site's worker in a process of its own: what happens to it there cannot take the site's engine along.
+
+Parent and child talk over the child's standard input and output, in frames:
+
+    4 bytes  length of the head, little-endian
+    8 bytes  length of the body, little-endian
+    head     JSON: {"step": …, "round": …} one way, {"code": …} the other; an empty code is an answer
+    body     a message as the codec wrote it
+
+The child keeps the real output for frames and points everything it prints at its standard error. Of an error only its
+code crosses. The child ends when its input does: a parent that was killed leaves nobody behind.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import struct
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, Any, NamedTuple, Protocol
+
+from wardround.errors import MessageError
+from wardround.federation.federation import code_of
+from wardround.federation.message import Message, decode, encode
+
+__all__ = ["BytesWorker", "WorkerProcess", "round_of", "safe_code", "serve_worker"]
+
+_log = logging.getLogger(__name__)
+_LENGTHS = struct.Struct("<IQ")
+_LARGEST_HEAD = 100_000  # bytes
+_DIED = "worker-died"
+_CODE = re.compile(r"[A-Za-z-]{1,40}")
+_SECONDS_TO_CLOSE = 30.0  # laying a site's state aside takes a disk's time
+_SECONDS_TO_FINISH = 1.0  # for an answer that is nearly there
+
+
+class BytesWorker(Protocol):
+    """A site at work on encoded messages: between its answer and the wire it can write the ledger's line."""
+
+    def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
+        """Do the step; any exception is this site's absence, and of it only a code leaves."""
+
+    def close(self) -> None:
+        """Put what must last on disk."""
+
+
+class _Frame(NamedTuple):
+    head: dict[str, Any]
+    body: bytes
+
+
+def round_of(message: Message) -> int:
+    """The round a message says it belongs to; 0 where it says nothing."""
+    found = message.values.get("round")
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def safe_code(code: object) -> str:
+    """A code that came from elsewhere, where it has the form of one; text of a site never passes for a code."""
+    return code if isinstance(code, str) and _CODE.fullmatch(code) else "unknown"
+
+
+class WorkerProcess:
+    """The parent's end: starts `command` when it is first asked, and again after it died.
+
+    `command` runs a program that calls `serve_worker`. What it writes to its standard error goes where `errors` says:
+    None leaves it with the parent's. May be asked by several threads; they are answered one after the other.
+    """
+
+    def __init__(self, command: Sequence[str], *, errors: int | None = None) -> None:
+        self._command = tuple(command)
+        self._errors = errors
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def answer(self, step: str, message: Message) -> Message:
+        """Have the child do the step, as a `SiteWorker`."""
+        return decode(self.answer_bytes(step, round_of(message), encode(message)))
+
+    def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
+        """Have the child do the step; its error is a `MessageError` with its code, its death one with `worker-died`."""
+        with self._lock:
+            process = self._running()
+            try:
+                _write(process.stdin, {"step": step, "round": round_number}, data)
+                frame = _read(process.stdout)
+            except (OSError, MessageError):
+                frame = None
+            if frame is None:
+                self._bury()
+                raise MessageError(_DIED, "the site's worker ended in the middle of an answer")
+        if frame.head.get("code") != "":
+            raise MessageError(safe_code(frame.head.get("code")), "the site's worker could not do the step")
+        return frame.body
+
+    def close(self) -> None:
+        """End the child's input, so that it lays its state aside; one in the middle of an answer is killed."""
+        if not self._lock.acquire(timeout=_SECONDS_TO_FINISH):
+            self.kill()
+            self._lock.acquire()
+        try:
+            if self._process is not None:
+                _end(self._process)
+            self._bury()
+        finally:
+            self._lock.release()
+
+    def kill(self) -> None:
+        """End the child at once, also in the middle of an answer; a later question starts another."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is not None:
+            self._bury()
+        if self._process is None:
+            self._process = subprocess.Popen(  # noqa: S603 - the site's own command
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+            )
+        return self._process
+
+    def _bury(self) -> None:
+        """Leave no zombie and no open pipe."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            _close(process.stdin)
+            _close(process.stdout)
+
+
+def serve_worker(open_worker: Callable[[], BytesWorker]) -> None:
+    """The child's whole life: answer frames until the input ends; the worker is opened when it is first asked.
+
+    A failed step leaves the worker open; a worker that cannot be opened is tried again at the next question.
+    """
+    source, sink = _take_over_streams()
+    frames = _Frames(source)
+    worker: BytesWorker | None = None
+    while (frame := frames.next()) is not None:
+        try:
+            worker = worker or open_worker()
+            body = worker.answer_bytes(str(frame.head["step"]), int(frame.head["round"]), frame.body)
+            head = {"code": ""}
+        except Exception as error:  # whatever goes wrong here is an absence there
+            _log.warning("a step failed: %s", _where(error))
+            head, body = {"code": safe_code(code_of(error))}, b""
+        frames.done()  # before the parent can know: it may end the input as soon as it has the answer
+        _write(sink, head, body)
+    if worker is not None:
+        worker.close()
+
+
+class _Frames:
+    """The input, read ahead by a thread, so that its end is noticed in the middle of an answer."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self._queue: SimpleQueue[_Frame | None] = SimpleQueue()
+        self._busy = threading.Event()
+        threading.Thread(target=self._read_all, daemon=True).start()
+
+    def next(self) -> _Frame | None:
+        return self._queue.get()
+
+    def done(self) -> None:
+        self._busy.clear()
+
+    def _read_all(self) -> None:
+        while (frame := _read(self._source)) is not None:
+            self._busy.set()
+            self._queue.put(frame)
+        if self._busy.is_set():
+            os._exit(1)  # nobody is left to answer, and a step may take hours
+        self._queue.put(None)
+
+
+def _take_over_streams() -> tuple[IO[bytes], IO[bytes]]:
+    """The pipes to the parent, away from everybody else: prints go to standard error, input reads nothing."""
+    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    sys.stdout.flush()
+    return source, sink
+
+
+def _write(stream: IO[bytes] | None, head: dict[str, Any], body: bytes) -> None:
+    assert stream is not None
+    text = json.dumps(head).encode()
+    stream.write(_LENGTHS.pack(len(text), len(body)) + text)
+    stream.write(body)
+    stream.flush()
+
+
+def _read(stream: IO[bytes] | None) -> _Frame | None:
+    """The next frame; None where the stream ends, also within a frame."""
+    assert stream is not None
+    start = stream.read(_LENGTHS.size)
+    if len(start) < _LENGTHS.size:
+        return None
+    head_length, body_length = _LENGTHS.unpack(start)
+    if head_length > _LARGEST_HEAD:
+        raise MessageError("frame", "the other end writes no frames")
+    text, body = stream.read(head_length), stream.read(body_length)
+    if len(text) < head_length or len(body) < body_length:
+        return None
+    return _Frame(_head(text), body)
+
+
+def _head(text: bytes) -> dict[str, Any]:
+    try:
+        head = json.loads(text)
+    except ValueError:
+        head = None
+    if not isinstance(head, dict):
+        raise MessageError("frame", "the other end writes no frames")
+    return head
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    _close(process.stdin)
+    try:
+        process.wait(_SECONDS_TO_CLOSE)
+    except subprocess.TimeoutExpired:
+        _log.warning("the worker did not end within %g seconds and is killed", _SECONDS_TO_CLOSE)
+
+
+def _close(stream: IO[bytes] | None) -> None:
+    try:
+        if stream is not None:
+            stream.close()
+    except OSError:
+        pass  # what was still to be written has no reader any more
+
+
+def _where(error: Exception) -> str:
+    """Code or class, and place; the text is withheld, for it might quote a note."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{safe_code(code_of(error))} at {Path(frame.filename).name}:{frame.lineno}"

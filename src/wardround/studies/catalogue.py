@@ -1,0 +1,90 @@
+"""The one table of algorithms: what a study file may name, and what each name stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from wardround.algorithms import fedatt, fedavg, fedner, fedprox, single
+from wardround.algorithms.coordinator import RoundsConfig
+from wardround.algorithms.site import Step
+from wardround.algorithms.stepping import SteppingConfig
+
+__all__ = ["ALGORITHMS", "AlgorithmKind", "Sharing"]
+
+
+class Sharing(Enum):
+    """Which layers an algorithm shares."""
+
+    CHOSEN = "chosen"  # those the section [model] names
+    NOTHING = "nothing"
+    POOLED = "pooled"  # all; where sites differ in types or scheme, all below the output layers
+
+
+@dataclass(frozen=True)
+class AlgorithmKind:
+    """One algorithm: its server, its settings and the steps it asks of sites."""
+
+    server: Any  # type[Coordinator]; each takes a configuration of its own
+    config: RoundsConfig  # with the defaults
+    training: SteppingConfig  # the same
+    steps: Mapping[str, Step]
+    sharing: Sharing
+    line: str
+
+
+_PER_BATCH = SteppingConfig()
+_LOCAL = replace(_PER_BATCH, batch_size=16)
+
+ALGORITHMS: Mapping[str, AlgorithmKind] = {
+    "fedner": AlgorithmKind(
+        fedner.FedNer,
+        fedner.FedNerConfig(),
+        _PER_BATCH,
+        fedner.STEPS,
+        Sharing.CHOSEN,
+        "FedNER: the gradient of the shared half, every mini-batch.",
+    ),
+    "fedavg": AlgorithmKind(
+        fedavg.FedAvg,
+        fedavg.FedAvgConfig(),
+        _LOCAL,
+        fedavg.STEPS,
+        Sharing.CHOSEN,
+        "Federated averaging of the shared half after some training at the sites.",
+    ),
+    "fedprox": AlgorithmKind(
+        fedprox.FedProx,
+        fedprox.FedProxConfig(),
+        _LOCAL,
+        fedprox.STEPS,
+        Sharing.CHOSEN,
+        "Federated averaging whose sites are held near the shared half.",
+    ),
+    "fedatt": AlgorithmKind(
+        fedatt.FedAtt,
+        fedatt.FedAttConfig(),
+        _LOCAL,
+        fedatt.STEPS,
+        Sharing.CHOSEN,
+        "Federated averaging that attends to the layers that went furthest.",
+    ),
+    "single": AlgorithmKind(
+        single.Single,
+        fedavg.FedAvgConfig(),
+        _LOCAL,
+        single.STEPS,
+        Sharing.NOTHING,
+        "Every site on its own: what a study is measured against.",
+    ),
+    "pooled": AlgorithmKind(
+        fedner.FedNer,
+        fedner.FedNerConfig(),
+        _PER_BATCH,
+        fedner.STEPS,
+        Sharing.POOLED,
+        "All notes in one place, which hospitals may not do; for studies on one machine only.",
+    ),
+}

@@ -1,0 +1,300 @@
+"""A study from its first round to its scores, on any engine; interrupted, it goes on where it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from wardround.algorithms.coordinator import Round
+from wardround.algorithms.state_files import save_tensors, under
+from wardround.errors import FederationError, MessageError, StudyError
+from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.federation.federation import Federation, Quorum, Reply, SiteId, Traffic, checked
+from wardround.federation.message import Array, Message, grouped
+from wardround.models.saved import save_model
+from wardround.studies.assemble import aggregator_of, coordinator_of, model_of
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.study_file import Study, to_toml
+from wardround.text.tag_sets import TagSet
+
+__all__ = ["Engine", "SiteOutcome", "StudyOutcome", "StudyRun", "Watcher"]
+
+_SCORINGS = 20  # in a study that does not say how often
+_STUDY, _SCORES, _SHARED = "study.toml", "scores.json", "shared.safetensors"
+
+
+class Watcher(Protocol):
+    """Who looks on."""
+
+    def on_start(self, number: int) -> None:
+        """The study begins after this round."""
+
+    def on_round(self, record: Round) -> None:
+        """A round is finished."""
+
+    def on_scores(self, number: int, f1: Mapping[SiteId, float]) -> None:
+        """The development sets were scored."""
+
+    def on_event(self, text: str) -> None:
+        """Something that is neither."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How a study is driven on an engine."""
+
+    checkpoint_every: int  # rounds
+    sites_save: bool  # each site writes its state before it answers; otherwise it is asked to at a checkpoint
+    retries: int = 0  # of a round that too few sites answered
+    pause: float = 5.0  # seconds before each
+
+
+@dataclass(frozen=True)
+class SiteOutcome:
+    """How a site's model scored on its test notes, as counts it gave itself."""
+
+    strict: TypedCounts
+    relaxed: TypedCounts
+    documents: int
+    interval: Interval  # of the strict micro-F1
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `scores.json`."""
+        counts = {"strict": self.strict, "relaxed": self.relaxed}
+        figures: dict[str, Any] = {name: typed.micro.figures() for name, typed in counts.items()}
+        figures["strict"]["interval"] = [self.interval.low, self.interval.high]
+        types = {kind: {name: typed[kind].figures() for name, typed in counts.items()} for kind in self.strict}
+        return {"documents": self.documents, **figures, "types": types}
+
+
+@dataclass(frozen=True)
+class StudyOutcome:
+    """What a study gave."""
+
+    sites: Mapping[SiteId, SiteOutcome]
+    rounds: int
+    best_round: int
+    traffic: Traffic
+    shared: Mapping[str, Array] = field(repr=False)
+
+
+@dataclass
+class _Progress:
+    """What the runner itself must remember between rounds."""
+
+    best: dict[str, torch.Tensor]  # the shared half of the best round
+    best_f1: float = -1.0
+    best_round: int = 0
+    stale: int = 0  # scorings since
+    traffic: Traffic = field(default_factory=Traffic)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        figures = [self.best_f1, self.best_round, self.stale, *asdict(self.traffic).values()]
+        named = {f"best/{name}": tensor for name, tensor in self.best.items()}
+        return named | {"figures": torch.tensor(figures, dtype=torch.float64)}
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, torch.Tensor]) -> _Progress:
+        f1, number, stale, down, up, seconds = tensors["figures"].tolist()
+        return cls(under("best", tensors), f1, int(number), int(stale), Traffic(int(down), int(up), seconds))
+
+
+class StudyRun:
+    """Drives the rounds of one study in one run folder."""
+
+    def __init__(
+        self, study: Study, federation: Federation, folder: RunFolder, *, engine: Engine, watcher: Watcher
+    ) -> None:
+        self.study, self.federation, self.folder = study, federation, folder
+        self._engine, self._watcher = engine, watcher
+        self.coordinator = coordinator_of(study)
+        self._aggregator, self._quorum = aggregator_of(study), Quorum(study.privacy.minimum_sites)
+        self._every = study.evaluation.every or max(1, study.algorithm.config.rounds // _SCORINGS)
+        self._progress = _Progress({name: tensor.clone() for name, tensor in self.coordinator.shared.items()})
+
+    def run(self) -> StudyOutcome:
+        """All rounds that are left, then the scores."""
+        self._begin()
+        for record in self._rounds():
+            self._note(record)
+            last = record.number == self.study.algorithm.config.rounds
+            if last or record.number % self._every == 0:
+                self._score()
+            if last or record.number % self._engine.checkpoint_every == 0:
+                self._checkpoint()
+            if self._has_stalled():
+                break
+        return self._finish()
+
+    def _begin(self) -> None:
+        text = to_toml(self.study)
+        known = self.folder.path / _STUDY
+        if known.is_file() and known.read_text(encoding="utf-8") != text:
+            raise StudyError(f"the run folder {self.folder.path.name} holds another study; name a new one")
+        known.write_text(text, encoding="utf-8")
+        if self.folder.checkpoint.is_file():
+            self._progress = _Progress.of(self.coordinator.restore(self.folder.checkpoint))
+        number = self.coordinator.number
+        self.folder.log("resumed" if number else "started", {"round": number, "sites": len(self.study.sites)})
+        self._put_sites_back(self.federation.sites)
+        self._watcher.on_start(number)
+
+    def _rounds(self) -> Iterator[Round]:
+        """The rounds; one that too few sites answered is tried again where the engine has patience."""
+        left = self._engine.retries
+        while True:
+            try:
+                for record in self.coordinator.rounds(self.federation, self._aggregator, self._quorum):
+                    left = self._engine.retries
+                    yield record
+                return
+            except FederationError as error:
+                number = self.coordinator.number + 1
+                self.folder.log("round_failed", {"round": number, "reason": str(error)})
+                if not left:
+                    raise
+                self._watcher.on_event(f"round {number} is tried again: {error}")
+            left -= 1
+            time.sleep(self._engine.pause)
+            self._put_sites_back(self.federation.sites)
+
+    def _note(self, record: Round) -> None:
+        absent = [[gone.site, gone.absence.value, gone.code] for gone in record.absent]
+        traffic = asdict(record.traffic)
+        figures = {"round": record.number, "loss": record.loss, "answered": record.answered, "absent": absent}
+        self.folder.log("round", figures | traffic)
+        self._progress.traffic += record.traffic
+        self._watcher.on_round(record)
+        # A site that is ahead took part in a round that was lost at the coordinator.
+        ahead = [gone.site for gone in record.absent if gone.code == "round"]
+        if ahead:
+            self._put_sites_back(ahead)
+
+    def _put_sites_back(self, sites: Any) -> None:
+        """Let sites go on from the last finished round, or from where they were before it."""
+        question = Message({"round": self.coordinator.number})
+        for reply in self._asked("restore", question, to=sites):
+            if reply.message is None and not self._engine.sites_save:
+                raise FederationError(f"{reply.site} cannot go on from round {self.coordinator.number}: {reply.code}")
+
+    def _score(self) -> None:
+        """The development sets under the shared half as it is now."""
+        question = Message({"round": self.coordinator.number}, grouped("shared", self.coordinator.arrays()))
+        f1 = {}
+        for reply in checked(self._asked("score", question), _check_counts):
+            if reply.message is not None:
+                f1[reply.site] = _counts(reply.message, "strict").micro.f1
+        mean = sum(f1.values()) / len(f1) if f1 else 0.0
+        self.folder.log("scored", {"round": self.coordinator.number, "f1": f1, "mean_f1": mean})
+        self._watcher.on_scores(self.coordinator.number, f1)
+        progress = self._progress
+        progress.stale += 1
+        if f1 and mean > progress.best_f1:
+            progress.best_f1, progress.best_round, progress.stale = mean, self.coordinator.number, 0
+            progress.best = {name: tensor.clone() for name, tensor in self.coordinator.shared.items()}
+
+    def _has_stalled(self) -> bool:
+        patience = self.study.evaluation.patience
+        return bool(patience) and self._progress.stale >= patience
+
+    def _checkpoint(self) -> None:
+        """The sites first: what the coordinator has written, they can go back to."""
+        if not self._engine.sites_save:
+            for reply in self._asked("save", Message({"round": self.coordinator.number})):
+                if reply.message is None:
+                    raise FederationError(f"{reply.site} could not save its state: {reply.code}")
+        self.coordinator.save(self.folder.checkpoint, more=self._progress.tensors())
+
+    def _finish(self) -> StudyOutcome:
+        best = {name: tensor.numpy() for name, tensor in self._progress.best.items()}
+        question = Message({"round": self.coordinator.number}, grouped("shared", best))
+        sites = {}
+        for reply in checked(self._asked("finish", question), _check_outcome):
+            if reply.message is not None:
+                sites[reply.site] = _outcome(reply.message)
+        if len(sites) < self.study.privacy.minimum_sites:
+            raise FederationError("too few sites scored the finished model; run the same command again")
+        outcome = StudyOutcome(sites, self.coordinator.number, self._progress.best_round, self._progress.traffic, best)
+        self._write(outcome)
+        return outcome
+
+    def _write(self, outcome: StudyOutcome) -> None:
+        figures = {
+            "rounds": outcome.rounds,
+            "best_round": outcome.best_round,
+            "traffic": asdict(outcome.traffic),
+            "sites": {name: site.as_json() for name, site in outcome.sites.items()},
+        }
+        self.folder.write_json(_SCORES, figures)
+        if outcome.shared:
+            tensors = {name: torch.from_numpy(np.array(array)) for name, array in outcome.shared.items()}
+            save_tensors(self.folder.path / _SHARED, tensors)
+        self._write_model(outcome)
+        f1 = {name: site.strict.micro.f1 for name, site in outcome.sites.items()}
+        self.folder.log("finished", {"rounds": outcome.rounds, "best_round": outcome.best_round, "f1": f1})
+
+    def _write_model(self, outcome: StudyOutcome) -> None:
+        """Where nothing is private, the study's model is whole."""
+        if not self.study.types:
+            return
+        model = model_of(self.study, TagSet(self.study.types), scheme=next(iter(self.study.sites.values())).scheme)
+        if model.private_parameters():
+            return
+        with torch.no_grad():
+            for name, parameter in model.shared_parameters().items():
+                parameter.copy_(torch.from_numpy(np.array(outcome.shared[name])))
+        save_model(model, self.folder.model, notes={"study": self.study.study.name, "round": outcome.best_round})
+
+    def _asked(self, step: str, message: Message, *, to: Any = None) -> Iterator[Reply]:
+        """Ask beside the rounds; bytes are counted, absences logged."""
+        for reply in self.federation.ask(step, message, to=to):
+            self._progress.traffic += reply.traffic
+            if reply.message is None:
+                assert reply.absence is not None
+                gone = {"site": reply.site, "absence": reply.absence.value, "code": reply.code}
+                self.folder.log("absent", {"step": step, "round": self.coordinator.number, **gone})
+            yield reply
+
+
+def _counts(message: Message, name: str) -> TypedCounts:
+    """Counts as `score_message` of a site sends them."""
+    found = message.value(name, dict)
+    try:
+        return TypedCounts({str(kind): SpanCounts(*map(_count, row)) for kind, row in found.items()})
+    except (TypeError, ValueError):
+        raise MessageError("value", "counts are three whole numbers a type") from None
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError
+    return value
+
+
+def _check_counts(message: Message) -> None:
+    for name in ("strict", "relaxed"):
+        _counts(message, name)
+
+
+def _check_outcome(message: Message) -> None:
+    _outcome(message)
+
+
+def _outcome(message: Message) -> SiteOutcome:
+    strict = _counts(message, "strict")
+    interval = message.value("interval", list)
+    if len(interval) != 2 or not all(isinstance(end, float) and 0 <= end <= 1 for end in interval):
+        raise MessageError("value", "an interval is two shares")
+    low, high = interval
+    return SiteOutcome(
+        strict,
+        _counts(message, "relaxed"),
+        message.value("documents", int),
+        Interval(strict.micro.f1, low, high, 0.95),
+    )

@@ -1,0 +1,87 @@
+"""A table of TOML as a frozen dataclass: each value of its field's type, and what nobody knows is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from wardround.errors import StudyError, WardroundError
+from wardround.settings import did_you_mean
+
+__all__ = ["as_text", "parsed", "parsed_over", "table_in"]
+
+Section = TypeVar("Section")
+_KINDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path"}
+
+
+def table_in(table: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A table within another; one that is not there is empty."""
+    found = table.get(name, {})
+    if not isinstance(found, dict):
+        raise StudyError(f"[{name}] must be a section")
+    return found
+
+
+def parsed(cls: type[Section], table: Mapping[str, Any], place: str) -> Section:
+    """The table as a `cls`; `place` names it in an error."""
+    settings = _values(cls, table, place)
+    for setting in fields(cls):  # type: ignore[arg-type]
+        needed = setting.default is MISSING and setting.default_factory is MISSING
+        if needed and setting.name not in settings:
+            raise StudyError(f"[{place}] needs a {setting.name}")
+    return _built(lambda: cls(**settings), place)
+
+
+def parsed_over(config: Section, table: Mapping[str, Any], place: str) -> Section:
+    """`config` with what the table says replaced."""
+    settings = _values(type(config), table, place)
+    return _built(lambda: replace(config, **settings), place)  # type: ignore[type-var]
+
+
+def as_text(value: Any) -> str:
+    """An option as the text a format or network reads it from."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _built(build: Callable[[], Section], place: str) -> Section:
+    try:
+        return build()
+    except WardroundError as error:
+        raise StudyError(f"[{place}] {error}") from None
+
+
+def _values(cls: type, table: Mapping[str, Any], place: str) -> dict[str, Any]:
+    kinds = get_type_hints(cls)
+    known = [setting.name for setting in fields(cls)]
+    for key in table:
+        if key not in known:
+            has = ", ".join(known)
+            raise StudyError(f"[{place}] {key!r} is not a setting{did_you_mean(key, known)}; it has {has}")
+    return {key: _value(value, kinds[key], f"[{place}] {key}") for key, value in table.items()}
+
+
+def _value(value: Any, kind: Any, place: str) -> Any:
+    if type(None) in get_args(kind):
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if get_origin(kind) is Literal:
+        return _choice(value, get_args(kind), place)
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+            raise StudyError(f"{place} must be a list of names")
+        return tuple(value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, str if kind is Path else kind) or (isinstance(value, bool) and kind is not bool):
+        raise StudyError(f"{place} is {value!r}; it must be {_KINDS[kind]}")
+    return Path(value) if kind is Path else value
+
+
+def _choice(value: Any, choices: tuple[Any, ...], place: str) -> Any:
+    if value not in choices:
+        allowed = ", ".join(map(str, choices))
+        raise StudyError(f"{place} is {value!r}{did_you_mean(str(value), choices)}; it can be {allowed}")
+    return value

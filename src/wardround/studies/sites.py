@@ -1,0 +1,117 @@
+"""A site of a study, opened where its notes are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+from wardround.algorithms.site import Site, SiteNotes
+from wardround.corpora.formats import open_format
+from wardround.corpora.synthetic import SyntheticSite, clinical_hospitals, many_hospitals
+from wardround.errors import StudyError
+from wardround.evaluation.spans import CorpusScore
+from wardround.federation.message import Message
+from wardround.federation.site_door import SiteDoor
+from wardround.models.saved import save_model
+from wardround.models.tagging_model import TaggingModel
+from wardround.privacy.ledger import Ledger
+from wardround.settings import did_you_mean
+from wardround.studies.assemble import aggregator_of, model_of
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.single_site import SiteData, load_site
+from wardround.studies.study_file import SiteSection, Study
+from wardround.tasks import ner
+from wardround.text.tag_sets import TagSet
+
+__all__ = ["LEDGER", "load_notes", "open_door", "open_site"]
+
+LEDGER = "ledger.jsonl"
+_MANY = "-"  # `harbour-0012` is one of many small hospitals
+
+
+def load_notes(name: str, section: SiteSection, *, seed: int) -> SiteData:
+    """The notes a study file points at."""
+    if section.built_in:
+        hospital = _built_in(section.built_in, seed)
+        return SiteData(tuple(hospital.train), tuple(hospital.dev), tuple(hospital.test))
+    if section.data is None:
+        raise StudyError(f"[sites.{name}] says not where its notes are: it needs data and format, or built_in")
+    if not section.data.exists():
+        raise StudyError(f"[sites.{name}] data: {section.data.name} does not exist")
+    return load_site(section.data, open_format(section.format, dict(section.options))).data
+
+
+def open_site(
+    study: Study,
+    name: str,
+    data: SiteData,
+    *,
+    folder: Path,
+    device: torch.device,
+    lasting: bool = False,
+) -> Site:
+    """The site as the study describes it, going on from what lies in its folder."""
+    section = study.sites[name]
+    data = data.with_dev(study.study.seed)
+    types = TagSet(section.types) if section.types else TagSet.of(data.train)
+    if not types.types:
+        raise StudyError(f"[sites.{name}]: its training notes hold no entity to learn from")
+    model = model_of(study, types, scheme=section.scheme).to(device)
+    annotated = [types.restrict(document) for document in data.train]
+    train = ner.encode(annotated, model.tag_set, model.scheme).sentences
+    return Site(
+        name,
+        model,
+        SiteNotes(train, data.dev, data.test),
+        aggregator=aggregator_of(study),
+        steps=study.algorithm.kind.steps,
+        folder=folder / "state",
+        seed=study.study.seed,
+        types=types,
+        lasting=lasting,
+        on_finish=_keeper(folder),
+    )
+
+
+def open_door(study: Study, site: Site, folder: Path, *, lasting: bool) -> SiteDoor:
+    """The site behind a door that writes its ledger."""
+    ledger = Ledger(folder / LEDGER, lasting=lasting)
+
+    def send(answer: Message, step: str, round_number: int) -> bytes:
+        return ledger.record(
+            answer,
+            study=study.study.name,
+            step=step,
+            round_number=round_number,
+            mechanism=study.privacy.mechanism,
+        )
+
+    return SiteDoor(site, send)
+
+
+def _keeper(folder: Path) -> Callable[[TaggingModel, CorpusScore], None]:
+    def keep(model: TaggingModel, score: CorpusScore) -> None:
+        run = RunFolder(folder)
+        save_model(model, run.model, notes={"strict_f1": score.strict.micro.f1})
+
+    return keep
+
+
+def _built_in(name: str, seed: int) -> SyntheticSite:
+    number = name.partition(_MANY)[2]
+    if number.isdecimal():
+        return many_hospitals(int(number) + 1, seed)[int(number)]
+    known = {hospital.name: hospital for hospital in _hospitals(seed)}
+    if name not in known:
+        raise StudyError(
+            f"no built-in hospital is called {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}"
+        )
+    return known[name]
+
+
+@lru_cache(maxsize=2)
+def _hospitals(seed: int) -> tuple[SyntheticSite, ...]:
+    return clinical_hospitals(seed)

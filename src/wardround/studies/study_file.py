@@ -1,0 +1,274 @@
+"""The study file: one TOML, one frozen configuration a section; what nobody knows is refused.
+
+[study]       name, seed, description
+[task]        what is learned
+[model]       which network, which of its layers are shared, and its options
+[algorithm]   which algorithm, for how many rounds, and its settings
+[training]    how a mini-batch steps the model
+[privacy]     how updates are protected, and how few sites a round may have
+[evaluation]  how often the development sets are scored
+[federation]  deadlines and checkpoints
+[sites.NAME]  each site: on one machine where its notes are, among hospitals only what it annotates
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from wardround.algorithms.coordinator import RoundsConfig
+from wardround.algorithms.stepping import SteppingConfig
+from wardround.errors import StudyError
+from wardround.settings import did_you_mean
+from wardround.studies.catalogue import ALGORITHMS, AlgorithmKind, Sharing
+from wardround.studies.sections import as_text, parsed, parsed_over, table_in
+from wardround.text.tag_schemes import SCHEMES
+
+__all__ = [
+    "AlgorithmSection",
+    "EvaluationSection",
+    "FederationSection",
+    "ModelSection",
+    "PrivacySection",
+    "SiteSection",
+    "Study",
+    "StudySection",
+    "TaskSection",
+    "parse_study",
+    "read_study",
+    "to_toml",
+]
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+@dataclass(frozen=True)
+class StudySection:
+    """Which study this is."""
+
+    name: str
+    seed: int = 0
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class TaskSection:
+    """What is learned."""
+
+    kind: Literal["ner"] = "ner"
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    """Which network; every further key is an option of it, as `wardround model presets` lists them."""
+
+    preset: str = "fedner"
+    encoder: str = ""  # takes the preset's place: Hugging Face id, folder or minilm
+    vectors: Path | None = None  # word vectors for a preset: GloVe text or npz
+    shared: tuple[str, ...] | None = None  # layer groups; ["all"] is every one; unset is the network's own split
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AlgorithmSection:
+    """Which algorithm, and its settings."""
+
+    name: str = "fedner"
+    config: RoundsConfig = field(default_factory=lambda: ALGORITHMS["fedner"].config)
+
+    @property
+    def kind(self) -> AlgorithmKind:
+        """What the name stands for."""
+        return ALGORITHMS[self.name]
+
+
+@dataclass(frozen=True)
+class PrivacySection:
+    """How updates are protected on their way into the sum."""
+
+    mechanism: Literal["plain"] = "plain"
+    minimum_sites: int = 1  # answers that an exchange needs; fewer stop the study
+
+
+@dataclass(frozen=True)
+class EvaluationSection:
+    """When the development sets are scored."""
+
+    every: int = 0  # rounds; 0 is twenty times in the study
+    patience: int = 0  # scorings without a better mean F1 before the study ends early; 0 is never
+
+    def __post_init__(self) -> None:
+        for name in ("every", "patience"):
+            if getattr(self, name) < 0:
+                raise StudyError(f"{name} is {getattr(self, name)}; it must be zero or above")
+
+
+@dataclass(frozen=True)
+class FederationSection:
+    """What the engine must know."""
+
+    deadline: float = 600.0  # seconds a site has for an answer, among hospitals
+    checkpoint_every: int = 50  # rounds between two checkpoints on one machine; among hospitals, each round has one
+
+    def __post_init__(self) -> None:
+        for name in ("deadline", "checkpoint_every"):
+            if not getattr(self, name) > 0:
+                raise StudyError(f"{name} is {getattr(self, name)}; it must be above zero")
+
+
+@dataclass(frozen=True)
+class SiteSection:
+    """One site. Where its notes are is for studies on one machine; a hospital says so itself and to nobody else."""
+
+    data: Path | None = None
+    format: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)  # of the format
+    built_in: str = ""  # a hospital of the synthetic corpus, in place of data and format
+    types: tuple[str, ...] = ()  # what it annotates; empty is what its training notes hold
+    scheme: str = ""  # BIO, BIOES or IOB1; empty is the model's
+
+
+@dataclass(frozen=True)
+class Study:
+    """One training among sites."""
+
+    study: StudySection
+    sites: Mapping[str, SiteSection]
+    task: TaskSection = field(default_factory=TaskSection)
+    model: ModelSection = field(default_factory=ModelSection)
+    algorithm: AlgorithmSection = field(default_factory=AlgorithmSection)
+    training: SteppingConfig = field(default_factory=SteppingConfig)
+    privacy: PrivacySection = field(default_factory=PrivacySection)
+    evaluation: EvaluationSection = field(default_factory=EvaluationSection)
+    federation: FederationSection = field(default_factory=FederationSection)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Every type that some site says it annotates, in the order of the file."""
+        return tuple(dict.fromkeys(kind for site in self.sites.values() for kind in site.types))
+
+    def for_hospitals(self) -> Study:
+        """The same without where anybody's notes are: what may be given to others."""
+        cleared = {n: replace(s, data=None, format="", options={}, built_in="") for n, s in self.sites.items()}
+        return replace(self, sites=cleared)
+
+
+def read_study(path: Path) -> Study:
+    """The study in a file; paths in it begin where the file lies."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path.name} cannot be read as text: {type(error).__name__}") from None
+    return parse_study(text, folder=path.parent)
+
+
+def parse_study(text: str, *, folder: Path = Path()) -> Study:
+    """The study in a text."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"the study file is no TOML: {error}") from None
+    known = {section.name for section in fields(Study)}
+    for name in table:
+        if name not in known:
+            raise StudyError(f"[{name}] is no section{did_you_mean(name, known)}; there are {', '.join(sorted(known))}")
+    sites = table_in(table, "sites")
+    algorithm, training = _algorithm(table_in(table, "algorithm"))
+    return Study(
+        study=parsed(StudySection, table_in(table, "study"), "study"),
+        task=parsed(TaskSection, table_in(table, "task"), "task"),
+        model=_model(table_in(table, "model"), folder),
+        algorithm=algorithm,
+        training=parsed_over(training, table_in(table, "training"), "training"),
+        privacy=parsed(PrivacySection, table_in(table, "privacy"), "privacy"),
+        evaluation=parsed(EvaluationSection, table_in(table, "evaluation"), "evaluation"),
+        federation=parsed(FederationSection, table_in(table, "federation"), "federation"),
+        sites={name: _site(name, table_in(sites, name), folder) for name in sites},
+    )
+
+
+def to_toml(study: Study) -> str:
+    """The study with every default written out; read again, it is the same study."""
+    import tomli_w
+
+    sections: dict[str, Any] = {
+        section.name: asdict(getattr(study, section.name)) for section in fields(Study) if section.name != "sites"
+    }
+    sections["algorithm"] = {"name": study.algorithm.name, **asdict(study.algorithm.config)}
+    sections["model"] |= sections["model"].pop("options")
+    sections["sites"] = {name: asdict(site) for name, site in study.sites.items()}
+    return tomli_w.dumps(_plain(sections))
+
+
+def _plain(value: Any) -> Any:
+    """Without what TOML has no word for: None and empty settings of a site are left out, paths are text."""
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items() if part is not None and part != {}}
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value
+
+
+def _algorithm(table: dict[str, Any]) -> tuple[AlgorithmSection, SteppingConfig]:
+    settings = dict(table)
+    name = settings.pop("name", "fedner")
+    if name not in ALGORITHMS:
+        near = did_you_mean(str(name), ALGORITHMS)
+        raise StudyError(f"[algorithm] name: {name!r} is no algorithm{near}; there are {', '.join(ALGORITHMS)}")
+    kind = ALGORITHMS[name]
+    return AlgorithmSection(name, parsed_over(kind.config, settings, "algorithm")), kind.training
+
+
+def _model(table: dict[str, Any], folder: Path) -> ModelSection:
+    own = {section.name for section in fields(ModelSection)} - {"options"}
+    options = {name: as_text(value) for name, value in table.items() if name not in own}
+    section = parsed(ModelSection, {name: value for name, value in table.items() if name in own}, "model")
+    vectors = None if section.vectors is None else folder / section.vectors
+    return replace(section, options=options, vectors=vectors)
+
+
+def _site(name: str, table: dict[str, Any], folder: Path) -> SiteSection:
+    if not _NAME.fullmatch(name) or name == "coordinator":
+        raise StudyError(f"[sites.{name}]: a site's name is up to 63 small letters, digits and dashes")
+    settings = dict(table)
+    options = settings.pop("options", {})
+    if not isinstance(options, dict):
+        raise StudyError(f"[sites.{name}] options must be a table of the format's options")
+    site = parsed(SiteSection, settings, f"sites.{name}")
+    data = None if site.data is None else folder / site.data
+    return replace(site, data=data, options={key: as_text(value) for key, value in options.items()})
+
+
+def _check(study: Study) -> None:
+    """Refuse what makes no sense, before anybody is asked anything."""
+    _check_counts(study)
+    for name, site in study.sites.items():
+        if site.scheme and site.scheme not in SCHEMES:
+            near = did_you_mean(site.scheme, SCHEMES)
+            raise StudyError(f"[sites.{name}] scheme is {site.scheme!r}{near}; it can be {', '.join(SCHEMES)}")
+        if site.built_in and (site.data or site.format):
+            raise StudyError(f"[sites.{name}] names a built-in hospital and data; one of them")
+        if site.data and not site.format:
+            raise StudyError(f"[sites.{name}] names data; it needs a format as well")
+    if study.algorithm.kind.sharing is not Sharing.CHOSEN and study.model.shared is not None:
+        raise StudyError(
+            f"[model] shared is for an algorithm that shares what it is told; {study.algorithm.name} decides itself"
+        )
+
+
+def _check_counts(study: Study) -> None:
+    least, sites = study.privacy.minimum_sites, len(study.sites)
+    if not sites:
+        raise StudyError("the study has no site; name each in a section [sites.NAME]")
+    if not 1 <= least <= sites:
+        raise StudyError(f"[privacy] minimum_sites is {least}; the study has {sites} sites")
+    asked = max(1, round(study.algorithm.config.participation * sites))
+    if asked < least:
+        raise StudyError(f"[algorithm] participation asks {asked} sites a round; [privacy] minimum_sites wants {least}")
