@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "tasks": GROUND | {"text", "evaluation", "models"},
     "federation": GROUND,
     "privacy": GROUND | {"federation"},
+    "flare": GROUND | {"federation", "privacy"},  # the networked engine: a room of its own below the first door
     "algorithms": GROUND | {"text", "evaluation", "models", "tasks", "federation", "privacy"},
 }
 MAY_IMPORT["studies"] = set(MAY_IMPORT)
@@ -57,8 +58,16 @@ def parsed(path: Path) -> ast.Module:
 
 def room_of(path: Path) -> str:
     """`models` for models/crf.py, `errors` for errors.py, nothing for the house's own __init__."""
-    first = path.relative_to(HOUSE).parts[0].removesuffix(".py")
+    parts = path.relative_to(HOUSE).parts
+    if parts[:2] == ("federation", "flare"):
+        return "flare"
+    first = parts[0].removesuffix(".py")
     return "" if first == "__init__" else first
+
+
+def room_named(name: str) -> str:
+    """The room of an imported dotted name of ours."""
+    return "flare" if name.startswith("wardround.federation.flare") else name.split(".")[1]
 
 
 def imports(tree: ast.Module) -> Iterator[str]:
@@ -86,7 +95,7 @@ def test_the_house_is_not_empty() -> None:
 @EVERY_FILE
 def test_imports_point_one_way(path: Path) -> None:
     room = room_of(path)
-    ours = {name.split(".")[1] for name in imports(parsed(path)) if name.split(".")[0] == "wardround"}
+    ours = {room_named(name) for name in imports(parsed(path)) if name.split(".")[0] == "wardround"}
     # `from wardround import __version__` is an import of the house itself.
     found = {"" if name.startswith("__") else name for name in ours}
     assert found <= MAY_IMPORT.get(room, set()) | {room}

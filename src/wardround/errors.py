@@ -9,6 +9,7 @@ WardroundError
 ├── TrainingError        a training that cannot start, or whose numbers stopped making sense
 ├── MessageError         bytes that are no message, or a message without what a step needs: names a code
 ├── FederationError      a round that cannot go on: too few sites answered
+├── KitError             a kit, request or approval that is incomplete, altered, expired or somebody else's
 ├── LedgerError          a ledger that was altered, cut short or cannot be written
 ├── StudyError           a study file that makes no sense: names section and setting
 └── UsageError           a command whose arguments do not fit together
@@ -23,6 +24,7 @@ from pathlib import Path
 __all__ = [
     "CorpusError",
     "FederationError",
+    "KitError",
     "LedgerError",
     "MessageError",
     "ModelError",
@@ -81,6 +83,10 @@ class MessageError(WardroundError):
 
 class FederationError(WardroundError):
     """A round cannot go on."""
+
+
+class KitError(WardroundError):
+    """A kit, a request or an approval cannot be used: incomplete, altered, expired or somebody else's."""
 
 
 class LedgerError(WardroundError):

@@ -22,9 +22,14 @@ __all__ = ["main"]
 _COMMANDS = {
     "demo": "Train and score on the built-in hospitals.",
     "data": "Check, convert, count and split corpora; write the built-in hospitals.",
+    "study": "Write, look at and check study files.",
+    "run": "Run a study with every site on this machine.",
     "train": "Train a tagger at one site.",
     "evaluate": "Score a model against annotated notes.",
     "predict": "Find entities in notes.",
+    "provision": "Make all kits of a networked study at once, for a rehearsal.",
+    "coordinator": "Lead a networked study.",
+    "site": "Take part in a networked study.",
     "ledger": "Show or verify the record of what left a site.",
     "model": "Look at a saved model, or at the named networks.",
 }

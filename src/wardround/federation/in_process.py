@@ -1,21 +1,23 @@
-"""Every site in one process: deterministic, in bounded memory, through the same codec as a network."""
+"""Every site on one machine: deterministic, in bounded memory, through the same codec as a network."""
 
 from __future__ import annotations
 
 import logging
-import traceback
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
+from functools import partial
+from queue import Queue
 from time import perf_counter
 from typing import NamedTuple
 
 from wardround.errors import FederationError, WardroundError
 from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, code_of
 from wardround.federation.message import Message, decode, encode
-from wardround.federation.worker_process import BytesWorker, round_of
+from wardround.federation.open_sites import SEPARATOR, OpenSites
+from wardround.federation.worker_process import BytesWorker, round_of, where
 
-__all__ = ["InProcessFederation"]
+__all__ = ["InProcessFederation", "WorkerPoolFederation"]
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +28,36 @@ class _Question(NamedTuple):
     data: bytes
 
 
-class InProcessFederation:
+class _OneMachine:
+    """The sites of a study, and what is asked of them."""
+
+    def __init__(self, sites: Sequence[SiteId]) -> None:
+        self._sites = tuple(sites)
+        self._check_sites(self._sites)
+
+    @property
+    def sites(self) -> Sequence[SiteId]:
+        """Everybody in the study."""
+        return self._sites
+
+    def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
+        """Ask sites in order; the question is encoded once, here."""
+        asked = self._sites if to is None else tuple(to)
+        self._check_sites(asked)
+        return self._exchanges(asked, _Question(step, round_of(message), encode(message)))
+
+    def _exchanges(self, sites: Sequence[SiteId], question: _Question) -> Iterator[Reply]:
+        raise NotImplementedError
+
+    def _check_sites(self, sites: Sequence[SiteId]) -> None:
+        unknown = sorted(set(sites).difference(self._sites))
+        if unknown:
+            raise FederationError(f"{unknown[0]} is no site of this study")
+        if len(set(sites)) < len(sites):
+            raise FederationError("a site is named twice; each is asked once")
+
+
+class InProcessFederation(_OneMachine):
     """Sites one after the other, in the order they are asked; at most `open_at_once` of them exist at a time.
 
     `ask` fixes the bytes of the question at once; a site works when its reply is consumed, and not before, so that
@@ -36,68 +67,61 @@ class InProcessFederation:
     def __init__(
         self, sites: Sequence[SiteId], open_site: Callable[[SiteId], BytesWorker], *, open_at_once: int = 16
     ) -> None:
-        if open_at_once < 1:
-            raise FederationError(f"open_at_once is {open_at_once}; one site at least must be open to answer")
-        self._sites = tuple(sites)
-        self._check_sites(self._sites)
-        self._open_site = open_site
-        self._open_at_once = open_at_once
-        self._workers: dict[SiteId, BytesWorker] = {}
-
-    @property
-    def sites(self) -> Sequence[SiteId]:
-        """Everybody in the study."""
-        return self._sites
-
-    def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
-        """Ask one site after the other; the question is encoded once, here."""
-        asked = self._sites if to is None else tuple(to)
-        self._check_sites(asked)
-        return self._exchanges(asked, _Question(step, round_of(message), encode(message)))
+        super().__init__(sites)
+        self._open = OpenSites(open_site, open_at_once=open_at_once)
 
     def close(self) -> None:
-        """Close every worker, also where closing one of them fails; a later `ask` opens them again."""
-        with ExitStack() as closing:
-            while self._workers:
-                closing.callback(self._workers.popitem()[1].close)
-
-    def _check_sites(self, sites: Sequence[SiteId]) -> None:
-        unknown = sorted(set(sites).difference(self._sites))
-        if unknown:
-            raise FederationError(f"{unknown[0]} is no site of this study")
-        if len(set(sites)) < len(sites):
-            raise FederationError("a site is named twice; each is asked once")
+        """Close every worker; a later `ask` opens them again."""
+        self._open.close()
 
     def _exchanges(self, sites: Sequence[SiteId], question: _Question) -> Iterator[Reply]:
         for site in sites:
             # Outside the exchange: another site's state that cannot be laid aside is no absence of this one.
-            self._make_room(site)
-            yield self._exchange(site, question)
-
-    def _exchange(self, site: SiteId, question: _Question) -> Reply:
-        started = perf_counter()
-        try:
-            answer = self._worker(site).answer_bytes(question.step, question.round, question.data)
-        except Exception as error:  # as at a site of its own, whatever goes wrong there is an absence here
-            if not isinstance(error, WardroundError):
-                _log.warning("site=%s step=%s failed: %s", site, question.step, _where(error))
-            spent = Traffic(len(question.data), 0, perf_counter() - started)
-            return Reply(site, None, spent, Absence.FAILED, code_of(error))
-        spent = Traffic(len(question.data), len(answer), perf_counter() - started)
-        return Reply(site, decode(answer), spent)
-
-    def _make_room(self, site: SiteId) -> None:
-        """Close the worker opened last: where all sites are asked in turn, the earlier ones are wanted sooner."""
-        while site not in self._workers and len(self._workers) >= self._open_at_once:
-            self._workers.popitem()[1].close()
-
-    def _worker(self, site: SiteId) -> BytesWorker:
-        if site not in self._workers:
-            self._workers[site] = self._open_site(site)
-        return self._workers[site]
+            self._open.make_room(site)
+            yield _exchange(site, question, partial(self._open.worker, site), question.step)
 
 
-def _where(error: Exception) -> str:
-    """Class and place of an unforeseen error; its text is withheld, for it might quote a note."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
+class WorkerPoolFederation(_OneMachine):
+    """Sites shared out among worker processes that work side by side; replies come in the order of asking.
+
+    Each worker is one `BytesWorker` for several sites, asked for `site/step`. A worker is one reply ahead at most: of N
+    workers, 2 N replies are in memory, however many sites there are.
+    """
+
+    def __init__(self, sites: Sequence[SiteId], workers: Sequence[BytesWorker]) -> None:
+        super().__init__(sites)
+        if not workers:
+            raise FederationError("a pool needs at least one worker")
+        self._workers = tuple(workers)
+        self._place = {site: number % len(workers) for number, site in enumerate(self._sites)}
+
+    def close(self) -> None:
+        """Close every worker, also where closing one of them fails."""
+        with ExitStack() as closing:
+            for worker in self._workers:
+                closing.callback(worker.close)
+
+    def _exchanges(self, sites: Sequence[SiteId], question: _Question) -> Iterator[Reply]:
+        queues: list[Queue[Reply]] = [Queue(maxsize=1) for _ in self._workers]
+        for place, queue in enumerate(queues):
+            mine = [site for site in sites if self._place[site] == place]
+            threading.Thread(target=self._work, args=(place, mine, question, queue), daemon=True).start()
+        for site in sites:
+            yield queues[self._place[site]].get()
+
+    def _work(self, place: int, sites: Sequence[SiteId], question: _Question, queue: Queue[Reply]) -> None:
+        for site in sites:
+            queue.put(_exchange(site, question, lambda: self._workers[place], f"{site}{SEPARATOR}{question.step}"))
+
+
+def _exchange(site: SiteId, question: _Question, worker: Callable[[], BytesWorker], step: str) -> Reply:
+    started = perf_counter()
+    try:
+        answer = worker().answer_bytes(step, question.round, question.data)
+        message = decode(answer)
+    except Exception as error:  # as at a site of its own, whatever goes wrong there is an absence here
+        if not isinstance(error, WardroundError):
+            _log.warning("site=%s step=%s failed: %s", site, question.step, where(error))
+        spent = Traffic(len(question.data), 0, perf_counter() - started)
+        return Reply(site, None, spent, Absence.FAILED, code_of(error))
+    return Reply(site, message, Traffic(len(question.data), len(answer), perf_counter() - started))

@@ -152,7 +152,7 @@ def serve_worker(open_worker: Callable[[], BytesWorker]) -> None:
             body = worker.answer_bytes(str(frame.head["step"]), int(frame.head["round"]), frame.body)
             head = {"code": ""}
         except Exception as error:  # whatever goes wrong here is an absence there
-            _log.warning("a step failed: %s", _where(error))
+            _log.warning("a step failed: %s", where(error))
             head, body = {"code": safe_code(code_of(error))}, b""
         frames.done()  # before the parent can know: it may end the input as soon as it has the answer
         _write(sink, head, body)
@@ -244,7 +244,7 @@ def _close(stream: IO[bytes] | None) -> None:
         pass  # what was still to be written has no reader any more
 
 
-def _where(error: Exception) -> str:
+def where(error: Exception) -> str:
     """Code or class, and place; the text is withheld, for it might quote a note."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{safe_code(code_of(error))} at {Path(frame.filename).name}:{frame.lineno}"

@@ -21,6 +21,7 @@ from wardround.models.word_vectors import load_word_vectors
 from wardround.privacy.aggregator import Aggregator, PlainAggregator
 from wardround.settings import did_you_mean, with_settings
 from wardround.studies.catalogue import Sharing
+from wardround.studies.sections import as_text
 from wardround.studies.study_file import Study
 from wardround.text.tag_sets import TagSet
 
@@ -89,7 +90,8 @@ def shared_arrays(model: TaggingModel) -> dict[str, Array]:
 def model_of(study: Study, types: TagSet, *, scheme: str) -> TaggingModel:
     """A site's network: its own types on top, or those of all sites where the top is shared."""
     section = study.model
-    options = {**section.options, **({"scheme": scheme} if scheme else {})}
+    options = {name: as_text(value) for name, value in section.options.items()}
+    options |= {"scheme": scheme} if scheme else {}
     choice = ModelChoice(section.preset, section.encoder, section.vectors, options)
     model = build_model(choice, types, seed=study.study.seed)
     shared = _shared_groups(study, model)

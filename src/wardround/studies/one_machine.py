@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
 from wardround.errors import StudyError
-from wardround.federation.in_process import InProcessFederation
-from wardround.federation.site_door import SiteDoor
+from wardround.federation.in_process import InProcessFederation, WorkerPoolFederation
+from wardround.federation.worker_process import WorkerProcess
+from wardround.studies import worker
 from wardround.studies.run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.sites import load_notes, open_door, open_site
-from wardround.studies.study_file import Study
+from wardround.studies.sites import open_here
+from wardround.studies.study_file import Study, to_toml
 
-__all__ = ["check_notes", "open_here", "run_on_one_machine"]
-
-SITES = "sites"
+__all__ = ["check_notes", "run_on_one_machine"]
 
 
-def run_on_one_machine(study: Study, folder: RunFolder, *, device: torch.device, watcher: Watcher) -> StudyOutcome:
-    """Run the study to its end, or go on with it."""
+def run_on_one_machine(
+    study: Study, folder: RunFolder, *, device: torch.device, watcher: Watcher, workers: int = 0
+) -> StudyOutcome:
+    """Run the study to its end, or go on with it; with `workers`, as many processes share its sites."""
     check_notes(study)
-
-    def open_named(name: str) -> SiteDoor:
-        return open_here(study, name, folder.path / SITES / name, device=device)
-
-    federation = InProcessFederation(tuple(study.sites), open_named)
+    federation = _pool(study, folder, device, workers) if workers else _alone(study, folder, device)
     engine = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
     try:
         return StudyRun(study, federation, folder, engine=engine, watcher=watcher).run()
     finally:
         federation.close()
-
-
-def open_here(study: Study, name: str, folder: Path, *, device: torch.device) -> SiteDoor:
-    """A site whose notes the study file points at."""
-    notes = load_notes(name, study.sites[name], seed=study.study.seed)
-    site = open_site(study, name, notes, folder=folder, device=device)
-    return open_door(study, site, folder, lasting=False)
 
 
 def check_notes(study: Study) -> None:
@@ -48,3 +36,17 @@ def check_notes(study: Study) -> None:
             raise StudyError(f"[sites.{name}] says not where its notes are: it needs data and format, or built_in")
         if section.data is not None and not section.data.exists():
             raise StudyError(f"[sites.{name}] data: {section.data.name} does not exist")
+
+
+def _alone(study: Study, folder: RunFolder, device: torch.device) -> InProcessFederation:
+    return InProcessFederation(
+        tuple(study.sites), lambda name: open_here(study, name, folder.site(name), device=device)
+    )
+
+
+def _pool(study: Study, folder: RunFolder, device: torch.device, count: int) -> WorkerPoolFederation:
+    spec = worker.WorkerSpec(to_toml(study), str(folder.path.resolve()), str(device), torch.get_num_threads())
+    command = worker.command(spec.write(folder.path / "worker.json"))
+    return WorkerPoolFederation(
+        tuple(study.sites), [WorkerProcess(command) for _ in range(min(count, len(study.sites)))]
+    )

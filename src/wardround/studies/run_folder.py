@@ -41,6 +41,10 @@ class RunFolder:
         """The page for a person."""
         return self.path / "report.html"
 
+    def site(self, name: str) -> Path:
+        """What belongs to one site of a study on one machine; among hospitals it is at the site alone."""
+        return self.path / "sites" / name
+
     def log(self, event: str, figures: Mapping[str, Any]) -> None:
         """Append one event; figures only, never content."""
         line = json.dumps({"time": round(time.time(), 3), "event": event, **figures}).encode()

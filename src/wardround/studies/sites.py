@@ -26,7 +26,7 @@ from wardround.studies.study_file import SiteSection, Study
 from wardround.tasks import ner
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["LEDGER", "load_notes", "open_door", "open_site"]
+__all__ = ["LEDGER", "load_notes", "open_door", "open_here", "open_site"]
 
 LEDGER = "ledger.jsonl"
 _MANY = "-"  # `harbour-0012` is one of many small hospitals
@@ -74,6 +74,13 @@ def open_site(
         lasting=lasting,
         on_finish=_keeper(folder),
     )
+
+
+def open_here(study: Study, name: str, folder: Path, *, device: torch.device) -> SiteDoor:
+    """A site on one machine, whose notes the study file points at."""
+    notes = load_notes(name, study.sites[name], seed=study.study.seed)
+    site = open_site(study, name, notes, folder=folder, device=device)
+    return open_door(study, site, folder, lasting=False)
 
 
 def open_door(study: Study, site: Site, folder: Path, *, lasting: bool) -> SiteDoor:

@@ -70,7 +70,7 @@ class ModelSection:
     encoder: str = ""  # takes the preset's place: Hugging Face id, folder or minilm
     vectors: Path | None = None  # word vectors for a preset: GloVe text or npz
     shared: tuple[str, ...] | None = None  # layer groups; ["all"] is every one; unset is the network's own split
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -203,14 +203,16 @@ def to_toml(study: Study) -> str:
     }
     sections["algorithm"] = {"name": study.algorithm.name, **asdict(study.algorithm.config)}
     sections["model"] |= sections["model"].pop("options")
-    sections["sites"] = {name: asdict(site) for name, site in study.sites.items()}
+    sections["sites"] = {
+        name: {key: value for key, value in asdict(site).items() if value} for name, site in study.sites.items()
+    }
     return tomli_w.dumps(_plain(sections))
 
 
 def _plain(value: Any) -> Any:
-    """Without what TOML has no word for: None and empty settings of a site are left out, paths are text."""
+    """Without what TOML has no word for: None is left out, paths are text."""
     if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items() if part is not None and part != {}}
+        return {name: _plain(part) for name, part in value.items() if part is not None}
     if isinstance(value, tuple):
         return list(value)
     return str(value) if isinstance(value, Path) else value
@@ -228,9 +230,9 @@ def _algorithm(table: dict[str, Any]) -> tuple[AlgorithmSection, SteppingConfig]
 
 def _model(table: dict[str, Any], folder: Path) -> ModelSection:
     own = {section.name for section in fields(ModelSection)} - {"options"}
-    options = {name: as_text(value) for name, value in table.items() if name not in own}
+    options = {name: value for name, value in table.items() if name not in own}
     section = parsed(ModelSection, {name: value for name, value in table.items() if name in own}, "model")
-    vectors = None if section.vectors is None else folder / section.vectors
+    vectors = None if section.vectors is None else (folder / section.vectors).resolve()
     return replace(section, options=options, vectors=vectors)
 
 
@@ -242,7 +244,7 @@ def _site(name: str, table: dict[str, Any], folder: Path) -> SiteSection:
     if not isinstance(options, dict):
         raise StudyError(f"[sites.{name}] options must be a table of the format's options")
     site = parsed(SiteSection, settings, f"sites.{name}")
-    data = None if site.data is None else folder / site.data
+    data = None if site.data is None else (folder / site.data).resolve()
     return replace(site, data=data, options={key: as_text(value) for key, value in options.items()})
 
 

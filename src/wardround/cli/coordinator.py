@@ -1,0 +1,47 @@
+"""`wardround coordinator`: lead a networked study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wardround.cli.provision import Days, Host, Port, StudyFile, flare_needed, planned
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Lead a networked study.", no_args_is_help=True)
+
+
+@app.command("open")
+def open_consortium(
+    study: StudyFile,
+    out: Annotated[Path, typer.Option(help="The folder of the consortium; must be new or empty.", file_okay=False)],
+    host: Host,
+    port: Port = 8002,
+    days: Days = 365,
+) -> None:
+    """Make the study's certificate authority and the coordinator's own kit; sites ask for theirs."""
+    with flare_needed():
+        from wardround.federation.flare import kits
+    content = study.read_bytes()
+    plan = planned(content, study.name, host=host, port=port, days=days)
+    kit = kits.read_kit(kits.open_consortium(plan, content, out))
+    typer.echo(f"{out.resolve().name}/{kit.path.name}: the coordinator's kit")
+    typer.echo(f"{out.resolve().name}/authority: whoever has this folder decides who takes part; keep it to yourself")
+    typer.echo(f"Each site will see this fingerprint; tell it by another way than the approval:\n{kit.fingerprint}")
+
+
+@app.command()
+def approve(
+    consortium: Annotated[Path, typer.Argument(help="The folder `open` made.", exists=True, file_okay=False)],
+    request: Annotated[Path, typer.Argument(help="The file a site sent.", exists=True, dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="The folder for the approval.", file_okay=False)] = Path(),
+    again: Annotated[bool, typer.Option("--again", help="The site lost its key and asks a second time.")] = False,
+) -> None:
+    """Let the site in that made the request; ask it first whether the request is its own."""
+    with flare_needed():
+        from wardround.federation.flare import kits
+    approval = kits.approve(consortium, request, out, again=again)
+    typer.echo(f"{approval.name}: send it to the site; it holds no key")

@@ -1,0 +1,48 @@
+"""`wardround run`: a study with every site on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+
+from wardround.cli.options import Device, OutFolder
+from wardround.reports.study_page import study_table, write_study_page
+from wardround.reports.study_progress import StudyProgress, megabytes
+from wardround.studies.one_machine import run_on_one_machine
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.single_site import pick_device
+from wardround.studies.study_file import read_study, to_toml
+
+__all__ = ["command"]
+
+
+def command(
+    study: Annotated[Path, typer.Argument(help="A study file; `wardround study new` writes one.", exists=True)],
+    out: OutFolder,
+    device: Device = "auto",
+    workers: Annotated[int, typer.Option(help="Processes that share the sites; 0 is this one alone.", min=0)] = 0,
+    threads: Annotated[int, typer.Option(help="Threads of each process.", min=1)] = 1,
+) -> None:
+    """Run a study, or go on with it: score every site, write its model, the events and a report."""
+    torch.set_num_threads(threads)
+    described = read_study(study)
+    folder = RunFolder(out)
+    with StudyProgress(described.study.name, list(described.sites), described.algorithm.config.rounds) as progress:
+        outcome = run_on_one_machine(described, folder, device=pick_device(device), watcher=progress, workers=workers)
+    write_study_page(
+        folder.report,
+        f"Study {described.study.name}",
+        sites=outcome.sites,
+        events=folder.events(),
+        study=to_toml(described),
+    )
+    Console().print(study_table(outcome.sites).to_rich())
+    passed = f"up {megabytes(outcome.traffic.up)}, down {megabytes(outcome.traffic.down)}"
+    typer.echo(f"rounds  {outcome.rounds}, the best {outcome.best_round}; {passed}")
+    for name in outcome.sites:
+        typer.echo(f"model   {name:12} {folder.site(name) / 'model'}")
+    typer.echo(f"report  {folder.report}")

@@ -1,0 +1,1 @@
+"""The networked engine: sites in their own houses, joined by NVIDIA FLARE's cells over mutual TLS."""

@@ -1,0 +1,307 @@
+"""Kits: who may take part in a networked study.
+
+A kit is a folder from which one participant, the coordinator or a site, takes part:
+
+    kit.json          role, name, study, host, port, sites, and the SHA-256 of the study file
+    study.toml        the study file, byte for byte as it was given
+    coordinator.crt   with it a site checks that a request comes from the coordinator
+    startup/, local/  what FLARE reads: certificates, the private key, and the files of `kit_files`
+
+At a real study each site makes its own key and sends only a request: `open_consortium` and `approve` run at the
+coordinator, `request` and `complete` at the site, and no private key ever travels. The approval that comes back holds
+nothing but certificates, the study and where the coordinator is; the site writes FLARE's files itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import zipfile
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from wardround.errors import KitError
+from wardround.federation.flare import certificates
+from wardround.federation.flare.certificates import ROOT, write_private
+from wardround.federation.flare.kit_files import COORDINATOR, KitPlan, check_site_name, configuration
+
+__all__ = [
+    "COORDINATOR",
+    "Kit",
+    "KitPlan",
+    "approve",
+    "complete",
+    "open_consortium",
+    "provision",
+    "read_kit",
+    "request",
+]
+
+Role = Literal["coordinator", "site"]
+
+_VERSION = 1
+_LARGEST_PART = 1_000_000  # bytes of anything in an approval
+_FACTS, _STUDY, _COORDINATOR_CERTIFICATE = "kit.json", "study.toml", "coordinator.crt"
+_AUTHORITY, _APPROVED = "authority", "approved"
+_CERTIFICATE = "site.crt"  # within an approval
+_PARTS = (_FACTS, _STUDY, _COORDINATOR_CERTIFICATE, _CERTIFICATE, ROOT)
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A kit that was checked."""
+
+    path: Path
+    name: str
+    plan: KitPlan
+    study: bytes
+    expires: datetime
+
+    @property
+    def role(self) -> Role:
+        """What its holder does in the study."""
+        return "coordinator" if self.name == COORDINATOR else "site"
+
+    @property
+    def key(self) -> Path:
+        """The private key, in PEM."""
+        return self.path / _key_and_certificate(self.name)[0]
+
+    @property
+    def certificate(self) -> Path:
+        """The certificate that goes with the key."""
+        return self.path / _key_and_certificate(self.name)[1]
+
+    @property
+    def root(self) -> Path:
+        """The certificate of the study's authority."""
+        return self.path / "startup" / ROOT
+
+    @property
+    def coordinator_certificate(self) -> Path:
+        """The certificate with which the coordinator's signatures are checked."""
+        return self.path / _COORDINATOR_CERTIFICATE
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the study's authority: where two participants read the same, nobody stands between them."""
+        return certificates.fingerprint(self.root.read_bytes())
+
+
+def provision(plan: KitPlan, study: bytes, out: Path) -> dict[str, Path]:
+    """All kits at once, by name, for a rehearsal on one machine.
+
+    Every private key is made here, so whoever runs this can speak for every site: hospitals use `request` and
+    `approve` instead. The authority is thrown away; nobody can be added later.
+    """
+    _make_folder(out)
+    with TemporaryDirectory(dir=out) as scratch:
+        consortium = Path(scratch) / "_"  # which no site is called
+        made = {COORDINATOR: open_consortium(plan, study, consortium)}
+        for site in plan.sites:
+            folder = Path(scratch) / site
+            approval = approve(consortium, request(site, folder), folder)
+            made[site] = complete(folder, approval)
+        return {name: kit.rename(out / name) for name, kit in made.items()}
+
+
+def open_consortium(plan: KitPlan, study: bytes, folder: Path) -> Path:
+    """At the coordinator: the study's authority, and the coordinator's own kit, which is returned."""
+    _make_folder(folder)
+    authority = folder / _AUTHORITY
+    certificates.make_authority(authority, study=plan.study, days=plan.days)
+    (folder / _APPROVED).mkdir(mode=0o700)
+    with TemporaryDirectory(dir=folder) as scratch:
+        asked = certificates.make_request(COORDINATOR, "server", Path(scratch))
+        _, certificate = certificates.sign(asked, authority, kind="server", days=plan.days, host=plan.host)
+        key = asked.with_suffix(".key").read_bytes()
+    parts = {
+        _FACTS: _facts(plan, COORDINATOR, study),
+        _STUDY: study,
+        _COORDINATOR_CERTIFICATE: certificate,
+        _CERTIFICATE: certificate,
+        ROOT: (authority / ROOT).read_bytes(),
+    }
+    return _write_kit(folder / COORDINATOR, parts, key)
+
+
+def request(name: str, folder: Path) -> Path:
+    """At a site: a private key, which stays in `folder`, and a request for a certificate, the small file to send."""
+    check_site_name(name)
+    return certificates.make_request(name, "client", folder)
+
+
+def approve(consortium: Path, request_file: Path, out: Path, *, again: bool = False) -> Path:
+    """At the coordinator: let the site in that made the request; the file to send back holds no key.
+
+    `again` lets a site in that lost its key. Its older certificate stays valid until it expires: where the key was
+    stolen, open a new consortium.
+    """
+    kit = read_kit(consortium / COORDINATOR)
+    # The name stands in the request, which FLARE reads only while signing; what is signed for a stranger is dropped.
+    name, certificate = certificates.sign(request_file, consortium / _AUTHORITY, kind="client", days=kit.plan.days)
+    if name not in kit.plan.sites:
+        raise KitError(f"{request_file.name} comes from {name!r}, which is no site of the study {kit.plan.study!r}")
+    record = consortium / _APPROVED / f"{name}.crt"
+    if record.exists() and not again:
+        raise KitError(f"{name!r} was approved already; approve it again only if it asked for that")
+    parts = {
+        _FACTS: _facts(kit.plan, name, kit.study),
+        _STUDY: kit.study,
+        _COORDINATOR_CERTIFICATE: kit.coordinator_certificate.read_bytes(),
+        _CERTIFICATE: certificate,
+        ROOT: kit.root.read_bytes(),
+    }
+    approval = _write_approval(out / f"{name}.approval.zip", parts)
+    record.unlink(missing_ok=True)
+    write_private(record, certificate)
+    return approval
+
+
+def complete(request_folder: Path, approval: Path) -> Path:
+    """At the site: join its key and the approval into a kit, the folder `kit` beside the request."""
+    parts = _read_approval(approval)
+    name, _, _ = _read_facts(parts[_FACTS], approval.name)
+    key = request_folder / f"{name}.key"
+    if not key.is_file():
+        raise KitError(f"{approval.name} is for {name!r}, whose key is not here; name the folder of its request")
+    return _write_kit(request_folder / "kit", parts, key.read_bytes())
+
+
+def read_kit(path: Path) -> Kit:
+    """The kit in a folder, refused where anything in it is missing, altered, expired or somebody else's."""
+    name, plan, digest = _read_facts(_read(path, _FACTS), _FACTS)
+    study = _read(path, _STUDY)
+    if sha256(study).hexdigest() != digest:
+        raise KitError(f"{_STUDY} was altered after the kit was made; a changed study needs new kits")
+    _check_files(path, plan, name)
+    return Kit(path.resolve(), name, plan, study, _check_identity(path, name))
+
+
+def _check_files(path: Path, plan: KitPlan, name: str) -> None:
+    """FLARE reads whatever lies in its two folders, so that they hold what we put there and nothing else."""
+    expected = configuration(plan, name)
+    for file, content in expected.items():
+        if _read(path, file) != content:
+            raise KitError(f"{file} was altered after the kit was made; make the kit again")
+    allowed = {*expected, *_key_and_certificate(name), f"startup/{ROOT}"}
+    for folder in ("startup", "local"):
+        for found in sorted((path / folder).iterdir()):
+            if f"{folder}/{found.name}" not in allowed:
+                raise KitError(f"{folder}/{found.name} is no part of a kit; remove it")
+
+
+def _check_identity(path: Path, name: str) -> datetime:
+    key_file, certificate_file = _key_and_certificate(name)
+    certificate, root = _read(path, certificate_file), _read(path, f"startup/{ROOT}")
+    held = certificates.check_issued(certificate, root, what=certificate_file)
+    if held.name != name:
+        raise KitError(f"{_FACTS} names {name!r}, but {certificate_file} names {held.name!r}; use one site's kit")
+    speaker = certificates.check_issued(_read(path, _COORDINATOR_CERTIFICATE), root, what=_COORDINATOR_CERTIFICATE)
+    if speaker.name != COORDINATOR:
+        raise KitError(f"{_COORDINATOR_CERTIFICATE} is not the coordinator's; complete the approval again")
+    key = _read(path, key_file)
+    if stat.S_IMODE((path / key_file).stat().st_mode) & 0o077:
+        raise KitError(f"{key_file} can be read by others; only its owner may (chmod 600)")
+    certificates.check_pair(key, certificate, what=certificate_file)
+    return min(held.expires, speaker.expires)
+
+
+def _facts(plan: KitPlan, name: str, study: bytes) -> bytes:
+    facts = {
+        "version": _VERSION,
+        "role": "coordinator" if name == COORDINATOR else "site",
+        "name": name,
+        "study": plan.study,
+        "study_sha256": sha256(study).hexdigest(),
+        "host": plan.host,
+        "port": plan.port,
+        "sites": plan.sites,
+        "days": plan.days,
+    }
+    return (json.dumps(facts, indent=2) + "\n").encode()
+
+
+def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
+    """Name, plan and the study's digest."""
+    try:
+        facts: dict[str, Any] = json.loads(data)
+        if facts["version"] != _VERSION:
+            raise KitError(f"{place} was made by another version of Wardround; make the kit again")
+        name, digest = facts["name"], facts["study_sha256"]
+        plan = KitPlan(facts["study"], facts["host"], facts["port"], tuple(facts["sites"]), facts["days"])
+        role = "coordinator" if name == COORDINATOR else "site"
+        if facts["role"] != role or name not in (COORDINATOR, *plan.sites):
+            raise KitError(f"{place} names a participant that the study does not have; make the kit again")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise KitError(f"{place} is not what a kit says of itself; make the kit again") from None
+    return name, plan, digest
+
+
+def _write_kit(path: Path, parts: dict[str, bytes], key: bytes) -> Path:
+    """A kit written whole, then read as its user will read it; a refused one is removed."""
+    name, plan, _ = _read_facts(parts[_FACTS], _FACTS)
+    if path.exists():
+        raise KitError(f"{path.name} exists already; move it away")
+    key_file, certificate_file = _key_and_certificate(name)
+    files = {file: parts[file] for file in (_FACTS, _STUDY, _COORDINATOR_CERTIFICATE)}
+    files |= {key_file: key, certificate_file: parts[_CERTIFICATE], f"startup/{ROOT}": parts[ROOT]}
+    with TemporaryDirectory(dir=path.parent) as scratch:
+        made = Path(scratch) / path.name
+        for folder in (made, made / "startup", made / "local"):
+            folder.mkdir(mode=0o700)
+        for file, content in (files | configuration(plan, name)).items():
+            write_private(made / file, content)
+        read_kit(made)
+        return made.rename(path)
+
+
+def _write_approval(path: Path, parts: dict[str, bytes]) -> Path:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part in _PARTS:
+            archive.writestr(zipfile.ZipInfo(part), parts[part])
+    return path
+
+
+def _read_approval(path: Path) -> dict[str, bytes]:
+    """The parts of an approval, held in memory: nothing in it says where it is written."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {part: _read_part(archive, part) for part in _PARTS}
+    except (zipfile.BadZipFile, zlib.error, KeyError, OSError, EOFError, RuntimeError):
+        raise KitError(f"{path.name} is no approval, or not all of one; ask for it again") from None
+
+
+def _read_part(archive: zipfile.ZipFile, part: str) -> bytes:
+    with archive.open(part) as stream:
+        data = stream.read(_LARGEST_PART + 1)
+    if len(data) > _LARGEST_PART:
+        raise KitError(f"{part} of the approval is longer than {_LARGEST_PART:,} bytes; ask for it again")
+    return data
+
+
+def _read(path: Path, file: str) -> bytes:
+    try:
+        return (path / file).read_bytes()
+    except OSError:
+        raise KitError(f"{path.name} is no kit, or not all of one: {file} is missing or cannot be read") from None
+
+
+def _key_and_certificate(name: str) -> tuple[str, str]:
+    kind = "server" if name == COORDINATOR else "client"
+    return f"startup/{kind}.key", f"startup/{kind}.crt"
+
+
+def _make_folder(folder: Path) -> None:
+    """A new or empty folder that is its owner's alone."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise KitError(f"{folder.name} exists already; name a new folder")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.chmod(folder, 0o700)

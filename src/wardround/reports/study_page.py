@@ -1,0 +1,150 @@
+"""One study as a table and a page: scores by site, how they came about, what passed between sites and coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.counts import TypedCounts
+from wardround.evaluation.spans import CorpusScore
+from wardround.reports.page import Drawing, Section, write_page
+from wardround.reports.plots import Labels, bar_chart, learning_curves
+from wardround.reports.score_tables import interval_text, score_table
+from wardround.reports.study_progress import megabytes
+from wardround.reports.tables import Table
+
+__all__ = ["ScoredSite", "study_table", "write_study_page"]
+
+_MOST_CURVES = 10  # sites drawn one by one; of more, their mean
+
+
+class ScoredSite(Protocol):
+    """A site's scores."""
+
+    @property
+    def strict(self) -> TypedCounts:
+        """By type."""
+
+    @property
+    def relaxed(self) -> TypedCounts:
+        """By type."""
+
+    @property
+    def documents(self) -> int:
+        """How many were scored."""
+
+    @property
+    def interval(self) -> Interval:
+        """Of the strict micro-F1."""
+
+
+def study_table(sites: Mapping[str, ScoredSite], *, title: str = "Scores on each site's test notes") -> Table:
+    """A row a site."""
+    rows = tuple(
+        (
+            name,
+            site.documents,
+            site.strict.micro.precision,
+            site.strict.micro.recall,
+            site.strict.micro.f1,
+            f"{site.interval.low:.3f}–{site.interval.high:.3f}",
+            site.relaxed.micro.f1,
+        )
+        for name, site in sites.items()
+    )
+    mean = [sum(values) / len(rows) for values in zip(*((row[2], row[3], row[4], row[6]) for row in rows), strict=True)]
+    return Table(
+        title,
+        ("site", "notes", "P", "R", "strict F1", "95% interval", "relaxed F1"),
+        rows,
+        totals=(("mean", sum(row[1] for row in rows), *mean[:3], "", mean[3]),),
+    )
+
+
+def write_study_page(
+    path: Path,
+    title: str,
+    *,
+    sites: Mapping[str, ScoredSite],
+    events: Iterable[Mapping[str, Any]],
+    study: str,
+) -> None:
+    """One self-contained page; `events` are the run folder's, `study` is the text of its study file."""
+    record = list(events)
+    rounds = _last_of_each([event for event in record if event["event"] == "round"])
+    scored = _last_of_each([event for event in record if event["event"] == "scored"])
+    bars = bar_chart(
+        {"strict F1": {name: site.interval for name, site in sites.items()}}, Labels("Strict F1", "", "strict micro-F1")
+    )
+    first = Section(
+        "Scores",
+        tables=(study_table(sites),),
+        drawings=(Drawing(bars.to_svg(), "Whiskers are 95% bootstrap intervals over each site's notes."),),
+    )
+    write_page(
+        path,
+        title,
+        [
+            first,
+            Section("Rounds", drawings=tuple(_curves(rounds, scored))),
+            Section("What passed the door", tables=(_traffic(rounds), _absences(rounds))),
+            *(_site_section(name, site) for name, site in sites.items()),
+            Section("The study file", tables=(_file(study),)),
+        ],
+    )
+
+
+def _last_of_each(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of a round that was done again after a crash, the one that counts."""
+    return list({event["round"]: event for event in events}.values())
+
+
+def _curves(rounds: Sequence[Mapping[str, Any]], scored: Sequence[Mapping[str, Any]]) -> Iterable[Drawing]:
+    names = list(dict.fromkeys(name for event in scored for name in event["f1"]))
+    if len(names) > _MOST_CURVES:
+        series = {"mean": [(event["round"], event["mean_f1"]) for event in scored]}
+    else:
+        series = {name: [(e["round"], e["f1"][name]) for e in scored if name in e["f1"]] for name in names}
+    if series:
+        curve = learning_curves(series, Labels("Development F1", "round", "strict micro-F1"))
+        yield Drawing(curve.to_svg(), "Strict micro-F1 on each site's development notes.")
+    if rounds:
+        loss = learning_curves(
+            {"loss": [(event["round"], event["loss"]) for event in rounds]},
+            Labels("Training loss", "round", "mean a sentence"),
+        )
+        yield Drawing(loss.to_svg(), "Mean over the sites that answered, weighted by their sizes.")
+
+
+def _traffic(rounds: Sequence[Mapping[str, Any]]) -> Table:
+    up, down = (sum(event[name] for event in rounds) for name in ("up", "down"))
+    count = max(1, len(rounds))
+    return Table(
+        "Bytes of the rounds",
+        ("way", "all rounds", "a round"),
+        (
+            ("up, from the sites", megabytes(up), megabytes(up // count)),
+            ("down, to the sites", megabytes(down), megabytes(down // count)),
+        ),
+    )
+
+
+def _absences(rounds: Sequence[Mapping[str, Any]]) -> Table:
+    counted: dict[tuple[str, str, str], int] = {}
+    for event in rounds:
+        for site, absence, code in event["absent"]:
+            counted[site, absence, code] = counted.get((site, absence, code), 0) + 1
+    rows = tuple((*gone, times) for gone, times in sorted(counted.items()))
+    return Table("Absences", ("site", "absence", "code", "rounds"), rows or (("none", "", "", 0),))
+
+
+def _site_section(name: str, site: ScoredSite) -> Section:
+    score = CorpusScore(strict=site.strict, relaxed=site.relaxed)
+    prose = f"Strict micro-F1 {interval_text(site.interval)} on {site.documents:,} notes."
+    return Section(name.capitalize(), prose, tables=(score_table(score, title=name.capitalize()),))
+
+
+def _file(study: str) -> Table:
+    return Table("As it ran, with every default", ("line",), tuple((line,) for line in study.splitlines() if line))

@@ -1,0 +1,58 @@
+"""A process that answers for sites of a study: `python -m wardround.studies.worker SPEC`.
+
+SPEC is a JSON file: the study, the folder in which the run keeps its sites, the device on which they work.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from wardround.federation.open_sites import OpenSites
+from wardround.federation.site_door import SiteDoor
+from wardround.federation.worker_process import serve_worker
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.sites import open_here
+from wardround.studies.study_file import parse_study
+
+__all__ = ["WorkerSpec", "command", "main"]
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """What a worker must know; written to a file that only its own machine reads."""
+
+    study: str  # the text of the study file, with absolute paths
+    folder: str  # the run folder; a site's is below it
+    device: str = "cpu"
+    threads: int = 1
+
+    def write(self, path: Path) -> Path:
+        """Where a worker reads it."""
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        return path
+
+
+def command(spec: Path) -> tuple[str, ...]:
+    """What starts a worker."""
+    return (sys.executable, "-m", "wardround.studies.worker", str(spec))
+
+
+def main(arguments: list[str]) -> None:
+    """Answer until the parent has no more questions."""
+    spec = WorkerSpec(**json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
+    torch.set_num_threads(spec.threads)
+    study, folder = parse_study(spec.study), RunFolder(Path(spec.folder))
+
+    def open_named(name: str) -> SiteDoor:
+        return open_here(study, name, folder.site(name), device=torch.device(spec.device))
+
+    serve_worker(lambda: OpenSites(open_named))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

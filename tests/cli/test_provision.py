@@ -1,0 +1,116 @@
+"""`wardround provision`, and the way of a site into a study: open, request, approve, complete."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import exit_code
+
+pytest.importorskip("nvflare", reason="kits need wardround[flare]")
+
+from wardround.federation import flare
+from wardround.federation.flare.kits import read_kit
+
+STUDY = b'[study]\nname = "heart"\n\n[sites.harbour]\nformat = "brat"\n\n[sites.hillside]\nformat = "conll"\n'
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "heart.toml"
+    path.write_bytes(STUDY)
+    return path
+
+
+def test_provision(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "kits"
+    assert exit_code("provision", study, "--out", out, "--host", "localhost", "--port", "9000", "--days", "7") == 0
+    assert capsys.readouterr().out.splitlines() == ["kits/coordinator", "kits/harbour", "kits/hillside"]
+    kit = read_kit(out / "hillside")
+    assert (kit.plan.study, kit.plan.port, kit.plan.days, kit.study) == ("heart", 9000, 7, STUDY)
+    assert exit_code("provision", study, "--out", out, "--host", "localhost") == 2
+    assert capsys.readouterr().err == "wardround: kits exists already; name a new folder\n"
+
+
+def test_the_way_of_a_site_into_a_study(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lead, site, post = tmp_path / "lead", tmp_path / "mine", tmp_path / "post"
+    assert exit_code("coordinator", "open", study, "--out", lead, "--host", "study.example.org") == 0
+    opened = capsys.readouterr().out.splitlines()
+    assert exit_code("site", "request", "harbour", "--out", site) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "mine/harbour.csr: send it to the coordinator",
+        "mine/harbour.key: the private key; never send it",
+    ]
+    assert exit_code("coordinator", "approve", lead, site / "harbour.csr", "--out", post) == 0
+    assert capsys.readouterr().out == "harbour.approval.zip: send it to the site; it holds no key\n"
+    assert exit_code("site", "complete", site, post / "harbour.approval.zip") == 0
+    completed = capsys.readouterr().out.splitlines()
+    assert completed[0] == "mine/kit: the kit of harbour in the study heart"
+    assert completed[1].startswith("It trusts study.example.org:8002 until ")
+    assert completed[-1] == opened[-1] == read_kit(site / "kit").fingerprint
+    assert read_kit(lead / "coordinator").study == STUDY
+
+
+def test_a_second_approval_is_asked_for(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lead, asked = tmp_path / "lead", tmp_path / "mine" / "harbour.csr"
+    exit_code("coordinator", "open", study, "--out", lead, "--host", "localhost")
+    exit_code("site", "request", "harbour", "--out", asked.parent)
+    approve = ("coordinator", "approve", lead, asked, "--out", tmp_path)
+    assert exit_code(*approve) == 0
+    capsys.readouterr()
+    assert exit_code(*approve) == 2
+    assert "'harbour' was approved already" in capsys.readouterr().err
+    assert exit_code(*approve, "--again") == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"[study", "heart.toml: is no TOML file"),
+        (b"\xff", "heart.toml: is no TOML file"),
+        (b"[sites.a]\n", "heart.toml: [study] has no name"),
+        (b"study = 1\n[sites.a]\n", "heart.toml: [study] has no name"),
+        (b'[study]\nname = "heart"\n', "heart.toml: names no site"),
+        (b'[study]\nname = "heart"\n[sites]\n', "the study names no site"),
+        (b'[study]\nname = "heart"\n[sites.A]\n', "site 'A' is no name that can be used"),
+    ],
+)
+def test_a_study_that_says_too_little(
+    content: bytes, complaint: str, study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study.write_bytes(content)
+    for command in (("provision",), ("coordinator", "open")):
+        assert exit_code(*command, study, "--out", tmp_path / "out", "--host", "localhost") == 2
+        error = capsys.readouterr().err
+        assert complaint in error and str(tmp_path) not in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_flare_it_says_what_to_install(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("kits", "certificates"):
+        monkeypatch.delitem(sys.modules, f"wardround.federation.flare.{module}", raising=False)
+        monkeypatch.delattr(flare, module, raising=False)
+    for module in [name for name in sys.modules if name.partition(".")[0] == "nvflare"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "meta_path", [_Absent(), *sys.meta_path])
+    out = tmp_path / "out"
+    for words in (
+        ("provision", study, "--out", out, "--host", "localhost"),
+        ("coordinator", "open", study, "--out", out, "--host", "localhost"),
+        ("site", "request", "harbour", "--out", out),
+    ):
+        assert exit_code(*words) == 2
+        assert capsys.readouterr().err == "wardround: a networked study needs NVIDIA FLARE: install wardround[flare]\n"
+    assert not out.exists()
+
+
+class _Absent:
+    """Finds no nvflare, as where it is not installed."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name.partition(".")[0] == "nvflare":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
