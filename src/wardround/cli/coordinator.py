@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.provision import Days, Host, Port, StudyFile, flare_needed, planned
+from wardround.cli.provision import Days, Host, KitFolder, Port, StudyFile, flare_needed, planned
+from wardround.errors import UsageError
 
 __all__ = ["app"]
 
@@ -25,8 +26,7 @@ def open_consortium(
     """Make the study's certificate authority and the coordinator's own kit; sites ask for theirs."""
     with flare_needed():
         from wardround.federation.flare import kits
-    content = study.read_bytes()
-    plan = planned(content, study.name, host=host, port=port, days=days)
+    plan, content = planned(study, host=host, port=port, days=days)
     kit = kits.read_kit(kits.open_consortium(plan, content, out))
     typer.echo(f"{out.resolve().name}/{kit.path.name}: the coordinator's kit")
     typer.echo(f"{out.resolve().name}/authority: whoever has this folder decides who takes part; keep it to yourself")
@@ -45,3 +45,24 @@ def approve(
         from wardround.federation.flare import kits
     approval = kits.approve(consortium, request, out, again=again)
     typer.echo(f"{approval.name}: send it to the site; it holds no key")
+
+
+@app.command()
+def start(kit: KitFolder) -> None:
+    """Lead the study to its end; what was interrupted goes on at the round it had. Ctrl-C ends it, nothing is lost."""
+    with flare_needed():
+        from wardround.federation.flare.kits import read_kit
+        from wardround.federation.flare.supervisor import supervise
+        from wardround.studies.networked import party_command
+    if read_kit(kit).role != "coordinator":
+        raise UsageError(f"{kit.name} is the kit of a site; `wardround site start` takes it")
+    raise typer.Exit(supervise(party_command("coordinator", kit)))
+
+
+@app.command(hidden=True)
+def work(kit: KitFolder) -> None:
+    """What `start` runs, and runs again when it dies."""
+    with flare_needed():
+        from wardround.federation.flare.kits import read_kit
+        from wardround.studies.networked import lead
+    raise typer.Exit(lead(read_kit(kit)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,14 +9,16 @@ from typing import Annotated
 
 import typer
 
-from wardround.errors import StudyError, UsageError
+from wardround.errors import UsageError
 from wardround.federation.flare.kit_files import KitPlan
+from wardround.studies.study_file import read_study, study_for_kits
 
-__all__ = ["Days", "Host", "Port", "StudyFile", "command", "flare_needed", "planned"]
+__all__ = ["Days", "Host", "KitFolder", "Port", "StudyFile", "command", "flare_needed", "planned"]
 
 StudyFile = Annotated[Path, typer.Argument(help="The study, a TOML file.", exists=True, dir_okay=False)]
 Host = Annotated[str, typer.Option(help="Where sites reach the coordinator: a host name or an IPv4 address.")]
 Port = Annotated[int, typer.Option(help="The one port that the coordinator opens.")]
+KitFolder = Annotated[Path, typer.Argument(help="The participant's kit.", exists=True, file_okay=False)]
 Days = Annotated[int, typer.Option(help="For how long certificates are valid.")]
 
 
@@ -35,8 +36,7 @@ def command(
     """
     with flare_needed():
         from wardround.federation.flare.kits import provision
-    content = study.read_bytes()
-    made = provision(planned(content, study.name, host=host, port=port, days=days), content, out)
+    made = provision(*planned(study, host=host, port=port, days=days), out)
     for name in made:
         typer.echo(f"{out.resolve().name}/{name}")
 
@@ -52,15 +52,7 @@ def flare_needed() -> Iterator[None]:
         raise
 
 
-def planned(content: bytes, file: str, *, host: str, port: int, days: int) -> KitPlan:
-    """The plan for a study file: its name and its sites, and where its coordinator will be."""
-    try:
-        study = tomllib.loads(content.decode())
-    except ValueError:
-        raise StudyError(f"{file}: is no TOML file") from None
-    about, sites = study.get("study"), study.get("sites")
-    if not isinstance(about, dict) or not isinstance(about.get("name"), str):
-        raise StudyError(f'{file}: [study] has no name; add name = "..."')
-    if not isinstance(sites, dict):
-        raise StudyError(f"{file}: names no site; add a table [sites.NAME] for each")
-    return KitPlan(about["name"], host, port, tuple(sites), days)
+def planned(path: Path, *, host: str, port: int, days: int) -> tuple[KitPlan, bytes]:
+    """The plan for a study file, and the study as everybody may have it."""
+    study = read_study(path)
+    return KitPlan(study.study.name, host, port, tuple(study.sites), days), study_for_kits(study)

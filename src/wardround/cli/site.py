@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wardround.cli.provision import flare_needed
+from wardround.cli.options import Device, FormatOptions
+from wardround.cli.provision import KitFolder, flare_needed
+from wardround.errors import UsageError
+from wardround.settings import parse_settings
+
+if TYPE_CHECKING:
+    from wardround.federation.flare.kits import Kit
 
 __all__ = ["app"]
 
@@ -39,3 +45,70 @@ def complete(
     typer.echo(f"{folder.resolve().name}/{kit.path.name}: the kit of {kit.name} in the study {kit.plan.study}")
     typer.echo(f"It trusts {kit.plan.host}:{kit.plan.port} until {kit.expires:%Y-%m-%d}.")
     typer.echo(f"Compare this fingerprint with the coordinator, by another way than the approval:\n{kit.fingerprint}")
+
+
+@app.command()
+def review(
+    kit: KitFolder,
+    accept: Annotated[bool, typer.Option("--accept", help="Let the site answer in this study.")] = False,
+) -> None:
+    """Say in plain words what the study would do here and what would leave; the site answers once it is accepted."""
+    with flare_needed():
+        from wardround.federation.flare.kits import read_kit
+        from wardround.studies import networked
+    from wardround.studies.review import review as reviewed
+
+    opened = _site_kit(read_kit(kit))
+    place = f"{opened.plan.host}:{opened.plan.port}"
+    for section in reviewed(networked.study_of(opened), opened.name, coordinator=place):
+        typer.secho(f"\n{section.heading}", bold=True)
+        for line in section.lines:
+            typer.echo(f"  {line}")
+    if accept:
+        networked.accept(opened)
+    stands = "Accepted." if networked.has_accepted(opened) else "Not accepted: add --accept to take part."
+    typer.echo(f"\n{stands}")
+
+
+@app.command()
+def start(
+    kit: KitFolder,
+    data: Annotated[Path | None, typer.Option(help="The notes: train, dev and test in a folder.", exists=True)] = None,
+    format: Annotated[str, typer.Option("--format", help="The format of the notes.")] = "",
+    option: FormatOptions = None,
+    built_in: Annotated[str, typer.Option(help="For a rehearsal: a synthetic hospital in place of notes.")] = "",
+    device: Device = "auto",
+    threads: Annotated[int, typer.Option(help="Threads of the training.", min=1)] = 1,
+) -> None:
+    """Take part in the study to its end. Where the notes are stays here; Ctrl-C ends it, nothing is lost."""
+    with flare_needed():
+        from wardround.federation.flare.kits import read_kit
+        from wardround.federation.flare.supervisor import supervise
+        from wardround.studies import networked
+    from wardround.studies.study_file import SiteSection
+
+    if bool(data) == bool(built_in) or bool(data) != bool(format):
+        raise UsageError("name the notes by --data and --format, or a synthetic hospital by --built-in")
+    opened = _site_kit(read_kit(kit))
+    if not networked.has_accepted(opened):
+        raise UsageError(f"the study was not accepted; read `wardround site review {kit.name}`, then add --accept")
+    notes = SiteSection(data, format, parse_settings(option), built_in)
+    networked.SiteChoice(notes, device, threads).write_spec(opened)
+    typer.echo(f"{opened.name} takes part in {opened.plan.study}; coordinator {opened.plan.host}:{opened.plan.port}")
+    typer.echo(f"ledger  {networked.site_folder(opened).path / 'ledger.jsonl'}")
+    raise typer.Exit(supervise(networked.party_command("site", kit)))
+
+
+@app.command(hidden=True)
+def work(kit: KitFolder) -> None:
+    """What `start` runs, and runs again when it dies."""
+    with flare_needed():
+        from wardround.federation.flare.kits import read_kit
+        from wardround.studies.networked import take_part
+    raise typer.Exit(take_part(read_kit(kit)))
+
+
+def _site_kit(kit: Kit) -> Kit:
+    if kit.role != "site":
+        raise UsageError(f"{kit.path.name} is the coordinator's kit; `wardround coordinator start` takes it")
+    return kit

@@ -218,6 +218,7 @@ class StudyRun:
         for reply in checked(self._asked("finish", question), _check_outcome):
             if reply.message is not None:
                 sites[reply.site] = _outcome(reply.message)
+        sites = {name: sites[name] for name in self.study.sites if name in sites}  # not as they happened to answer
         if len(sites) < self.study.privacy.minimum_sites:
             raise FederationError("too few sites scored the finished model; run the same command again")
         outcome = StudyOutcome(sites, self.coordinator.number, self._progress.best_round, self._progress.traffic, best)

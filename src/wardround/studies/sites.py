@@ -76,11 +76,11 @@ def open_site(
     )
 
 
-def open_here(study: Study, name: str, folder: Path, *, device: torch.device) -> SiteDoor:
-    """A site on one machine, whose notes the study file points at."""
+def open_here(study: Study, name: str, folder: Path, *, device: torch.device, lasting: bool = False) -> SiteDoor:
+    """A site whose notes its section points at, behind a door that writes its ledger."""
     notes = load_notes(name, study.sites[name], seed=study.study.seed)
-    site = open_site(study, name, notes, folder=folder, device=device)
-    return open_door(study, site, folder, lasting=False)
+    site = open_site(study, name, notes, folder=folder, device=device, lasting=lasting)
+    return open_door(study, site, folder, lasting=lasting)
 
 
 def open_door(study: Study, site: Site, folder: Path, *, lasting: bool) -> SiteDoor:

@@ -40,10 +40,13 @@ __all__ = [
     "TaskSection",
     "parse_study",
     "read_study",
+    "study_for_kits",
     "to_toml",
 ]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
+_RESERVED = {"coordinator", "server", "client", "admin"}  # what other parties are called
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,10 @@ class StudySection:
     name: str
     seed: int = 0
     description: str = ""
+
+    def __post_init__(self) -> None:
+        if not _STUDY_NAME.fullmatch(self.name):
+            raise StudyError("name is up to 63 letters, digits, blanks and . _ -")
 
 
 @dataclass(frozen=True)
@@ -111,11 +118,12 @@ class EvaluationSection:
 class FederationSection:
     """What the engine must know."""
 
-    deadline: float = 600.0  # seconds a site has for an answer, among hospitals
+    deadline: float = 600.0  # seconds a hospital has for an answer
+    wait: float = 3600.0  # seconds the coordinator waits for enough hospitals before it gives up
     checkpoint_every: int = 50  # rounds between two checkpoints on one machine; among hospitals, each round has one
 
     def __post_init__(self) -> None:
-        for name in ("deadline", "checkpoint_every"):
+        for name in ("deadline", "wait", "checkpoint_every"):
             if not getattr(self, name) > 0:
                 raise StudyError(f"{name} is {getattr(self, name)}; it must be above zero")
 
@@ -167,6 +175,13 @@ def read_study(path: Path) -> Study:
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{path.name} cannot be read as text: {type(error).__name__}") from None
     return parse_study(text, folder=path.parent)
+
+
+def study_for_kits(study: Study) -> bytes:
+    """What every participant of a networked study is given: all its settings, and nobody's paths."""
+    if study.algorithm.kind.sharing is Sharing.POOLED:
+        raise StudyError("[algorithm] pooled needs all notes in one place; hospitals use another algorithm")
+    return to_toml(study.for_hospitals()).encode()
 
 
 def parse_study(text: str, *, folder: Path = Path()) -> Study:
@@ -237,8 +252,9 @@ def _model(table: dict[str, Any], folder: Path) -> ModelSection:
 
 
 def _site(name: str, table: dict[str, Any], folder: Path) -> SiteSection:
-    if not _NAME.fullmatch(name) or name == "coordinator":
-        raise StudyError(f"[sites.{name}]: a site's name is up to 63 small letters, digits and dashes")
+    if not _NAME.fullmatch(name) or name in _RESERVED:
+        others = ", ".join(sorted(_RESERVED))
+        raise StudyError(f"[sites.{name}]: a site's name is up to 63 small letters, digits and dashes; not {others}")
     settings = dict(table)
     options = settings.pop("options", {})
     if not isinstance(options, dict):

@@ -43,6 +43,7 @@ patience = 0                      # scorings without a better mean before it end
 
 [federation]
 deadline = 600.0                  # seconds a hospital has for an answer
+wait = 3600.0                     # seconds to wait for enough hospitals
 checkpoint_every = 50             # rounds, on one machine; among hospitals every round is kept
 
 # A section a site. On one machine it says where the notes are:

@@ -1,0 +1,108 @@
+"""A study in plain words, for the person who decides whether a site takes part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from wardround.models.tagging_model import TaggingModel
+from wardround.studies.assemble import model_of
+from wardround.studies.study_file import Study
+from wardround.text.tag_sets import TagSet
+
+__all__ = ["STEPS_IN_WORDS", "ReviewSection", "review"]
+
+# Every step that some algorithm asks for; a test holds this against the algorithms.
+STEPS_IN_WORDS: Mapping[str, str] = {
+    "describe": "says how many training sentences and test notes you have",
+    "gradient": "computes the gradient of one mini-batch of your notes and sends that of the shared layers",
+    "train_share": "trains on some mini-batches of your notes and sends how far the shared layers came",
+    "train": "trains on some mini-batches of your notes and sends how far the shared layers came",
+    "train_near": "trains on some mini-batches of your notes and sends how far the shared layers came",
+    "train_and_hold": "trains on some mini-batches of your notes and sends a number for each shared layer",
+    "give_attended": "sends how far the shared layers came, weighted",
+    "train_alone": "trains on some mini-batches of your notes and sends nothing but the mean loss",
+    "score": "scores your development notes and sends counts by type: right, wrong, missed",
+    "finish": "scores your test notes, keeps the model here, sends counts by type and an interval of F1",
+    "save": "writes your site's state to your disk; sends nothing",
+    "restore": "goes back to your site's state of an earlier round; sends nothing",
+}
+_PLAIN = (
+    "The coordinator sees each of your updates by itself. Updates are not notes, but they are made from notes: from "
+    "the gradient of a small batch words, and with effort sentences, can be guessed."
+)
+_WORDS_SHARED = (
+    "The word embeddings are shared: which of their rows change in an update shows which words, up to words that share "
+    "a row, stand in the notes it was made from."
+)
+
+
+@dataclass(frozen=True)
+class ReviewSection:
+    """A heading and its sentences."""
+
+    heading: str
+    lines: tuple[str, ...]
+
+
+def review(study: Study, site: str, *, coordinator: str) -> list[ReviewSection]:
+    """What the study would do at `site`, what would leave it, and who would see that."""
+    section = study.sites[site]
+    model = model_of(study, TagSet(section.types or ("any",)), scheme=section.scheme)
+    return [
+        ReviewSection("The study", tuple(_about(study, coordinator))),
+        ReviewSection("What would run here", tuple(_steps(study))),
+        ReviewSection("What would leave this site", tuple(_leaving(study, model))),
+        ReviewSection("What would stay", tuple(_staying(model))),
+        ReviewSection("Who could read what leaves", tuple(_readers(study, model))),
+    ]
+
+
+def _about(study: Study, coordinator: str) -> Iterator[str]:
+    yield f"{study.study.name}. {study.study.description}".rstrip(". ") + "."
+    yield f"Its coordinator is at {coordinator}; it has {len(study.sites)} sites: {', '.join(study.sites)}."
+    config = study.algorithm.config
+    yield f"The algorithm is {study.algorithm.name}, for {config.rounds:,} rounds at most."
+    for name, site in study.sites.items():
+        yield f"{name} annotates {', '.join(site.types) if site.types else 'what it does not say here'}."
+
+
+def _steps(study: Study) -> Iterator[str]:
+    yield "Only these steps, of the software installed here; the coordinator cannot send code."
+    steps = ("describe", *study.algorithm.kind.steps, "score", "finish", "save", "restore")
+    for step in steps:
+        yield f"{step}: {STEPS_IN_WORDS[step]}"
+
+
+def _leaving(study: Study, model: TaggingModel) -> Iterator[str]:
+    shared = model.shared_parameters()
+    numbers = sum(parameter.numel() for parameter in shared.values())
+    if shared:
+        rounds = study.algorithm.config.rounds
+        yield (
+            f"In each round an update of {len(shared)} arrays, {numbers:,} numbers, {numbers * 4 / 1e6:,.1f} MB; over "
+            f"all rounds up to {numbers * 4 * rounds / 1e9:,.2f} GB."
+        )
+        for name, parameter in shared.items():
+            yield f"{name} {' × '.join(map(str, parameter.shape))}"
+    yield "With it your number of training sentences, and the mean loss of the batch."
+    yield "Now and then counts of right, wrong and missed mentions by type; no text, no word, no note's name or number."
+    yield "Every message is written to this site's ledger before it is sent: `wardround ledger show`."
+
+
+def _staying(model: TaggingModel) -> Iterator[str]:
+    yield "Your notes and their annotation, the names of your files and folders."
+    private = model.split.private
+    yield f"The private layers: {', '.join(private)}." if private else "No layer: this study shares the whole model."
+    yield "What goes wrong here crosses as a code, never as a text."
+
+
+def _readers(study: Study, model: TaggingModel) -> Iterator[str]:
+    assert study.privacy.mechanism == "plain", "the study file knows no other"
+    yield "The mechanism is plain."
+    if model.split.shared:
+        yield _PLAIN
+    if "words" in model.split.shared and "words" in model.groups:
+        yield _WORDS_SHARED
+    yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
+    yield "Other sites receive only the shared layers that came out."
