@@ -170,9 +170,7 @@ def test_a_lasting_site_writes_its_state_before_it_answers(tmp_path: Path) -> No
     assert files(hospital) == ["state-00000000.safetensors", "state-00000004.safetensors"]
     again = site(tmp_path, model_seed=9)
     assert same(remembered(again), remembered(hospital))
-    hospital.answer(
-        "score", Message({}, grouped("shared", shared_of(hospital)))
-    )
+    hospital.answer("score", Message({}, grouped("shared", shared_of(hospital))))
     assert same(remembered(site(tmp_path, model_seed=9)), remembered(hospital))
 
 

@@ -75,7 +75,7 @@ def give_attended(site: Site, message: Message) -> Message:
         raise MessageError("round", "this site holds no update of the round")
     if not isinstance(row, list) or len(row) != len(site.held) or not all(_is_share(share) for share in row):
         raise MessageError("value", "attention is a share a layer")
-    shares = dict(zip(site.held, row, strict=True))
+    shares = dict(zip(site.shared, row, strict=True))  # held may have been on disk, which keeps no order
     update = {name: tensor.cpu().numpy() * np.float32(shares[name]) for name, tensor in site.held.items()}
     sealed = site.aggregator.seal(update, weight=1.0)
     site.held = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,15 @@ import typer
 from rich.console import Console
 
 from wardround.cli.options import Device, OutFolder
-from wardround.reports.progress import TrainingProgress
 from wardround.reports.sites_page import sites_table
-from wardround.studies.demo import DEMO_RECIPE, run_demo
+from wardround.reports.study_progress import StudyProgress
+from wardround.studies.demo import demo_studies, run_demo
+from wardround.studies.single_site import pick_device
+from wardround.studies.study_file import Study
 
 __all__ = ["command"]
+
+_MOST_WORKERS = 4  # there are four hospitals
 
 
 def command(
@@ -22,13 +27,15 @@ def command(
     seed: Annotated[int, typer.Option(help="Same seed, same machine: same result.")] = 0,
     device: Device = "auto",
 ) -> None:
-    """Train at each built-in hospital and on all of them pooled; print scores by site, models and a report."""
+    """Train at each built-in hospital alone, together by FedNER, and pooled; print scores, models and a report."""
     torch.set_num_threads(1)  # layers this small gain little from a second thread, and lose much on a busy machine
-    result = run_demo(
-        out, watch=lambda name: TrainingProgress(f"{name:9}", DEMO_RECIPE.epochs), seed=seed, device=device
-    )
-    console = Console()
-    console.print(sites_table(result.sites).to_rich())
+    workers = 0 if pick_device(device).type == "cuda" else min(_MOST_WORKERS, os.cpu_count() or 1)
+    result = run_demo(out, demo_studies(seed), watch=_watched, device=device, workers=workers)
+    Console().print(sites_table(result.sites).to_rich())
     for name, folder in result.models.items():
         typer.echo(f"model   {name:9} {folder}")
     typer.echo(f"report            {result.report}")
+
+
+def _watched(study: Study) -> StudyProgress:
+    return StudyProgress(study.study.name, list(study.sites), study.algorithm.config.rounds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -121,7 +121,8 @@ class StudyRun:
     def run(self) -> StudyOutcome:
         """All rounds that are left, then the scores."""
         self._begin()
-        for record in self._rounds():
+        # A study that had stalled before it was interrupted is finished, not gone on with.
+        for record in () if self._has_stalled() else self._rounds():
             self._note(record)
             last = record.number == self.study.algorithm.config.rounds
             if last or record.number % self._every == 0:
@@ -187,7 +188,7 @@ class StudyRun:
         """The development sets under the shared half as it is now."""
         question = Message({"round": self.coordinator.number}, grouped("shared", self.coordinator.arrays()))
         f1 = {}
-        for reply in checked(self._asked("score", question), _check_counts):
+        for reply in self._asked("score", question, check=_check_counts):
             if reply.message is not None:
                 f1[reply.site] = _counts(reply.message, "strict").micro.f1
         mean = sum(f1.values()) / len(f1) if f1 else 0.0
@@ -215,7 +216,7 @@ class StudyRun:
         best = {name: tensor.numpy() for name, tensor in self._progress.best.items()}
         question = Message({"round": self.coordinator.number}, grouped("shared", best))
         sites = {}
-        for reply in checked(self._asked("finish", question), _check_outcome):
+        for reply in self._asked("finish", question, check=_check_outcome):
             if reply.message is not None:
                 sites[reply.site] = _outcome(reply.message)
         sites = {name: sites[name] for name in self.study.sites if name in sites}  # not as they happened to answer
@@ -252,9 +253,12 @@ class StudyRun:
                 parameter.copy_(torch.from_numpy(np.array(outcome.shared[name])))
         save_model(model, self.folder.model, notes={"study": self.study.study.name, "round": outcome.best_round})
 
-    def _asked(self, step: str, message: Message, *, to: Any = None) -> Iterator[Reply]:
-        """Ask beside the rounds; bytes are counted, absences logged."""
-        for reply in self.federation.ask(step, message, to=to):
+    def _asked(
+        self, step: str, message: Message, *, to: Any = None, check: Callable[[Message], None] | None = None
+    ) -> Iterator[Reply]:
+        """Ask beside the rounds; bytes are counted, absences logged, those too whose answer `check` refuses."""
+        replies = self.federation.ask(step, message, to=to)
+        for reply in checked(replies, check) if check else replies:
             self._progress.traffic += reply.traffic
             if reply.message is None:
                 assert reply.absence is not None
@@ -267,9 +271,14 @@ def _counts(message: Message, name: str) -> TypedCounts:
     """Counts as `score_message` of a site sends them."""
     found = message.value(name, dict)
     try:
-        return TypedCounts({str(kind): SpanCounts(*map(_count, row)) for kind, row in found.items()})
+        return TypedCounts({str(kind): _span_counts(row) for kind, row in found.items()})
     except (TypeError, ValueError):
         raise MessageError("value", "counts are three whole numbers a type") from None
+
+
+def _span_counts(row: Any) -> SpanCounts:
+    tp, fp, fn = map(_count, row)
+    return SpanCounts(tp, fp, fn)
 
 
 def _count(value: Any) -> int:

@@ -110,7 +110,10 @@ def _keeper(folder: Path) -> Callable[[TaggingModel, CorpusScore], None]:
 def _built_in(name: str, seed: int) -> SyntheticSite:
     number = name.partition(_MANY)[2]
     if number.isdecimal():
-        return many_hospitals(int(number) + 1, seed)[int(number)]
+        small = many_hospitals(int(number) + 1, seed)[int(number)]
+        if small.name != name:
+            raise StudyError(f"no built-in hospital is called {name!r} – did you mean {small.name!r}?")
+        return small
     known = {hospital.name: hospital for hospital in _hospitals(seed)}
     if name not in known:
         raise StudyError(

@@ -41,6 +41,7 @@ __all__ = [
     "parse_study",
     "read_study",
     "study_for_kits",
+    "study_from",
     "to_toml",
 ]
 
@@ -190,6 +191,11 @@ def parse_study(text: str, *, folder: Path = Path()) -> Study:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"the study file is no TOML: {error}") from None
+    return study_from(table, folder=folder)
+
+
+def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
+    """The study in a table of tables, as TOML gives it."""
     known = {section.name for section in fields(Study)}
     for name in table:
         if name not in known:
@@ -236,7 +242,7 @@ def _plain(value: Any) -> Any:
 def _algorithm(table: dict[str, Any]) -> tuple[AlgorithmSection, SteppingConfig]:
     settings = dict(table)
     name = settings.pop("name", "fedner")
-    if name not in ALGORITHMS:
+    if not isinstance(name, str) or name not in ALGORITHMS:
         near = did_you_mean(str(name), ALGORITHMS)
         raise StudyError(f"[algorithm] name: {name!r} is no algorithm{near}; there are {', '.join(ALGORITHMS)}")
     kind = ALGORITHMS[name]
