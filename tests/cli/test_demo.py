@@ -10,19 +10,28 @@ import pytest
 from tests.cli.running import Run
 from wardround.cli import demo as command
 from wardround.corpora.synthetic import ClinicalConfig, clinical_hospitals
-from wardround.studies import demo
-from wardround.studies.demo import DEMO_RECIPE, run_demo
+from wardround.studies import demo, sites
+from wardround.studies.demo import demo_studies
+from wardround.studies.study_file import Study
 
 NAMES = ("harbour", "hillside", "riverside", "lakeside")
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo at a size for tests."""
+    """The demo at a size for tests, in this process."""
     hospitals = partial(clinical_hospitals, config=ClinicalConfig(scale=1 / 30))
     monkeypatch.setattr(demo, "clinical_hospitals", hospitals)
-    quick = partial(run_demo, config=replace(DEMO_RECIPE, epochs=1))
-    monkeypatch.setattr(command, "run_demo", quick)
+    monkeypatch.setattr(sites, "_hospitals", hospitals)
+    monkeypatch.setattr(command, "demo_studies", quick)
+    monkeypatch.setattr("os.cpu_count", lambda: 0)
+
+
+def quick(seed: int) -> dict[str, Study]:
+    return {
+        method: replace(study, algorithm=replace(study.algorithm, config=replace(study.algorithm.config, rounds=1)))
+        for method, study in demo_studies(seed).items()
+    }
 
 
 @pytest.mark.usefixtures("small")
@@ -30,15 +39,15 @@ def test_scores_by_site_models_and_a_report(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "demo"
     ran = run("demo", "--out", out, "--device", "cpu")
     assert ran.code == 0
+    for place, method in enumerate(("single-site", "fedner", "pooled"), start=2):
+        written = json.loads((out / method / "scores.json").read_text())
+        for name in NAMES:
+            assert ran.row(name)[place] == f"{written['sites'][name]['strict']['f1']:.3f}"
     for name in NAMES:
-        written = json.loads((out / name / "scores.json").read_text())
-        assert ran.row(name)[2] == f"{written['strict']['f1']:.3f}"
-        assert f"model   {name:9} {out / name / 'model'}\n" in ran.out
-    assert len(ran.row("mean")) == 4
-    assert f"model   pooled    {out / 'pooled' / 'model'}\n" in ran.out
+        assert f"model   {name:9} {out / 'fedner' / 'sites' / name / 'model'}\n" in ran.out
+    assert len(ran.row("mean")) == 5
     assert ran.out.endswith(f"report            {out / 'report.html'}\n")
     assert (out / "report.html").is_file()
-    assert [line.split()[0] for line in ran.err.splitlines() if line] == [*NAMES, "pooled"]
 
 
 @pytest.mark.usefixtures("small")
@@ -46,7 +55,7 @@ def test_without_a_folder_it_lies_in_runs(run: Run, tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     ran = run("demo", "--seed", "3")
     assert ran.out.endswith("report            runs/demo/report.html\n")
-    assert (tmp_path / "runs" / "demo" / "pooled" / "model" / "model.safetensors").is_file()
+    assert (tmp_path / "runs/demo/fedner/sites/harbour/model/model.safetensors").is_file()
 
 
 def test_a_folder_that_is_a_file(run: Run, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 import tracemalloc
 import weakref
 from collections import Counter
@@ -11,7 +13,7 @@ import pytest
 
 from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.federation import Absence, Quorum, Reply
-from wardround.federation.in_process import InProcessFederation
+from wardround.federation.in_process import InProcessFederation, WorkerPoolFederation
 from wardround.federation.message import Message, encode
 from wardround.federation.site_door import SiteDoor
 
@@ -266,3 +268,114 @@ def test_only_sites_of_the_study_are_asked_and_each_once() -> None:
     with pytest.raises(FederationError, match="open_at_once is 0"):
         InProcessFederation(SITES, house.open_site, open_at_once=0)
     assert house.opened == []
+
+
+class PoolWorker:
+    """One of several workers, each for several sites; what it did, and how many answers were wanted at once."""
+
+    def __init__(self, step: Callable[[str], bytes] | None = None, *, failing_to_close: bool = False) -> None:
+        self._step, self._failing_to_close = step or (lambda site: encode(Message({"site": site}))), failing_to_close
+        self.asked: list[tuple[str, int]] = []
+        self.closed = 0
+
+    def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
+        self.asked.append((step, round_number))
+        return self._step(step.partition("/")[0])
+
+    def close(self) -> None:
+        self.closed += 1
+        if self._failing_to_close:
+            raise OSError("the disk is full")
+
+
+FIVE = ("h1", "h2", "h3", "h4", "h5")
+
+
+def test_a_pool_answers_in_the_order_of_asking_whoever_is_faster() -> None:
+    def slow(site: str) -> bytes:
+        time.sleep(0.02)
+        return encode(Message({"site": site}))
+
+    federation = WorkerPoolFederation(FIVE, [PoolWorker(slow), PoolWorker()])
+    for order in (FIVE, FIVE[::-1], ("h4", "h1", "h2")):
+        replies = list(federation.ask("train", Message(), to=order))
+        assert [reply.site for reply in replies] == list(order)
+        assert [reply.message.values["site"] for reply in replies if reply.message] == list(order)
+    assert list(federation.ask("train", Message(), to=[])) == []
+
+
+def test_a_site_always_has_the_same_worker() -> None:
+    first, second = PoolWorker(), PoolWorker()
+    federation = WorkerPoolFederation(FIVE, [first, second])
+    list(federation.ask("train", Message({"round": 1})))
+    list(federation.ask("score", Message({"round": 2}), to=["h5", "h2", "h3"]))
+    assert first.asked == [("h1/train", 1), ("h3/train", 1), ("h5/train", 1), ("h5/score", 2), ("h3/score", 2)]
+    assert second.asked == [("h2/train", 1), ("h4/train", 1), ("h2/score", 2)]
+
+
+def test_the_workers_of_a_pool_work_side_by_side() -> None:
+    # Each waits for the other: one after the other, neither would ever answer.
+    both = threading.Barrier(2, timeout=10)
+
+    def meet(site: str) -> bytes:
+        both.wait()
+        return encode(Message())
+
+    replies = list(WorkerPoolFederation(SITES[:2], [PoolWorker(meet), PoolWorker(meet)]).ask("train", Message()))
+    assert [reply.absence for reply in replies] == [None, None]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_of_n_workers_two_n_replies_are_in_memory_beside_the_one_in_hand(count: int) -> None:
+    workers = [PoolWorker() for _ in range(count)]
+    sites = [f"h{number}" for number in range(40)]
+    most = 0
+    for taken, _ in enumerate(WorkerPoolFederation(sites, workers).ask("train", Message()), start=1):
+        if taken < 9:
+            time.sleep(0.02)  # long enough for workers that nobody holds back to run far ahead
+        most = max(most, sum(len(worker.asked) for worker in workers) - taken)
+    assert count <= most <= 2 * count
+
+
+def test_traffic_of_a_pool_is_the_true_number_of_bytes() -> None:
+    question = Message({"round": 1}, {"w": np.arange(10, dtype=np.float32)})
+    for reply in WorkerPoolFederation(SITES, [PoolWorker(), PoolWorker()]).ask("echo", question):
+        assert (reply.traffic.down, reply.traffic.up) == (len(encode(question)), len(encode(Message({"site": "h1"}))))
+
+
+def test_an_error_at_one_site_of_a_pool_is_its_absence(caplog: pytest.LogCaptureFixture) -> None:
+    def fail_at_h1(site: str) -> bytes:
+        if site == "h1":
+            raise ValueError("Mrs Marker")
+        return encode(Message())
+
+    def garble(site: str) -> bytes:
+        return b"no message"
+
+    replies = {
+        r.site: r for r in WorkerPoolFederation(SITES, [PoolWorker(fail_at_h1), PoolWorker(garble)]).ask("s", Message())
+    }
+    assert {site: reply.absence for site, reply in replies.items()} == {
+        "h1": Absence.FAILED,
+        "h2": Absence.FAILED,
+        "h3": None,
+    }
+    assert replies["h1"].code == "ValueError"
+    assert "site=h1 step=s failed: ValueError at test_in_process.py:" in caplog.text
+    assert "Marker" not in caplog.text + repr(replies)
+
+
+def test_closing_a_pool_closes_all_also_where_one_fails() -> None:
+    workers = [PoolWorker(), PoolWorker(failing_to_close=True), PoolWorker()]
+    with pytest.raises(OSError, match="disk is full"):
+        WorkerPoolFederation(SITES, workers).close()
+    assert [worker.closed for worker in workers] == [1, 1, 1]
+
+
+def test_a_pool_has_workers_and_asks_only_sites_of_the_study() -> None:
+    with pytest.raises(FederationError, match=r"^a pool needs at least one worker$"):
+        WorkerPoolFederation(SITES, [])
+    federation = WorkerPoolFederation(SITES, [PoolWorker()])
+    assert federation.sites == SITES
+    with pytest.raises(FederationError, match=r"^h9 is no site of this study$"):
+        federation.ask("train", Message(), to=["h9"])

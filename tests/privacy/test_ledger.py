@@ -511,3 +511,36 @@ def test_entries_carry_what_was_recorded(path: Path) -> None:
     assert isinstance(entry, Entry)
     assert (entry.study, entry.step, entry.round, entry.mechanism, entry.weight) == ("s", "train", 3, "plain", 12.5)
     assert entry.arrays == [["a", [0, 2]]]
+
+
+def test_a_rehearsal_forces_nothing_to_disk_and_its_ledger_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wardround.privacy.ledger.time.time", lambda: 1.5)
+    forced: list[int] = []
+    monkeypatch.setattr(os, "fsync", forced.append)
+    quick, lasting = (Ledger(tmp_path / name, lasting=name == "lasting") for name in ("quick", "lasting"))
+    opening = len(forced)
+    for number in (1, 2, 3):
+        record(quick, round_number=number)
+    assert (opening > 0, len(forced)) == (True, opening)
+    for number in (1, 2, 3):
+        record(lasting, round_number=number)
+    assert len(forced) == opening + 6  # the line and the head of each
+    assert (tmp_path / "quick").read_bytes() == (tmp_path / "lasting").read_bytes()
+    assert head_of(tmp_path / "quick").read_bytes() == head_of(tmp_path / "lasting").read_bytes()
+
+
+def test_opening_a_rehearsal_forces_nothing_to_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: pytest.fail("forced to disk"))
+    record(Ledger(path, lasting=False))
+    assert verify(path).entries == 1
+
+
+def test_a_rehearsal_tells_what_was_altered_too(path: Path) -> None:
+    ledger = Ledger(path, lasting=False)
+    for number in (1, 2, 3):
+        record(ledger, round_number=number)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[2])
+    assert fault(path) == "egress.jsonl:2: does not follow the line before it"

@@ -1,18 +1,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from tests.models.tiny import TYPES, same_weights, write_encoder
+from tests.studies.tiny_studies import ONE_TOP, tiny
 
+from wardround.algorithms.fedprox import FedProx
 from wardround.algorithms.training_config import ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE
-from wardround.errors import ModelError, TrainingError, UsageError
+from wardround.errors import ModelError, StudyError, TrainingError, UsageError
 from wardround.models.encoder_tagger import EncoderTagger
 from wardround.models.presets import PRESETS
 from wardround.models.word_tagger import WordTagger
-from wardround.studies.assemble import ModelChoice, build_model, recipe
+from wardround.privacy.aggregator import PlainAggregator
+from wardround.studies.assemble import (
+    ModelChoice,
+    aggregator_of,
+    build_model,
+    coordinator_of,
+    model_of,
+    recipe,
+    shared_arrays,
+)
+from wardround.text.tag_sets import TagSet
 
 SMALL = {"word_buckets": "32", "word_dimension": "8", "character_width": "8", "word_cnn": "8", "lstm": "4"}
 
@@ -117,3 +130,88 @@ def test_settings_of_a_recipe_that_make_no_sense() -> None:
 def test_the_seed_is_one_for_network_and_training() -> None:
     with pytest.raises(UsageError, match=r"^'seed' is not an option of the training alone: --seed sets it"):
         recipe(ModelChoice(), {"seed": "3"}, seed=0)
+
+
+def shared_groups(**sections: Any) -> set[str]:
+    study = tiny(**sections)
+    model = model_of(study, TagSet(study.sites["harbour"].types or ("X",)), scheme=study.sites["harbour"].scheme)
+    return set(model.split.shared)
+
+
+def test_a_study_shares_what_it_names() -> None:
+    assert shared_groups() == {"words", "word_cnn"}
+    assert shared_groups(model={"shared": ["lstm"]}) == {"lstm"}
+    assert shared_groups(model={"shared": None}) == {"words", "word_cnn"}  # the preset's, of the layers it has
+    assert shared_groups(model={"shared": ["words", "characters"]}) == {"words"}
+    assert shared_groups(model={"shared": ["all"]}, sites=ONE_TOP) == {"words", "word_cnn", "lstm", "output", "crf"}
+
+
+def test_algorithms_that_decide_what_is_shared() -> None:
+    decided = {"shared": None}
+    assert shared_groups(algorithm={"name": "single"}, model=decided) == set()
+    assert shared_groups(algorithm={"name": "pooled"}, model=decided) == {"words", "word_cnn", "lstm"}
+    everything = shared_groups(algorithm={"name": "pooled"}, model=decided, sites=ONE_TOP)
+    assert everything == {"words", "word_cnn", "lstm", "output", "crf"}
+
+
+def test_a_layer_that_nobody_knows() -> None:
+    with pytest.raises(StudyError, match=r"^\[model\] shared: no layer group is called 'wrods' – did you mean 'words'"):
+        coordinator_of(tiny(model={"shared": ["wrods"]}))
+
+
+@pytest.mark.parametrize("group", ["output", "crf", "all"])
+def test_a_shared_top_needs_types_and_one_scheme(group: str) -> None:
+    model = {"shared": [group]}
+    with pytest.raises(StudyError, match=r"^\[sites.hillside\] must name its types: the study shares the layers that"):
+        coordinator_of(tiny(model=model, sites={"hillside": {"types": None}}))
+    with pytest.raises(StudyError, match="that give the tags must use one scheme"):
+        coordinator_of(tiny(model=model))
+
+
+@pytest.mark.parametrize(("scheme", "tags"), [("", 5), ("BIO", 5), ("BIOES", 9), ("IOB1", 5)])
+def test_a_shared_top_has_the_types_of_all_and_the_scheme_of_each(scheme: str, tags: int) -> None:
+    sites = {"harbour": {"types": ["Drug"], "scheme": scheme}, "hillside": {"types": ["ADE"], "scheme": scheme}}
+    study = tiny(model={"shared": ["all"]}, sites=sites)
+    coordinator = coordinator_of(study)
+    for section in study.sites.values():
+        model = model_of(study, TagSet(section.types), scheme=section.scheme)
+        assert model.tag_set.types == ("Drug", "ADE")
+        assert len(model.tags) == tags  # O, and each prefix of two types
+        shapes = {name: array.shape for name, array in shared_arrays(model).items()}
+        assert shapes == {name: tuple(tensor.shape) for name, tensor in coordinator.shared.items()}
+
+
+def test_coordinator_and_sites_begin_with_the_same_shared_half() -> None:
+    study = tiny()
+    coordinator = coordinator_of(study)
+    for section in study.sites.values():
+        found = shared_arrays(model_of(study, TagSet(section.types), scheme=section.scheme))
+        assert found.keys() == coordinator.shared.keys()
+        assert all(np.array_equal(array, coordinator.shared[name].numpy()) for name, array in found.items())
+
+
+def test_a_coordinator_has_the_settings_of_its_study() -> None:
+    coordinator = coordinator_of(tiny(algorithm={"name": "fedprox", "proximal": 0.5, "rounds": 9}))
+    assert isinstance(coordinator, FedProx)
+    assert (coordinator.config.proximal, coordinator.config.rounds, coordinator.seed) == (0.5, 9, 7)
+    assert (coordinator.training.batch_size, coordinator.training.learning_rate) == (8, 0.01)
+
+
+def test_shared_arrays_are_copies() -> None:
+    model = words()
+    before = model.words.weight.detach().clone()
+    for array in shared_arrays(model).values():
+        array += 1
+    assert torch.equal(model.words.weight, before)
+
+
+def test_the_plain_door() -> None:
+    assert isinstance(aggregator_of(tiny()), PlainAggregator)
+
+
+def test_options_of_the_network_in_a_study() -> None:
+    model = model_of(tiny(model={"train_words": False, "kernel": 5}), TYPES, scheme="IOB1")
+    assert isinstance(model, WordTagger)
+    assert (model.config.train_words, model.config.kernel, model.scheme.name) == (False, 5, "IOB1")
+    with pytest.raises(UsageError, match=r"^'lstn' is not an option of the preset 'fedner' – did you mean 'lstm'\?"):
+        coordinator_of(tiny(model={"lstn": 3}))

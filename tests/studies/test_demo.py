@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from html import escape
@@ -9,20 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from wardround.algorithms.local_training import EpochRecord, Listener, Silence
-from wardround.corpora.synthetic import CLINICAL_TYPES, ClinicalConfig, SyntheticSite, clinical_hospitals
-from wardround.errors import TrainingError
-from wardround.evaluation.spans import score_corpus
+from wardround.algorithms.coordinator import Round
+from wardround.corpora.synthetic import ClinicalConfig, SyntheticSite, clinical_hospitals
+from wardround.errors import StudyError
 from wardround.models.saved import load_model
-from wardround.studies import demo
-from wardround.studies.demo import _NETWORK, DEMO_RECIPE, DemoResult, run_demo
+from wardround.studies import demo, sites
+from wardround.studies.demo import METHODS, DemoResult, demo_studies, run_demo
+from wardround.studies.study_file import Study
 from wardround.tasks import ner
-from wardround.text.tag_sets import TagSet
 
 SMALL = ClinicalConfig(scale=1 / 12)  # about thirty sentences to train on
-QUICK = replace(DEMO_RECIPE, epochs=3, batch_size=4, learning_rate=0.02)
-# Without an LSTM and nearly without dropout, it learns something in three epochs.
-NETWORK = replace(_NETWORK, options={**_NETWORK.options, "lstm": "0", "input_dropout": "0.1", "dropout": "0.1"})
 NAMES = ("harbour", "hillside", "riverside", "lakeside")
 
 
@@ -30,32 +25,53 @@ def small_hospitals(seed: int) -> tuple[SyntheticSite, ...]:
     return clinical_hospitals(seed, config=SMALL)
 
 
-class Watched:
-    """Counts the epochs of each training."""
+class Watching:
+    """Counts the rounds of each study."""
 
     def __init__(self) -> None:
-        self.epochs: list[tuple[str, int]] = []
+        self.rounds: list[tuple[str, int]] = []
 
     @contextmanager
-    def __call__(self, name: str) -> Iterator[Listener]:
-        listener = _Counting(self, name)
-        yield listener
+    def __call__(self, study: Study) -> Iterator[_Listener]:
+        yield _Listener(self.rounds, study.study.name)
 
 
-class _Counting(Silence):
-    def __init__(self, watched: Watched, name: str) -> None:
-        self.watched, self.name = watched, name
+class _Listener:
+    def __init__(self, rounds: list[tuple[str, int]], name: str) -> None:
+        self._rounds, self._name = rounds, name
 
-    def on_epoch(self, record: EpochRecord) -> None:
-        self.watched.epochs.append((self.name, record.epoch))
+    def on_start(self, number: int) -> None: ...
+
+    def on_round(self, record: Round) -> None:
+        self._rounds.append((self._name, record.number))
+
+    def on_scores(self, number: int, f1: Mapping[str, float]) -> None: ...
+
+    def on_event(self, text: str) -> None: ...
 
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(demo, "clinical_hospitals", small_hospitals)
-        patched.setattr(demo, "_NETWORK", NETWORK)
+        patched.setattr(sites, "clinical_hospitals", small_hospitals)
+        sites._hospitals.cache_clear()
         yield
+    sites._hospitals.cache_clear()
+
+
+def quick(seed: int = 0) -> dict[str, Study]:
+    """Three rounds, and without an LSTM: it learns something."""
+    made = {}
+    for method, study in demo_studies(seed).items():
+        options = {**study.model.options, "lstm": 0, "input_dropout": 0.1, "dropout": 0.1}
+        made[method] = replace(
+            study,
+            model=replace(study.model, options=options),
+            algorithm=replace(study.algorithm, config=replace(study.algorithm.config, rounds=3)),
+            training=replace(study.training, batch_size=4 if method == "single site" else 16, learning_rate=0.02),
+        )
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +80,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def first(small: None, folder: Path) -> tuple[DemoResult, Watched]:
-    watched = Watched()
-    return run_demo(folder, watch=watched, device="cpu", config=QUICK), watched
+def first(small: None, folder: Path) -> tuple[DemoResult, Watching]:
+    watching = Watching()
+    return run_demo(folder, quick(), watch=watching, device="cpu"), watching
 
 
 def numbers(result: DemoResult) -> dict[str, dict[str, object]]:
@@ -76,47 +92,47 @@ def numbers(result: DemoResult) -> dict[str, dict[str, object]]:
     }
 
 
-def test_every_hospital_is_trained_alone_and_all_of_them_pooled(first: tuple[DemoResult, Watched]) -> None:
-    assert first[1].epochs == [(name, epoch) for name in (*NAMES, "pooled") for epoch in (1, 2, 3)]
+def test_the_three_studies_are_run(first: tuple[DemoResult, Watching]) -> None:
+    assert first[1].rounds == [(method, number) for method in METHODS for number in (1, 2, 3)]
 
 
-def test_a_row_a_site(first: tuple[DemoResult, Watched]) -> None:
+def test_a_row_a_site(first: tuple[DemoResult, Watching]) -> None:
     result, _ = first
     assert tuple(site.name for site in result.sites) == NAMES
     for site, hospital in zip(result.sites, small_hospitals(0), strict=True):
         assert (site.style, site.types) == (hospital.style, hospital.types)
         assert site.sentences >= 25
-        assert list(site.scores) == list(site.strict_f1) == ["single site", "pooled"]
+        assert list(site.scores) == list(site.strict_f1) == ["single site", "FedNER", "pooled"]
         for method, score in site.scores.items():
-            assert score.documents == len(hospital.test)
             assert site.strict_f1[method].estimate == score.strict.micro.f1
             assert set(score.strict) <= set(site.types), "a type that this hospital does not annotate was counted"
 
 
-def test_each_is_scored_where_it_is_used(first: tuple[DemoResult, Watched]) -> None:
+def test_each_hospital_has_its_federated_model(first: tuple[DemoResult, Watching]) -> None:
     result, _ = first
-    assert set(result.models) == {*NAMES, "pooled"}
-    pooled = load_model(result.models["pooled"])
-    assert pooled.tag_set.types == CLINICAL_TYPES
+    assert set(result.models) == set(NAMES)
     for site, hospital in zip(result.sites, small_hospitals(0), strict=True):
-        own = load_model(result.models[site.name])
-        assert own.tag_set.types == hospital.types
-        assert ner.score(own, hospital.test).strict == site.scores["single site"].strict
-        everything = ner.predict(pooled, hospital.test)
-        found = score_corpus(zip(hospital.test, map(TagSet(hospital.types).restrict, everything), strict=True))
-        assert found.strict == site.scores["pooled"].strict != site.scores["single site"].strict
+        model = load_model(result.models[site.name])
+        assert model.tag_set.types == hospital.types
+        assert ner.score(model, hospital.test).strict == site.scores["FedNER"].strict
 
 
-def test_the_pooled_model_saw_everybody_s_notes(first: tuple[DemoResult, Watched]) -> None:
-    result, _ = first
-    folder = result.report.parent
-    started = json.loads((folder / "pooled" / "events.jsonl").read_text().splitlines()[0])
-    assert started["sentences"] == sum(site.sentences for site in result.sites)
-    pooled = json.loads((folder / "pooled" / "scores.json").read_text())
-    assert pooled["documents"] == sum(len(hospital.test) for hospital in small_hospitals(0))
+def test_pooled_shares_all_below_the_output_and_single_nothing(small: None) -> None:
+    studies = quick()
+    shared = {method: demo_shared(study) for method, study in studies.items()}
+    assert shared["single site"] == set()
+    assert shared["FedNER"] == {"words", "characters", "word_cnn"}
+    assert shared["pooled"] == {"words", "characters", "word_cnn"}  # the LSTM is left out of the quick network
+    assert demo_shared(demo_studies()["pooled"]) == {"words", "characters", "word_cnn", "lstm"}
 
 
-def test_the_report_holds_no_note(first: tuple[DemoResult, Watched], folder: Path) -> None:
+def demo_shared(study: Study) -> set[str]:
+    from wardround.studies.assemble import coordinator_of
+
+    return {name.partition(".")[0] for name in coordinator_of(study).shared}
+
+
+def test_the_report_holds_no_note(first: tuple[DemoResult, Watching], folder: Path) -> None:
     assert first[0].report == folder / "report.html"
     page = (folder / "report.html").read_text()
     styles = " ".join(hospital.style for hospital in small_hospitals(0))  # a letter's discharge is also a finding
@@ -131,20 +147,20 @@ def test_the_report_holds_no_note(first: tuple[DemoResult, Watched], folder: Pat
             assert not [mention for mention in distinct if mention in page]
 
 
-def test_the_same_folder_again_trains_nothing(first: tuple[DemoResult, Watched], folder: Path) -> None:
-    again = Watched()
-    result = run_demo(folder, watch=again, device="cpu", config=QUICK)
-    assert again.epochs == []
+def test_the_same_folder_again_trains_nothing(first: tuple[DemoResult, Watching], folder: Path) -> None:
+    again = Watching()
+    result = run_demo(folder, quick(), watch=again, device="cpu")
+    assert again.rounds == []
     assert numbers(result) == numbers(first[0])
 
 
-def test_the_same_seed_gives_the_same_scores(first: tuple[DemoResult, Watched], tmp_path: Path) -> None:
-    result = run_demo(tmp_path, watch=Watched(), device="cpu", config=QUICK)
-    assert any(site.strict_f1["pooled"].estimate > 0.1 for site in result.sites), "else the test proves nothing"
+def test_the_same_seed_gives_the_same_scores(first: tuple[DemoResult, Watching], tmp_path: Path) -> None:
+    result = run_demo(tmp_path, quick(), watch=Watching(), device="cpu")
+    assert any(site.strict_f1["single site"].estimate > 0.1 for site in result.sites), "else the test proves nothing"
     assert numbers(result) == numbers(first[0])
     assert result.report.read_bytes() == first[0].report.read_bytes()
 
 
-def test_another_seed_in_the_same_folder_is_refused(first: tuple[DemoResult, Watched], folder: Path) -> None:
-    with pytest.raises(TrainingError, match="a training with other settings or data; name another folder"):
-        run_demo(folder, watch=Watched(), seed=1, device="cpu", config=QUICK)
+def test_another_seed_in_the_same_folder_is_refused(first: tuple[DemoResult, Watching], folder: Path) -> None:
+    with pytest.raises(StudyError, match="holds another study; name a new one"):
+        run_demo(folder, quick(1), watch=Watching(), device="cpu")

@@ -29,7 +29,7 @@ def command(
 ) -> None:
     """Train at each built-in hospital alone, together by FedNER, and pooled; print scores, models and a report."""
     torch.set_num_threads(1)  # layers this small gain little from a second thread, and lose much on a busy machine
-    workers = 0 if pick_device(device).type == "cuda" else min(_MOST_WORKERS, os.cpu_count() or 1)
+    workers = 0 if pick_device(device).type == "cuda" else min(_MOST_WORKERS, os.cpu_count() or 0)
     result = run_demo(out, demo_studies(seed), watch=_watched, device=device, workers=workers)
     Console().print(sites_table(result.sites).to_rich())
     for name, folder in result.models.items():

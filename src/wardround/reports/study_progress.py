@@ -104,7 +104,7 @@ class StudyProgress:
         for site, score in f1.items():
             self._scores.setdefault(site, []).append(score)
         if not self._console.is_terminal:
-            self._console.print(self._line(f1), highlight=False, soft_wrap=True)
+            self._console.print(self._line(f1), highlight=False, markup=False, soft_wrap=True)
 
     def on_event(self, text: str) -> None:
         """Say something above the table."""

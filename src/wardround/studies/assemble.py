@@ -77,7 +77,9 @@ def aggregator_of(study: Study) -> Aggregator:
 def coordinator_of(study: Study) -> Coordinator:
     """The server of the study's algorithm, before round 1."""
     kind = study.algorithm.kind
-    shared = shared_arrays(model_of(study, TagSet(study.types or ("any",)), scheme=""))
+    # Of sites that differ in scheme only layers are shared whose shape no scheme changes.
+    scheme = next(iter(study.sites.values())).scheme
+    shared = shared_arrays(model_of(study, TagSet(study.types or ("any",)), scheme=scheme))
     coordinator: Coordinator = kind.server(shared, study.algorithm.config, study.training, seed=study.study.seed)
     return coordinator
 

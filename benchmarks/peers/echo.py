@@ -1,0 +1,39 @@
+"""A site that does nothing: it gives back what it was sent, behind a door that writes its ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from wardround.federation.message import Message
+from wardround.federation.site_door import SiteDoor
+from wardround.privacy.ledger import Ledger
+
+__all__ = ["EchoWorker", "open_echo", "question"]
+
+
+class EchoWorker:
+    """Answers any step with the arrays of its question."""
+
+    def answer(self, step: str, message: Message) -> Message:
+        """The same arrays."""
+        return Message({"weight": 1.0}, message.arrays)
+
+    def close(self) -> None:
+        """Nothing to keep."""
+
+
+def open_echo(folder: Path, *, lasting: bool) -> SiteDoor:
+    """The door, with its ledger in `folder`."""
+    ledger = Ledger(folder / "ledger.jsonl", lasting=lasting)
+
+    def send(answer: Message, step: str, round_number: int) -> bytes:
+        return ledger.record(answer, study="echo", step=step, round_number=round_number, mechanism="plain")
+
+    return SiteDoor(EchoWorker(), send)
+
+
+def question(number: int, floats: int) -> Message:
+    """What is sent there and back in a round."""
+    return Message({"round": number}, {"update/w": np.ones(floats, np.float32)})

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Run
+from tests.studies.tiny_studies import text_of
+from wardround.studies.catalogue import ALGORITHMS
+from wardround.studies.study_file import parse_study, read_study
+from wardround.studies.template import TEMPLATE
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(text_of())
+    return path
+
+
+def test_a_new_study_is_the_template(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    ran = run("study", "new", path)
+    assert ran.code == 0
+    assert path.read_text() == TEMPLATE
+    assert ran.out == f"study   {path}\nrun it: wardround run {path} --out runs/mine\n"
+
+
+def test_a_new_study_without_a_name(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("study", "new").code == 0
+    assert (tmp_path / "study.toml").read_text() == TEMPLATE
+
+
+def test_a_study_that_is_there_is_not_written_over(run: Run, study: Path) -> None:
+    before = study.read_text()
+    ran = run("study", "new", study)
+    assert (ran.code, ran.err) == (2, "wardround: tiny.toml exists already; name a new file or folder\n")
+    assert study.read_text() == before
+
+
+def test_show_prints_the_same_study_with_every_default(run: Run, study: Path, tmp_path: Path) -> None:
+    ran = run("study", "show", study)
+    assert ran.code == 0
+    assert parse_study(ran.out) == read_study(study)
+    for line in ("local_steps = 1\n", "patience = 0\n", 'schedule = "linear"\n'):
+        assert line in ran.out
+    (tmp_path / "again.toml").write_text(ran.out)
+    assert run("study", "show", tmp_path / "again.toml").out == ran.out
+
+
+@pytest.mark.parametrize("command", ["show", "check"])
+def test_a_study_that_makes_no_sense(run: Run, tmp_path: Path, command: str) -> None:
+    (tmp_path / "s.toml").write_text(text_of(algorithm={"roudns": 3}))
+    ran = run("study", command, tmp_path / "s.toml")
+    assert ran.code == 2
+    assert ran.err.startswith(
+        "wardround: [algorithm] 'roudns' is not a setting – did you mean 'rounds'?; it has rounds,"
+    )
+    assert run("study", command, tmp_path / "none.toml").code == 2
+
+
+def test_check_says_what_is_shared(run: Run, study: Path) -> None:
+    ran = run("study", "check", study)
+    assert ran.code == 0
+    # 64 buckets and two rows beside them, of 8 numbers each; 8 filters over 3 words of 8 numbers, and 8 biases.
+    assert ran.out.splitlines()[0] == "tiny: 2 sites, 6 rounds"
+    assert ran.out.splitlines()[1] == f"fedner: {ALGORITHMS['fedner'].line}"
+    assert ran.out.splitlines()[2] == f"shared: 3 arrays, {66 * 8 + 8 * 3 * 8 + 8} numbers, 0.0 MB a message"
+
+
+def test_check_finds_what_only_building_tells(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(text_of(model={"shared": ["wrods"]}))
+    ran = run("study", "check", tmp_path / "s.toml")
+    assert ran.code == 2
+    assert ran.err.startswith("wardround: [model] shared: no layer group is called 'wrods' – did you mean 'words'?")
+    (tmp_path / "s.toml").write_text(text_of(model={"lstn": 3}))
+    assert "'lstn' is not an option of the preset 'fedner'" in run("study", "check", tmp_path / "s.toml").err
+
+
+def test_the_algorithms(run: Run) -> None:
+    lines = run("study", "algorithms").out.splitlines()
+    assert [line.split()[0] for line in lines] == list(ALGORITHMS)
+    assert lines[0] == f"fedner   {ALGORITHMS['fedner'].line}"

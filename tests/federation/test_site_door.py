@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wardround.errors import LedgerError, MessageError
+from wardround.federation.message import Message, decode, encode
+from wardround.federation.site_door import SiteDoor
+
+
+class Worker:
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Message]] = []
+        self.closed = 0
+
+    def answer(self, step: str, message: Message) -> Message:
+        self.asked.append((step, message))
+        return Message({"step": step}, {name: array + 1 for name, array in message.arrays.items()})
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_bytes_come_in_and_bytes_go_out() -> None:
+    worker = Worker()
+    question = Message({"round": 3}, {"w": np.array([1.0, 2.0])})
+    answer = decode(SiteDoor(worker).answer_bytes("train", 3, encode(question)))
+    assert answer.arrays["w"].tolist() == [2.0, 3.0]
+    assert answer.values == {"step": "train"}
+    assert worker.asked == [("train", question)]
+
+
+def test_what_goes_out_is_what_the_record_gave() -> None:
+    recorded: list[tuple[Message, str, int]] = []
+
+    def send(answer: Message, step: str, round_number: int) -> bytes:
+        recorded.append((answer, step, round_number))
+        return b"as recorded"
+
+    assert SiteDoor(Worker(), send).answer_bytes("train", 7, encode(Message())) == b"as recorded"
+    assert recorded == [(Message({"step": "train"}), "train", 7)]
+
+
+def test_what_cannot_be_recorded_does_not_leave() -> None:
+    def send(answer: Message, step: str, round_number: int) -> bytes:
+        raise LedgerError("the disk is full")
+
+    worker = Worker()
+    with pytest.raises(LedgerError):
+        SiteDoor(worker, send).answer_bytes("train", 1, encode(Message()))
+    assert len(worker.asked) == 1
+
+
+def test_bytes_that_are_no_message_do_not_reach_the_worker() -> None:
+    worker = Worker()
+    with pytest.raises(MessageError):
+        SiteDoor(worker).answer_bytes("train", 1, b"no message")
+    assert worker.asked == []
+
+
+def test_closing_closes_the_worker() -> None:
+    worker = Worker()
+    SiteDoor(worker).close()
+    assert worker.closed == 1

@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+
+from wardround.corpora.jsonl import Jsonl
+from wardround.studies.assemble import model_of
+from wardround.studies.study_file import parse_study, read_study
+from wardround.text.document import Document, Entity, Range
+from wardround.text.tag_sets import TagSet
+
+PAPER = Path(__file__).resolve().parents[2] / "papers" / "fedner"
+
+
+@pytest.fixture(scope="module")
+def on_path() -> Iterator[None]:
+    sys.path.insert(0, str(PAPER))
+    yield
+    sys.path.remove(str(PAPER))
+
+
+@pytest.fixture(scope="module")
+def variations(on_path: None) -> ModuleType:
+    return import_module("variations")
+
+
+@pytest.fixture(scope="module")
+def measure(on_path: None) -> ModuleType:
+    return import_module("measure")
+
+
+@pytest.fixture(scope="module")
+def summarise(on_path: None) -> ModuleType:
+    return import_module("summarise")
+
+
+def described(train: int, **sites: Any) -> dict[str, Any]:
+    sizes = {part: {"sentences": train, "mentions": 0} for part in ("train", "dev", "test")}
+    return {name: {**site, **sizes} for name, site in sites.items()}
+
+
+def every_group(variations: ModuleType, train: int) -> dict[str, Any]:
+    """The five sites of the committed study under every name of a group."""
+    table = tomllib.loads((PAPER / "fedner.toml").read_text(encoding="utf-8"))["sites"]
+    five = {name: {"types": site["types"], "scheme": site["scheme"]} for name, site in table.items()}
+    one = {name: {"types": ["GENE"], "scheme": "BIO"} for name in five}
+    groups = {v.group for v in variations.VARIATIONS.values()}
+    return {group: described(train, **(five if group.startswith("five") else one)) for group in groups}
+
+
+def test_the_committed_study_is_the_one_measured(variations: ModuleType) -> None:
+    folder = PAPER / "../../runs/fedner/sites"
+    sites = variations.Sites(folder, every_group(variations, 1000))
+    made = variations.study_of(variations.VARIATIONS["fedner"], 0, variations.Settings(), sites)
+    assert parse_study(tomli_w.dumps(made)) == read_study(PAPER / "fedner.toml")
+
+
+def test_every_variation_is_a_study(variations: ModuleType, tmp_path: Path) -> None:
+    sites = variations.Sites(tmp_path, every_group(variations, 100))
+    for variation in variations.VARIATIONS.values():
+        study = parse_study(tomli_w.dumps(variations.study_of(variation, 1, variations.Settings(), sites)))
+        assert (study.study.seed, study.algorithm.name) == (1, variation.algorithm)
+    assert len(variations.VARIATIONS) == 44
+
+
+@pytest.mark.parametrize(
+    ("name", "shared"),
+    [
+        ("share-embeddings", {"words", "characters"}),
+        ("fedner", {"words", "characters", "word_cnn"}),
+        ("share-lstm", {"words", "characters", "word_cnn", "lstm"}),
+        ("share-everything", {"words", "characters", "word_cnn", "lstm", "output", "crf"}),
+        ("fedner-lstm-crf", {"words"}),
+        ("single-elmoner", set()),
+        ("pooled", {"words", "characters", "word_cnn", "lstm"}),
+    ],
+)
+def test_what_each_variation_shares(variations: ModuleType, tmp_path: Path, name: str, shared: set[str]) -> None:
+    sites = variations.Sites(tmp_path, every_group(variations, 100))
+    made = variations.study_of(variations.VARIATIONS[name], 0, variations.Settings(encoder=""), sites)
+    del made["model"]["vectors"]
+    study = parse_study(tomli_w.dumps(made))
+    model = model_of(study, TagSet(study.sites["ade"].types), scheme=study.sites["ade"].scheme)
+    assert set(model.split.shared) == shared
+
+
+def test_rounds_and_steps_by_hand(variations: ModuleType, tmp_path: Path) -> None:
+    sites, settings = variations.Sites(tmp_path, every_group(variations, 64)), variations.Settings(epochs=4)
+    kinds = variations.VARIATIONS
+    rounds = {name: variations.rounds_of(kinds[name], settings, sites) for name in ("fedner", "fedavg", "pooled")}
+    assert rounds == {"fedner": 10, "fedavg": 4, "pooled": 10}  # 4 · 5 · 64 / 128
+    alone = variations.study_of(kinds["share-nothing"], 0, settings, sites)["training"]
+    assert (alone["batch_size"], alone["learning_rate"]) == (26, 0.002)  # 128 / 5
+    own = variations.study_of(kinds["single-elmoner"], 0, settings, sites)["training"]
+    assert (own["batch_size"], own["learning_rate"]) == (16, 0.001)
+
+
+def test_values_to_be_tried_give_a_run_each(measure: ModuleType, variations: ModuleType) -> None:
+    tune = {"shared_learning_rate": "1e-3,4e-3"}
+    runs = measure.runs_of(["fedner"], [0, 1], variations.Settings(), tune)
+    assert [(run.key, run.settings.shared_learning_rate) for run in runs] == [
+        (("fedner", seed, f"shared_learning_rate={text}"), value)
+        for text, value in (("1e-3", 0.001), ("4e-3", 0.004))
+        for seed in (0, 1)
+    ]
+    assert {run.variation.name for run in measure.runs_of(["gap"], [0], variations.Settings(), {})} == {
+        *("single-elmoner", "fedner", "pooled")
+    }
+
+
+# Summaries.
+
+
+def run_of(variation: str, seed: int, counts: dict[str, tuple[int, int, int]], tuned: str = "") -> dict[str, Any]:
+    def figures(tp: int, fp: int, fn: int) -> dict[str, Any]:
+        return {"tp": tp, "fp": fp, "fn": fn, "interval": [0.25, 0.75]}
+
+    sites = {site: {"strict": figures(*c), "relaxed": figures(*c), "types": {}} for site, c in counts.items()}
+    numbers = {"dev_f1": 0.5, "rounds": 3, "best_round": 2, "seconds": 1.0, "bytes_down": 10, "bytes_up": 2_000_000}
+    return {"variation": variation, "seed": seed, "tuned": tuned, "device": "cpu", **numbers, "sites": sites}
+
+
+def five_of(summarise: ModuleType, tp: int) -> dict[str, tuple[int, int, int]]:
+    return {site: (tp, 100 - tp, 100 - tp) for site in summarise.FIVE}  # F1 is tp percent
+
+
+def gap_runs(summarise: ModuleType) -> list[dict[str, Any]]:
+    scores = {"single-elmoner": (50, 52), "fedner": (56, 60), "pooled": (60, 62)}
+    return [
+        run_of(name, seed, five_of(summarise, tp)) for name, found in scores.items() for seed, tp in enumerate(found)
+    ]
+
+
+def test_the_gap_by_hand(summarise: ModuleType) -> None:
+    studies = summarise.condensed([*gap_runs(summarise), run_of("fedner", 0, five_of(summarise, 99), tuned="x=1")])
+    lines = summarise.gap(summarise.Measured(studies)).splitlines()
+    # (58 − 51) / (61 − 51) = 70%; seed 0 alone 6 / 10, seed 1 alone 8 / 10.
+    cells = "51.0 (50.0 – 52.0) | 58.0 (56.0 – 60.0) | 61.0 (60.0 – 62.0) | +7.0 [+6.0, +8.0] | 70% [60, 80]"
+    assert lines[2] == f"| mean | {cells} | – |"
+    assert lines[3] == f"| ade | {cells} | 25.0 – 75.0 |"
+
+
+def test_scores_are_means_over_sites_of_f1(summarise: ModuleType) -> None:
+    studies = summarise.condensed([run_of("fedner", 0, {"a": (1, 1, 1), "b": (3, 1, 1)})])
+    measured = summarise.Measured(studies)
+    assert measured.f1("fedner") == [62.5]  # 50 and 75
+    assert measured.f1("fedner", site="b") == [75.0]
+
+
+def test_studies_are_compared_over_the_seeds_they_have_in_common(summarise: ModuleType) -> None:
+    runs = [run_of("bc2gm-single", seed, {"a": (tp, 100 - tp, 100 - tp)}) for seed, tp in enumerate((50, 60))]
+    runs += [run_of("bc2gm-pooled", 1, {"all": (80, 20, 20)}), run_of("bc2gm-everything", 1, {"a": (75, 25, 25)})]
+    lines = summarise.one_corpus(summarise.Measured(summarise.condensed(runs)), "bc2gm").splitlines()
+    assert lines[2:] == [
+        "| single | 55.0 (50.0 – 60.0) | 55.0 (50.0 – 60.0) | – | – |",
+        "| FedNER, everything | 75.0 | 75.0 | +15.0 [+15.0, +15.0] | 75% [75, 75] |",
+        "| pooled | 80.0 | 80.0 | +20.0 [+20.0, +20.0] | – |",
+    ]
+
+
+def test_where_pooling_gains_nothing_there_is_no_gap(summarise: ModuleType) -> None:
+    assert summarise.closed([50.0], [51.0], [50.0]) == "–"
+
+
+def test_the_page_is_filled_between_its_markers(summarise: ModuleType, tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps({"settings": {}, "sites": {}, "runs": gap_runs(summarise)}))
+    page, expected = tmp_path / "page.md", tmp_path / "expected.json"
+    page.write_text((PAPER / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+    command = [sys.executable, str(PAPER / "summarise.py"), "--readme", str(page), "--expected", str(expected)]
+    subprocess.run([*command, str(results)], check=True)
+    once = page.read_text(encoding="utf-8")
+    subprocess.run(command, check=True)
+    assert page.read_text(encoding="utf-8") == once
+    assert "| FedNER | 58.0 (56.0 – 60.0) |" in once and "| FedNER | 65.16 | 84.55 |" in once
+    assert json.loads(expected.read_text())["studies"]["pooled"]["sites"]["ade"]["strict"] == [
+        [60, 40, 40],
+        [62, 38, 38],
+    ]
+
+
+def test_the_tables_on_the_page_are_made_from_the_runs(summarise: ModuleType) -> None:
+    page, expected = (PAPER / "README.md").read_text(encoding="utf-8"), PAPER / "expected.json"
+    if not expected.is_file():
+        assert all(f"<!-- {name} -->\n<!-- /{name} -->" in page for name in summarise.TABLES)
+        return
+    measured = summarise.Measured(json.loads(expected.read_text(encoding="utf-8"))["studies"])
+    for name, make in summarise.TABLES.items():
+        assert summarise.fill(page, name, make(measured)) == page
+
+
+def test_the_published_table_has_its_eight_rows(summarise: ModuleType) -> None:
+    assert len(summarise.PUBLISHED) == 8
+    assert all(
+        strict < relaxed
+        for figures in summarise.PUBLISHED.values()
+        for strict, relaxed in zip(figures[::2], figures[1::2], strict=True)
+    )
+
+
+# From sites to results.
+
+
+@pytest.fixture(scope="module")
+def tiny_sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sites")
+    text = "aspirin helps"
+    notes = [Document(f"n{n}", text, (Entity("T1", "Drug", (Range(0, 7),)),)) for n in range(8)]
+    for name in ("ade", "anatem"):
+        for part in ("train", "dev", "test"):
+            Jsonl().write(notes, folder / "five" / name / f"{part}.jsonl.gz")
+    site = {"types": ["Drug"], "scheme": "BIO"}
+    (folder / "sites.json").write_text(json.dumps({"five": described(8, ade=site, anatem=site)}))
+    np.savez(folder / "five.npz", words=np.array(["aspirin", "helps"]), vectors=np.ones((2, 4), np.float32))
+    return folder
+
+
+RATE = ("--set", "shared_learning_rate=0.02")
+
+
+def command(sites: Path, out: Path, *more: str) -> list[str]:
+    asked = ["--sites", str(sites), "--out", str(out), "--seeds", "0", "--device", "cpu", "--tiny", *more]
+    return [sys.executable, str(PAPER / "measure.py"), *asked]
+
+
+def test_runs_are_listed_before_they_are_run(tiny_sites: Path, tmp_path: Path) -> None:
+    asked = command(tiny_sites, tmp_path, "--only", "gap", "--dry-run")
+    said = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+    assert "3 runs, 0 of them finished before" in said and "fedner-seed-0" in said
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_measurement_ends_in_results_and_repeats_nothing(tiny_sites: Path, tmp_path: Path) -> None:
+    for finished in ("0", "1"):
+        asked = command(tiny_sites, tmp_path, "--only", "fedner", "--set", "rounds=20", *RATE)
+        said = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+        assert f"1 runs, {finished} of them finished before" in said
+    (run,) = json.loads((tmp_path / "results.json").read_text())["runs"]
+    assert (run["variation"], run["seed"], run["rounds"], run["device"]) == ("fedner", 0, 20, "cpu")
+    assert set(run["sites"]) == {"ade", "anatem"} and run["bytes_up"] > 0
+    counts = run["sites"]["ade"]["strict"]
+    assert (counts["tp"], counts["fp"], counts["fn"]) == (8, 0, 0)  # two words can be learned
+    left = {path.name for path in (tmp_path / "fedner-seed-0").iterdir()}
+    assert left == {"asked.toml", "study.toml", "events.jsonl", "scores.json", "summary.json", "log.txt"}
+
+
+def test_results_of_other_settings_are_not_added_to(tiny_sites: Path, tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(json.dumps({"settings": {}, "sites": {}, "runs": []}))
+    asked = command(tiny_sites, tmp_path, "--only", "fedner")
+    ended = subprocess.run(asked, check=False, capture_output=True, text=True)
+    assert ended.returncode == 1 and "other settings or sites" in ended.stderr
+
+
+FAKE = """
+import json, pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+if folder.name.startswith("single"):
+    sys.exit(3)
+if folder.name.startswith("pooled"):
+    time.sleep(60)
+figures = {"seconds": 1.0, "dev_f1": 0.5, "rounds": 3, "best_round": 2}
+(folder / "summary.json").write_text(json.dumps(figures))
+"""
+
+
+def test_a_run_that_fails_or_takes_too_long_costs_the_others_nothing(
+    measure: ModuleType,
+    variations: ModuleType,
+    tiny_sites: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "fake.py").write_text(FAKE)
+    monkeypatch.setattr(measure, "_ONE_RUN", tmp_path / "fake.py")
+    settings, sites = variations.Settings(), variations.Sites.read(tiny_sites)
+    results = measure.Results(tmp_path / "results.json", settings, sites)
+    pool = measure.Pool(tmp_path / "out", sites, results, processes=2, device="cpu", minutes=0.05)
+    pool.work(measure.runs_of(["gap"], [0], settings, {}))
+    assert [run["variation"] for run in json.loads((tmp_path / "results.json").read_text())["runs"]] == ["fedner"]
+    assert pool.failed == ["single-elmoner-seed-0"]
+    assert "cut off pooled-seed-0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_service_that_shares_a_gpu_is_stopped_again(
+    measure: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    control, log = tmp_path / "control", tmp_path / "log"
+    control.write_text(f'#!/bin/sh\nif [ "$1" = "-d" ]; then echo start >> {log}; else cat >> {log}; fi\n')
+    control.chmod(0o755)
+    monkeypatch.setattr(measure.shutil, "which", lambda name: str(control))
+    monkeypatch.setattr(measure, "_PROBE", "" if answers else "raise SystemExit(1)")
+    with measure.shared_gpu("cuda"):
+        assert ("CUDA_MPS_PIPE_DIRECTORY" in os.environ) is answers
+        assert log.read_text() == ("start\n" if answers else "start\nquit\n")
+    assert log.read_text() == "start\nquit\n" and "CUDA_MPS_PIPE_DIRECTORY" not in os.environ

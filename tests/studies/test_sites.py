@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.models.tiny import notes
+from tests.studies.tiny_studies import CPU, ONE_TOP, learnable, tiny
+
+from wardround.algorithms.site import Site
+from wardround.corpora.jsonl import Jsonl
+from wardround.errors import CorpusError, StudyError, UsageError
+from wardround.federation.message import Message, decode, encode, grouped
+from wardround.models.saved import load_model, model_card
+from wardround.privacy.ledger import read_entries, verify
+from wardround.studies.assemble import coordinator_of
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.single_site import SiteData
+from wardround.studies.sites import LEDGER, load_notes, open_door, open_here, open_site
+from wardround.studies.study_file import SiteSection, Study
+from wardround.text.document import Document
+from wardround.text.tag_schemes import SCHEMES
+
+NOTES = notes(8)
+
+
+def opened(study: Study, name: str, folder: Path, documents: tuple[Document, ...] = NOTES, **more: Any) -> Site:
+    return open_site(study, name, SiteData(documents, documents[:1], documents[:2]), folder=folder, device=CPU, **more)
+
+
+def test_a_built_in_hospital_depends_on_the_seed_alone() -> None:
+    section = SiteSection(built_in="harbour-0004")
+    first, again = (load_notes("a", section, seed=3) for _ in range(2))
+    assert (first.train, first.dev, first.test) == (again.train, again.dev, again.test)
+    assert first.train and first.dev and first.test
+    assert load_notes("a", section, seed=4).train != first.train
+    assert load_notes("a", SiteSection(built_in="harbour-0000"), seed=3).train != first.train
+
+
+def test_one_of_the_four_hospitals() -> None:
+    found = load_notes("a", SiteSection(built_in="lakeside"), seed=0)
+    assert len(found.train) > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "harbor",
+            r"^no built-in hospital is called 'harbor' – did you mean 'harbour'\?; there are harbour,",
+        ),
+        ("harbour-", r"^no built-in hospital is called 'harbour-'"),
+        ("harbour-0001", r"^no built-in hospital is called 'harbour-0001' – did you mean 'hillside-0001'\?$"),
+        ("x-7", r"^no built-in hospital is called 'x-7' – did you mean 'lakeside-0007'\?$"),
+    ],
+)
+def test_a_hospital_that_is_not_built_in(name: str, said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        load_notes("a", SiteSection(built_in=name), seed=0)
+
+
+def test_notes_in_files(tmp_path: Path) -> None:
+    for part, documents in (("train", NOTES[:5]), ("dev", NOTES[5:6]), ("test", NOTES[6:])):
+        Jsonl().write(documents, tmp_path / "ward" / f"{part}.jsonl")
+    found = load_notes("a", SiteSection(tmp_path / "ward", "jsonl"), seed=0)
+    assert (found.train, found.dev, found.test) == (NOTES[:5], NOTES[5:6], NOTES[6:])
+
+
+def test_options_reach_the_format(tmp_path: Path) -> None:
+    Jsonl("prodigy").write(NOTES, tmp_path / "ward.jsonl")
+    found = load_notes("a", SiteSection(tmp_path / "ward.jsonl", "jsonl", {"shape": "prodigy"}), seed=0)
+    assert [document.text for document in found.train] == [document.text for document in NOTES]
+    with pytest.raises(UsageError, match="'shap' is not an option"):
+        load_notes("a", SiteSection(tmp_path / "ward.jsonl", "jsonl", {"shap": "prodigy"}), seed=0)
+
+
+def test_notes_that_are_nowhere_or_are_none(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"^\[sites.a\] says not where its notes are"):
+        load_notes("a", SiteSection(), seed=0)
+    with pytest.raises(StudyError, match=r"^\[sites.a\] data: ward does not exist$"):
+        load_notes("a", SiteSection(tmp_path / "ward", "brat"), seed=0)
+    (tmp_path / "ward.jsonl").write_text("Mrs Marker\n")
+    with pytest.raises(CorpusError) as refused:
+        load_notes("a", SiteSection(tmp_path / "ward.jsonl", "jsonl"), seed=0)
+    assert "Marker" not in str(refused.value) and str(tmp_path) not in str(refused.value)
+
+
+def test_a_site_is_as_the_study_describes_it(tmp_path: Path) -> None:
+    study = tiny(sites={"hillside": {"types": ["ADE"]}})
+    site = opened(study, "hillside", tmp_path)
+    assert (site.name, site.types.types, site.model.scheme, site.seed) == ("hillside", ("ADE",), SCHEMES["BIOES"], 7)
+    assert site.model.tags == ("O", "B-ADE", "I-ADE", "E-ADE", "S-ADE")
+    assert {"gradient", "score", "finish"} <= site.steps.keys()
+    assert (len(site.notes.dev), len(site.notes.test)) == (1, 2)
+    assert (tmp_path / "state" / "state-00000000.safetensors").is_file()
+
+
+def test_a_site_that_names_no_types_has_those_of_its_notes(tmp_path: Path) -> None:
+    site = opened(tiny(sites={"harbour": {"types": None}}), "harbour", tmp_path)
+    assert site.types.types == ("ADE", "Drug")
+
+
+def test_what_a_site_does_not_annotate_is_not_trained(tmp_path: Path) -> None:
+    # Under a shared top the model knows the other site's types too; these notes hold both, the site annotates one.
+    sites = {"harbour": {"types": ["Drug"]}, "hillside": {"types": ["ADE"], "scheme": ""}}
+    site = opened(tiny(model={"shared": ["all"]}, sites=sites), "harbour", tmp_path)
+    assert site.model.tag_set.types == ("Drug", "ADE")
+    tags = {site.model.tags[tag] if isinstance(tag, int) else str(tag) for s in site.notes.train for tag in s.tags}
+    assert tags == {"O", "B-Drug"}
+
+
+def test_notes_without_an_entity_teach_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"^\[sites.harbour\]: its training notes hold no entity to learn from$"):
+        opened(tiny(sites={"harbour": {"types": None}}), "harbour", tmp_path, (Document("n", "Well."),))
+
+
+def test_a_site_that_lasts_writes_its_state_before_it_answers(tmp_path: Path) -> None:
+    study = learnable(tmp_path / "data")
+    folder = tmp_path / "site"
+    site = opened(study, "east", folder, lasting=True)
+    coordinator = coordinator_of(study)
+    values = {**coordinator.settings(), "total": 24, "round": 1}
+    site.answer("gradient", Message(values, grouped("shared", coordinator.arrays())))
+    assert (folder / "state" / "state-00000001.safetensors").is_file()
+
+
+def test_the_door_writes_the_ledger_before_it_gives_anything_out(tmp_path: Path) -> None:
+    study = tiny()
+    door = open_door(study, opened(study, "harbour", tmp_path), tmp_path, lasting=False)
+    answer = door.answer_bytes("describe", 3, encode(Message()))
+    (entry,) = read_entries(tmp_path / LEDGER)
+    assert (entry.study, entry.step, entry.round, entry.mechanism) == ("tiny", "describe", 3, "plain")
+    assert entry.bytes == len(answer)
+    assert decode(answer).value("documents", int) == 2
+
+
+def test_opened_again_a_site_goes_on_and_so_does_its_ledger(tmp_path: Path) -> None:
+    study = tiny()
+    for _ in range(2):
+        door = open_here(study, "harbour", tmp_path, device=CPU)
+        door.answer_bytes("describe", 0, encode(Message()))
+        door.close()
+    assert verify(tmp_path / LEDGER).entries == 2
+    assert (tmp_path / "state" / "laid-aside.safetensors").is_file()
+
+
+def test_the_finished_model_lies_at_the_site(tmp_path: Path) -> None:
+    study = tiny(sites=ONE_TOP)
+    site = opened(study, "harbour", tmp_path)
+    assert site.on_finish is not None
+    score = site.score(site.notes.test)
+    site.on_finish(site.model, score)
+    folder = RunFolder(tmp_path).model
+    assert load_model(folder).tag_set.types == ("Drug",)
+    assert model_card(folder)["notes"] == {"strict_f1": score.strict.micro.f1}

@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.studies.tiny_studies import text_of, tiny
+
+from wardround.algorithms.fedatt import FedAttConfig
+from wardround.algorithms.fedavg import FedAvgConfig
+from wardround.algorithms.fedner import FedNerConfig
+from wardround.algorithms.fedprox import FedProxConfig
+from wardround.algorithms.stepping import SteppingConfig
+from wardround.errors import StudyError
+from wardround.studies.catalogue import ALGORITHMS, Sharing
+from wardround.studies.study_file import (
+    AlgorithmSection,
+    EvaluationSection,
+    FederationSection,
+    ModelSection,
+    PrivacySection,
+    SiteSection,
+    Study,
+    StudySection,
+    TaskSection,
+    parse_study,
+    read_study,
+    study_for_kits,
+    to_toml,
+)
+
+RESERVED = ("admin", "client", "coordinator", "server")
+WHOLE = """
+[study]
+name = "adverse-effects"
+seed = 9
+description = "All that can be said."
+
+[task]
+kind = "ner"
+
+[model]
+preset = "transfer"
+vectors = "glove.npz"
+shared = ["words", "lstm"]
+lstm = 12
+train_words = false
+
+[algorithm]
+name = "fedprox"
+rounds = 12
+participation = 0.5
+local_steps = 3
+server_rate = 0.5
+proximal = 1
+
+[training]
+batch_size = 5
+learning_rate = 0.01
+output_learning_rate = 0.02
+weight_decay = 0.1
+schedule = "constant"
+clip = 1
+
+[privacy]
+mechanism = "plain"
+minimum_sites = 1
+
+[evaluation]
+every = 4
+patience = 2
+
+[federation]
+deadline = 30
+wait = 90
+checkpoint_every = 6
+
+[sites.harbour]
+data = "data/harbour"
+format = "conll"
+options = { column = 3, strict = true }
+types = ["Drug", "ADE"]
+scheme = "IOB1"
+
+[sites.hillside-2]
+built_in = "hillside"
+"""
+
+
+def test_every_section_and_every_setting(tmp_path: Path) -> None:
+    assert parse_study(WHOLE, folder=tmp_path) == Study(
+        study=StudySection("adverse-effects", 9, "All that can be said."),
+        task=TaskSection("ner"),
+        model=ModelSection(
+            "transfer", "", tmp_path / "glove.npz", ("words", "lstm"), {"lstm": 12, "train_words": False}
+        ),
+        algorithm=AlgorithmSection("fedprox", FedProxConfig(12, 0.5, 3, 0.5, proximal=1.0)),
+        training=SteppingConfig(5, 0.01, 0.02, 0.1, "constant", 1.0),
+        privacy=PrivacySection("plain", 1),
+        evaluation=EvaluationSection(4, 2),
+        federation=FederationSection(30.0, 90.0, 6),
+        sites={
+            "harbour": SiteSection(
+                tmp_path / "data" / "harbour",
+                "conll",
+                {"column": "3", "strict": "true"},
+                types=("Drug", "ADE"),
+                scheme="IOB1",
+            ),
+            "hillside-2": SiteSection(built_in="hillside"),
+        },
+    )
+
+
+def test_the_least_that_is_a_study() -> None:
+    study = parse_study('[study]\nname = "s"\n[sites.harbour]\n')
+    assert study == Study(StudySection("s"), {"harbour": SiteSection()})
+    assert (study.algorithm.name, study.algorithm.config) == ("fedner", FedNerConfig())
+    assert study.types == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("fedner", FedNerConfig(7)),
+        ("pooled", FedNerConfig(7)),
+        ("fedavg", FedAvgConfig(7)),
+        ("single", FedAvgConfig(7)),
+        ("fedprox", FedProxConfig(7)),
+        ("fedatt", FedAttConfig(7)),
+    ],
+)
+def test_an_algorithm_brings_its_settings_and_its_training(name: str, config: object) -> None:
+    study = tiny(model={"shared": None}, algorithm={"name": name, "rounds": 7}, training={"batch_size": None})
+    assert study.algorithm.config == config
+    assert type(study.algorithm.config) is type(config)
+    assert study.algorithm.kind is ALGORITHMS[name]
+    assert study.training.batch_size == ALGORITHMS[name].training.batch_size
+
+
+def refused(said: str, **sections: Any) -> None:
+    with pytest.raises(StudyError, match=said):
+        tiny(**sections)
+
+
+def test_names_that_nobody_knows_and_what_was_meant() -> None:
+    refused(r"^\[algorihtm\] is no section – did you mean 'algorithm'\?; there are algorithm,", algorihtm={"a": 1})
+    refused(r"^\[algorithm\] 'roudns' is not a setting – did you mean 'rounds'\?", algorithm={"roudns": 3})
+    refused(r"^\[algorithm\] name: 'fedavgg' is no algorithm – did you mean 'fedavg'\?", algorithm={"name": "fedavgg"})
+    refused(r"^\[algorithm\] name: \['fedavg'\] is no algorithm", algorithm={"name": ["fedavg"]})
+    refused(r"^\[algorithm\] name: 3 is no algorithm; there are fedner,", algorithm={"name": 3})
+    refused(r"^\[privacy\] mechanism is 'plian' – did you mean 'plain'\?", privacy={"mechanism": "plian"})
+    refused(r"^\[task\] kind is 'nre' – did you mean 'ner'\?; it can be ner$", task={"kind": "nre"})
+    refused(
+        r"^\[sites.harbour\] scheme is 'BIOE' – did you mean 'BIOES'\?; it can be BIO, BIOES, IOB1$",
+        sites={"harbour": {"scheme": "BIOE"}},
+    )
+    refused(r"^\[sites.harbour\] 'typs' is not a setting – did you mean 'types'\?", sites={"harbour": {"typs": []}})
+    refused(r"^\[training\] schedule is 'liner' – did you mean 'linear'\?", training={"schedule": "liner"})
+    refused(r"^\[study\] 'sed' is not a setting – did you mean 'seed'\?", study={"sed": 3})
+
+
+def test_a_setting_of_another_algorithm_is_none_of_this() -> None:
+    refused(r"^\[algorithm\] 'proximal' is not a setting", algorithm={"proximal": 0.1})
+    refused(r"^\[algorithm\] 'server_rate' is not a setting", algorithm={"name": "fedner", "server_rate": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "said"),
+    [
+        ("study", "seed", "7", "seed is '7'; it must be a whole number"),
+        ("study", "seed", True, "seed is True; it must be a whole number"),
+        ("study", "name", 7, "name is 7; it must be text"),
+        ("algorithm", "rounds", "many", "rounds is 'many'; it must be a whole number"),
+        ("algorithm", "rounds", 3.0, "rounds is 3.0; it must be a whole number"),
+        ("algorithm", "rounds", 0, "rounds is 0; it must be above zero"),
+        ("algorithm", "local_steps", 0, "local_steps is 0; it must be above zero"),
+        ("algorithm", "participation", 1.5, "participation is 1.5; it is a fraction of the sites, up to 1"),
+        ("algorithm", "participation", 0, "participation is 0.0; it is a fraction of the sites, up to 1"),
+        ("training", "learning_rate", "fast", "learning_rate is 'fast'; it must be a number"),
+        ("training", "learning_rate", 0, "learning_rate is 0.0; it must be above zero"),
+        ("training", "learning_rate", float("nan"), "learning_rate is nan; it must be above zero"),
+        ("training", "clip", -1, "clip is -1.0; it must be zero or above"),
+        ("evaluation", "every", -1, "every is -1; it must be zero or above"),
+        ("evaluation", "patience", -1, "patience is -1; it must be zero or above"),
+        ("federation", "deadline", 0, "deadline is 0.0; it must be above zero"),
+        ("federation", "wait", -1, "wait is -1.0; it must be above zero"),
+        ("federation", "checkpoint_every", 0, "checkpoint_every is 0; it must be above zero"),
+        ("model", "shared", "words", "shared must be a list of names"),
+        ("model", "preset", 3, "preset is 3; it must be text"),
+    ],
+)
+def test_values_that_make_no_sense(section: str, key: str, value: object, said: str) -> None:
+    refused(rf"^\[{section}\] {said}$", **{section: {key: value}})
+
+
+def test_a_study_has_a_name() -> None:
+    refused(r"^\[study\] needs a name$", study={"name": None})
+    with pytest.raises(StudyError, match=r"^\[study\] needs a name$"):
+        parse_study("[sites.harbour]")
+
+
+@pytest.mark.parametrize("name", ["", " a", "a/b", "[bold]", "a\nb", "n" * 64])
+def test_names_that_no_study_can_have(name: str) -> None:
+    refused(r"^\[study\] name is up to 63 letters, digits, blanks and \. _ -$", study={"name": name})
+
+
+def test_a_study_has_sites() -> None:
+    for text in ('[study]\nname = "s"', '[study]\nname = "s"\n[sites]'):
+        with pytest.raises(StudyError, match=r"^the study has no site; name each in a section \[sites.NAME\]$"):
+            parse_study(text)
+
+
+def test_sections_are_sections() -> None:
+    for text in ("training = 3", "sites = 3", "sites = ['harbour']", "[sites]\nharbour = 3"):
+        with pytest.raises(StudyError, match="must be a section"):
+            parse_study(text + '\n[study]\nname = "s"')
+    refused(r"^\[sites.harbour\] options must be a table", sites={"harbour": {"options": 3}})
+
+
+@pytest.mark.parametrize("least", [0, -1, 3])
+def test_a_quorum_that_the_sites_cannot_give(least: int) -> None:
+    refused(rf"^\[privacy\] minimum_sites is {least}; the study has 2 sites$", privacy={"minimum_sites": least})
+
+
+def test_a_quorum_that_participation_cannot_give() -> None:
+    said = r"^\[algorithm\] participation asks 1 sites a round; \[privacy\] minimum_sites wants 2$"
+    refused(said, algorithm={"participation": 0.5}, privacy={"minimum_sites": 2})
+    # A quarter of two sites is none: one is asked.
+    assert tiny(algorithm={"participation": 0.25}).privacy.minimum_sites == 1
+    assert tiny(algorithm={"participation": 1.0}, privacy={"minimum_sites": 2}).privacy.minimum_sites == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["Harbour", "-harbour", "h" * 64, "a b", "a/b", "..", "a_b", "coordinator", "server", "ä"]
+)
+def test_names_that_no_site_can_have(name: str) -> None:
+    refused(
+        "a site's name is up to 63 small letters, digits and dashes; not admin, client, coordinator, server$",
+        sites={name: {}},
+    )
+
+
+@pytest.mark.parametrize("name", ["h", "h" * 63, "7", "ward-7", "coordinators"])
+def test_names_that_a_site_can_have(name: str) -> None:
+    assert name in tiny(sites={name: {}}).sites
+
+
+def test_where_the_notes_of_a_site_are_is_said_once_and_whole() -> None:
+    refused(
+        r"^\[sites.harbour\] names a built-in hospital and data; one of them$",
+        sites={"harbour": {"data": "a", "format": "brat"}},
+    )
+    refused(r"^\[sites.harbour\] names a built-in hospital and data", sites={"harbour": {"format": "brat"}})
+    refused(
+        r"^\[sites.harbour\] names data; it needs a format as well$",
+        sites={"harbour": {"data": "a", "built_in": None}},
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, kind in ALGORITHMS.items() if kind.sharing is not Sharing.CHOSEN])
+def test_an_algorithm_that_decides_what_is_shared_is_not_told(name: str) -> None:
+    refused(rf"^\[model\] shared is for an algorithm .*; {name} decides itself$", algorithm={"name": name})
+
+
+def test_every_type_once_in_the_order_of_the_file() -> None:
+    assert tiny().types == ("Drug", "Disease", "Dosage", "ADE", "Finding")
+
+
+def test_paths_begin_where_the_file_lies(tmp_path: Path) -> None:
+    folder = tmp_path / "studies"
+    folder.mkdir()
+    (folder / "s.toml").write_text(WHOLE)
+    study = read_study(folder / "s.toml")
+    assert study.sites["harbour"].data == folder / "data" / "harbour"
+    assert study.model.vectors == folder / "glove.npz"
+    (folder / "s.toml").write_text(WHOLE.replace("data/harbour", "/somewhere/else"))
+    assert read_study(folder / "s.toml").sites["harbour"].data == Path("/somewhere/else")
+
+
+def test_files_that_are_no_study(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(StudyError, match=r"^s.toml cannot be read as text: UnicodeDecodeError$"):
+        read_study(tmp_path / "s.toml")
+    with pytest.raises(StudyError, match=r"^none.toml cannot be read as text: FileNotFoundError$"):
+        read_study(tmp_path / "none.toml")
+    with pytest.raises(StudyError, match=r"^the study file is no TOML: .*at line 2, column"):
+        parse_study("[study]\nname = s")
+
+
+def test_nothing_of_where_notes_are_is_given_to_others(tmp_path: Path) -> None:
+    study = parse_study(WHOLE.replace('vectors = "glove.npz"', ""), folder=tmp_path)
+    given = study.for_hospitals()
+    text = to_toml(given)
+    for word in (str(tmp_path), "data", "conll", "column", "built_in", "/"):
+        assert word not in text.replace("All that can be said.", "")
+    assert given.sites["harbour"] == SiteSection(types=("Drug", "ADE"), scheme="IOB1")
+    assert given.sites["hillside-2"] == SiteSection()
+    for section in fields(Study):
+        if section.name != "sites":
+            assert getattr(given, section.name) == getattr(study, section.name)
+    assert parse_study(text) == given
+
+
+def test_what_participants_of_a_networked_study_are_given(tmp_path: Path) -> None:
+    study = parse_study(WHOLE, folder=tmp_path)
+    assert parse_study(study_for_kits(study).decode()) == study.for_hospitals()
+    with pytest.raises(StudyError, match=r"^\[algorithm\] pooled needs all notes in one place"):
+        study_for_kits(tiny(algorithm={"name": "pooled"}, model={"shared": None}))
+
+
+def test_written_out_it_is_the_same_study(tmp_path: Path) -> None:
+    for text in (WHOLE, text_of()):
+        study = parse_study(text, folder=tmp_path)
+        written = to_toml(study)
+        assert parse_study(written, folder=Path("/elsewhere")) == study
+        assert to_toml(parse_study(written)) == written
+
+
+def test_written_out_it_has_every_default() -> None:
+    written = to_toml(parse_study('[study]\nname = "s"\n[sites.harbour]\n'))
+    for line in ("seed = 0", "rounds = 400", "local_steps = 1", "batch_size = 64", "minimum_sites = 1", "every = 0"):
+        assert f"{line}\n" in written
+
+
+NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,10}", fullmatch=True).filter(lambda name: name not in RESERVED)
+STUDY_NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,9}", fullmatch=True)
+SITES = st.fixed_dictionaries(
+    {},
+    optional={
+        "types": st.lists(st.text(min_size=1, max_size=5), max_size=3),
+        "scheme": st.sampled_from(["BIO", "BIOES", "IOB1"]),
+    },
+)
+PLACES = st.one_of(
+    st.just({}),
+    st.builds(lambda name: {"built_in": name}, st.text(min_size=1, max_size=5)),
+    st.builds(lambda column: {"data": "a/b", "format": "conll", "options": {"column": column}}, st.integers()),
+)
+TABLES = st.fixed_dictionaries(
+    {
+        "study": st.fixed_dictionaries(
+            {"name": STUDY_NAMES, "description": st.text(max_size=9), "seed": st.integers(0, 2**40)}
+        ),
+        "sites": st.dictionaries(NAMES, st.builds(lambda a, b: a | b, SITES, PLACES), min_size=1, max_size=4),
+        "algorithm": st.fixed_dictionaries(
+            {"name": st.sampled_from(list(ALGORITHMS)), "rounds": st.integers(1, 10**6)},
+            optional={"participation": st.floats(0.01, 1)},
+        ),
+        "model": st.dictionaries(st.sampled_from(["lstm", "dropout", "x y"]), st.integers() | st.booleans()),
+    },
+    optional={
+        "training": st.fixed_dictionaries({"learning_rate": st.floats(1e-9, 1e9) | st.integers(1, 9)}),
+        "federation": st.fixed_dictionaries({"deadline": st.floats(1e-3, allow_nan=False)}),
+    },
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TABLES)
+def test_any_study_written_out_reads_back(table: dict[str, Any]) -> None:
+    study = parse_study(tomli_w.dumps(table), folder=Path("/notes"))
+    assert parse_study(to_toml(study)) == study
+    assert parse_study(to_toml(study.for_hospitals())) == study.for_hospitals()
