@@ -56,9 +56,9 @@ class HandWritten:
         self._training, self._rounds = study.training, study.algorithm.config.rounds
         self._sites = [_opened(study, name, folder / name) for name in study.sites]
         self._total = sum(len(site.notes.train) for site in self._sites)
-        self._optimizers = [torch.optim.Adam(site.private.values(), lr=0.0) for site in self._sites]
+        self._optimizers = [torch.optim.Adam(site.private.values(), lr=0.0, fused=True) for site in self._sites]
         self._shared = {name: tensor.clone() for name, tensor in coordinator_of(study).shared.items()}
-        self._optimizer = torch.optim.Adam(self._shared.values(), lr=0.0)
+        self._optimizer = torch.optim.Adam(self._shared.values(), lr=0.0, fused=True)
         self._number = 0
 
     def round(self) -> None:

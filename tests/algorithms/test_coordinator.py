@@ -70,7 +70,7 @@ def test_who_is_drawn_depends_on_seed_and_round_alone() -> None:
 
 def test_traffic_of_a_round_is_what_its_exchanges_cost() -> None:
     record = next(coordinator(participation=0.5).rounds(Answering(), PlainAggregator(), Quorum()))
-    assert record.traffic == Traffic(500, 35, 2.5)
+    assert record.traffic == Traffic(500 + 30, 35 + 50, 2.5 + 5.0)  # and in the first round, meeting all ten
     assert (record.answered, record.loss) == (5, 2.0)
 
 

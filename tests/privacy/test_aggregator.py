@@ -55,7 +55,7 @@ def test_the_weighted_mean_by_hand() -> None:
     assert second.arrays["update/w"].tolist() == [[15.0, -6.0]]  # three times
     combined = PLAIN.combine([first, second])
     assert (combined.weight, combined.count) == (4.0, 2)
-    assert combined.sum.arrays["sum/w"].tolist() == [[16.0, -4.0]]
+    assert mean(first, second)["w"].tolist() == [[4.0, -1.0]]
     found = PLAIN.open(combined)
     assert found["w"].tolist() == [[4.0, -1.0]]  # (1 + 15) / 4, (2 - 6) / 4
     assert found["b"].tolist() == 4.0  # (10 + 6) / 4
@@ -99,15 +99,17 @@ def test_a_weight_of_another_kind_is_refused(weight: object) -> None:
 def test_what_is_no_number_is_refused_at_both_ends(number: float) -> None:
     assert code_of(sealed, 1.0, number) == "not-a-number"
     forged = raw(w=np.array([1.0, number], np.float32))
-    assert code_of(PLAIN.combine, [forged]) == "not-a-number"
-    assert code_of(PLAIN.combine, [sealed(1.0, 2.0), forged]) == "not-a-number"
+    assert code_of(PLAIN.check, forged, like=update(1.0, 0.0)) == "not-a-number"
+    assert code_of(mean, sealed(1.0, 2.0), forged) == "not-a-number"
 
 
 def test_an_update_that_overflows_by_its_weight_is_refused_without_a_warning() -> None:
     assert code_of(sealed, 1e38, weight=10.0) == "not-a-number"
     assert code_of(PLAIN.seal, {"w": np.array([1e300])}, weight=1.0) == "not-a-number"
     # Finite as sent, and beyond float32 once its weight is taken off again.
-    assert code_of(PLAIN.combine, [raw(1e-9, w=np.array([1e38], np.float32))]) == "not-a-number"
+    beyond = raw(1e-9, w=np.array([1e38], np.float32))
+    assert code_of(PLAIN.check, beyond, like=update(1.0)) == "not-a-number"
+    assert code_of(mean, beyond) == "not-a-number"
 
 
 def test_the_largest_numbers_have_a_finite_mean() -> None:
@@ -135,6 +137,64 @@ def test_other_names_shapes_and_kinds_are_refused(other: dict[str, Array]) -> No
     assert code_of(PLAIN.check, bad, like=update(0.0, 0.0)) == "shapes"
     assert code_of(PLAIN.combine, [good, bad]) == "shapes"
     PLAIN.check(good, like=update(0.0, 0.0))
+
+
+def table(*touched: int, rows: int = 300) -> dict[str, Array]:
+    """A table of which some rows are not zero."""
+    made = np.zeros((rows, 2), np.float32)
+    for number, row in enumerate(touched, start=1):
+        made[row] = [0.0, number]
+    return {"w": made}
+
+
+def test_rows_that_are_zero_are_left_out() -> None:
+    first, second = PLAIN.seal(table(3, 299), weight=1.0), PLAIN.seal(table(0, 3), weight=3.0)
+    assert first.arrays["rows/w"].tolist() == [3, 299]
+    assert first.arrays["update/w"].tolist() == [[0, 1], [0, 2]]
+    assert first.values == {"weight": 1.0, "lengths": {"w": 300}}
+    assert len(encode(first)) < 200
+    whole = PLAIN.seal(table(*range(200)), weight=4.0)  # too many rows to be worth it
+    assert "rows/w" not in whole.arrays
+    for sealed_in_part in (first, second, whole):
+        PLAIN.check(sealed_in_part, like=table())
+    found = mean(first, second, whole)["w"]
+    expected = np.average([table(3, 299)["w"], table(0, 3)["w"], table(*range(200))["w"]], axis=0, weights=[1, 3, 4])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_table_that_nothing_touched() -> None:
+    empty = PLAIN.seal(table(), weight=2.0)
+    assert empty.arrays["update/w"].shape == (0, 2)
+    assert not mean(empty)["w"].any()
+
+
+@pytest.mark.parametrize(
+    ("rows", "length"),
+    [
+        ([3, 299], 200),
+        ([3, 3], 300),
+        ([299, 3], 300),
+        ([-1, 3], 300),
+        ([3, 300], 300),
+        ([3], 300),
+        ([[3, 299]], 300),
+        ([3.0, 299.0], 300),
+        ([3, 299], "300"),
+        ([3, 299], None),
+    ],
+)
+def test_rows_that_are_no_rows_are_refused(rows: list[int], length: object) -> None:
+    message = PLAIN.seal(table(3, 299), weight=1.0)
+    numbers = np.array(rows, np.float32 if isinstance(rows[0], float) else np.int32)
+    forged = Message({"weight": 1.0, "lengths": {"w": length}}, {**message.arrays, "rows/w": numbers})  # type: ignore[dict-item]
+    assert code_of(PLAIN.check, forged, like=table()) == "shapes"
+
+
+@pytest.mark.parametrize("lengths", [{}, {"v": 300}, {"w": 300, "v": 300}, 3, None])
+def test_lengths_of_other_arrays_are_refused(lengths: object) -> None:
+    message = PLAIN.seal(table(3, 299), weight=1.0)
+    forged = Message({"weight": 1.0, "lengths": lengths}, message.arrays)  # type: ignore[dict-item]
+    assert code_of(PLAIN.check, forged, like=table()) == "shapes"
 
 
 def test_one_bad_update_costs_one_site() -> None:
@@ -211,7 +271,7 @@ def test_more_than_the_update_may_travel_with_it() -> None:
 def test_many_small_updates_do_not_vanish_in_a_large_sum() -> None:
     # In float32, 2**24 + 1 is 2**24: a running sum in float32 would stay where the first site put it.
     messages = [sealed(float(2**24)), *(sealed(1.0) for _ in range(1000))]
-    assert PLAIN.combine(messages).sum.arrays["sum/w"].tolist() == [2**24 + 1000]
+    assert PLAIN.combine(messages).sum.arrays["update/w"].tolist() == [2**24 + 1000]
 
 
 numbers = st.floats(-1e6, 1e6, width=32)

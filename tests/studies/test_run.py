@@ -94,11 +94,13 @@ def test_every_round_once_and_in_order(tmp_path: Path) -> None:
 def test_bytes_of_rounds_and_of_all_that_is_asked_beside_them(tmp_path: Path) -> None:
     outcome, _ = toy_run(study_of(3), tmp_path)
     rounds = events_of(tmp_path, "round")
-    assert [(event["down"], event["up"], event["seconds"]) for event in rounds] == [(2 * DOWN, 2 * UP, 2 * SECONDS)] * 3
-    # Two sites, asked for 3 rounds, 3 scorings, 3 checkpoints, once to restore and once to finish.
-    assert (outcome.traffic.down, outcome.traffic.up) == (22 * DOWN, 22 * UP)
-    assert outcome.traffic.seconds == 22 * SECONDS
-    assert json.loads((tmp_path / "scores.json").read_text())["traffic"]["up"] == 22 * UP
+    asked = [4, 2, 2]  # two sites; in the first round they are met as well
+    found = [(event["down"], event["up"], event["seconds"]) for event in rounds]
+    assert found == [(times * DOWN, times * UP, times * SECONDS) for times in asked]
+    # Two sites, met, asked for 3 rounds, 3 scorings, 3 checkpoints, once to restore and once to finish.
+    assert (outcome.traffic.down, outcome.traffic.up) == (24 * DOWN, 24 * UP)
+    assert outcome.traffic.seconds == 24 * SECONDS
+    assert json.loads((tmp_path / "scores.json").read_text())["traffic"]["up"] == 24 * UP
 
 
 def test_the_best_round_is_the_one_that_scored_highest(tmp_path: Path) -> None:

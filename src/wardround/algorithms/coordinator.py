@@ -80,7 +80,8 @@ class Turn:
 
     def mean(self, step: str, values: Mapping[str, Value]) -> dict[str, Array]:
         """Σ n_i u_i / Σ n_i of the updates that the sites give in a step."""
-        shared = self.coordinator.arrays()
+        # No copy: what is asked is fixed at once, and the shared half changes after the last answer.
+        shared = {name: tensor.numpy() for name, tensor in self.coordinator.shared.items()}
         question = Message({**values, "round": self.coordinator.number + 1}, grouped("shared", shared))
         replies = self.answers(step, question, check=lambda reply: self.aggregator.check(reply, like=shared))
         return self.aggregator.open(self.aggregator.combine(message for _, message in replies))
@@ -141,8 +142,8 @@ class Coordinator(ABC):
         if aggregator.opens_at is not Place.COORDINATOR:
             raise TrainingError("the shared half is stepped at the coordinator, which cannot open these updates")
         while self.number < self.config.rounds:
-            unmet = self._meet(federation)
-            turn = Turn(self, federation, aggregator, quorum, self._drawn(federation.sites), unmet)
+            unmet, spent = self._meet(federation)
+            turn = Turn(self, federation, aggregator, quorum, self._drawn(federation.sites), unmet, traffic=spent)
             self.train(turn)
             self.number += 1
             yield Round(self.number, turn.loss(), len(turn.present), tuple(turn.absent), turn.traffic)
@@ -173,16 +174,17 @@ class Coordinator(ABC):
         self.number = int(tensors["round"])
         return under("more", tensors)
 
-    def _meet(self, federation: Federation) -> list[Reply]:
-        """Learn the sizes of sites never met; returns the absences of those that gave none."""
+    def _meet(self, federation: Federation) -> tuple[list[Reply], Traffic]:
+        """Learn the sizes of sites never met; returns the absences of those that gave none, and what asking cost."""
         unknown = [site for site in federation.sites if site not in self.sizes]
-        absent = []
+        absent, spent = [], Traffic()
         for reply in checked(federation.ask("describe", Message(), to=unknown), _check_size) if unknown else ():
             if reply.message is None:
-                absent.append(reply)
+                absent.append(reply)  # its cost is counted with its absence
             else:
+                spent += reply.traffic
                 self.sizes[reply.site] = reply.message.value("sentences", int)
-        return absent
+        return absent, spent
 
     def _drawn(self, sites: Sequence[SiteId]) -> list[SiteId]:
         """The sites of the coming round: the same ones for the same seed, whatever happened before."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from wardround.algorithms.coordinator import Coordinator, RoundsConfig, Turn
 from wardround.algorithms.site import Site, Step
-from wardround.algorithms.stepping import Rates, clip, finite, gradients
+from wardround.algorithms.stepping import Rates, clip, finite
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.message import Array, Message, Value
 from wardround.tasks.ner import batch_loss
@@ -105,9 +105,7 @@ def _pull(site: Site, centre: Mapping[str, Tensor], strength: float) -> None:
 
 
 def _step(site: Site, rates: Rates, largest: float) -> None:
-    everything = site.shared | site.private
-    gradients(everything)  # refused here where a number is not finite
-    clip(everything, largest)
+    clip(site.shared | site.private, largest)
     site.shared_stepper.step(rates)
     site.private_stepper.step(rates)
 

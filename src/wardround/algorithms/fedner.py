@@ -16,7 +16,7 @@ from torch import Tensor
 from wardround.algorithms import fedavg
 from wardround.algorithms.coordinator import Coordinator, RoundsConfig, Turn
 from wardround.algorithms.site import Site, Step
-from wardround.algorithms.stepping import Rates, Stepper, SteppingConfig, clip, finite, gradients
+from wardround.algorithms.stepping import Rates, Stepper, SteppingConfig, clip, finite
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.message import Array, Message
 from wardround.tasks.ner import batch_loss
@@ -59,9 +59,9 @@ class FedNer(Coordinator):
             fedavg.add(self.shared, turn.mean("train_share", settings))
 
     def step(self, gradient: Mapping[str, Array]) -> None:
-        """Step the shared half by the mean gradient."""
+        """Step the shared half by the mean gradient, which is used up."""
         for name, parameter in self.shared.items():
-            parameter.grad = torch.tensor(gradient[name])  # a copy: clipping writes into it
+            parameter.grad = torch.from_numpy(gradient[name])  # clipping writes into it
         clip(self.shared, self.training.clip)
         self.stepper.step(self.training.rates(self.number + 1, self.config.rounds))
 
@@ -86,14 +86,18 @@ def gradient(site: Site, message: Message) -> Message:
     with site.randomness(number):
         loss = batch_loss(site.model, site.next_batch(share))
         loss.backward()  # type: ignore[no-untyped-call]
-    gradients(site.private)  # refused here where a number is not finite
-    update = {name: found.cpu().numpy() for name, found in gradients(site.shared).items()}
-    sealed = site.aggregator.seal(update, weight=float(len(site.notes.train)))
-    values = {**sealed.values, "loss": finite(loss)}
+    values = {"loss": finite(loss)}
     clip(site.private, largest)
+    update = {name: _gradient_of(parameter).cpu().numpy() for name, parameter in site.shared.items()}
+    sealed = site.aggregator.seal(update, weight=float(len(site.notes.train)))
     site.private_stepper.step(rates)  # last: where anything is refused, the private half is as it was
     site.round = number
-    return replace(sealed, values=values)
+    return replace(sealed, values={**sealed.values, **values})
+
+
+def _gradient_of(parameter: Tensor) -> Tensor:
+    """Zero where the loss did not touch it."""
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 
 def batch_share(size: int, message: Message) -> int:

@@ -107,7 +107,9 @@ class Site:
         expected = {name: (np.dtype(np.float32), tuple(parameter.shape)) for name, parameter in self.shared.items()}
         if {name: (array.dtype, array.shape) for name, array in arrays.items()} != expected:
             raise MessageError("shapes", "the shared half has other names or shapes than this site's model")
-        copy_into(self.shared, {name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
+        with torch.no_grad():
+            for name, parameter in self.shared.items():
+                _fill(parameter, arrays[name])
 
     def next_batch(self, size: int) -> list[ner.TaggedSentence]:
         """The next mini-batch; each epoch is shuffled by the seed, the site and the epoch's number.
@@ -129,7 +131,11 @@ class Site:
         name = f"{self.seed}/{self.name}/round-{round_number}"
         devices = [self.model.device.index or 0] if self.model.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(int.from_bytes(sha256(name.encode()).digest()[:8], "big") >> 1)
+            seed = int.from_bytes(sha256(name.encode()).digest()[:8], "big") >> 1
+            # Not `torch.manual_seed`: without a GPU it notes every call, with its stack, for a GPU to come.
+            torch.default_generator.manual_seed(seed)
+            if devices:
+                torch.cuda.manual_seed(seed)
             yield
 
     def score(self, documents: Sequence[Document]) -> CorpusScore:
@@ -227,6 +233,13 @@ class Site:
 
 
 Step = Callable[[Site, Message], Message]
+
+
+def _fill(parameter: Tensor, array: Array) -> None:
+    if parameter.is_cpu:
+        np.copyto(parameter.detach().numpy(), array)  # at once; a tensor cannot be made of what must not be written to
+    else:
+        parameter.copy_(torch.from_numpy(array.copy()))
 
 
 def score_message(score: CorpusScore) -> Message:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from wardround.algorithms.state_files import load_moments, moments
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.message import Message, Value
 
-__all__ = ["Rates", "Stepper", "SteppingConfig", "clip", "finite", "gradients"]
+__all__ = ["Rates", "Stepper", "SteppingConfig", "clip", "finite"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,9 @@ class Stepper:
             [tensor for name, tensor in parameters.items() if name not in top],
             [tensor for name, tensor in parameters.items() if name in top],
         )
-        self._optimizer = torch.optim.AdamW([{"params": group} for group in groups], lr=0.0, weight_decay=0.0)
+        self._optimizer = torch.optim.AdamW(
+            [{"params": group} for group in groups], lr=0.0, weight_decay=0.0, fused=True
+        )
 
     def step(self, rates: Rates) -> None:
         """One step along the gradients that are there."""
@@ -90,25 +92,16 @@ class Stepper:
 
 
 def clip(parameters: Mapping[str, Tensor], largest: float) -> None:
-    """Scale the gradients down to a norm of `largest`; 0 leaves them."""
-    if largest and parameters:
-        torch.nn.utils.clip_grad_norm_(parameters.values(), largest)
+    """Scale the gradients down to a norm of `largest`, 0 leaves them; refuse a norm that is not finite."""
+    found = [parameter for parameter in parameters.values() if parameter.grad is not None]
+    norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in found if parameter.grad is not None])
+    finite(norm)
+    if largest:
+        torch.nn.utils.clip_grads_with_norm_(found, largest, norm)
 
 
-def gradients(parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
-    """The gradient of each, zero where the loss did not touch it; refused where a number is not finite."""
-    found = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in parameters.items()}
-    for gradient in found.values():
-        _check_finite(gradient)
-    return found
-
-
-def finite(loss: Tensor) -> float:
-    """The loss as a number that makes sense."""
-    _check_finite(loss)
-    return loss.item()
-
-
-def _check_finite(tensor: Tensor) -> None:
-    if not bool(torch.isfinite(tensor).all()):
+def finite(number: Tensor) -> float:
+    """A loss or a norm that makes sense."""
+    if not bool(torch.isfinite(number)):
         raise MessageError("not-a-number", "the loss or its gradient is not finite; lower learning_rate")
+    return number.item()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -25,13 +26,15 @@ class ContextualEmbedding(nn.Module):
         source = encoder_source(encoder)
         self.tokenizer = PieceTokenizer(source)
         # In a tuple, so that torch takes it for no submodule: it is neither trained nor saved.
-        self._frozen = (_load_frozen(source),)
+        self._frozen = (_frozen(source),)
         configuration = self._frozen[0].config
         self.width: int = configuration.hidden_size
         self.mix = ScalarMix(configuration.num_hidden_layers + 1)
 
     def forward(self, pieces: PieceBatch) -> Tensor:
         """[batch, words, width]."""
+        if self._frozen[0].device != pieces.ids.device:  # another model of this process took it along
+            self._frozen[0].to(pieces.ids.device)
         with torch.no_grad():
             output = self._frozen[0](pieces.ids, attention_mask=pieces.attention, output_hidden_states=True)
         mixed: Tensor = self.mix([pieces.gather(layer.float()) for layer in output.hidden_states])
@@ -50,6 +53,12 @@ class ContextualEmbedding(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         self._frozen[0]._apply(fn, recurse)
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+
+
+@lru_cache(maxsize=2)
+def _frozen(source: str) -> Any:
+    """One for all models of a process: nobody changes it, and a study on one machine has many sites."""
+    return _load_frozen(source)
 
 
 def _load_frozen(source: str) -> Any:

@@ -95,7 +95,7 @@ class Ledger:
 
     def __init__(self, path: Path, *, lasting: bool = True) -> None:
         self.path = path
-        self._force = os.fsync if lasting else _leave_to_the_system
+        self._lasting = lasting
         self._create()
         verdict = verify(path)
         self._head, self._size = verdict.head, verdict.size + verdict.torn
@@ -130,6 +130,10 @@ class Ledger:
         )
         self._append(json.dumps(asdict(entry), separators=(",", ":")).encode())
         return data
+
+    def _force(self, descriptor: int) -> None:
+        if self._lasting:
+            os.fsync(descriptor)
 
     def _create(self) -> None:
         with _faults(self.path):
@@ -170,10 +174,6 @@ class Ledger:
         with _head_file(self.path).open("r+b", buffering=0) as stream:
             stream.write(head.encode() + b"\n")
             self._force(stream.fileno())
-
-
-def _leave_to_the_system(descriptor: int) -> None:
-    """In place of `fsync`."""
 
 
 def read_entries(path: Path) -> Iterator[Entry]:

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
+from tests.processes import descendants, eventually, free_port, is_running, kill_all_below, listening
 
 PARTY = Path(__file__).with_name("party.py")
 SITES = ("h1", "h2", "h3", "h4")  # party.py gives the last no place in the study
 STUDY = b'[study]\nname = "rehearsal"\n'
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def make_kits(out: Path, port: int, study: bytes = STUDY, sites: tuple[str, ...] = SITES) -> dict[str, Path]:
@@ -34,46 +25,6 @@ def make_kits(out: Path, port: int, study: bytes = STUDY, sites: tuple[str, ...]
     from wardround.federation.flare.kits import KitPlan, provision
 
     return provision(KitPlan("rehearsal", "localhost", port, sites, days=2), study, out)
-
-
-def descendants(pid: int) -> list[int]:
-    """A process and all below it."""
-    found = [pid]
-    for parent in found:
-        for task in Path(f"/proc/{parent}/task").glob("*/children"):
-            try:
-                found += [int(child) for child in task.read_text().split()]
-            except OSError:
-                continue
-    return found
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def listening(pid: int) -> list[int]:
-    """The TCP ports that a process listens on."""
-    inodes = {os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
-    ports = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
-                ports.add(int(fields[1].rpartition(":")[2], 16))
-    return sorted(ports)
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 class Program:
@@ -123,11 +74,7 @@ class Program:
         return self.process.wait(20)
 
     def end(self) -> None:
-        for pid in reversed(descendants(self.process.pid)):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        kill_all_below(self.process.pid)
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             try:

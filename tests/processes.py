@@ -1,0 +1,117 @@
+"""Processes of a test: started, looked at, killed, and none of them left afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all below it."""
+    found = [pid]
+    for parent in found:
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                found += [int(child) for child in task.read_text().split()]
+            except OSError:
+                continue
+    return found
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def listening(pid: int) -> list[int]:
+    """The TCP ports that a process listens on."""
+    inodes = {os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return sorted(ports)
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def kill(pid: int) -> None:
+    """With a signal that cannot be caught, where the process still is."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def kill_all_below(pid: int) -> None:
+    """A process and all below it, the lowest first."""
+    for each in reversed(descendants(pid)):
+        kill(each)
+
+
+def processes_of(folder: Path) -> dict[int, list[str]]:
+    """The words of every running process that names something in a folder."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        pid = int(path.parent.name)
+        if pid != os.getpid() and any(f"{folder}/" in word for word in words) and is_running(pid):
+            found[pid] = words
+    return found
+
+
+class Command:
+    """`wardround` in a process of its own, which writes what it says to a file."""
+
+    def __init__(self, output: Path, *words: str | Path, environment: Mapping[str, str] | None = None) -> None:
+        self.output = output
+        with output.open("ab") as stream:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "wardround.cli.main", *map(str, words)],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
+            )
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text(encoding="utf-8")
+
+    def wait(self, seconds: float = 60.0) -> int:
+        """Its exit code; what it said, where it does not end in time."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it did not end within {seconds} seconds: {self.said}") from None
+
+    def end(self) -> None:
+        """Leave nothing of it."""
+        kill_all_below(self.process.pid)
+        self.process.wait()

@@ -1,0 +1,283 @@
+"""Whole studies among hospitals: every party started by its command, in processes of its own, over mutual TLS."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.models.tiny import notes
+from tests.processes import descendants, kill
+from tests.studies.tiny_studies import scores_of, text_of
+
+pytest.importorskip("nvflare", reason="install wardround[flare]")
+
+from tests.studies.consortium import Consortium
+
+from wardround.algorithms.state_files import load_tensors
+from wardround.cli.main import main
+from wardround.corpora.jsonl import Jsonl
+from wardround.privacy.ledger import read_entries, verify
+from wardround.text.document import Document
+
+RIVERSIDE = {"built_in": "riverside-0002", "types": ["Drug", "Symptom"], "scheme": "BIO"}
+HOSPITALS = {"harbour": "harbour-0000", "hillside": "hillside-0001", "riverside": "riverside-0002"}
+
+
+def start_all(consortium: Consortium) -> None:
+    for name, hospital in HOSPITALS.items():
+        consortium.accept(name)
+        consortium.start_site(name, "--built-in", hospital)
+    consortium.start_coordinator()
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    """A study that nobody disturbed, after its end."""
+    text = text_of(sites={"riverside": RIVERSIDE}, privacy={"minimum_sites": 3}, federation={"wait": 90.0})
+    consortium = Consortium(tmp_path_factory.mktemp("quiet"), text)
+    try:
+        start_all(consortium)
+        consortium.finish()
+        yield consortium
+    finally:
+        consortium.end()
+
+
+@pytest.mark.slow
+def test_among_hospitals_and_on_one_machine_a_study_gives_the_same(quiet: Consortium, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(quiet.folder / "study.toml"), "--out", str(out), "--device", "cpu"])
+    assert not ended.value.code
+    here, there = load_tensors(out / "shared.safetensors"), load_tensors(quiet.run / "shared.safetensors")
+    assert here.keys() == there.keys() and len(here) > 2
+    for name, tensor in here.items():
+        assert np.abs(tensor.numpy() - there[name].numpy()).max() <= 1e-6
+    assert scores_of(out) == scores_of(quiet.run)
+    assert scores_of(out)["sites"].keys() == set(HOSPITALS)
+
+
+@pytest.mark.slow
+def test_every_byte_that_left_is_in_a_ledger(quiet: Consortium) -> None:
+    ledgers = [quiet.kits[name] / "site" / "ledger.jsonl" for name in HOSPITALS]
+    entries = [entry for ledger in ledgers for entry in read_entries(ledger)]
+    assert sum(verify(ledger).bytes_out for ledger in ledgers) == sum(entry.bytes for entry in entries)
+    # The coordinator does not count how it met the sites.
+    met = [entry.bytes for entry in entries if entry.step == "describe"]
+    counted = json.loads((quiet.run / "scores.json").read_text())["traffic"]
+    assert len(met) == 3
+    assert counted["up"] == sum(entry.bytes for entry in entries) - sum(met)
+    of_rounds = sum(entry.bytes for entry in entries if entry.step == "gradient")
+    assert sum(event["up"] for event in quiet.events("round")) == of_rounds > 0
+    steps = [entry.step for entry in read_entries(ledgers[0])]
+    assert steps == ["restore", "describe", *["gradient"] * 3, "score", *["gradient"] * 3, "score", "finish"]
+
+
+ROUNDS, DEADLINE = 400, 40.0
+# So large that a round is long enough for a process to be killed in the middle of it.
+SLOW = {"lstm": 96, "word_cnn": 96, "word_dimension": 32}
+
+
+@pytest.fixture
+def disturbed(tmp_path: Path) -> Iterator[Consortium]:
+    text = text_of(
+        model=SLOW,
+        algorithm={"rounds": ROUNDS},
+        training={"batch_size": 64},
+        sites={"riverside": RIVERSIDE},
+        evaluation={"every": ROUNDS},
+        federation={"deadline": DEADLINE, "wait": 90.0},
+    )
+    consortium = Consortium(tmp_path, text)
+    try:
+        yield consortium
+    finally:
+        consortium.end()
+
+
+class Diary:
+    """Who was in which round; of a round that was done again, the last record counts."""
+
+    def __init__(self, consortium: Consortium) -> None:
+        self.records = {int(event["round"]): event for event in consortium.events("round")}
+
+    def absences(self, site: str, *, after: int = 0) -> dict[int, str]:
+        """The rounds without a site, and why."""
+        return {
+            number: code
+            for number, record in self.records.items()
+            for name, _, code in record["absent"]
+            if name == site and number > after
+        }
+
+    def contributions(self, site: str, *, after: int = 0) -> list[int]:
+        absent = self.absences(site)
+        return [number for number in sorted(self.records) if number > after and number not in absent]
+
+    def seconds(self, number: int) -> float:
+        return float(self.records[number]["time"] - self.records[number - 1]["time"])
+
+
+def wait_until_missed(consortium: Consortium, site: str, before: int) -> None:
+    consortium.wait_until(lambda: bool(Diary(consortium).absences(site, after=before)), f"{site} was not missed")
+
+
+def gone_and_back(consortium: Consortium, site: str, before: int) -> list[tuple[int, str]]:
+    """Wait until a site was absent after a round and is there again; the rounds it missed, and why."""
+    wait_until_missed(consortium, site, before)
+    first = min(Diary(consortium).absences(site, after=before))
+    consortium.wait_until(lambda: bool(Diary(consortium).contributions(site, after=first)), f"{site} is not back")
+    diary = Diary(consortium)
+    assert diary.seconds(first) < DEADLINE
+    assert diary.records[first]["answered"] == 2
+    return sorted(diary.absences(site, after=before).items())
+
+
+def rounds_to_rejoin(missed: list[tuple[int, str]]) -> int:
+    """How many rounds a site missed after it could be reached again."""
+    unreachable = [number for number, code in missed if code == "unreachable"]
+    return missed[-1][0] - max(unreachable, default=missed[0][0])
+
+
+def kill_an_engine(consortium: Consortium) -> None:
+    before = consortium.round_number()
+    kill(consortium.engine("harbour"))
+    missed = gone_and_back(consortium, "harbour", before)
+    assert {code for _, code in missed} <= {"unreachable", "restarted", "transport"}
+    assert rounds_to_rejoin(missed) < 3
+
+
+def kill_a_worker(consortium: Consortium) -> None:
+    before = consortium.round_number()
+    kill(consortium.worker("hillside"))
+    missed = gone_and_back(consortium, "hillside", before)
+    assert [code for _, code in missed] == ["worker-died"]
+
+
+def kill_a_whole_site_and_the_coordinator(consortium: Consortium) -> None:
+    """The site is still away when the coordinator asks everybody to go back to the round it has."""
+    before = consortium.round_number()
+    supervisor = consortium.commands["riverside"].process
+    for pid in descendants(supervisor.pid):
+        kill(pid)
+    supervisor.wait()
+    wait_until_missed(consortium, "riverside", before)
+    kill(consortium.engine("coordinator"))
+    finished = consortium.round_number()
+    consortium.start_site("riverside", "--built-in", HOSPITALS["riverside"])
+    consortium.wait_until(lambda: bool(consortium.events("resumed")), "the coordinator did not resume")
+    assert finished - 1 <= consortium.events("resumed")[0]["round"] <= finished
+    assert rounds_to_rejoin(gone_and_back(consortium, "riverside", before)) < 3
+    diary = Diary(consortium)
+    assert all(diary.contributions(site, after=finished) for site in HOSPITALS)
+
+
+@pytest.mark.slow
+def test_whatever_is_killed_the_study_goes_on_and_counts_nothing_twice(disturbed: Consortium) -> None:
+    start_all(disturbed)
+    disturbed.wait_until(lambda: len(Diary(disturbed).contributions("riverside")) >= 2, "it does not begin")
+    for disturb in (kill_an_engine, kill_a_worker, kill_a_whole_site_and_the_coordinator):
+        disturb(disturbed)
+    disturbed.finish()
+    diary = Diary(disturbed)
+    assert sorted(diary.records) == list(range(1, ROUNDS + 1))
+    assert all(record["answered"] + len(record["absent"]) == 3 for record in diary.records.values())
+    for site in HOSPITALS:
+        contributions, kills = len(diary.contributions(site)), 2  # its own, and the coordinator's
+        assert contributions <= disturbed.batches_drawn(site) <= contributions + kills
+        verify(disturbed.kits[site] / "site" / "ledger.jsonl")
+    assert scores_of(disturbed.run)["sites"].keys() == set(HOSPITALS)
+    assert (disturbed.run / "report.html").is_file()
+
+
+MARKER, NOTES = "Quillfeather", "lantern-street-notes"
+FAULTY = f"""
+import logging
+import sys
+
+if "wardround.studies.worker" in sys.orig_argv:
+    from wardround.tasks import ner
+
+    learn, calls = ner.batch_loss, 0
+
+    def fail_once(model, batch):
+        global calls
+        calls += 1
+        if calls != 3:
+            return learn(model, batch)
+        text = " ".join(word for sentence in batch for word in sentence.words)
+        assert {MARKER!r} in text
+        print(text)
+        print(text, file=sys.stderr)
+        logging.getLogger("wardround").error(text)
+        raise ValueError(text)
+
+    ner.batch_loss = fail_once
+"""
+
+
+@pytest.fixture
+def marked(tmp_path: Path) -> Iterator[Consortium]:
+    """One site has a sentence that nobody else may see, and an error that quotes it; another has not accepted."""
+    for part, size in (("train", 12), ("dev", 4), ("test", 4)):
+        Jsonl().write([marked_note(note) for note in notes(size, seed=size)], tmp_path / NOTES / f"{part}.jsonl")
+    (tmp_path / "faulty").mkdir()
+    (tmp_path / "faulty" / "sitecustomize.py").write_text(FAULTY)
+    sites = {"harbour": {"built_in": None, "types": ["Drug", "ADE"]}, "riverside": RIVERSIDE}
+    text = text_of(
+        sites=sites,
+        algorithm={"rounds": 12},
+        training={"batch_size": 128},  # the notes of a site are one batch: the sentence is in each
+        privacy={"minimum_sites": 2},
+        federation={"deadline": 40.0, "wait": 90.0},
+    )
+    consortium = Consortium(tmp_path, text)
+    try:
+        yield consortium
+    finally:
+        consortium.end()
+
+
+def marked_note(note: Document) -> Document:
+    return replace(note, text=f"{note.text} Mrs {MARKER} of Lantern Street agreed.")
+
+
+def found_in(folder: Path, word: str) -> set[str]:
+    """The files below a folder that hold a word."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)) for path in files if word.encode() in path.read_bytes()}
+
+
+@pytest.mark.slow
+def test_what_is_in_the_notes_of_a_site_is_nowhere_else_not_even_after_an_error(marked: Consortium) -> None:
+    marked.accept("harbour")
+    environment = {"PYTHONPATH": str(marked.folder / "faulty")}
+    data = ("--data", marked.folder / NOTES, "--format", "jsonl")
+    marked.start_site("harbour", *data, environment=environment)
+    marked.accept("hillside")
+    for name in ("hillside", "riverside"):
+        marked.work_at_site(name, HOSPITALS[name])
+    marked.start_coordinator()
+    marked.wait_until(lambda: bool(marked.events("round_failed")), "no error was raised")
+    marked.accept("riverside")
+    marked.finish()
+
+    failed = marked.events("round_failed")[0]
+    assert failed["round"] == 3
+    assert "harbour failed ValueError" in failed["reason"] and "riverside refused not-accepted" in failed["reason"]
+    diary = Diary(marked)
+    assert sorted(diary.records) == list(range(1, 13))
+    assert diary.absences("harbour") == {}
+    assert diary.absences("riverside") == {1: "not-accepted", 2: "not-accepted"}
+    assert scores_of(marked.run)["sites"].keys() == set(HOSPITALS)
+
+    shutil.rmtree(marked.folder / "faulty")
+    assert found_in(marked.folder, MARKER) == {f"{NOTES}/{part}.jsonl" for part in ("train", "dev", "test")}
+    assert found_in(marked.folder, NOTES) == {"kits/harbour/site/worker.json"}
+    log = (marked.kits["harbour"] / "logs" / "engine.log").read_text()
+    assert "step=gradient round=3 failed: ValueError" in log

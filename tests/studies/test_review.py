@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.studies.tiny_studies import ONE_TOP, tiny
+
+from wardround.algorithms.site import COMMON_STEPS
+from wardround.errors import StudyError
+from wardround.studies.catalogue import ALGORITHMS, Sharing
+from wardround.studies.review import STEPS_IN_WORDS, review
+from wardround.studies.study_file import Study, parse_study, study_for_kits
+
+AMONG_HOSPITALS = [name for name, kind in ALGORITHMS.items() if kind.sharing is not Sharing.POOLED]
+
+
+def lines(study: Study, heading: str, *, site: str = "harbour") -> tuple[str, ...]:
+    found = {section.heading: section.lines for section in review(study, site, coordinator="study.example.org:8002")}
+    assert list(found) == [
+        "The study",
+        "What would run here",
+        "What would leave this site",
+        "What would stay",
+        "Who could read what leaves",
+    ]
+    return found[heading]
+
+
+def of(algorithm: str, **sections: dict[str, object]) -> Study:
+    shared = {"model": {"shared": None}} if ALGORITHMS[algorithm].sharing is not Sharing.CHOSEN else {}
+    return tiny(**{**shared, "algorithm": {"name": algorithm}, **sections})  # type: ignore[arg-type]
+
+
+def test_every_step_has_its_sentence_and_no_sentence_is_left_over() -> None:
+    asked = {step for kind in ALGORITHMS.values() for step in kind.steps}
+    assert STEPS_IN_WORDS.keys() == asked | COMMON_STEPS.keys()
+
+
+@pytest.mark.parametrize("algorithm", AMONG_HOSPITALS)
+def test_all_that_a_site_can_be_asked_is_said_once(algorithm: str) -> None:
+    first, *steps = lines(of(algorithm), "What would run here")
+    assert first.endswith("the coordinator cannot send code.")
+    said = [step.partition(": ")[0] for step in steps]
+    assert sorted(said) == sorted({*ALGORITHMS[algorithm].steps, *COMMON_STEPS})
+    assert all(step.partition(": ")[2] for step in steps)
+
+
+def test_what_leaves_in_numbers() -> None:
+    """The tiny network: 64 rows of 8, and a convolution over three words from 8 to 8."""
+    told = lines(tiny(model={"word_buckets": 62_500}, algorithm={"rounds": 500}), "What would leave this site")
+    arrays = [line for line in told if "×" in line or line.endswith(" 8")]
+    # 62,500 × 8 = 500,000; 8 × 8 × 3 = 192; 8. In four bytes each 2.0008 MB, and 500 times that 1.0004 GB.
+    assert [line.partition(" ")[2] for line in arrays] == ["62500 × 8", "8 × 8 × 3", "8"]
+    assert told[0].startswith("In each round an update of 3 arrays, 500,200 numbers, 2.0 MB; ")
+    assert told[0].endswith("over all rounds up to 1.00 GB.")
+
+
+def test_where_nothing_is_shared_nothing_but_figures_leave() -> None:
+    study = of("single")
+    told = " ".join(lines(study, "What would leave this site"))
+    assert "In each round" not in told and "×" not in told
+    assert "your number of training sentences" in told
+    assert "can be guessed" not in " ".join(lines(study, "Who could read what leaves"))
+
+
+def test_where_everything_is_shared_no_layer_stays() -> None:
+    whole = tiny(model={"shared": ["all"]}, sites=ONE_TOP)
+    assert "No layer: this study shares the whole model." in lines(whole, "What would stay")
+    (layers,) = [line for line in lines(tiny(), "What would stay") if line.startswith("The private layers: ")]
+    assert {"lstm", "output", "crf"} >= set(layers.removeprefix("The private layers: ").rstrip(".").split(", ")) > set()
+
+
+def test_shared_words_are_warned_of_and_others_are_not() -> None:
+    assert "which words" in " ".join(lines(tiny(), "Who could read what leaves"))
+    convolution = tiny(model={"shared": ["word_cnn"]})
+    told = " ".join(lines(convolution, "Who could read what leaves"))
+    assert "which words" not in told and "can be guessed" in told
+
+
+def test_who_takes_part_where_and_for_how_long() -> None:
+    study = tiny(study={"description": "What drugs did."}, privacy={"minimum_sites": 2}, algorithm={"rounds": 1200})
+    assert lines(study, "The study") == (
+        "tiny. What drugs did.",
+        "Its coordinator is at study.example.org:8002; it has 2 sites: harbour, hillside.",
+        "The algorithm is fedner, for 1,200 rounds at most.",
+        "harbour annotates Drug, Disease, Dosage.",
+        "hillside annotates Drug, ADE, Finding.",
+    )
+    readers = lines(study, "Who could read what leaves")
+    assert "A round counts when 2 or more of 2 sites answer." in readers
+
+
+def test_no_path_is_in_what_hospitals_are_given(tmp_path: Path) -> None:
+    sites = {
+        "harbour": {"built_in": None, "data": str(tmp_path / "ward"), "format": "conll", "options": {"column": 3}},
+        "hillside": {"types": None},
+    }
+    given = study_for_kits(tiny(sites=sites)).decode()
+    assert not [word for word in (tmp_path.name, "ward", "conll", "column", "hillside-0001") if word in given]
+    study = parse_study(given)
+    assert study.sites["harbour"].types == ("Drug", "Disease", "Dosage")
+    assert study.sites["hillside"].scheme == "BIOES"
+    said = [line for site in study.sites for part in review(study, site, coordinator="h:1") for line in part.lines]
+    assert not [line for line in said if re.search(r"(^|\s)/\w|harbour-0000|conll", line)]
+    assert "hillside annotates what it does not say here." in said
+
+
+def test_pooling_is_for_one_machine() -> None:
+    with pytest.raises(StudyError, match="pooled needs all notes in one place"):
+        study_for_kits(of("pooled"))
