@@ -18,18 +18,18 @@ _LARGEST_LOCAL = 64  # sentences; what a site on its own trains on at once, howe
 class Settings:
     """What every study of a measurement has in common; tuned for all of them together or not at all."""
 
-    epochs: int = 20
+    epochs: int = 12
     batch_size: int = 16  # of a site that trains on its own or between two exchanges
-    learning_rate: float = 1e-3  # the same
+    learning_rate: float = 2e-3  # the same
     shared_batch_size: int = 128  # N, where gradients are exchanged
-    shared_learning_rate: float = 2e-3  # α, the same
+    shared_learning_rate: float = 4e-3  # α, the same
     output_learning_rate: float = 0.0
     weight_decay: float = 0.0
     schedule: str = "linear"
     input_dropout: float = 0.5
     dropout: float = 0.3
     train_words: bool = True
-    scorings: int = 20  # of the development sets
+    scorings: int = 8  # of the development sets
     rounds: int = 0  # instead of epochs, for trials
     encoder: str = "minilm"  # of ELMoNER; empty leaves it out
 

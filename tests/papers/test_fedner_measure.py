@@ -102,9 +102,9 @@ def test_rounds_and_steps_by_hand(variations: ModuleType, tmp_path: Path) -> Non
     rounds = {name: variations.rounds_of(kinds[name], settings, sites) for name in ("fedner", "fedavg", "pooled")}
     assert rounds == {"fedner": 10, "fedavg": 4, "pooled": 10}  # 4 · 5 · 64 / 128
     alone = variations.study_of(kinds["share-nothing"], 0, settings, sites)["training"]
-    assert (alone["batch_size"], alone["learning_rate"]) == (26, 0.002)  # 128 / 5
+    assert (alone["batch_size"], alone["learning_rate"]) == (26, 0.004)  # 128 / 5
     own = variations.study_of(kinds["single-elmoner"], 0, settings, sites)["training"]
-    assert (own["batch_size"], own["learning_rate"]) == (16, 0.001)
+    assert (own["batch_size"], own["learning_rate"]) == (16, 0.002)
 
 
 def test_values_to_be_tried_give_a_run_each(measure: ModuleType, variations: ModuleType) -> None:
