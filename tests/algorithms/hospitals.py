@@ -11,6 +11,7 @@ from tests.models.tiny import TINY, TYPES, notes
 
 from wardround.algorithms.fedner import STEPS
 from wardround.algorithms.site import Site, SiteNotes, Step
+from wardround.algorithms.terms import Terms
 from wardround.federation.federation import Replies, SiteId
 from wardround.federation.in_process import InProcessFederation
 from wardround.federation.message import Message
@@ -37,6 +38,7 @@ def site(
     model_seed: int = 0,
     lasting: bool = False,
     steps: Mapping[str, Step] = STEPS,
+    terms: Terms | None = None,
 ) -> Site:
     """A site with a folder of its own below `folder`."""
     torch.manual_seed(model_seed)
@@ -52,6 +54,7 @@ def site(
         folder=folder / name,
         seed=7,
         lasting=lasting,
+        terms=terms,
     )
 
 

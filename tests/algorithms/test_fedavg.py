@@ -17,6 +17,7 @@ from wardround.algorithms.fedprox import FedProx, FedProxConfig
 from wardround.algorithms.single import Single
 from wardround.algorithms.site import Site, Step
 from wardround.algorithms.stepping import SteppingConfig
+from wardround.algorithms.terms import Terms
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.federation import Quorum
 from wardround.federation.message import Array, Message, Value, grouped
@@ -259,3 +260,23 @@ def test_settings_that_make_no_sense_are_refused() -> None:
             FedAvgConfig(**settings)  # type: ignore[arg-type]
     with pytest.raises(TrainingError, match=r"^proximal is 0"):
         FedProxConfig(proximal=0.0)
+
+
+def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
+    coordinator = FedProx({}, FedProxConfig(local_steps=3, proximal=0.5), replace(TRAINING, weight_decay=0.25))
+    held = {**coordinator.training.fixed(), **coordinator.config.fixed()}
+    assert held == {"batch_size": 5, "clip": 0.0, "decay": 0.25, "steps": 3, "proximal": 0.5}
+    asked = coordinator.local_settings()
+    assert asked == {**held, "rate": 0.01, "output_rate": 0.01}
+
+
+@pytest.mark.parametrize(("name", "value"), [("steps", 1), ("proximal", 2.0), ("decay", 0.5)])
+def test_a_site_trains_as_the_study_says_or_not_at_all(tmp_path: Path, name: str, value: Value) -> None:
+    terms = Terms(3, {**TRAINING.fixed(), **FedProxConfig(local_steps=2, proximal=1.0).fixed()})
+    hospital = site(tmp_path, steps=fedprox.STEPS, terms=terms)
+    with pytest.raises(MessageError) as refused:
+        hospital.answer("train_near", question(hospital, **({"proximal": 1.0} | {name: value})))
+    assert refused.value.code == "terms"
+    assert (hospital.round, hospital.batches_drawn) == (0, 0)
+    hospital.answer("train_near", question(hospital, proximal=1.0))
+    assert hospital.batches_drawn == 2

@@ -14,6 +14,7 @@ from wardround.algorithms.coordinator import Round
 from wardround.algorithms.fedner import FedNer, FedNerConfig, batch_share, gradient
 from wardround.algorithms.site import Site
 from wardround.algorithms.stepping import SteppingConfig
+from wardround.algorithms.terms import Terms
 from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.federation import Absence, Federation, Quorum, Replies, Reply, SiteId, Traffic
 from wardround.federation.message import Array, Message, Value, decode, encode, grouped
@@ -414,3 +415,34 @@ def test_numbers_that_stopped_making_sense_are_refused_before_anything_is_steppe
     assert code(hospital, question(hospital)) == "not-a-number"
     assert same(private(hospital), before)
     assert hospital.round == 0
+
+
+@pytest.mark.parametrize("step", ["gradient", "train_share"])
+def test_a_share_below_the_smallest_batch_is_refused(tmp_path: Path, step: str) -> None:
+    """18 of 72 sentences: 2 of a batch of 8. A coordinator that makes the total up gets nothing smaller than 2."""
+    hospital = site(tmp_path, terms=Terms(6, {"batch_size": 8}, smallest_batch=2))
+    before = {name: tensor.clone() for name, tensor in hospital.state().items()}
+    with pytest.raises(MessageError) as refused:
+        hospital.answer(step, question(hospital, batch_size=8, total=144, steps=1))
+    assert refused.value.code == "batch"
+    assert all(torch.equal(before[name], tensor) for name, tensor in hospital.state().items())
+    hospital.answer(step, question(hospital, batch_size=8, total=72, steps=1))
+    assert (hospital.round, hospital.batches_drawn) == (1, 1)
+
+
+def test_where_more_lies_between_two_exchanges_no_single_gradient_is_given(tmp_path: Path) -> None:
+    hospital = site(tmp_path, terms=Terms(6, FedNerConfig(local_steps=2).fixed()))
+    assert code(hospital, question(hospital)) == "terms"
+    assert hospital.batches_drawn == 0
+    hospital.answer("train_share", question(hospital, steps=2))
+    assert hospital.batches_drawn == 2
+
+
+def test_shared_output_layers_step_at_their_own_rate() -> None:
+    start = {"w": np.zeros(1, np.float32), "output.weight": np.zeros(1, np.float32)}
+    training = SteppingConfig(learning_rate=0.1, output_learning_rate=0.01, schedule="constant", clip=0.0)
+    for output, expected in ((["output.weight"], [-0.1, -0.01]), ([], [-0.1, -0.1])):
+        coordinator = FedNer(start, CONFIG, training, output=output)
+        coordinator.step({name: np.ones(1, np.float32) for name in start})
+        # Adam's first step is the rate itself.
+        assert [a.item() for a in coordinator.arrays().values()] == pytest.approx(expected, abs=1e-6)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from tests.algorithms.hospitals import ALL_SHARED, CALM, NOTES, SHAKEN, Listenin
 
 from wardround.algorithms.site import Site, score_message
 from wardround.algorithms.stepping import Rates
+from wardround.algorithms.terms import Terms
 from wardround.errors import MessageError
 from wardround.evaluation.counts import SpanCounts
 from wardround.federation.message import Array, Message, encode, grouped
+from wardround.tasks.ner import TaggedSentence
 
 
 def shared_of(hospital: Site) -> dict[str, Array]:
@@ -237,3 +240,61 @@ def test_sites_that_take_turns_in_memory_lose_nothing(tmp_path: Path) -> None:
             list(federation.ask("describe", Message(), to=[name]))
             assert federation.opened[name].round == turn
             disturb(federation.opened[name])
+
+
+@pytest.mark.parametrize("wrong", [{"round": 999}, {"batch_size": 1}, {"rate": 0.2}, {"clip": 0.0}])
+def test_a_question_outside_the_terms_is_refused_and_nothing_is_trained(
+    tmp_path: Path, wrong: dict[str, float]
+) -> None:
+    hospital = site(tmp_path, terms=Terms(4, {"batch_size": 2, "clip": 5.0}, {"rate": 0.1}))
+    values = {"round": 4, "rate": 0.1, "output_rate": 0.1, "decay": 0.0, "clip": 5.0, "batch_size": 2, "total": 18}
+    before, shared = remembered(hospital), shared_of(hospital)
+    sent = grouped("shared", {name: array + 1 for name, array in shared.items()})
+    with pytest.raises(MessageError) as refused:
+        hospital.answer("gradient", Message({**values, **wrong}, sent))
+    assert refused.value.code == "terms"
+    assert same(remembered(hospital), before)
+    assert all(np.array_equal(shared[name], array) for name, array in shared_of(hospital).items())
+    assert "loss" in hospital.answer("gradient", Message(values, sent)).values
+
+
+def test_no_step_goes_past_the_last_round(tmp_path: Path) -> None:
+    hospital = site(tmp_path, terms=Terms(4))
+    for step in ("score", "finish", "save", "restore"):
+        with pytest.raises(MessageError) as refused:
+            hospital.answer(step, Message({"round": 5}, grouped("shared", shared_of(hospital))))
+        assert refused.value.code == "terms"
+    assert files(hospital) == ["state-00000000.safetensors"]
+    hospital.answer("save", Message({"round": 4}))
+
+
+def places(batch: Sequence[TaggedSentence], hospital: Site) -> list[int]:
+    """Which of the site's sentences these are."""
+    known = {id(sentence): place for place, sentence in enumerate(hospital.notes.train)}
+    return [known[id(sentence)] for sentence in batch]
+
+
+def test_no_batch_is_smaller_than_the_smallest(tmp_path: Path) -> None:
+    """18 sentences in batches of 5: three of 5, and one of 3 that is filled up to 4."""
+    filled, plain = site(tmp_path / "filled", terms=Terms(4, smallest_batch=4)), site(tmp_path / "plain")
+    drawn, usual = ([hospital.next_batch(5) for _ in range(8)] for hospital in (filled, plain))
+    for start in (0, 4):
+        mine, without = drawn[start : start + 4], usual[start : start + 4]
+        assert sorted(map(len, mine)) == [4, 5, 5, 5]
+        (short,) = [place for place, batch in enumerate(without) if len(batch) == 3]
+        others = [sentence for place, batch in enumerate(without) if place != short for sentence in batch]
+        expected = [[*batch, others[0]] if place == short else batch for place, batch in enumerate(without)]
+        assert [places(batch, filled) for batch in mine] == [places(batch, plain) for batch in expected]
+
+
+def test_a_smaller_batch_is_refused_before_it_is_drawn(tmp_path: Path) -> None:
+    hospital = site(tmp_path, terms=Terms(4, smallest_batch=4))
+    with pytest.raises(MessageError) as refused:
+        hospital.next_batch(3)
+    assert refused.value.code == "batch"
+    assert hospital.batches_drawn == 0
+
+
+def test_with_a_smallest_batch_of_one_batches_are_as_without_terms(tmp_path: Path) -> None:
+    bound, free = site(tmp_path / "bound", terms=Terms(4)), site(tmp_path / "free")
+    assert [bound.next_batch(5) for _ in range(9)] == [free.next_batch(5) for _ in range(9)]

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import multiprocessing
+import random
+import time
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -30,6 +34,69 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(OSError):
         save_tensors(path, {"n": torch.tensor(2)})
     assert int(load_tensors(path)["n"]) == 1
+
+
+def test_a_write_cut_before_its_end_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.safetensors"
+    save_tensors(path, {"n": torch.tensor(1)})
+
+    def power_cut(partial: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", power_cut)
+        with pytest.raises(KeyboardInterrupt):
+            save_tensors(path, {"n": torch.tensor(2)})
+    assert int(load_tensors(path)["n"]) == 1
+    save_tensors(path, {"n": torch.tensor(3)})
+    assert int(load_tensors(path)["n"]) == 3
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_cut_left_behind_does_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "state.safetensors"
+    path.with_name("state.safetensors.partial").write_bytes(
+        b"half a file, and longer than what is written over it" * 99
+    )
+    save_tensors(path, {"n": torch.tensor(1)})
+    assert int(load_tensors(path)["n"]) == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+LARGEST = 400_000  # numbers; the writing of so many takes milliseconds, so that most kills fall into it
+
+
+def write_for_ever(path: Path, first: int) -> None:
+    for number in count(first):
+        size = 1000 + 40_000 * number % LARGEST
+        save_tensors(path, {"numbers": torch.full((size,), float(number)), "number": torch.tensor(number)})
+
+
+def whole_state(path: Path) -> int:
+    """The number of the state that is found; every part of it is of one write."""
+    found = load_tensors(path)
+    number = int(found["number"])
+    assert found["numbers"].shape == (1000 + 40_000 * number % LARGEST,)
+    assert bool((found["numbers"] == number).all())
+    return number
+
+
+def test_a_writer_that_is_killed_leaves_one_whole_state_and_never_an_older_one(tmp_path: Path) -> None:
+    path, chance = tmp_path / "state.safetensors", random.Random(7)
+    save_tensors(path, {"numbers": torch.full((1000,), 0.0), "number": torch.tensor(0)})
+    found, cut = 0, 0
+    for _ in range(20):
+        writer = multiprocessing.get_context("fork").Process(target=write_for_ever, args=(path, found + 1))
+        writer.start()
+        try:
+            time.sleep(chance.uniform(0.01, 0.08))
+        finally:
+            writer.kill()
+            writer.join()
+        assert whole_state(path) >= found
+        found, cut = whole_state(path), cut + path.with_name("state.safetensors.partial").exists()
+    assert found  # it did write
+    assert cut  # and was killed in the middle of it
 
 
 @pytest.mark.parametrize("content", [None, b"", b"half a file"])

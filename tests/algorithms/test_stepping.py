@@ -95,3 +95,11 @@ def test_numbers_that_are_not_finite_are_refused(number: float) -> None:
 def test_settings_that_make_no_sense_are_refused(name: str, wrong: object) -> None:
     with pytest.raises(TrainingError, match=f"^{name} is "):
         replace(SteppingConfig(), **{name: wrong})  # type: ignore[arg-type]
+
+
+def test_no_round_is_above_the_highest_rates() -> None:
+    for config in (SteppingConfig(learning_rate=0.4), SteppingConfig(learning_rate=0.4, output_learning_rate=0.8)):
+        highest = config.highest()
+        assert highest == {"rate": 0.4, "output_rate": config.output_learning_rate or 0.4}
+        first = config.rates(1, 3)
+        assert (first.below, first.output) == (highest["rate"], highest["output_rate"])

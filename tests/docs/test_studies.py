@@ -122,11 +122,13 @@ REFUSED = [
     SITE + '[algorithm]\nname = "fednr"\n',
     '[study]\nname = "s"\n',
     SITE + "[sites.b]\n[algorithm]\nparticipation = 0.5\n[privacy]\nminimum_sites = 2\n",
+    SITE + "[privacy]\nsmallest_batch = 65\n",
     SITE + 'data = "notes"\n',
     SITE + '[algorithm]\nname = "single"\n[model]\nshared = ["words"]\n',
     SITE + '[sites.b]\ntypes = ["Drug"]\nscheme = "BIOES"\n[model]\nshared = ["all"]\n',
     SITE + "[model]\nshared = []\n",
     SITE + '[algorithm]\nname = "pooled"\n',
+    SITE + '[model]\nencoder = "/models/tiny"\n',
 ]
 
 
@@ -136,8 +138,8 @@ def test_what_is_refused_is_refused_in_these_words(number: int) -> None:
     assert len(said) == len(REFUSED)
     with pytest.raises(WardroundError, match=re.escape(said[number])):
         study = files.parse_study(REFUSED[number])
-        coordinator_of(study)
         files.study_for_kits(study)
+        coordinator_of(study)
 
 
 def test_the_commands_print_what_is_shown(

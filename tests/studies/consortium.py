@@ -50,8 +50,9 @@ class Consortium:
         networked.SiteChoice(SiteSection(built_in=built_in), "cpu").write_spec(self.kit(name))
         return self._start(name, "site", "work", self.kits[name], environment={})
 
-    def start_coordinator(self) -> Command:
-        return self._start("coordinator", "coordinator", "start", self.kits["coordinator"], environment={})
+    def start_coordinator(self, *, supervised: bool = True) -> Command:
+        word = "start" if supervised else "work"
+        return self._start("coordinator", "coordinator", word, self.kits["coordinator"], environment={})
 
     def _start(self, name: str, *words: str | Path, environment: Mapping[str, str]) -> Command:
         self._starts += 1

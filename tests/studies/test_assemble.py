@@ -215,3 +215,12 @@ def test_options_of_the_network_in_a_study() -> None:
     assert (model.config.train_words, model.config.kernel, model.scheme.name) == (False, 5, "IOB1")
     with pytest.raises(UsageError, match=r"^'lstn' is not an option of the preset 'fedner' – did you mean 'lstm'\?"):
         coordinator_of(tiny(model={"lstn": 3}))
+
+
+@pytest.mark.parametrize("algorithm", ["fedner", "fedavg"])
+def test_the_coordinator_knows_which_shared_layers_are_output_layers(algorithm: str) -> None:
+    named = {"algorithm": {"name": algorithm}}
+    assert coordinator_of(tiny(**named)).output == ()
+    whole = coordinator_of(tiny(**named, model={"shared": ["all"]}, sites=ONE_TOP))
+    assert {name.partition(".")[0] for name in whole.output} == {"output", "crf"}
+    assert {name for name in whole.shared if name.partition(".")[0] in ("output", "crf")} == set(whole.output)

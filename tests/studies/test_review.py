@@ -9,7 +9,7 @@ from tests.studies.tiny_studies import ONE_TOP, tiny
 from wardround.algorithms.site import COMMON_STEPS
 from wardround.errors import StudyError
 from wardround.studies.catalogue import ALGORITHMS, Sharing
-from wardround.studies.review import STEPS_IN_WORDS, review
+from wardround.studies.review import STEPS_IN_WORDS, TOLD_TO_ALL, review
 from wardround.studies.study_file import Study, parse_study, study_for_kits
 
 AMONG_HOSPITALS = [name for name, kind in ALGORITHMS.items() if kind.sharing is not Sharing.POOLED]
@@ -47,8 +47,8 @@ def test_all_that_a_site_can_be_asked_is_said_once(algorithm: str) -> None:
 
 
 def test_what_leaves_in_numbers() -> None:
-    """The tiny network: 64 rows of 8, and a convolution over three words from 8 to 8."""
-    told = lines(tiny(model={"word_buckets": 62_500}, algorithm={"rounds": 500}), "What would leave this site")
+    """Embeddings of 8 numbers, two rows more than buckets, and a convolution over three words from 8 to 8."""
+    told = lines(tiny(model={"word_buckets": 62_498}, algorithm={"rounds": 500}), "What would leave this site")
     arrays = [line for line in told if "×" in line or line.endswith(" 8")]
     # 62,500 × 8 = 500,000; 8 × 8 × 3 = 192; 8. In four bytes each 2.0008 MB, and 500 times that 1.0004 GB.
     assert [line.partition(" ")[2] for line in arrays] == ["62500 × 8", "8 × 8 × 3", "8"]
@@ -109,3 +109,21 @@ def test_no_path_is_in_what_hospitals_are_given(tmp_path: Path) -> None:
 def test_pooling_is_for_one_machine() -> None:
     with pytest.raises(StudyError, match="pooled needs all notes in one place"):
         study_for_kits(of("pooled"))
+
+
+def test_the_terms_that_a_site_holds_requests_against() -> None:
+    said = "An update is made of at least {}; requests outside the study's own settings are refused."
+    heading = "What would leave this site"
+    assert said.format("1 sentence") in lines(tiny(), heading)
+    assert said.format("8 sentences") in lines(tiny(privacy={"smallest_batch": 8}), heading)
+    assert "Requests outside the study's own settings are refused." in lines(of("single"), heading)
+
+
+def test_what_other_sites_receive_is_said_of_every_algorithm() -> None:
+    assert list(TOLD_TO_ALL) == list(ALGORITHMS)
+    told = {name: lines(of(name), "Who could read what leaves")[-1] for name in AMONG_HOSPITALS}
+    assert told == {name: TOLD_TO_ALL[name] for name in AMONG_HOSPITALS}
+    assert [name for name, line in told.items() if "sum of all sites' training sentences" in line] == ["fedner"]
+    assert [name for name, line in told.items() if "a share for each site" in line] == ["fedatt"]
+    assert told["single"] == "Other sites receive nothing."
+    assert told["fedavg"] == told["fedprox"] == "Other sites receive only the shared layers that came out."

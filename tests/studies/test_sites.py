@@ -8,15 +8,16 @@ from tests.models.tiny import notes
 from tests.studies.tiny_studies import CPU, ONE_TOP, learnable, tiny
 
 from wardround.algorithms.site import Site
+from wardround.algorithms.terms import Terms
 from wardround.corpora.jsonl import Jsonl
-from wardround.errors import CorpusError, StudyError, UsageError
+from wardround.errors import CorpusError, MessageError, StudyError, UsageError
 from wardround.federation.message import Message, decode, encode, grouped
 from wardround.models.saved import load_model, model_card
 from wardround.privacy.ledger import read_entries, verify
 from wardround.studies.assemble import coordinator_of
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData
-from wardround.studies.sites import LEDGER, load_notes, open_door, open_here, open_site
+from wardround.studies.sites import LEDGER, load_notes, open_door, open_here, open_site, terms_of
 from wardround.studies.study_file import SiteSection, Study
 from wardround.text.document import Document
 from wardround.text.tag_schemes import SCHEMES
@@ -153,3 +154,37 @@ def test_the_finished_model_lies_at_the_site(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path).model
     assert load_model(folder).tag_set.types == ("Drug",)
     assert model_card(folder)["notes"] == {"strict_f1": score.strict.micro.f1}
+
+
+def test_the_terms_of_a_site_are_its_studys(tmp_path: Path) -> None:
+    training = {"batch_size": 8, "learning_rate": 0.02, "output_learning_rate": 0.05, "weight_decay": 0.1, "clip": 2.0}
+    algorithm = {"name": "fedprox", "rounds": 9, "local_steps": 3, "proximal": 0.5}
+    study = tiny(algorithm=algorithm, training=training, privacy={"smallest_batch": 4})
+    expected = Terms(
+        9,
+        {"batch_size": 8, "clip": 2.0, "decay": 0.1, "steps": 3, "proximal": 0.5},
+        {"rate": 0.02, "output_rate": 0.05},
+        4,
+    )
+    assert terms_of(study) == opened(study, "harbour", tmp_path).terms == expected
+
+
+@pytest.mark.parametrize("wrong", [{"round": 999}, {"batch_size": 1}])
+def test_a_site_gives_no_gradient_that_its_study_does_not_ask_for(tmp_path: Path, wrong: dict[str, int]) -> None:
+    study = tiny(algorithm={"rounds": 4})
+    site, coordinator = opened(study, "harbour", tmp_path), coordinator_of(study)
+    values = {**coordinator.settings(), "total": len(site.notes.train), "round": 4}
+    with pytest.raises(MessageError) as refused:
+        site.answer("gradient", Message({**values, **wrong}, grouped("shared", coordinator.arrays())))
+    assert refused.value.code == "terms"
+    assert (site.round, site.batches_drawn) == (0, 0)
+    site.answer("gradient", Message(values, grouped("shared", coordinator.arrays())))
+
+
+def test_a_site_with_fewer_sentences_than_the_smallest_batch_is_not_opened(tmp_path: Path) -> None:
+    study = tiny(training={"batch_size": 64}, privacy={"smallest_batch": 7})
+    said = r"^\[sites.harbour\]: its training notes hold 6 sentences; \[privacy\] smallest_batch wants 7$"
+    with pytest.raises(StudyError, match=said):
+        opened(study, "harbour", tmp_path, NOTES[:2])  # three sentences a note
+    assert not (tmp_path / "state").exists()
+    opened(tiny(training={"batch_size": 64}, privacy={"smallest_batch": 6}), "harbour", tmp_path, NOTES[:2])

@@ -69,6 +69,7 @@ clip = 1
 [privacy]
 mechanism = "plain"
 minimum_sites = 1
+smallest_batch = 3
 
 [evaluation]
 every = 4
@@ -100,7 +101,7 @@ def test_every_section_and_every_setting(tmp_path: Path) -> None:
         ),
         algorithm=AlgorithmSection("fedprox", FedProxConfig(12, 0.5, 3, 0.5, proximal=1.0)),
         training=SteppingConfig(5, 0.01, 0.02, 0.1, "constant", 1.0),
-        privacy=PrivacySection("plain", 1),
+        privacy=PrivacySection("plain", 1, 3),
         evaluation=EvaluationSection(4, 2),
         federation=FederationSection(30.0, 90.0, 6),
         sites={
@@ -185,6 +186,8 @@ def test_a_setting_of_another_algorithm_is_none_of_this() -> None:
         ("training", "learning_rate", 0, "learning_rate is 0.0; it must be above zero"),
         ("training", "learning_rate", float("nan"), "learning_rate is nan; it must be above zero"),
         ("training", "clip", -1, "clip is -1.0; it must be zero or above"),
+        ("privacy", "smallest_batch", 0, "smallest_batch is 0; it must be above zero"),
+        ("privacy", "smallest_batch", 9, r"smallest_batch is 9; \[training\] batch_size is 8, which is less"),
         ("evaluation", "every", -1, "every is -1; it must be zero or above"),
         ("evaluation", "patience", -1, "patience is -1; it must be zero or above"),
         ("federation", "deadline", 0, "deadline is 0.0; it must be above zero"),
@@ -308,7 +311,9 @@ def test_nothing_of_where_notes_are_is_given_to_others(tmp_path: Path) -> None:
 
 def test_what_participants_of_a_networked_study_are_given(tmp_path: Path) -> None:
     study = parse_study(WHOLE, folder=tmp_path)
-    assert parse_study(study_for_kits(study).decode()) == study.for_hospitals()
+    given = study_for_kits(study).decode()
+    assert given == to_toml(study.for_hospitals())
+    assert 'vectors = "glove.npz"\n' in given and str(tmp_path) not in given
     with pytest.raises(StudyError, match=r"^\[algorithm\] pooled needs all notes in one place"):
         study_for_kits(tiny(algorithm={"name": "pooled"}, model={"shared": None}))
 
@@ -366,3 +371,18 @@ def test_any_study_written_out_reads_back(table: dict[str, Any]) -> None:
     study = parse_study(tomli_w.dumps(table), folder=Path("/notes"))
     assert parse_study(to_toml(study)) == study
     assert parse_study(to_toml(study.for_hospitals())) == study.for_hospitals()
+
+
+@pytest.mark.parametrize("setting", ["encoder", "contextual"])
+def test_an_encoder_that_only_this_machine_has_is_in_no_kit(
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "tiny").mkdir(parents=True)
+    for place in (str(tmp_path / "models" / "tiny"), "models/tiny", str(tmp_path / "gone" / "tiny")):
+        with pytest.raises(
+            StudyError, match=rf"^\[model\] {setting}: 'tiny' is a folder of this machine; name a Hugging"
+        ):
+            study_for_kits(tiny(model={setting: place}))
+    for name in ("prajjwal1/bert-tiny", "minilm", "models"):
+        assert f'{setting} = "{name}"\n' in study_for_kits(tiny(model={setting: name})).decode()

@@ -20,8 +20,19 @@ def test_it_has_every_section() -> None:
 
 
 def test_every_setting_has_its_line() -> None:
-    explained = {"seed", "kind", "preset", "shared", "name", "participation", "batch_size", "clip", "mechanism"}
-    explained |= {"minimum_sites", "every", "patience", "deadline", "checkpoint_every", "built_in"}
+    explained = {
+        "seed",
+        "kind",
+        "preset",
+        "shared",
+        "name",
+        "participation",
+        "batch_size",
+        "clip",
+        "mechanism",
+        "smallest_batch",
+    }
+    explained |= {"minimum_sites", "smallest_batch", "every", "patience", "deadline", "checkpoint_every", "built_in"}
     assert explained <= set(re.findall(r"^(\w+) = .*# ", TEMPLATE, re.MULTILINE))
 
 

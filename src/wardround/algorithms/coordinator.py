@@ -41,6 +41,10 @@ class RoundsConfig:
         if not 0 < self.participation <= 1:
             raise TrainingError(f"participation is {self.participation}; it is a fraction of the sites, up to 1")
 
+    def fixed(self) -> dict[str, Value]:
+        """What a site is asked alike in every round; it holds the questions against this too."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Absent:
@@ -115,12 +119,18 @@ class Turn:
 
 
 class Coordinator(ABC):
-    """The server of an algorithm."""
+    """The server of an algorithm; `output` names the shared parameters of output layers."""
 
     def __init__(
-        self, shared: Mapping[str, Array], config: RoundsConfig, training: SteppingConfig, *, seed: int = 0
+        self,
+        shared: Mapping[str, Array],
+        config: RoundsConfig,
+        training: SteppingConfig,
+        *,
+        seed: int = 0,
+        output: Sequence[str] = (),
     ) -> None:
-        self.config, self.training, self.seed = config, training, seed
+        self.config, self.training, self.seed, self.output = config, training, seed, tuple(output)
         self.shared = {name: torch.from_numpy(np.array(array)) for name, array in shared.items()}
         self.number = 0  # the last round that is finished
         self.sizes: dict[SiteId, int] = {}  # |S_i|

@@ -47,7 +47,7 @@ class FedAtt(FedAvg):
         # Of the sum, a site that went away in between takes its part with it: the rest is brought to one again.
         given = sum((attended[site] for site in turn.present), start=np.zeros(len(layers)))
         factors = np.asarray(len(turn.present) / given, np.float32)
-        whole = {name: mean[name] * factor for name, factor in zip(layers, factors, strict=True)}
+        whole = {name: np.asarray(mean[name] * factor) for name, factor in zip(layers, factors, strict=True)}
         add(self.shared, whole, rate=self.config.server_rate)
 
 

@@ -37,6 +37,10 @@ class FedAvgConfig(RoundsConfig):
         if not self.server_rate > 0:
             raise TrainingError(f"server_rate is {self.server_rate}; it must be above zero")
 
+    def fixed(self) -> dict[str, Value]:
+        """How far a site goes in a round."""
+        return {"steps": self.local_steps}
+
 
 class FedAvg(Coordinator):
     """The server of Algorithm 1 of the paper."""
@@ -49,7 +53,7 @@ class FedAvg(Coordinator):
 
     def local_settings(self) -> dict[str, Value]:
         """What ClientUpdate needs to know."""
-        return {**self.settings(), "steps": self.config.local_steps}
+        return {**self.settings(), **self.config.fixed()}
 
 
 def train(site: Site, message: Message) -> Message:

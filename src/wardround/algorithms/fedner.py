@@ -7,7 +7,7 @@ the shared half; their mean, weighted by the sites' sizes, steps the shared half
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,7 +18,7 @@ from wardround.algorithms.coordinator import Coordinator, RoundsConfig, Turn
 from wardround.algorithms.site import Site, Step
 from wardround.algorithms.stepping import Rates, Stepper, SteppingConfig, clip, finite
 from wardround.errors import MessageError, TrainingError
-from wardround.federation.message import Array, Message
+from wardround.federation.message import Array, Message, Value
 from wardround.tasks.ner import batch_loss
 
 __all__ = ["STEPS", "FedNer", "FedNerConfig", "batch_share", "gradient", "train_share"]
@@ -35,6 +35,10 @@ class FedNerConfig(RoundsConfig):
         if self.local_steps < 1:
             raise TrainingError(f"local_steps is {self.local_steps}; it must be above zero")
 
+    def fixed(self) -> dict[str, Value]:
+        """How far a site goes between two exchanges."""
+        return {"steps": self.local_steps}
+
 
 class FedNer(Coordinator):
     """The server of Algorithm 1: it holds θ_s and its optimizer."""
@@ -42,12 +46,18 @@ class FedNer(Coordinator):
     config: FedNerConfig
 
     def __init__(
-        self, shared: Mapping[str, Array], config: FedNerConfig, training: SteppingConfig, *, seed: int = 0
+        self,
+        shared: Mapping[str, Array],
+        config: FedNerConfig,
+        training: SteppingConfig,
+        *,
+        seed: int = 0,
+        output: Sequence[str] = (),
     ) -> None:
-        super().__init__(shared, config, training, seed=seed)
+        super().__init__(shared, config, training, seed=seed, output=output)
         if not shared:
             raise TrainingError("no layer of the model is shared; there is nothing to train together")
-        self.stepper = Stepper(self.shared)
+        self.stepper = Stepper(self.shared, self.output)
 
     def train(self, turn: Turn) -> None:
         """Eq. 2, then θ_s ← θ_s − α ∂L/∂θ_s."""
@@ -55,8 +65,7 @@ class FedNer(Coordinator):
         if self.config.local_steps == 1:
             self.step(turn.mean("gradient", settings))
         else:
-            settings |= {"steps": self.config.local_steps}
-            fedavg.add(self.shared, turn.mean("train_share", settings))
+            fedavg.add(self.shared, turn.mean("train_share", {**settings, **self.config.fixed()}))
 
     def step(self, gradient: Mapping[str, Array]) -> None:
         """Step the shared half by the mean gradient, which is used up."""
@@ -77,6 +86,7 @@ class FedNer(Coordinator):
 def gradient(site: Site, message: Message) -> Message:
     """PlatformUpdate of Algorithm 1: select N_i, step θ_p, return ∂L/∂θ_s."""
     number = message.value("round", int)
+    site.check_terms({"steps": 1})  # of a study with more between two exchanges, no single mini-batch is given
     site.check_round(number)
     share = batch_share(len(site.notes.train), message)
     rates, largest = Rates.of(message), message.value("clip", float)

@@ -8,7 +8,7 @@ from wardround.algorithms.coordinator import Turn
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, add, local_update
 from wardround.algorithms.site import Site, Step
 from wardround.errors import MessageError, TrainingError
-from wardround.federation.message import Message
+from wardround.federation.message import Message, Value
 
 __all__ = ["STEPS", "FedProx", "FedProxConfig", "train_near"]
 
@@ -24,6 +24,10 @@ class FedProxConfig(FedAvgConfig):
         if not self.proximal > 0:
             raise TrainingError(f"proximal is {self.proximal}; it must be above zero (fedavg has none)")
 
+    def fixed(self) -> dict[str, Value]:
+        """How far a site goes in a round, and how strongly it is held."""
+        return {**super().fixed(), "proximal": self.proximal}
+
 
 class FedProx(FedAvg):
     """The server of Algorithm 2 of the paper."""
@@ -32,8 +36,7 @@ class FedProx(FedAvg):
 
     def train(self, turn: Turn) -> None:
         """w ← w + Σ n_k/n Δ_k, each Δ_k under h_k(w; w_t) = F_k(w) + μ/2 ‖w − w_t‖²."""
-        settings = {**self.local_settings(), "proximal": self.config.proximal}
-        add(self.shared, turn.mean("train_near", settings), rate=self.config.server_rate)
+        add(self.shared, turn.mean("train_near", self.local_settings()), rate=self.config.server_rate)
 
 
 def train_near(site: Site, message: Message) -> Message:

@@ -19,10 +19,11 @@ from torch import Tensor
 
 from wardround.algorithms.state_files import copy_into, load_tensors, save_tensors, under
 from wardround.algorithms.stepping import Stepper
+from wardround.algorithms.terms import Terms, filled_up
 from wardround.errors import MessageError, TrainingError
 from wardround.evaluation.bootstrap import Measure, intervals
 from wardround.evaluation.spans import CorpusScore
-from wardround.federation.message import Array, Message
+from wardround.federation.message import Array, Message, Value
 from wardround.models.tagging_model import TaggingModel
 from wardround.privacy.aggregator import Aggregator
 from wardround.tasks import ner
@@ -33,7 +34,6 @@ from wardround.text.tag_sets import TagSet
 __all__ = ["COMMON_STEPS", "Site", "SiteNotes", "Step", "score_message"]
 
 _GENERATIONS = 2  # states kept on disk: the newest, and the one before in case the coordinator never saw it
-_OUTPUT_GROUPS = ("output", "crf")  # those that may have a learning rate of their own
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SiteNotes:
 
 
 class Site:
-    """Answers the steps of one algorithm.
+    """Answers the steps of one algorithm, within the terms of its study.
 
     `lasting` writes the state of a round before its answer is given, so that a site that dies has lost nothing it said;
     otherwise the coordinator asks for it.
@@ -63,13 +63,14 @@ class Site:
         folder: Path,
         seed: int,
         types: TagSet | None = None,
+        terms: Terms | None = None,
         lasting: bool = False,
         on_finish: Callable[[TaggingModel, CorpusScore], None] | None = None,
     ) -> None:
         self.name, self.model, self.notes, self.aggregator, self.folder = name, model, notes, aggregator, folder
         self.steps, self.seed = {**COMMON_STEPS, **steps}, seed
         self.types = types or model.tag_set  # what this site annotates; a model that is shared whole may know more
-        self.on_finish = on_finish
+        self.terms, self.on_finish = terms, on_finish
         self.private, self.shared = model.private_parameters(), model.shared_parameters()
         self.private_stepper, self.shared_stepper = self._stepper(self.private), self._stepper(self.shared)
         self.round = 0  # the last one this site trained in
@@ -87,6 +88,7 @@ class Site:
         """Do a step; only those the algorithm has can be asked for."""
         if step not in self.steps:
             raise MessageError("step", "this site does not know the step")
+        self.check_terms(message.values)
         before = (self.round, self._kept_f1)
         answer = self.steps[step](self, message)
         if self._lasting and (self.round, self._kept_f1) != before:
@@ -96,6 +98,11 @@ class Site:
     def close(self) -> None:
         """Lay the state aside: a later site in the same folder goes on where this one was."""
         save_tensors(self._laid_aside, self.state())
+
+    def check_terms(self, values: Mapping[str, Value]) -> None:
+        """Refuse what lies outside the study that this site takes part in."""
+        if self.terms is not None:
+            self.terms.check(values)
 
     def check_round(self, number: int) -> None:
         """Refuse a round that this site has trained in: it would step twice, or holds the state of another run."""
@@ -114,13 +121,16 @@ class Site:
     def next_batch(self, size: int) -> list[ner.TaggedSentence]:
         """The next mini-batch; each epoch is shuffled by the seed, the site and the epoch's number.
 
-        The last one of an epoch holds what is left.
+        One of them holds what is left, filled up to the smallest batch of the terms.
         """
+        if self.terms is not None:
+            self.terms.check_batch(size)
         per_epoch = -(-len(self.notes.train) // size)
         epoch, position = divmod(self.batches_drawn, per_epoch)
         if self._order_of != (epoch, size):
             lengths = [len(sentence.words) for sentence in self.notes.train]
-            self._order = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}")
+            batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}")
+            self._order = batches if self.terms is None else filled_up(batches, self.terms.smallest_batch)
             self._order_of = (epoch, size)
         self.batches_drawn += 1
         return [self.notes.train[index] for index in self._order[position]]
@@ -214,7 +224,7 @@ class Site:
         self.round, self.batches_drawn = int(tensors["round"]), int(tensors["batches_drawn"])
 
     def _stepper(self, parameters: Mapping[str, Tensor]) -> Stepper:
-        return Stepper(parameters, [name for name in parameters if self.model.group_of(name) in _OUTPUT_GROUPS])
+        return Stepper(parameters, self.model.output_names(parameters))
 
     def _discard(self, paths: Sequence[Path]) -> None:
         """Remove these states, and what was laid aside: it is no longer the newest."""

@@ -24,7 +24,7 @@ class SteppingConfig:
     learning_rate: float = 1e-3  # α
     output_learning_rate: float = 0.0  # of the output and CRF layers; 0 is the same as below them
     weight_decay: float = 0.0
-    schedule: Literal["linear", "constant"] = "linear"  # linear: down to zero at the last round
+    schedule: Literal["linear", "constant"] = "linear"  # linear: down to 1/R of the rate in the last of R rounds
     clip: float = 5.0  # largest norm of a gradient; 0 is none
 
     def __post_init__(self) -> None:
@@ -36,6 +36,14 @@ class SteppingConfig:
                 raise TrainingError(f"{name} is {getattr(self, name)}; it must be zero or above")
         if self.schedule not in ("linear", "constant"):
             raise TrainingError(f"schedule is {self.schedule!r}; it can be linear or constant")
+
+    def fixed(self) -> dict[str, Value]:
+        """What a site is asked alike in every round."""
+        return {"batch_size": self.batch_size, "clip": self.clip, "decay": self.weight_decay}
+
+    def highest(self) -> dict[str, float]:
+        """The rates that no round is above."""
+        return {"rate": self.learning_rate, "output_rate": self.output_learning_rate or self.learning_rate}
 
     def rates(self, number: int, rounds: int) -> Rates:
         """The rates of round `number` of `rounds`, counted from 1."""

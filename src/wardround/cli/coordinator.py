@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.provision import Days, Host, KitFolder, Port, StudyFile, flare_needed, planned
+from wardround.cli.provision import Days, Host, KitFolder, Port, StudyFile, Vectors, flare_needed, planned
 from wardround.errors import UsageError
 
 __all__ = ["app"]
@@ -48,21 +48,23 @@ def approve(
 
 
 @app.command()
-def start(kit: KitFolder) -> None:
+def start(kit: KitFolder, vectors: Vectors = None) -> None:
     """Lead the study to its end; what was interrupted goes on at the round it had. Ctrl-C ends it, nothing is lost."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
         from wardround.federation.flare.supervisor import supervise
-        from wardround.studies.networked import party_command
-    if read_kit(kit).role != "coordinator":
+        from wardround.studies.networked import party_command, study_of
+    opened = read_kit(kit)
+    if opened.role != "coordinator":
         raise UsageError(f"{kit.name} is the kit of a site; `wardround site start` takes it")
-    raise typer.Exit(supervise(party_command("coordinator", kit)))
+    study_of(opened, vectors)
+    raise typer.Exit(supervise(party_command("coordinator", kit, vectors)))
 
 
 @app.command(hidden=True)
-def work(kit: KitFolder) -> None:
+def work(kit: KitFolder, vectors: Vectors = None) -> None:
     """What `start` runs, and runs again when it dies."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
         from wardround.studies.networked import lead
-    raise typer.Exit(lead(read_kit(kit)))
+    raise typer.Exit(lead(read_kit(kit), vectors))

@@ -13,12 +13,15 @@ from wardround.errors import UsageError
 from wardround.federation.flare.kit_files import KitPlan
 from wardround.studies.study_file import read_study, study_for_kits
 
-__all__ = ["Days", "Host", "KitFolder", "Port", "StudyFile", "command", "flare_needed", "planned"]
+__all__ = ["Days", "Host", "KitFolder", "Port", "StudyFile", "Vectors", "command", "flare_needed", "planned"]
 
 StudyFile = Annotated[Path, typer.Argument(help="The study, a TOML file.", exists=True, dir_okay=False)]
 Host = Annotated[str, typer.Option(help="Where sites reach the coordinator: a host name or an IPv4 address.")]
 Port = Annotated[int, typer.Option(help="The one port that the coordinator opens.")]
 KitFolder = Annotated[Path, typer.Argument(help="The participant's kit.", exists=True, file_okay=False)]
+Vectors = Annotated[
+    Path | None, typer.Option(help="Where the word vectors are that the study names.", exists=True, dir_okay=False)
+]
 Days = Annotated[int, typer.Option(help="For how long certificates are valid.")]
 
 

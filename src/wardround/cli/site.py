@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wardround.cli.options import Device, FormatOptions
-from wardround.cli.provision import KitFolder, flare_needed
+from wardround.cli.provision import KitFolder, Vectors, flare_needed
 from wardround.errors import UsageError
 from wardround.settings import parse_settings
 
@@ -51,6 +51,7 @@ def complete(
 def review(
     kit: KitFolder,
     accept: Annotated[bool, typer.Option("--accept", help="Let the site answer in this study.")] = False,
+    vectors: Vectors = None,
 ) -> None:
     """Say in plain words what the study would do here and what would leave; the site answers once it is accepted."""
     with flare_needed():
@@ -60,7 +61,7 @@ def review(
 
     opened = _site_kit(read_kit(kit))
     place = f"{opened.plan.host}:{opened.plan.port}"
-    for section in reviewed(networked.study_of(opened), opened.name, coordinator=place):
+    for section in reviewed(networked.study_of(opened, vectors), opened.name, coordinator=place):
         typer.secho(f"\n{section.heading}", bold=True)
         for line in section.lines:
             typer.echo(f"  {line}")
@@ -77,6 +78,7 @@ def start(
     format: Annotated[str, typer.Option("--format", help="The format of the notes.")] = "",
     option: FormatOptions = None,
     built_in: Annotated[str, typer.Option(help="For a rehearsal: a synthetic hospital in place of notes.")] = "",
+    vectors: Vectors = None,
     device: Device = "auto",
     threads: Annotated[int, typer.Option(help="Threads of the training.", min=1)] = 1,
 ) -> None:
@@ -85,6 +87,7 @@ def start(
         from wardround.federation.flare.kits import read_kit
         from wardround.federation.flare.supervisor import supervise
         from wardround.studies import networked
+    from wardround.studies.sites import load_notes
     from wardround.studies.study_file import SiteSection
 
     if bool(data) == bool(built_in) or bool(data) != bool(format):
@@ -92,8 +95,10 @@ def start(
     opened = _site_kit(read_kit(kit))
     if not networked.has_accepted(opened):
         raise UsageError(f"the study was not accepted; read `wardround site review {kit.name}`, then add --accept")
-    notes = SiteSection(data, format, parse_settings(option), built_in)
-    networked.SiteChoice(notes, device, threads).write_spec(opened)
+    notes = SiteSection(data and data.resolve(), format, parse_settings(option), built_in)
+    # Now, while somebody looks on: later, notes that cannot be read are an absence with a code.
+    load_notes(opened.name, notes, seed=networked.study_of(opened, vectors).study.seed)
+    networked.SiteChoice(notes, device, threads, vectors).write_spec(opened)
     typer.echo(f"{opened.name} takes part in {opened.plan.study}; coordinator {opened.plan.host}:{opened.plan.port}")
     typer.echo(f"ledger  {networked.site_folder(opened).path / 'ledger.jsonl'}")
     raise typer.Exit(supervise(networked.party_command("site", kit)))

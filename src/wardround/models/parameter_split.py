@@ -6,14 +6,16 @@ model, and everything that sends, stores or transfers parameters asks it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from torch import nn
 
 from wardround.errors import ModelError
 
-__all__ = ["LayeredModel", "ParameterSplit"]
+__all__ = ["OUTPUT_GROUPS", "LayeredModel", "ParameterSplit"]
+
+OUTPUT_GROUPS = ("output", "crf")  # the groups whose shape depends on the tags
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,10 @@ class LayeredModel(nn.Module):
             for name, parameter in self.named_parameters()
             if parameter.requires_grad and self.group_of(name) in groups
         }
+
+    def output_names(self, names: Iterable[str]) -> list[str]:
+        """Those of the named parameters that lie in output layers, which may have a learning rate of their own."""
+        return [name for name in names if self.group_of(name) in OUTPUT_GROUPS]
 
     def shared_parameters(self) -> dict[str, nn.Parameter]:
         """The half that takes part in a study."""

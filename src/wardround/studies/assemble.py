@@ -13,7 +13,7 @@ from wardround.algorithms.training_config import ENCODER_RECIPE, TRANSFER_RECIPE
 from wardround.errors import StudyError, UsageError
 from wardround.federation.message import Array
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
-from wardround.models.parameter_split import ParameterSplit
+from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
 from wardround.models.presets import preset
 from wardround.models.tagging_model import TaggingModel
 from wardround.models.word_tagger import GROUPS, WordTagger
@@ -27,7 +27,6 @@ from wardround.text.tag_sets import TagSet
 
 __all__ = ["ModelChoice", "aggregator_of", "build_model", "coordinator_of", "model_of", "recipe", "shared_arrays"]
 
-_OUTPUT_GROUPS = {"output", "crf"}  # the layers whose shape depends on the tags
 _ALL = "all"
 
 
@@ -79,8 +78,11 @@ def coordinator_of(study: Study) -> Coordinator:
     kind = study.algorithm.kind
     # Of sites that differ in scheme only layers are shared whose shape no scheme changes.
     scheme = next(iter(study.sites.values())).scheme
-    shared = shared_arrays(model_of(study, TagSet(study.types or ("any",)), scheme=scheme))
-    coordinator: Coordinator = kind.server(shared, study.algorithm.config, study.training, seed=study.study.seed)
+    model = model_of(study, TagSet(study.types or ("any",)), scheme=scheme)
+    shared = shared_arrays(model)
+    coordinator: Coordinator = kind.server(
+        shared, study.algorithm.config, study.training, seed=study.study.seed, output=model.output_names(shared)
+    )
     return coordinator
 
 
@@ -97,7 +99,7 @@ def model_of(study: Study, types: TagSet, *, scheme: str) -> TaggingModel:
     choice = ModelChoice(section.preset, section.encoder, section.vectors, options)
     model = build_model(choice, types, seed=study.study.seed)
     shared = _shared_groups(study, model)
-    if _OUTPUT_GROUPS & set(shared):
+    if set(OUTPUT_GROUPS) & set(shared):
         _check_one_top(study)
         if model.tag_set.types != study.types:
             model = build_model(choice, TagSet(study.types), seed=study.study.seed)
@@ -110,7 +112,7 @@ def _shared_groups(study: Study, model: TaggingModel) -> tuple[str, ...]:
     if sharing is Sharing.NOTHING:
         return ()
     if sharing is Sharing.POOLED:
-        return tuple(group for group in model.groups if _is_one_top(study) or group not in _OUTPUT_GROUPS)
+        return tuple(group for group in model.groups if _is_one_top(study) or group not in OUTPUT_GROUPS)
     if wanted is None:
         return model.split.shared
     if wanted == (_ALL,):

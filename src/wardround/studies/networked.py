@@ -12,6 +12,7 @@ from typing import TextIO
 
 from rich.console import Console
 
+from wardround.errors import UsageError
 from wardround.federation.flare.coordinator import serve
 from wardround.federation.flare.flare_federation import FlareFederation
 from wardround.federation.flare.kits import Kit
@@ -40,9 +41,15 @@ _PAUSE = 2.0  # seconds between two tries of a round
 _ACCEPTED, _SPEC = "accepted.json", "worker.json"
 
 
-def study_of(kit: Kit) -> Study:
-    """The study a kit is for."""
-    return parse_study(kit.study.decode())
+def study_of(kit: Kit, vectors: Path | None = None) -> Study:
+    """The study a kit is for; the kit names its word vectors, where they lie each party says for itself."""
+    study = parse_study(kit.study.decode())
+    named = study.model.vectors
+    if named is not None and vectors is None:
+        raise UsageError(f"the study uses the word vectors {named.name}; say by --vectors where that file is")
+    if named is None and vectors is not None:
+        raise UsageError("the study uses no word vectors; leave --vectors out")
+    return replace(study, model=replace(study.model, vectors=vectors and vectors.resolve()))
 
 
 def run_folder(kit: Kit) -> RunFolder:
@@ -55,9 +62,9 @@ def site_folder(kit: Kit) -> RunFolder:
     return RunFolder(kit.path / "site")
 
 
-def lead(kit: Kit) -> int:
+def lead(kit: Kit, vectors: Path | None = None) -> int:
     """Run the coordinator in this process until the study is over; the exit code."""
-    study = study_of(kit)
+    study = study_of(kit, vectors)
     return serve(
         kit,
         lambda federation, terminal: _conduct(study, federation, run_folder(kit), terminal),
@@ -87,7 +94,7 @@ def _report(study: Study, folder: RunFolder, outcome: StudyOutcome) -> None:
         f"Study {study.study.name}",
         sites=outcome.sites,
         events=folder.events(),
-        study=to_toml(study),
+        study=to_toml(study.for_hospitals()),
     )
 
 
@@ -98,10 +105,11 @@ class SiteChoice:
     notes: SiteSection
     device: str = "auto"
     threads: int = 1
+    vectors: Path | None = None
 
     def write_spec(self, kit: Kit) -> Path:
         """Note it for the site's worker, at the site."""
-        study = study_of(kit)
+        study = study_of(kit, self.vectors)
         data = None if self.notes.data is None else self.notes.data.resolve()
         said = study.sites[kit.name]
         own = replace(self.notes, data=data, types=said.types, scheme=said.scheme)
@@ -148,6 +156,7 @@ def _acceptance(kit: Kit) -> Callable[[], bool]:
     return accepted
 
 
-def party_command(role: str, kit: Path) -> tuple[str, ...]:
+def party_command(role: str, kit: Path, vectors: Path | None = None) -> tuple[str, ...]:
     """What a supervisor runs: this program again, for one party."""
-    return (sys.executable, "-m", "wardround.cli.main", role, "work", str(kit))
+    where = () if vectors is None else ("--vectors", str(vectors.resolve()))
+    return (sys.executable, "-m", "wardround.cli.main", role, "work", str(kit), *where)

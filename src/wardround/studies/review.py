@@ -10,7 +10,7 @@ from wardround.studies.assemble import model_of
 from wardround.studies.study_file import Study
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["STEPS_IN_WORDS", "ReviewSection", "review"]
+__all__ = ["STEPS_IN_WORDS", "TOLD_TO_ALL", "ReviewSection", "review"]
 
 # Every step that some algorithm asks for; a test holds this against the algorithms.
 STEPS_IN_WORDS: Mapping[str, str] = {
@@ -35,6 +35,24 @@ _WORDS_SHARED = (
     "The word embeddings are shared: which of their rows change in an update shows which words, up to words that share "
     "a row, stand in the notes it was made from."
 )
+
+# What the coordinator sends to all sites, by algorithm; a test holds this against the algorithms.
+_ONLY_LAYERS = "Other sites receive only the shared layers that came out."
+_SIZES = (
+    "Other sites receive the shared layers that came out, and the sum of all sites' training sentences: of two sites, "
+    "each knows the other's number."
+)
+TOLD_TO_ALL: Mapping[str, str] = {
+    "fedner": _SIZES,
+    "fedavg": _ONLY_LAYERS,
+    "fedprox": _ONLY_LAYERS,
+    "fedatt": (
+        "Other sites receive the shared layers that came out, and a share for each site and shared layer, by site: "
+        "the further its update went, the larger."
+    ),
+    "single": "Other sites receive nothing.",
+    "pooled": _SIZES,
+}
 
 
 @dataclass(frozen=True)
@@ -85,9 +103,18 @@ def _leaving(study: Study, model: TaggingModel) -> Iterator[str]:
         )
         for name, parameter in shared.items():
             yield f"{name} {' × '.join(map(str, parameter.shape))}"
+    yield _terms(study, gives_updates=bool(shared))
     yield "With it your number of training sentences, and the mean loss of the batch."
     yield "Now and then counts of right, wrong and missed mentions by type; no text, no word, no note's name or number."
     yield "Every message is written to this site's ledger before it is sent: `wardround ledger show`."
+
+
+def _terms(study: Study, *, gives_updates: bool) -> str:
+    if not gives_updates:
+        return "Requests outside the study's own settings are refused."
+    least = study.privacy.smallest_batch
+    sentences = "1 sentence" if least == 1 else f"{least:,} sentences"
+    return f"An update is made of at least {sentences}; requests outside the study's own settings are refused."
 
 
 def _staying(model: TaggingModel) -> Iterator[str]:
@@ -105,4 +132,4 @@ def _readers(study: Study, model: TaggingModel) -> Iterator[str]:
     if "words" in model.split.shared and "words" in model.groups:
         yield _WORDS_SHARED
     yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
-    yield "Other sites receive only the shared layers that came out."
+    yield TOLD_TO_ALL[study.algorithm.name]

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from wardround.algorithms.site import Site, SiteNotes
+from wardround.algorithms.terms import Terms
 from wardround.corpora.formats import open_format
 from wardround.corpora.synthetic import SyntheticSite, clinical_hospitals, many_hospitals
 from wardround.errors import StudyError
@@ -26,7 +27,7 @@ from wardround.studies.study_file import SiteSection, Study
 from wardround.tasks import ner
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["LEDGER", "load_notes", "open_door", "open_here", "open_site"]
+__all__ = ["LEDGER", "load_notes", "open_door", "open_here", "open_site", "terms_of"]
 
 LEDGER = "ledger.jsonl"
 _MANY = "-"  # `harbour-0012` is one of many small hospitals
@@ -62,6 +63,7 @@ def open_site(
     model = model_of(study, types, scheme=section.scheme).to(device)
     annotated = [types.restrict(document) for document in data.train]
     train = ner.encode(annotated, model.tag_set, model.scheme).sentences
+    _check_enough(study, name, len(train))
     return Site(
         name,
         model,
@@ -71,9 +73,17 @@ def open_site(
         folder=folder / "state",
         seed=study.study.seed,
         types=types,
+        terms=terms_of(study),
         lasting=lasting,
         on_finish=_keeper(folder),
     )
+
+
+def terms_of(study: Study) -> Terms:
+    """What a site of the study may be asked."""
+    config, training = study.algorithm.config, study.training
+    fixed = {**training.fixed(), **config.fixed()}
+    return Terms(config.rounds, fixed, training.highest(), study.privacy.smallest_batch)
 
 
 def open_here(study: Study, name: str, folder: Path, *, device: torch.device, lasting: bool = False) -> SiteDoor:
@@ -97,6 +107,14 @@ def open_door(study: Study, site: Site, folder: Path, *, lasting: bool) -> SiteD
         )
 
     return SiteDoor(site, send)
+
+
+def _check_enough(study: Study, name: str, sentences: int) -> None:
+    least = study.privacy.smallest_batch
+    if sentences < least:
+        raise StudyError(
+            f"[sites.{name}]: its training notes hold {sentences} sentences; [privacy] smallest_batch wants {least}"
+        )
 
 
 def _keeper(folder: Path) -> Callable[[TaggingModel, CorpusScore], None]:

@@ -100,6 +100,11 @@ class PrivacySection:
 
     mechanism: Literal["plain"] = "plain"
     minimum_sites: int = 1  # answers that an exchange needs; fewer stop the study
+    smallest_batch: int = 1  # sentences that an update is made of at least
+
+    def __post_init__(self) -> None:
+        if self.smallest_batch < 1:
+            raise StudyError(f"smallest_batch is {self.smallest_batch}; it must be above zero")
 
 
 @dataclass(frozen=True)
@@ -164,9 +169,10 @@ class Study:
         return tuple(dict.fromkeys(kind for site in self.sites.values() for kind in site.types))
 
     def for_hospitals(self) -> Study:
-        """The same without where anybody's notes are: what may be given to others."""
+        """The same without where anybody's notes and vectors are: what may be given to others."""
         cleared = {n: replace(s, data=None, format="", options={}, built_in="") for n, s in self.sites.items()}
-        return replace(self, sites=cleared)
+        vectors = None if self.model.vectors is None else Path(self.model.vectors.name)
+        return replace(self, sites=cleared, model=replace(self.model, vectors=vectors))
 
 
 def read_study(path: Path) -> Study:
@@ -182,7 +188,17 @@ def study_for_kits(study: Study) -> bytes:
     """What every participant of a networked study is given: all its settings, and nobody's paths."""
     if study.algorithm.kind.sharing is Sharing.POOLED:
         raise StudyError("[algorithm] pooled needs all notes in one place; hospitals use another algorithm")
+    for setting, encoder in (("encoder", study.model.encoder), ("contextual", study.model.options.get("contextual"))):
+        if isinstance(encoder, str) and _is_here_only(encoder):
+            raise StudyError(
+                f"[model] {setting}: {Path(encoder).name!r} is a folder of this machine; name a Hugging Face id, which "
+                "every hospital can find"
+            )
     return to_toml(study.for_hospitals()).encode()
+
+
+def _is_here_only(encoder: str) -> bool:
+    return Path(encoder).is_absolute() or ("/" in encoder and Path(encoder).is_dir())
 
 
 def parse_study(text: str, *, folder: Path = Path()) -> Study:
@@ -296,3 +312,6 @@ def _check_counts(study: Study) -> None:
     asked = max(1, round(study.algorithm.config.participation * sites))
     if asked < least:
         raise StudyError(f"[algorithm] participation asks {asked} sites a round; [privacy] minimum_sites wants {least}")
+    smallest, size = study.privacy.smallest_batch, study.training.batch_size
+    if smallest > size:
+        raise StudyError(f"[privacy] smallest_batch is {smallest}; [training] batch_size is {size}, which is less")

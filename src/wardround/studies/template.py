@@ -36,6 +36,7 @@ clip = 5.0                        # largest norm of a gradient
 [privacy]
 mechanism = "plain"               # the coordinator sees each update
 minimum_sites = 2                 # fewer answers than this stop the study
+smallest_batch = 1                # sentences that an update is made of at least; a site gives none of fewer
 
 [evaluation]
 every = 20                        # rounds between two scorings of the development notes

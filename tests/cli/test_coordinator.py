@@ -1,0 +1,93 @@
+"""`wardround coordinator start`; how a consortium is opened is in test_provision.py."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Run
+from tests.studies.tiny_studies import text_of
+
+pytest.importorskip("nvflare", reason="kits need wardround[flare]")
+
+from wardround.federation.flare import supervisor
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(text_of(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def kits(study: Path, run: Run) -> Path:
+    out = study.parent / "kits"
+    assert run("provision", study, "--out", out, "--host", "localhost", "--port", "9000").code == 0
+    return out
+
+
+def test_start_supervises_the_work_and_ends_as_it_does(kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = []
+    monkeypatch.setattr(supervisor, "supervise", lambda command: commands.append(command) or 7)
+    assert run("coordinator", "start", kits / "coordinator").code == 7
+    work = ("-m", "wardround.cli.main", "coordinator", "work", str(kits / "coordinator"))
+    assert commands == [(sys.executable, *work)]
+
+
+def test_a_kit_of_a_site_is_refused(kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "supervise", lambda command: pytest.fail("it was started"))
+    ran = run("coordinator", "start", kits / "harbour")
+    assert ran.code == 2
+    assert ran.err == "wardround: harbour is the kit of a site; `wardround site start` takes it\n"
+
+
+@pytest.mark.parametrize("command", [("provision",), ("coordinator", "open")])
+def test_no_kits_for_what_needs_all_notes_in_one_place(command: tuple[str, ...], study: Path, run: Run) -> None:
+    study.write_text(text_of(algorithm={"name": "pooled"}, model={"shared": None}), encoding="utf-8")
+    ran = run(*command, study, "--out", study.parent / "out", "--host", "localhost")
+    assert ran.code == 2
+    assert "pooled needs all notes in one place" in ran.err_in_one_line
+    assert not (study.parent / "out").exists()
+
+
+@pytest.mark.parametrize("command", [("provision",), ("coordinator", "open")])
+def test_where_notes_are_is_in_nobodys_kit(command: tuple[str, ...], study: Path, run: Run) -> None:
+    harbour = {"built_in": None, "data": "lantern-street-notes", "format": "jsonl"}
+    study.write_text(text_of(sites={"harbour": harbour}), encoding="utf-8")
+    out = study.parent / "out"
+    assert run(*command, study, "--out", out, "--host", "localhost").code == 0
+    files = [path for path in out.rglob("*") if path.is_file()]
+    assert any(path.name == "study.toml" for path in files)
+    for word in ("lantern-street-notes", "jsonl", "hillside-0001", str(study.parent)):
+        assert not [path.name for path in files if word.encode() in path.read_bytes()]
+
+
+def test_where_the_coordinator_has_its_vectors_is_told_to_its_own_process(
+    study: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = []
+    monkeypatch.setattr(supervisor, "supervise", lambda command: commands.append(command) or 0)
+    monkeypatch.chdir(study.parent)
+    Path("glove.txt").write_text("aspirin 1 2 3\n", encoding="utf-8")
+    study.write_text(text_of(model={"vectors": "glove.txt"}), encoding="utf-8")
+    assert run("provision", study, "--out", "kits", "--host", "localhost", "--port", "9000").code == 0
+    left_out = run("coordinator", "start", "kits/coordinator")
+    assert left_out.code == 2
+    assert "uses the word vectors glove.txt; say by --vectors where that file is" in left_out.err_in_one_line
+    assert not commands
+    assert run("coordinator", "start", "kits/coordinator", "--vectors", "glove.txt").code == 0
+    assert commands == [
+        (
+            *(sys.executable, "-m", "wardround.cli.main", "coordinator", "work", "kits/coordinator"),
+            *("--vectors", str(study.parent / "glove.txt")),
+        )
+    ]
+
+
+def test_vectors_that_the_study_does_not_have(kits: Path, study: Path, run: Run) -> None:
+    ran = run("coordinator", "start", kits / "coordinator", "--vectors", study)
+    assert ran.code == 2
+    assert ran.err == "wardround: the study uses no word vectors; leave --vectors out\n"

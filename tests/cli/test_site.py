@@ -1,0 +1,208 @@
+"""`wardround site review` and `start`; how a site comes to its kit is in test_provision.py."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Run
+from tests.models.tiny import notes
+from tests.studies.tiny_studies import text_of
+
+pytest.importorskip("nvflare", reason="kits need wardround[flare]")
+
+from wardround.cli.provision import planned
+from wardround.corpora.jsonl import Jsonl
+from wardround.federation.flare import supervisor
+from wardround.federation.flare.kits import provision
+from wardround.studies.study_file import parse_study
+
+NOT_ACCEPTED = "the study was not accepted; read `wardround site review harbour`, then add --accept"
+
+
+def provisioned(folder: Path, text: str) -> Path:
+    """The kit of harbour."""
+    study = folder / "study.toml"
+    study.write_text(text, encoding="utf-8")
+    return provision(*planned(study, host="localhost", port=9000, days=2), folder / "kits")["harbour"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kits; a test must leave them as they are."""
+    return provisioned(tmp_path_factory.mktemp("made"), text_of()).parent
+
+
+@pytest.fixture
+def kit(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "kits") / "harbour"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What the supervisor was given to run; it runs nothing, and says that all went well."""
+    commands: list[tuple[str, ...]] = []
+    monkeypatch.setattr(supervisor, "supervise", lambda command: commands.append(command) or 0)
+    return commands
+
+
+def test_a_study_is_read_and_then_accepted(kit: Path, run: Run) -> None:
+    first = run("site", "review", kit)
+    assert first.code == 0
+    said = first.out.splitlines()
+    assert said[-1] == "Not accepted: add --accept to take part."
+    assert "  Its coordinator is at localhost:9000; it has 2 sites: harbour, hillside." in said
+    assert [line for line in said if line and not line.startswith(" ")][:-1] == [
+        "The study",
+        "What would run here",
+        "What would leave this site",
+        "What would stay",
+        "Who could read what leaves",
+    ]
+    assert str(kit) not in first.out and "harbour-0000" not in first.out
+    assert run("site", "review", kit, "--accept").out.splitlines()[-1] == "Accepted."
+    assert run("site", "review", kit).out.splitlines()[-1] == "Accepted."
+
+
+def test_start_says_so_where_the_study_was_not_accepted(kit: Path, run: Run, started: list[tuple[str, ...]]) -> None:
+    ran = run("site", "start", kit, "--built-in", "harbour-0000")
+    assert ran.code == 2
+    assert ran.err == f"wardround: {NOT_ACCEPTED}\n"
+    assert not started and not (kit / "site" / "worker.json").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"study": "0"}', '{"study": null}', "accepted"])
+def test_what_does_not_name_this_very_study_accepts_nothing(
+    content: str, kit: Path, run: Run, started: list[tuple[str, ...]]
+) -> None:
+    assert run("site", "review", kit, "--accept").code == 0
+    (kit / "site" / "accepted.json").write_text(content, encoding="utf-8")
+    assert NOT_ACCEPTED in run("site", "start", kit, "--built-in", "harbour-0000").err
+    assert not started
+
+
+def test_a_study_that_changed_after_it_was_accepted(
+    kit: Path, run: Run, tmp_path: Path, started: list[tuple[str, ...]]
+) -> None:
+    """In the same kit it is an altered kit; in a new one the old word does not count."""
+    assert run("site", "review", kit, "--accept").code == 0
+    (tmp_path / "second").mkdir()
+    changed = provisioned(tmp_path / "second", text_of(algorithm={"rounds": 7}))
+    shutil.copytree(kit / "site", changed / "site")
+    assert NOT_ACCEPTED in run("site", "start", changed, "--built-in", "harbour-0000").err
+    shutil.copy(changed / "study.toml", kit / "study.toml")
+    for words in (("review", kit, "--accept"), ("start", kit, "--built-in", "harbour-0000")):
+        ran = run("site", *words)
+        assert ran.code == 2
+        assert "study.toml was altered after the kit was made" in ran.err_in_one_line
+    assert not started
+
+
+def test_start_notes_for_the_worker_what_nobody_else_is_told(
+    kit: Path, run: Run, tmp_path: Path, started: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for part in ("train", "dev", "test"):
+        Jsonl().write(notes(3), tmp_path / "ward" / f"{part}.jsonl")
+    assert run("site", "review", kit, "--accept").code == 0
+    monkeypatch.chdir(tmp_path)
+    ran = run("site", "start", kit, "--data", "ward", "--format", "jsonl", "--device", "cpu", "--threads", "2")
+    assert ran.code == 0
+    assert ran.out.splitlines() == [
+        "harbour takes part in tiny; coordinator localhost:9000",
+        f"ledger  {kit / 'site' / 'ledger.jsonl'}",
+    ]
+    assert started == [(sys.executable, "-m", "wardround.cli.main", "site", "work", str(kit))]
+    file = kit / "site" / "worker.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    spec = json.loads(file.read_text(encoding="utf-8"))
+    assert (spec["site"], spec["device"], spec["threads"]) == ("harbour", "cpu", 2)
+    mine, other = parse_study(spec["study"]).sites.values()
+    assert (mine.data, mine.format, mine.types) == (tmp_path / "ward", "jsonl", ("Drug", "Disease", "Dosage"))
+    assert (other.data, other.format, other.built_in, other.scheme) == (None, "", "", "BIOES")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ((), "name the notes by --data and --format, or a synthetic hospital by --built-in"),
+        (("--format", "brat"), "name the notes by --data and --format"),
+        (("--data", "."), "name the notes by --data and --format"),
+        (("--data", ".", "--format", "brat", "--built-in", "harbour"), "name the notes by --data and --format"),
+        (("--data", ".", "--format", "brta"), "did you mean 'brat'"),
+        (("--data", ".", "--format", "jsonl"), "local: holds no file ending in .jsonl"),
+        (("--built-in", "harbor"), "did you mean 'harbour'"),
+    ],
+)
+def test_notes_that_cannot_be_read_are_told_of_before_the_site_takes_part(
+    words: tuple[str, ...],
+    complaint: str,
+    kit: Path,
+    run: Run,
+    started: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert run("site", "review", kit, "--accept").code == 0
+    monkeypatch.chdir(kit / "local")
+    ran = run("site", "start", kit, *words)
+    assert ran.code == 2
+    assert complaint in ran.err_in_one_line
+    assert str(kit.parent) not in ran.err
+    assert not started and not (kit / "site" / "worker.json").exists()
+
+
+@pytest.mark.parametrize("words", [("review",), ("start", "--built-in", "harbour-0000")])
+def test_the_coordinators_kit_is_refused(words: tuple[str, ...], kit: Path, run: Run) -> None:
+    command, *options = words
+    ran = run("site", command, kit.parent / "coordinator", *options)
+    assert ran.code == 2
+    assert ran.err == "wardround: coordinator is the coordinator's kit; `wardround coordinator start` takes it\n"
+    assert not (kit.parent / "coordinator" / "site").exists()
+
+
+@pytest.fixture
+def with_vectors(tmp_path: Path) -> Path:
+    """The kit of harbour in a study with word vectors, which lie elsewhere at each party."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "glove.txt").write_text("aspirin 1 2 3\nrash 4 5 6\n", encoding="utf-8")
+    (tmp_path / "lantern-street").mkdir()
+    return provisioned(tmp_path / "lantern-street", text_of(model={"vectors": "glove.txt"}))
+
+
+def test_where_the_coordinator_has_its_vectors_is_in_no_kit(with_vectors: Path) -> None:
+    files = [path for path in with_vectors.parent.rglob("*") if path.is_file()]
+    assert b'vectors = "glove.txt"\n' in (with_vectors / "study.toml").read_bytes()
+    assert not [path.name for path in files if b"lantern-street" in path.read_bytes()]
+
+
+def test_a_site_says_where_its_own_vectors_are(
+    with_vectors: Path, run: Run, tmp_path: Path, started: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path / "mine")
+    reviewed = run("site", "review", with_vectors, "--vectors", "glove.txt", "--accept")
+    # Vectors of two words, three numbers each, and two rows that are always there.
+    assert "words.weight 4 × 3" in reviewed.out
+    assert run("site", "start", with_vectors, "--built-in", "harbour-0000", "--vectors", "glove.txt").code == 0
+    assert started == [(sys.executable, "-m", "wardround.cli.main", "site", "work", str(with_vectors))]
+    spec = json.loads((with_vectors / "site" / "worker.json").read_text(encoding="utf-8"))
+    assert parse_study(spec["study"]).model.vectors == tmp_path / "mine" / "glove.txt"
+
+
+@pytest.mark.parametrize("words", [("review",), ("start", "--built-in", "harbour-0000")])
+def test_vectors_are_named_exactly_where_the_study_has_some(
+    words: tuple[str, ...], kit: Path, with_vectors: Path, run: Run, tmp_path: Path, started: list[tuple[str, ...]]
+) -> None:
+    command, *options = words
+    vectors = ("--vectors", tmp_path / "mine" / "glove.txt")
+    assert run("site", "review", kit, "--accept").code == 0
+    assert run("site", "review", with_vectors, *vectors, "--accept").code == 0
+    left_out = run("site", command, with_vectors, *options)
+    assert left_out.code == 2
+    assert "uses the word vectors glove.txt; say by --vectors where that file is" in left_out.err_in_one_line
+    too_much = run("site", command, kit, *options, *vectors)
+    assert too_much.code == 2
+    assert "the study uses no word vectors; leave --vectors out" in too_much.err_in_one_line
+    assert not started
