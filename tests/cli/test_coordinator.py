@@ -31,14 +31,14 @@ def kits(study: Path, run: Run) -> Path:
 
 def test_start_supervises_the_work_and_ends_as_it_does(kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = []
-    monkeypatch.setattr(supervisor, "supervise", lambda command: commands.append(command) or 7)
+    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 7)
     assert run("coordinator", "start", kits / "coordinator").code == 7
     work = ("-m", "wardround.cli.main", "coordinator", "work", str(kits / "coordinator"))
     assert commands == [(sys.executable, *work)]
 
 
 def test_a_kit_of_a_site_is_refused(kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "supervise", lambda command: pytest.fail("it was started"))
+    monkeypatch.setattr(supervisor, "become", lambda command: pytest.fail("it was started"))
     ran = run("coordinator", "start", kits / "harbour")
     assert ran.code == 2
     assert ran.err == "wardround: harbour is the kit of a site; `wardround site start` takes it\n"
@@ -69,7 +69,7 @@ def test_where_the_coordinator_has_its_vectors_is_told_to_its_own_process(
     study: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = []
-    monkeypatch.setattr(supervisor, "supervise", lambda command: commands.append(command) or 0)
+    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
     monkeypatch.chdir(study.parent)
     Path("glove.txt").write_text("aspirin 1 2 3\n", encoding="utf-8")
     study.write_text(text_of(model={"vectors": "glove.txt"}), encoding="utf-8")

@@ -13,8 +13,18 @@ pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
 from wardround.federation import flare
 from wardround.federation.flare.kits import read_kit
+from wardround.studies.study_file import parse_study, read_study
 
-STUDY = b'[study]\nname = "heart"\n\n[sites.harbour]\nformat = "brat"\n\n[sites.hillside]\nformat = "conll"\n'
+STUDY = b"""[study]
+name = "heart"
+
+[sites.harbour]
+data = "notes/of-harbour"
+format = "brat"
+
+[sites.hillside]
+format = "conll"
+"""
 
 
 @pytest.fixture
@@ -29,7 +39,9 @@ def test_provision(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert exit_code("provision", study, "--out", out, "--host", "localhost", "--port", "9000", "--days", "7") == 0
     assert capsys.readouterr().out.splitlines() == ["kits/coordinator", "kits/harbour", "kits/hillside"]
     kit = read_kit(out / "hillside")
-    assert (kit.plan.study, kit.plan.port, kit.plan.days, kit.study) == ("heart", 9000, 7, STUDY)
+    assert (kit.plan.study, kit.plan.port, kit.plan.days) == ("heart", 9000, 7)
+    assert parse_study(kit.study.decode()) == read_study(study).for_hospitals()
+    assert b"of-harbour" not in kit.study  # where its notes are, a hospital tells nobody
     assert exit_code("provision", study, "--out", out, "--host", "localhost") == 2
     assert capsys.readouterr().err == "wardround: kits exists already; name a new folder\n"
 
@@ -50,7 +62,7 @@ def test_the_way_of_a_site_into_a_study(study: Path, tmp_path: Path, capsys: pyt
     assert completed[0] == "mine/kit: the kit of harbour in the study heart"
     assert completed[1].startswith("It trusts study.example.org:8002 until ")
     assert completed[-1] == opened[-1] == read_kit(site / "kit").fingerprint
-    assert read_kit(lead / "coordinator").study == STUDY
+    assert read_kit(lead / "coordinator").study == read_kit(site / "kit").study
 
 
 def test_a_second_approval_is_asked_for(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,13 +80,13 @@ def test_a_second_approval_is_asked_for(study: Path, tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"[study", "heart.toml: is no TOML file"),
-        (b"\xff", "heart.toml: is no TOML file"),
-        (b"[sites.a]\n", "heart.toml: [study] has no name"),
-        (b"study = 1\n[sites.a]\n", "heart.toml: [study] has no name"),
-        (b'[study]\nname = "heart"\n', "heart.toml: names no site"),
-        (b'[study]\nname = "heart"\n[sites]\n', "the study names no site"),
-        (b'[study]\nname = "heart"\n[sites.A]\n', "site 'A' is no name that can be used"),
+        (b"[study", "the study file is no TOML"),
+        (b"\xff", "heart.toml cannot be read as text"),
+        (b"[sites.a]\n", "[study] needs a name"),
+        (b"study = 1\n[sites.a]\n", "[study] must be a section"),
+        (b'[study]\nname = "heart"\n', "the study has no site"),
+        (b'[study]\nname = "heart"\n[sites.A]\n', "[sites.A]: a site's name is"),
+        (b'[study]\nname = "heart"\n[sites.a]\n[algorithm]\nname = "pooled"\n', "needs all notes in one place"),
     ],
 )
 def test_a_study_that_says_too_little(

@@ -12,7 +12,7 @@ from tests.studies.tiny_studies import events_of
 from wardround.algorithms.state_files import load_tensors
 from wardround.cli.provision import planned
 from wardround.federation.flare.kits import Kit, provision, read_kit
-from wardround.studies import networked
+from wardround.studies import attendance, networked
 from wardround.studies.study_file import SiteSection
 
 PATIENCE = 90.0  # seconds that a loaded machine may take for what takes it two when it is idle
@@ -38,7 +38,7 @@ class Consortium:
         return read_kit(self.kits[name])
 
     def accept(self, name: str) -> None:
-        networked.accept(self.kit(name))
+        attendance.accept(self.kit(name))
 
     def start_site(self, name: str, *words: str | Path, environment: Mapping[str, str] | None = None) -> Command:
         return self._start(

@@ -14,7 +14,8 @@ from wardround.errors import MessageError
 from wardround.federation.message import Message, encode
 from wardround.federation.worker_process import BytesWorker, WorkerProcess
 from wardround.studies import worker
-from wardround.studies.worker import WorkerSpec, command, main
+from wardround.studies.worker import main
+from wardround.studies.worker_spec import WorkerSpec, worker_command
 
 
 def test_a_spec_is_a_file(tmp_path: Path) -> None:
@@ -26,7 +27,12 @@ def test_a_spec_is_a_file(tmp_path: Path) -> None:
 
 
 def test_what_starts_a_worker(tmp_path: Path) -> None:
-    assert command(tmp_path / "w.json") == (sys.executable, "-m", "wardround.studies.worker", str(tmp_path / "w.json"))
+    assert worker_command(tmp_path / "w.json") == (
+        sys.executable,
+        "-m",
+        "wardround.studies.worker",
+        str(tmp_path / "w.json"),
+    )
 
 
 @pytest.fixture
@@ -70,7 +76,7 @@ def test_it_works_with_as_many_threads_as_it_is_told(
 @pytest.mark.slow
 def test_as_a_process(tmp_path: Path) -> None:
     spec = WorkerSpec(text_of(), str(tmp_path / "run")).write(tmp_path / "w.json")
-    process = WorkerProcess(command(spec), errors=subprocess.DEVNULL)
+    process = WorkerProcess(worker_command(spec), errors=subprocess.DEVNULL)
     try:
         assert process.answer("harbour/describe", Message()).value("documents", int) == 3
         with pytest.raises(MessageError, match=r"^KeyError"):

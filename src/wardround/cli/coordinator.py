@@ -52,13 +52,14 @@ def start(kit: KitFolder, vectors: Vectors = None) -> None:
     """Lead the study to its end; what was interrupted goes on at the round it had. Ctrl-C ends it, nothing is lost."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
-        from wardround.federation.flare.supervisor import supervise
-        from wardround.studies.networked import party_command, study_of
+        from wardround.federation.flare.supervisor import become
+        from wardround.studies.attendance import party_command
+        from wardround.studies.networked import study_of
     opened = read_kit(kit)
     if opened.role != "coordinator":
         raise UsageError(f"{kit.name} is the kit of a site; `wardround site start` takes it")
     study_of(opened, vectors)
-    raise typer.Exit(supervise(party_command("coordinator", kit, vectors)))
+    raise typer.Exit(become(party_command("coordinator", kit, vectors)))
 
 
 @app.command(hidden=True)

@@ -11,7 +11,6 @@ import typer
 
 from wardround.errors import UsageError
 from wardround.federation.flare.kit_files import KitPlan
-from wardround.studies.study_file import read_study, study_for_kits
 
 __all__ = ["Days", "Host", "KitFolder", "Port", "StudyFile", "Vectors", "command", "flare_needed", "planned"]
 
@@ -57,5 +56,8 @@ def flare_needed() -> Iterator[None]:
 
 def planned(path: Path, *, host: str, port: int, days: int) -> tuple[KitPlan, bytes]:
     """The plan for a study file, and the study as everybody may have it."""
+    # Here, for the process that answers for a site needs no model and loads none.
+    from wardround.studies.study_file import read_study, study_for_kits
+
     study = read_study(path)
     return KitPlan(study.study.name, host, port, tuple(study.sites), days), study_for_kits(study)

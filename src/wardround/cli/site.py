@@ -56,7 +56,7 @@ def review(
     """Say in plain words what the study would do here and what would leave; the site answers once it is accepted."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
-        from wardround.studies import networked
+        from wardround.studies import attendance, networked
     from wardround.studies.review import review as reviewed
 
     opened = _site_kit(read_kit(kit))
@@ -66,8 +66,8 @@ def review(
         for line in section.lines:
             typer.echo(f"  {line}")
     if accept:
-        networked.accept(opened)
-    stands = "Accepted." if networked.has_accepted(opened) else "Not accepted: add --accept to take part."
+        attendance.accept(opened)
+    stands = "Accepted." if attendance.has_accepted(opened) else "Not accepted: add --accept to take part."
     typer.echo(f"\n{stands}")
 
 
@@ -85,23 +85,23 @@ def start(
     """Take part in the study to its end. Where the notes are stays here; Ctrl-C ends it, nothing is lost."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
-        from wardround.federation.flare.supervisor import supervise
-        from wardround.studies import networked
+        from wardround.federation.flare.supervisor import become
+        from wardround.studies import attendance, networked
     from wardround.studies.sites import load_notes
     from wardround.studies.study_file import SiteSection
 
     if bool(data) == bool(built_in) or bool(data) != bool(format):
         raise UsageError("name the notes by --data and --format, or a synthetic hospital by --built-in")
     opened = _site_kit(read_kit(kit))
-    if not networked.has_accepted(opened):
+    if not attendance.has_accepted(opened):
         raise UsageError(f"the study was not accepted; read `wardround site review {kit.name}`, then add --accept")
     notes = SiteSection(data and data.resolve(), format, parse_settings(option), built_in)
     # Now, while somebody looks on: later, notes that cannot be read are an absence with a code.
     load_notes(opened.name, notes, seed=networked.study_of(opened, vectors).study.seed)
     networked.SiteChoice(notes, device, threads, vectors).write_spec(opened)
     typer.echo(f"{opened.name} takes part in {opened.plan.study}; coordinator {opened.plan.host}:{opened.plan.port}")
-    typer.echo(f"ledger  {networked.site_folder(opened).path / 'ledger.jsonl'}")
-    raise typer.Exit(supervise(networked.party_command("site", kit)))
+    typer.echo(f"ledger  {attendance.site_folder(opened).path / 'ledger.jsonl'}")
+    raise typer.Exit(become(attendance.party_command("site", kit)))
 
 
 @app.command(hidden=True)
@@ -109,7 +109,7 @@ def work(kit: KitFolder) -> None:
     """What `start` runs, and runs again when it dies."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
-        from wardround.studies.networked import take_part
+        from wardround.studies.attendance import take_part
     raise typer.Exit(take_part(read_kit(kit)))
 
 

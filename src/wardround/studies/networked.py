@@ -1,44 +1,31 @@
-"""A study among hospitals: the coordinator's side and a site's, each from its kit."""
+"""A study among hospitals: the coordinator leads it from its kit, and a site says where its notes are."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
 
 from rich.console import Console
 
-from wardround.errors import UsageError
+from wardround.errors import FederationError, UsageError
 from wardround.federation.flare.coordinator import serve
 from wardround.federation.flare.flare_federation import FlareFederation
 from wardround.federation.flare.kits import Kit
-from wardround.federation.flare.site import attend
 from wardround.privacy.signatures import open_signatures
 from wardround.reports.study_page import study_table, write_study_page
 from wardround.reports.study_progress import StudyProgress
-from wardround.studies import worker
+from wardround.studies.attendance import SPEC, site_folder
 from wardround.studies.run import Engine, StudyOutcome, StudyRun
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import SiteSection, Study, parse_study, to_toml
+from wardround.studies.worker_spec import WorkerSpec
 
-__all__ = [
-    "SiteChoice",
-    "accept",
-    "has_accepted",
-    "lead",
-    "party_command",
-    "run_folder",
-    "site_folder",
-    "study_of",
-    "take_part",
-]
+__all__ = ["SiteChoice", "lead", "run_folder", "study_of"]
 
 _PAUSE = 2.0  # seconds between two tries of a round
-_ACCEPTED, _SPEC = "accepted.json", "worker.json"
+_GRACE = 5.0  # seconds for the others, once enough sites are here
 
 
 def study_of(kit: Kit, vectors: Path | None = None) -> Study:
@@ -57,11 +44,6 @@ def run_folder(kit: Kit) -> RunFolder:
     return RunFolder(kit.path / "run")
 
 
-def site_folder(kit: Kit) -> RunFolder:
-    """Where a site keeps its state, its ledger and its model."""
-    return RunFolder(kit.path / "site")
-
-
 def lead(kit: Kit, vectors: Path | None = None) -> int:
     """Run the coordinator in this process until the study is over; the exit code."""
     study = study_of(kit, vectors)
@@ -77,6 +59,8 @@ def _conduct(study: Study, federation: FlareFederation, folder: RunFolder, termi
     console = Console(file=terminal)
     console.print(f"waiting for {study.privacy.minimum_sites} of {len(study.sites)} sites", highlight=False)
     federation.wait_for(study.privacy.minimum_sites, study.federation.wait)
+    with suppress(FederationError):
+        federation.wait_for(len(study.sites), _GRACE)
     rounds = study.algorithm.config.rounds
     engine = Engine(
         checkpoint_every=1, sites_save=True, retries=max(1, int(study.federation.wait / _PAUSE)), pause=_PAUSE
@@ -115,48 +99,5 @@ class SiteChoice:
         own = replace(self.notes, data=data, types=said.types, scheme=said.scheme)
         text = to_toml(replace(study, sites={**study.sites, kit.name: own}))
         folder = site_folder(kit)
-        spec = worker.WorkerSpec(text, str(folder.path.resolve()), self.device, self.threads, kit.name)
-        return spec.write(folder.path / _SPEC)
-
-
-def take_part(kit: Kit) -> int:
-    """Run the site in this process until the study is over; the exit code. Its choice was written before."""
-    return attend(
-        kit,
-        worker.command(site_folder(kit).path / _SPEC),
-        signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),
-        accepted=_acceptance(kit),
-    )
-
-
-def accept(kit: Kit) -> None:
-    """Note that the site's owner accepts this very study."""
-    site_folder(kit).write_json(_ACCEPTED, {"study": sha256(kit.study).hexdigest()})
-
-
-def has_accepted(kit: Kit) -> bool:
-    """Whether the site's owner accepted this very study."""
-    path = site_folder(kit).path / _ACCEPTED
-    try:
-        noted = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(noted, dict) and noted.get("study") == sha256(kit.study).hexdigest()
-
-
-def _acceptance(kit: Kit) -> Callable[[], bool]:
-    """Looked up until it is given; once given it stands while the process runs."""
-    given = False
-
-    def accepted() -> bool:
-        nonlocal given
-        given = given or has_accepted(kit)
-        return given
-
-    return accepted
-
-
-def party_command(role: str, kit: Path, vectors: Path | None = None) -> tuple[str, ...]:
-    """What a supervisor runs: this program again, for one party."""
-    where = () if vectors is None else ("--vectors", str(vectors.resolve()))
-    return (sys.executable, "-m", "wardround.cli.main", role, "work", str(kit), *where)
+        spec = WorkerSpec(text, str(folder.path.resolve()), self.device, self.threads, kit.name)
+        return spec.write(folder.path / SPEC)

@@ -7,11 +7,11 @@ import torch
 from wardround.errors import StudyError
 from wardround.federation.in_process import InProcessFederation, WorkerPoolFederation
 from wardround.federation.worker_process import WorkerProcess
-from wardround.studies import worker
 from wardround.studies.run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.sites import open_here
 from wardround.studies.study_file import Study, to_toml
+from wardround.studies.worker_spec import WorkerSpec, worker_command
 
 __all__ = ["check_notes", "run_on_one_machine"]
 
@@ -45,8 +45,8 @@ def _alone(study: Study, folder: RunFolder, device: torch.device) -> InProcessFe
 
 
 def _pool(study: Study, folder: RunFolder, device: torch.device, count: int) -> WorkerPoolFederation:
-    spec = worker.WorkerSpec(to_toml(study), str(folder.path.resolve()), str(device), torch.get_num_threads())
-    command = worker.command(spec.write(folder.path / "worker.json"))
+    spec = WorkerSpec(to_toml(study), str(folder.path.resolve()), str(device), torch.get_num_threads())
+    command = worker_command(spec.write(folder.path / "worker.json"))
     return WorkerPoolFederation(
         tuple(study.sites), [WorkerProcess(command) for _ in range(min(count, len(study.sites)))]
     )

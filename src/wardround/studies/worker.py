@@ -7,9 +7,7 @@ last before it answers.
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -21,37 +19,14 @@ from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import pick_device
 from wardround.studies.sites import open_here
 from wardround.studies.study_file import parse_study
+from wardround.studies.worker_spec import WorkerSpec
 
-__all__ = ["WorkerSpec", "command", "main"]
-
-_PRIVATE = 0o600  # it says where notes are
-
-
-@dataclass(frozen=True)
-class WorkerSpec:
-    """What a worker must know."""
-
-    study: str  # the text of the study file, with absolute paths
-    folder: str  # the run folder, with a folder for each site; among hospitals, the site's own
-    device: str = "cpu"
-    threads: int = 1
-    site: str = ""  # among hospitals: which one this is
-
-    def write(self, path: Path) -> Path:
-        """Where a worker reads it."""
-        path.touch(mode=_PRIVATE)
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        return path
-
-
-def command(spec: Path) -> tuple[str, ...]:
-    """What starts a worker."""
-    return (sys.executable, "-m", "wardround.studies.worker", str(spec))
+__all__ = ["main"]
 
 
 def main(arguments: list[str]) -> None:
     """Answer until the parent has no more questions."""
-    spec = WorkerSpec(**json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
+    spec = WorkerSpec.read(Path(arguments[0]))
     torch.set_num_threads(spec.threads)
     study, folder, device = parse_study(spec.study), RunFolder(Path(spec.folder)), pick_device(spec.device)
     if spec.site:

@@ -16,7 +16,7 @@ from types import FrameType
 
 from wardround.federation.flare.quiet import DONE, REFUSED
 
-__all__ = ["Patience", "supervise"]
+__all__ = ["Patience", "become", "supervise"]
 
 _FINAL = (DONE, REFUSED)
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
@@ -26,7 +26,7 @@ _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 class Patience:
     """How long to wait, in seconds."""
 
-    first: float = 0.5  # before the first new start; doubled for each that follows
+    first: float = 0.2  # before the first new start; doubled for each that follows
     longest: float = 10.0
     healthy: float = 60.0  # a run of this length makes up for those before
     ending: float = 10.0  # for a command that was told to end, before it is killed
@@ -39,6 +39,13 @@ def supervise(command: Sequence[str], *, patience: Patience | None = None) -> in
     main thread, before there are others.
     """
     return _Supervisor(tuple(command), patience or Patience()).run()
+
+
+def become(command: Sequence[str]) -> int:
+    """Turn this process into a supervisor that has loaded nothing else; it does not come back."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os.execv(sys.executable, (sys.executable, "-m", "wardround.federation.flare.supervisor", *command))  # noqa: S606
 
 
 class _Supervisor:
@@ -106,3 +113,7 @@ def _die_with_parent() -> None:
     """In the child, before it becomes the command: a supervisor that is killed takes it along."""
     if _LIBC is not None:
         _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(supervise(sys.argv[1:]))

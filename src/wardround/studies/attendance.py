@@ -1,0 +1,68 @@
+"""A site at a networked study: whether it was accepted, and the process that answers, which itself loads no model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+from wardround.federation.flare.kits import Kit
+from wardround.federation.flare.site import attend
+from wardround.privacy.signatures import open_signatures
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.worker_spec import worker_command
+
+__all__ = ["SPEC", "accept", "has_accepted", "party_command", "site_folder", "take_part"]
+
+SPEC = "worker.json"  # what the site decided for itself, in its folder
+_ACCEPTED = "accepted.json"
+
+
+def site_folder(kit: Kit) -> RunFolder:
+    """Where a site keeps its state, its ledger and its model."""
+    return RunFolder(kit.path / "site")
+
+
+def take_part(kit: Kit) -> int:
+    """Run the site in this process until the study is over; the exit code. Its choice was written before."""
+    return attend(
+        kit,
+        worker_command(site_folder(kit).path / SPEC),
+        signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),
+        accepted=_acceptance(kit),
+    )
+
+
+def accept(kit: Kit) -> None:
+    """Note that the site's owner accepts this very study."""
+    site_folder(kit).write_json(_ACCEPTED, {"study": sha256(kit.study).hexdigest()})
+
+
+def has_accepted(kit: Kit) -> bool:
+    """Whether the site's owner accepted this very study."""
+    path = site_folder(kit).path / _ACCEPTED
+    try:
+        noted = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(noted, dict) and noted.get("study") == sha256(kit.study).hexdigest()
+
+
+def party_command(role: str, kit: Path, vectors: Path | None = None) -> tuple[str, ...]:
+    """What a supervisor runs: this program again, for one party."""
+    where = () if vectors is None else ("--vectors", str(vectors.resolve()))
+    return (sys.executable, "-m", "wardround.cli.main", role, "work", str(kit), *where)
+
+
+def _acceptance(kit: Kit) -> Callable[[], bool]:
+    """Looked up until it is given; once given it stands while the process runs."""
+    given = False
+
+    def accepted() -> bool:
+        nonlocal given
+        given = given or has_accepted(kit)
+        return given
+
+    return accepted
