@@ -19,6 +19,7 @@ from torch import Tensor
 from wardround.algorithms.state_files import load_moments, moments, under
 from wardround.algorithms.training_config import TrainingConfig
 from wardround.errors import TrainingError
+from wardround.models.parameter_split import OUTPUT_GROUPS
 from wardround.models.tagging_model import TaggingModel
 from wardround.tasks.batches import length_buckets
 from wardround.tasks.ner import TaggedSentence, batch_loss, score
@@ -173,7 +174,7 @@ def rate_factor(step: int, steps: int, config: TrainingConfig) -> float:
 
 
 def _optimizer(model: TaggingModel, config: TrainingConfig) -> torch.optim.Optimizer:
-    top = model.parameters_in(("output", "crf"))
+    top = model.parameters_in(OUTPUT_GROUPS)
     rest = [p for name, p in model.named_parameters() if p.requires_grad and name not in top]
     rates = (config.learning_rate, config.output_learning_rate or config.learning_rate)
     groups = [{"params": p, "lr": rate} for p, rate in zip((rest, list(top.values())), rates, strict=True)]

@@ -17,7 +17,18 @@ from typing import Protocol
 from wardround.errors import FederationError, MessageError
 from wardround.federation.message import Message
 
-__all__ = ["Absence", "Federation", "Quorum", "Replies", "Reply", "SiteId", "Traffic", "checked", "code_of"]
+__all__ = [
+    "Absence",
+    "Federation",
+    "Quorum",
+    "Replies",
+    "Reply",
+    "SiteId",
+    "Traffic",
+    "checked",
+    "code_of",
+    "those_asked",
+]
 
 SiteId = str
 
@@ -74,6 +85,17 @@ class Federation(Protocol):
         What is sent is fixed when `ask` returns. Consume the replies to their end before the next `ask`: an engine
         may do a site's work only when its reply is wanted.
         """
+
+
+def those_asked(to: Sequence[SiteId] | None, sites: Sequence[SiteId]) -> tuple[SiteId, ...]:
+    """The sites a question goes to, all of them by default; each must be of the study and is asked once."""
+    asked = tuple(sites if to is None else to)
+    unknown = sorted(set(asked).difference(sites))
+    if unknown:
+        raise FederationError(f"{unknown[0]} is no site of this study")
+    if len(set(asked)) < len(asked):
+        raise FederationError("a site is named twice; each is asked once")
+    return asked
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from wardround.errors import FederationError, WardroundError
-from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, code_of
+from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, code_of, those_asked
 from wardround.federation.message import Message, decode, encode
 from wardround.federation.open_sites import SEPARATOR, OpenSites
 from wardround.federation.worker_process import BytesWorker, round_of, where
@@ -32,8 +32,7 @@ class _OneMachine:
     """The sites of a study, and what is asked of them."""
 
     def __init__(self, sites: Sequence[SiteId]) -> None:
-        self._sites = tuple(sites)
-        self._check_sites(self._sites)
+        self._sites = those_asked(None, sites)
 
     @property
     def sites(self) -> Sequence[SiteId]:
@@ -42,19 +41,11 @@ class _OneMachine:
 
     def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
         """Ask sites in order; the question is encoded once, here."""
-        asked = self._sites if to is None else tuple(to)
-        self._check_sites(asked)
+        asked = those_asked(to, self._sites)
         return self._exchanges(asked, _Question(step, round_of(message), encode(message)))
 
     def _exchanges(self, sites: Sequence[SiteId], question: _Question) -> Iterator[Reply]:
         raise NotImplementedError
-
-    def _check_sites(self, sites: Sequence[SiteId]) -> None:
-        unknown = sorted(set(sites).difference(self._sites))
-        if unknown:
-            raise FederationError(f"{unknown[0]} is no site of this study")
-        if len(set(sites)) < len(sites):
-            raise FederationError("a site is named twice; each is asked once")
 
 
 class InProcessFederation(_OneMachine):

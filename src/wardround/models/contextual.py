@@ -58,7 +58,8 @@ class ContextualEmbedding(nn.Module):
 @lru_cache(maxsize=2)
 def _frozen(source: str) -> Any:
     """One for all models of a process: nobody changes it, and a study on one machine has many sites."""
-    return _load_frozen(source)
+    with torch.random.fork_rng(devices=[]):  # a missing layer is drawn at random, for the first model but not the next
+        return _load_frozen(source)
 
 
 def _load_frozen(source: str) -> Any:

@@ -16,7 +16,7 @@ from transformers import AutoModelForTokenClassification
 from wardround.errors import ModelError
 from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
 from wardround.models.encoders import PieceTokenizer, encoder_source, fresh_configuration
-from wardround.models.parameter_split import ParameterSplit
+from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
 from wardround.models.ranges import check_choice, check_share, check_size
 from wardround.models.tagging_model import Inputs, TaggingModel
 from wardround.text.tag_sets import TagSet
@@ -60,7 +60,7 @@ class EncoderTagger(TaggingModel):
             self.crf = LinearChainCrf(self.tags, self.scheme)
         else:
             self.independent = IndependentWords(self.tags, self.scheme)
-        shared = config.shared or tuple(group for group in self.groups if group not in ("output", "crf"))
+        shared = config.shared or tuple(group for group in self.groups if group not in OUTPUT_GROUPS)
         self.split = ParameterSplit.sharing(shared, self.groups)
 
     def settings(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class EncoderTagger(TaggingModel):
         """Every layer of the encoder is a group of its own."""
         found = {self.group_of(name) for name, _ in self.named_parameters()}
         layers = sorted((g for g in found if g.startswith("layer_")), key=lambda g: int(g.removeprefix("layer_")))
-        return tuple(g for g in ("embeddings", *layers, "output", "crf") if g in found)
+        return tuple(g for g in ("embeddings", *layers, *OUTPUT_GROUPS) if g in found)
 
     def group_of(self, parameter: str) -> str:
         """`network.bert.encoder.layer.3…` is in `layer_3`."""

@@ -44,11 +44,11 @@ _NETWORK: Mapping[str, Any] = {
     "input_dropout": 0.5,
     "dropout": 0.5,
 }
-_TOGETHER: Mapping[str, Any] = {"batch_size": 64, "learning_rate": 0.003}
+_TOGETHER: Mapping[str, Any] = {"batch_size": 32, "learning_rate": 0.004}
 METHODS: Mapping[str, Mapping[str, Any]] = {
     "single site": {"algorithm": {"name": "single", "rounds": 40}, "training": {"batch_size": 16}},
-    "FedNER": {"algorithm": {"name": "fedner", "rounds": 900}, "training": _TOGETHER},
-    "pooled": {"algorithm": {"name": "pooled", "rounds": 900}, "training": _TOGETHER},
+    "FedNER": {"algorithm": {"name": "fedner", "rounds": 2000}, "training": _TOGETHER},
+    "pooled": {"algorithm": {"name": "pooled", "rounds": 2000}, "training": _TOGETHER},
 }
 
 

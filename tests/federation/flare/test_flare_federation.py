@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("nvflare", reason="install wardround[flare]")
+
+from tests.federation.flare.initials import Initials
 
 from wardround.errors import FederationError, MessageError
 from wardround.federation.federation import Absence, Reply
@@ -22,22 +23,6 @@ from wardround.federation.flare.flare_federation import FlareFederation
 from wardround.federation.flare.requests import Envelope, Reception
 from wardround.federation.flare.site import Desk
 from wardround.federation.message import Message, decode, encode
-
-
-class Initials:
-    """Signatures that anybody could make, but nobody makes by accident."""
-
-    def __init__(self, name: str) -> None:
-        self.certificate = name.encode()
-
-    def sign(self, data: bytes) -> bytes:
-        return self.certificate + sha256(data).digest()
-
-    def check(self, data: bytes, signature: bytes, *, certificate: bytes, name: str | None) -> None:
-        if name is not None and certificate != name.encode():
-            raise MessageError("certificate")
-        if signature != certificate + sha256(data).digest():
-            raise MessageError("signature")
 
 
 class Worker:

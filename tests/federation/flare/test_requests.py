@@ -6,10 +6,10 @@ import json
 import struct
 from collections.abc import Callable
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 
 import pytest
+from tests.federation.flare.initials import Initials
 
 from wardround.errors import MessageError
 from wardround.federation.federation import Absence
@@ -21,23 +21,6 @@ from wardround.federation.flare.requests import (
     digest_of,
 )
 from wardround.federation.message import Message, decode, encode
-
-
-class Initials:
-    """Signatures that anybody could make, but nobody makes by accident: who, and what of."""
-
-    def __init__(self, name: str) -> None:
-        self.certificate = name.encode()
-
-    def sign(self, data: bytes) -> bytes:
-        return self.certificate + sha256(data).digest()
-
-    def check(self, data: bytes, signature: bytes, *, certificate: bytes, name: str | None) -> None:
-        if name is not None and certificate != name.encode():
-            raise MessageError("certificate")
-        if signature != certificate + sha256(data).digest():
-            raise MessageError("signature")
-
 
 STUDY = digest_of(b"[study]")
 

@@ -5,30 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from hashlib import sha256
 
 import pytest
 
 pytest.importorskip("nvflare", reason="install wardround[flare]")
 
+from tests.federation.flare.initials import Initials
+
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.federation import Absence
 from wardround.federation.flare.requests import Answer, Correspondence, Envelope, Reception, digest_of
 from wardround.federation.flare.site import Desk
-
-
-class Initials:
-    """Signatures that anybody could make, but nobody makes by accident."""
-
-    def __init__(self, name: str) -> None:
-        self.certificate = name.encode()
-
-    def sign(self, data: bytes) -> bytes:
-        return self.certificate + sha256(data).digest()
-
-    def check(self, data: bytes, signature: bytes, *, certificate: bytes, name: str | None) -> None:
-        if signature != certificate + sha256(data).digest():
-            raise MessageError("signature")
 
 
 class Worker:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from queue import Empty, SimpleQueue
 
 from wardround.errors import FederationError, MessageError
-from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic
+from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, those_asked
 from wardround.federation.flare.cells import Line, Signal
 from wardround.federation.flare.requests import Answer, Correspondence, Envelope, Signatures, digest_of
 from wardround.federation.message import Message, decode, encode
@@ -47,8 +47,7 @@ class FlareFederation:
 
     def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
         """Ask all at once; an answer that came waits, encoded, until it is taken."""
-        asked = self._sites if to is None else tuple(to)
-        self._check_sites(asked)
+        asked = those_asked(to, self._sites)
         question = _Question(step, message, self.deadline)
         return _Exchange([self._peers[site] for site in asked], question).replies()
 
@@ -72,13 +71,6 @@ class FlareFederation:
             thread.start()
         for thread in threads:
             thread.join()
-
-    def _check_sites(self, sites: Sequence[SiteId]) -> None:
-        unknown = sorted(set(sites).difference(self._sites))
-        if unknown:
-            raise FederationError(f"{unknown[0]} is no site of this study")
-        if len(set(sites)) < len(sites):
-            raise FederationError("a site is named twice; each is asked once")
 
 
 class _Question:
