@@ -54,7 +54,7 @@ class Lines:
 
 with tempfile.TemporaryDirectory() as scratch:
     folder = RunFolder(Path(scratch))
-    outcome = run_on_one_machine(study, folder, device=torch.device("cpu"), watcher=Lines())
+    outcome = run_on_one_machine(study, folder, device=torch.device("cpu"), watcher=Lines(), ledgers=True)
     for name, site in outcome.sites.items():
         print(f"{name:10} strict F1 {site.strict.micro.f1:.3f} ({site.interval.low:.3f} to {site.interval.high:.3f})")
 

@@ -1,6 +1,6 @@
 """FedNER's rounds through the product and through a hand-written loop, in turns; request and answer as JSON.
 
-Both take the same models, batches and dropout seeds, and step the same Adam. The loop has no codec, no ledger, no
+Both take the same models, batches and dropout seeds, and step the same Adam. The loop has no codec, no
 checks and no weights in float64: the shared half is copied into each site's model, gradients are added in place.
 """
 

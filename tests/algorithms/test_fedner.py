@@ -299,7 +299,11 @@ def test_sites_may_tag_in_other_schemes_and_other_types_and_nothing_private_is_s
     # O, B-Drug, I-Drug; O and four prefixes of two types
     assert [len(harbour.model.tags), len(hill.model.tags)] == [3, 9]
     shared = set(harbour.shared)
-    assert federation.names == {f"{part}/{name}" for part in ("shared", "update") for name in shared}
+    tables = {name for name in shared if name in ("words.weight", "characters.embedding.weight")}
+    assert federation.names == {
+        *(f"{part}/{name}" for part in ("shared", "update") for name in shared),
+        *(f"rows/{name}" for name in tables),  # of tables only the rows that the batch touched
+    }
     assert not shared & set(hill.private) and {"output.weight", "output.bias"} <= set(hill.private)
 
 
@@ -380,6 +384,20 @@ def test_dropout_of_a_round_does_not_depend_on_what_was_done_before(tmp_path: Pa
 
     assert loss("a", number=3, noise=1) == loss("b", number=3, noise=2)
     assert loss("c", number=4, noise=1) != loss("a", number=3, noise=1)
+
+
+def test_the_gradient_of_a_table_is_told_by_its_rows_and_the_same_as_the_whole(tmp_path: Path) -> None:
+    hospital, whole = site(tmp_path / "rows"), site(tmp_path / "whole")
+    answer = gradient(hospital, question(hospital))
+    whole.model.train()
+    batch_loss(whole.model, whole.next_batch(4)).backward()  # type: ignore[no-untyped-call]
+    opened = PLAIN.open(PLAIN.combine([answer]))
+    for name, parameter in whole.shared.items():
+        assert parameter.grad is not None
+        np.testing.assert_allclose(opened[name], parameter.grad.numpy(), rtol=0, atol=1e-7, err_msg=name)
+    rows = answer.arrays["rows/words.weight"]
+    assert rows.tolist() == np.flatnonzero(whole.shared["words.weight"].grad.numpy().any(axis=1)).tolist()
+    assert hospital.model.words.sparse is False  # as it was, for the next who trains it
 
 
 def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path) -> None:

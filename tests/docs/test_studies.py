@@ -156,7 +156,7 @@ def test_the_run_folder_holds_what_the_page_says(
     monkeypatch.chdir(tmp_path)
     Path("study.toml").write_text(SMALL)
     assert plain_commands(PAGE)[0] == "wardround run study.toml --out runs/study"
-    said_by(["run", "study.toml", "--out", "runs/study"], capsys)
+    said_by(["run", "study.toml", "--out", "runs/study", "--ledgers"], capsys)
     files_of = [row for row in rows(section(PAGE, "## The run folder")) if "file" in row]
     said = {codes(row["file"])[0].replace("NAME", "harbour") for row in files_of if "; only " not in row["what it is"]}
     folder = Path("runs/study")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.models.tiny import notes
 from tests.studies.tiny_studies import (
-    CPU,
     ONE_TOP,
     Killed,
     Onlooker,
@@ -32,6 +31,7 @@ from wardround.privacy.ledger import read_entries
 from wardround.studies import one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import Study
+from wardround.studies.worker_spec import WorkerSpec
 from wardround.tasks import ner
 from wardround.text.document import Document, Entity, Range
 
@@ -308,7 +308,8 @@ def test_there_are_no_more_workers_than_sites(study: Study, tmp_path: Path, monk
     started: list[tuple[str, ...]] = []
 
     monkeypatch.setattr(one_machine, "WorkerProcess", lambda command: started.append(command))
-    pool = one_machine._pool(study, RunFolder(tmp_path), CPU, 9)
+    spec = WorkerSpec("", str(tmp_path))
+    pool = one_machine._pool(study, RunFolder(tmp_path), spec, 9)
     assert len(started) == 2
     assert pool.sites == ("east", "west")
 

@@ -138,11 +138,18 @@ def test_the_door_writes_the_ledger_before_it_gives_anything_out(tmp_path: Path)
 def test_opened_again_a_site_goes_on_and_so_does_its_ledger(tmp_path: Path) -> None:
     study = tiny()
     for _ in range(2):
-        door = open_here(study, "harbour", tmp_path, device=CPU)
+        door = open_here(study, "harbour", tmp_path, device=CPU, ledger=True)
         door.answer_bytes("describe", 0, encode(Message()))
         door.close()
     assert verify(tmp_path / LEDGER).entries == 2
     assert (tmp_path / "state" / "laid-aside.safetensors").is_file()
+
+
+def test_a_ledger_is_written_where_it_is_wanted_and_always_among_hospitals(tmp_path: Path) -> None:
+    for name, options in (("none", {}), ("wanted", {"ledger": True}), ("among hospitals", {"lasting": True})):
+        door = open_here(tiny(), "harbour", tmp_path / name, device=CPU, **options)
+        door.answer_bytes("describe", 0, encode(Message()))
+        assert (tmp_path / name / LEDGER).is_file() == bool(options)
 
 
 def test_the_finished_model_lies_at_the_site(tmp_path: Path) -> None:

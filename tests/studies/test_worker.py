@@ -44,7 +44,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[BytesWorker]:
 
 
 def test_it_answers_for_any_site_of_its_study(tmp_path: Path, served: list[BytesWorker]) -> None:
-    main([str(WorkerSpec(text_of(), str(tmp_path / "run")).write(tmp_path / "w.json"))])
+    main([str(WorkerSpec(text_of(), str(tmp_path / "run"), ledgers=True).write(tmp_path / "w.json"))])
     (sites,) = served
     for name in ("hillside", "harbour"):
         sites.answer_bytes(f"{name}/describe", 0, encode(Message()))

@@ -116,7 +116,9 @@ class Onlooker:
 
 def run(study: Study, path: Path, *, watcher: Onlooker | None = None, workers: int = 0) -> StudyOutcome:
     """The study on this machine, in this folder."""
-    return run_on_one_machine(study, RunFolder(path), device=CPU, watcher=watcher or Onlooker(), workers=workers)
+    return run_on_one_machine(
+        study, RunFolder(path), device=CPU, watcher=watcher or Onlooker(), workers=workers, ledgers=True
+    )
 
 
 def tensors_of(path: Path) -> dict[str, bytes]:

@@ -7,11 +7,12 @@ the shared half; their mean, weighted by the sites' sizes, steps the shared half
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from wardround.algorithms import fedavg
 from wardround.algorithms.coordinator import Coordinator, RoundsConfig, Turn
@@ -19,6 +20,7 @@ from wardround.algorithms.site import Site, Step
 from wardround.algorithms.stepping import Rates, Stepper, SteppingConfig, clip, finite
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.message import Array, Message, Value
+from wardround.privacy.aggregator import Rows
 from wardround.tasks.ner import batch_loss
 
 __all__ = ["STEPS", "FedNer", "FedNerConfig", "batch_share", "gradient", "train_share"]
@@ -93,21 +95,42 @@ def gradient(site: Site, message: Message) -> Message:
     site.receive(message.group("shared"))
     site.model.train()
     site.model.zero_grad(set_to_none=True)
-    with site.randomness(number):
+    with site.randomness(number), _sparse_tables(site):
         loss = batch_loss(site.model, site.next_batch(share))
         loss.backward()  # type: ignore[no-untyped-call]
     values = {"loss": finite(loss)}
     clip(site.private, largest)
-    update = {name: _gradient_of(parameter).cpu().numpy() for name, parameter in site.shared.items()}
+    update = {name: _gradient_of(parameter) for name, parameter in site.shared.items()}
     sealed = site.aggregator.seal(update, weight=float(len(site.notes.train)))
     site.private_stepper.step(rates)  # last: where anything is refused, the private half is as it was
     site.round = number
     return replace(sealed, values={**sealed.values, **values})
 
 
-def _gradient_of(parameter: Tensor) -> Tensor:
+@contextmanager
+def _sparse_tables(site: Site) -> Iterator[None]:
+    """Let shared embeddings give the gradients of the rows they were asked for, and not of the whole table."""
+    tables = [
+        module
+        for name, module in site.model.named_modules()
+        if isinstance(module, nn.Embedding) and f"{name}.weight" in site.shared
+    ]
+    for table in tables:
+        table.sparse = True
+    try:
+        yield
+    finally:
+        for table in tables:
+            table.sparse = False
+
+
+def _gradient_of(parameter: Tensor) -> Array | Rows:
     """Zero where the loss did not touch it."""
-    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    found = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    if not found.is_sparse:
+        return found.cpu().numpy()
+    rows = found.coalesce()
+    return Rows(rows.indices()[0].cpu().numpy(), rows.values().cpu().numpy(), len(parameter))
 
 
 def batch_share(size: int, message: Message) -> int:

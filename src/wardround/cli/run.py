@@ -26,13 +26,16 @@ def command(
     device: Device = "auto",
     workers: Annotated[int, typer.Option(help="Processes that share the sites; 0 is this one alone.", min=0)] = 0,
     threads: Annotated[int, typer.Option(help="Threads of each process.", min=1)] = 1,
+    ledgers: Annotated[bool, typer.Option("--ledgers", help="Let each site write its ledger, as a rehearsal.")] = False,
 ) -> None:
     """Run a study, or go on with it: score every site, write its model, the events and a report."""
     torch.set_num_threads(threads)
     described = read_study(study)
     folder = RunFolder(out)
     with StudyProgress(described.study.name, list(described.sites), described.algorithm.config.rounds) as progress:
-        outcome = run_on_one_machine(described, folder, device=pick_device(device), watcher=progress, workers=workers)
+        outcome = run_on_one_machine(
+            described, folder, device=pick_device(device), watcher=progress, workers=workers, ledgers=ledgers
+        )
     write_study_page(
         folder.report,
         f"Study {described.study.name}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ class ContextualEmbedding(nn.Module):
         source = encoder_source(encoder)
         self.tokenizer = PieceTokenizer(source)
         # In a tuple, so that torch takes it for no submodule: it is neither trained nor saved.
-        self._frozen = (_frozen(source),)
+        self._frozen = (_frozen(source, _stamp(source)),)
         configuration = self._frozen[0].config
         self.width: int = configuration.hidden_size
         self.mix = ScalarMix(configuration.num_hidden_layers + 1)
@@ -56,10 +57,18 @@ class ContextualEmbedding(nn.Module):
 
 
 @lru_cache(maxsize=2)
-def _frozen(source: str) -> Any:
-    """One for all models of a process: nobody changes it, and a study on one machine has many sites."""
+def _frozen(source: str, stamp: int) -> Any:
+    """One for all models of a process: nobody changes it, and a study on one machine has many sites.
+
+    `stamp` tells a folder from what lay under its name before.
+    """
     with torch.random.fork_rng(devices=[]):  # a missing layer is drawn at random, for the first model but not the next
         return _load_frozen(source)
+
+
+def _stamp(source: str) -> int:
+    weights = Path(source) / "model.safetensors"
+    return weights.stat().st_mtime_ns if weights.is_file() else 0
 
 
 def _load_frozen(source: str) -> Any:

@@ -16,9 +16,24 @@ import numpy as np
 from wardround.errors import MessageError
 from wardround.federation.message import Array, Message, Value, grouped
 
-__all__ = ["Aggregator", "Combined", "Place", "PlainAggregator", "Tensors"]
+__all__ = ["Aggregator", "Combined", "Place", "PlainAggregator", "Rows", "Tensors"]
 
-Tensors = Mapping[str, Array]
+
+@dataclass(frozen=True)
+class Rows:
+    """A table of which all rows but these are zero."""
+
+    rows: Array  # [touched], in order, each once
+    numbers: Array  # [touched, width]
+    length: int  # of the whole table
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the whole table."""
+        return (self.length, *self.numbers.shape[1:])
+
+
+Tensors = Mapping[str, Array | Rows]
 
 # Outside these, an update times its weight may vanish in float32 or overflow it.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-9, 1e12
@@ -67,8 +82,8 @@ class Aggregator(Protocol):
 class PlainAggregator:
     """No protection: the coordinator sees every update.
 
-    Of a table most of whose rows an update does not touch, as word embeddings under one mini-batch, only the others are
-    sent: `rows/NAME` says which.
+    Of a table most of whose rows an update does not touch, as word embeddings under one mini-batch, only the touched
+    ones are sent: `rows/NAME` says which.
     """
 
     opens_at = Place.COORDINATOR
@@ -78,13 +93,13 @@ class PlainAggregator:
         _check_weight(weight)
         lengths: dict[str, Value] = {}  # of tables that are sent in part
         arrays: dict[str, Array] = {}
-        for name, array in update.items():
-            rows = _touched_rows(array)
-            if rows is not None:
-                lengths[name], arrays[f"rows/{name}"] = len(array), rows
+        for name, part in update.items():
+            found = part if isinstance(part, Rows) else _touched(part)
+            if isinstance(found, Rows):
+                lengths[name], arrays[f"rows/{name}"] = found.length, np.asarray(found.rows, np.int32)
+            numbers = found.numbers if isinstance(found, Rows) else found
             with np.errstate(over="ignore"):  # refused below
-                weighted = np.multiply(array if rows is None else array[rows], weight)
-                arrays[f"update/{name}"] = np.asarray(weighted, np.float32)
+                arrays[f"update/{name}"] = np.asarray(np.multiply(numbers, weight), np.float32)
         sealed = Message({"weight": float(weight)} | ({"lengths": lengths} if lengths else {}), arrays)
         self.check(sealed, like=update)
         return sealed
@@ -175,15 +190,12 @@ def _spread(numbers: Array, places: Array, shape: tuple[int, ...]) -> Array:
     return whole
 
 
-def _touched_rows(array: Array) -> Array | None:
-    """Those that are not zero, where it is worth leaving the others out."""
+def _touched(array: Array) -> Array | Rows:
+    """Without the rows that are zero, where it is worth leaving them out."""
     if array.ndim != 2 or len(array) < _FEWEST_ROWS:
-        return None
-    # Bits are looked at two numbers at a time, in half the time that numbers take.
-    in_pairs = array.flags.c_contiguous and array.dtype == np.float32 and array.shape[1] % 2 == 0
-    used = np.bitwise_or.reduce(array.view(np.uint64), axis=1) if in_pairs else array.any(axis=1)
-    rows = np.flatnonzero(used).astype(np.int32)
-    return rows if 2 * len(rows) < len(array) else None
+        return array
+    rows = np.flatnonzero(array.any(axis=1))
+    return Rows(rows, array[rows], len(array)) if 2 * len(rows) < len(array) else array
 
 
 def _shapes(sealed: Message) -> dict[str, tuple[int, ...]]:

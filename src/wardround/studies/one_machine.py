@@ -6,6 +6,7 @@ import torch
 
 from wardround.errors import StudyError
 from wardround.federation.in_process import InProcessFederation, WorkerPoolFederation
+from wardround.federation.site_door import SiteDoor
 from wardround.federation.worker_process import WorkerProcess
 from wardround.studies.run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.run_folder import RunFolder
@@ -17,11 +18,21 @@ __all__ = ["check_notes", "run_on_one_machine"]
 
 
 def run_on_one_machine(
-    study: Study, folder: RunFolder, *, device: torch.device, watcher: Watcher, workers: int = 0
+    study: Study,
+    folder: RunFolder,
+    *,
+    device: torch.device,
+    watcher: Watcher,
+    workers: int = 0,
+    ledgers: bool = False,
 ) -> StudyOutcome:
-    """Run the study to its end, or go on with it; with `workers`, as many processes share its sites."""
+    """Run the study to its end, or go on with it; with `workers`, as many processes share its sites.
+
+    Nothing leaves the machine; with `ledgers`, each site still writes the ledger it would write among hospitals.
+    """
     check_notes(study)
-    federation = _pool(study, folder, device, workers) if workers else _alone(study, folder, device)
+    spec = WorkerSpec(to_toml(study), str(folder.path.resolve()), str(device), torch.get_num_threads(), ledgers=ledgers)
+    federation = _pool(study, folder, spec, workers) if workers else _alone(study, folder, device, ledgers)
     engine = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
     try:
         return StudyRun(study, federation, folder, engine=engine, watcher=watcher).run()
@@ -38,15 +49,14 @@ def check_notes(study: Study) -> None:
             raise StudyError(f"[sites.{name}] data: {section.data.name} does not exist")
 
 
-def _alone(study: Study, folder: RunFolder, device: torch.device) -> InProcessFederation:
-    return InProcessFederation(
-        tuple(study.sites), lambda name: open_here(study, name, folder.site(name), device=device)
-    )
+def _alone(study: Study, folder: RunFolder, device: torch.device, ledgers: bool) -> InProcessFederation:
+    def open_named(name: str) -> SiteDoor:
+        return open_here(study, name, folder.site(name), device=device, ledger=ledgers)
+
+    return InProcessFederation(tuple(study.sites), open_named)
 
 
-def _pool(study: Study, folder: RunFolder, device: torch.device, count: int) -> WorkerPoolFederation:
-    spec = WorkerSpec(to_toml(study), str(folder.path.resolve()), str(device), torch.get_num_threads())
+def _pool(study: Study, folder: RunFolder, spec: WorkerSpec, count: int) -> WorkerPoolFederation:
     command = worker_command(spec.write(folder.path / "worker.json"))
-    return WorkerPoolFederation(
-        tuple(study.sites), [WorkerProcess(command) for _ in range(min(count, len(study.sites)))]
-    )
+    workers = [WorkerProcess(command) for _ in range(min(count, len(study.sites)))]
+    return WorkerPoolFederation(tuple(study.sites), workers)

@@ -86,11 +86,13 @@ def terms_of(study: Study) -> Terms:
     return Terms(config.rounds, fixed, training.highest(), study.privacy.smallest_batch)
 
 
-def open_here(study: Study, name: str, folder: Path, *, device: torch.device, lasting: bool = False) -> SiteDoor:
-    """A site whose notes its section points at, behind a door that writes its ledger."""
+def open_here(
+    study: Study, name: str, folder: Path, *, device: torch.device, lasting: bool = False, ledger: bool = False
+) -> SiteDoor:
+    """A site whose notes its section points at; among hospitals, `lasting`, its door always writes its ledger."""
     notes = load_notes(name, study.sites[name], seed=study.study.seed)
     site = open_site(study, name, notes, folder=folder, device=device, lasting=lasting)
-    return open_door(study, site, folder, lasting=lasting)
+    return open_door(study, site, folder, lasting=lasting) if lasting or ledger else SiteDoor(site)
 
 
 def open_door(study: Study, site: Site, folder: Path, *, lasting: bool) -> SiteDoor:

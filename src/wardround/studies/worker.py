@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> None:
         return
 
     def open_named(name: str) -> SiteDoor:
-        return open_here(study, name, folder.site(name), device=device)
+        return open_here(study, name, folder.site(name), device=device, ledger=spec.ledgers)
 
     serve_worker(lambda: OpenSites(open_named))
 

@@ -21,6 +21,7 @@ class WorkerSpec:
     device: str = "cpu"
     threads: int = 1
     site: str = ""  # among hospitals: which one this is
+    ledgers: bool = False  # on one machine: whether sites write theirs
 
     def write(self, path: Path) -> Path:
         """Where a worker reads it."""
