@@ -51,7 +51,7 @@ def main() -> int:
     """Measure and report."""
     asked = arguments(__doc__)
     rounds = 8 if asked.quick else 30
-    added = overhead(rounds)
+    added = overhead(2 * rounds)
     parts = [added, flower(rounds, added.figures[0]["added_s"]), flare(rounds)]
     parts += [scale(work, (10, 100) if asked.quick else (10, 100, 1000)) for work in ("little", "fedner")]
     columns = ("what", "ms", "peer ms", "ratio", "peak MB")

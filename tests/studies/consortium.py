@@ -62,7 +62,8 @@ class Consortium:
 
     def engine(self, name: str) -> int:
         """The process that a party's supervisor keeps running."""
-        return self._process(name, lambda words: "work" in words)
+        # The supervisor names the same words, for they are what it runs.
+        return self._process(name, lambda words: "work" in words and not any("supervisor" in word for word in words))
 
     def worker(self, name: str) -> int:
         """The process in which a site trains."""
