@@ -1,4 +1,4 @@
-"""A site that does nothing: it gives back what it was sent, behind a door that writes its ledger."""
+"""A site that does nothing: it gives back what it was sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wardround.federation.message import Message
 from wardround.federation.site_door import SiteDoor
 from wardround.privacy.ledger import Ledger
 
-__all__ = ["EchoWorker", "open_echo", "question"]
+__all__ = ["EchoWorker", "open_recorded_echo", "question"]
 
 
 class EchoWorker:
@@ -24,9 +24,9 @@ class EchoWorker:
         """Nothing to keep."""
 
 
-def open_echo(folder: Path, *, lasting: bool) -> SiteDoor:
-    """The door, with its ledger in `folder`."""
-    ledger = Ledger(folder / "ledger.jsonl", lasting=lasting)
+def open_recorded_echo(folder: Path) -> SiteDoor:
+    """The door as it is among hospitals, with its ledger in `folder`."""
+    ledger = Ledger(folder / "ledger.jsonl")
 
     def send(answer: Message, step: str, round_number: int) -> bytes:
         return ledger.record(answer, study="echo", step=step, round_number=round_number, mechanism="plain")

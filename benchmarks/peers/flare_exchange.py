@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TextIO
 
-from echo import open_echo, question
+from echo import open_recorded_echo, question
 
 from wardround.federation.worker_process import serve_worker
 
@@ -42,7 +42,7 @@ def main() -> int:
         return rehearse()
     role, folder = sys.argv[1], Path(sys.argv[2])
     if role == "worker":
-        serve_worker(lambda: open_echo(folder / "ledger", lasting=True))
+        serve_worker(lambda: open_recorded_echo(folder / "ledger"))
         return 0
     kit = read_kit(folder)
     if role == "coordinator":

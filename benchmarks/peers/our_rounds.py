@@ -5,25 +5,22 @@ from __future__ import annotations
 import json
 import sys
 import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from echo import open_echo, question
+from echo import EchoWorker, question
 
 from wardround.federation.in_process import InProcessFederation
+from wardround.federation.site_door import SiteDoor
 
 
 def main() -> None:
     """Time the rounds of each size."""
     request = json.load(sys.stdin)
     names = [f"site-{number}" for number in range(request["sites"])]
-    with TemporaryDirectory() as scratch:
-        federation = InProcessFederation(names, lambda name: open_echo(Path(scratch) / name, lasting=False))
-        seconds = [
-            [_round(federation, number, floats) for number in range(1, request["rounds"] + 1)]
-            for floats in request["floats"]
-        ]
-        federation.close()
+    federation = InProcessFederation(names, lambda name: SiteDoor(EchoWorker()))
+    seconds = [
+        [_round(federation, number, floats) for number in range(1, request["rounds"] + 1)]
+        for floats in request["floats"]
+    ]
     print(json.dumps({"seconds": seconds}))
 
 
