@@ -17,7 +17,7 @@ from random import Random
 from statistics import mean
 from typing import Any
 
-from variations import NETWORKS, VARIATIONS
+from variations import MASKED_NETWORK, NETWORKS, VARIATIONS
 
 from wardround.evaluation.counts import SpanCounts, ratio
 
@@ -209,7 +209,9 @@ def figure4(measured: Measured) -> str:
 def figure5(measured: Measured) -> str:
     """Overlapped entities."""
     rows = {f"{100 * r:.0f}%": (f"single-mask-{r:.2f}", f"fedner-mask-{r:.2f}") for r in (0.25, 0.5, 0.75, 1.0)}
-    return _pairs(measured, "overlapped entities masked", {"0%": ("single-elmoner", "fedner"), **rows})
+    return _pairs(
+        measured, "overlapped entities masked", {"0%": (f"single-{MASKED_NETWORK}", f"fedner-{MASKED_NETWORK}"), **rows}
+    )
 
 
 def figure6(measured: Measured) -> str:

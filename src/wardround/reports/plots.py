@@ -96,6 +96,7 @@ def learning_curves(series: Mapping[str, Curve], labels: Labels) -> Plot:
                 markevery=max(1, len(curve) // 12),
             )
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        _give_scale(axes)
         _add_legend(figure, len(series))
     return _finished(figure)
 
@@ -120,6 +121,7 @@ def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Lab
                 hatch=_HATCHES[number % len(_HATCHES)],
                 edgecolor="white",
             )
+        _give_scale(axes)
         _name_groups(axes, sites)
         _add_legend(figure, len(methods))
     return _finished(figure)
@@ -169,6 +171,12 @@ def _axes(labels: Labels, *, size: float | None = None) -> tuple[Figure, Axes]:
     axes.set_xlabel(neutralise(labels.x))
     axes.set_ylabel(neutralise(labels.y))
     return figure, axes
+
+
+def _give_scale(axes: Axes) -> None:
+    """Where all is zero there is a scale from it, and none of thousandths around it."""
+    if axes.dataLim.y1 <= 0 <= axes.dataLim.y0:
+        axes.set_ylim(0.0, 1.0)
 
 
 def _label(name: str) -> str:

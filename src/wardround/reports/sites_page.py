@@ -60,5 +60,7 @@ def _site_section(site: SiteScores) -> Section:
     return Section(
         f"{site.name.capitalize()} ({site.style})",
         f"Annotates {', '.join(site.types)} in {site.sentences:,} training sentences. Strict micro-F1: {said}.",
-        tables=tuple(score_table(score, title=method.capitalize()) for method, score in site.scores.items()),
+        tables=tuple(
+            score_table(score, title=method[:1].upper() + method[1:]) for method, score in site.scores.items()
+        ),
     )

@@ -143,7 +143,7 @@ def _absences(rounds: Sequence[Mapping[str, Any]]) -> Table:
 def _site_section(name: str, site: ScoredSite) -> Section:
     score = CorpusScore(strict=site.strict, relaxed=site.relaxed)
     prose = f"Strict micro-F1 {interval_text(site.interval)} on {site.documents:,} notes."
-    return Section(name.capitalize(), prose, tables=(score_table(score, title=name.capitalize()),))
+    return Section(name.capitalize(), prose, tables=(score_table(score, title="By type"),))
 
 
 def _file(study: str) -> Table:
