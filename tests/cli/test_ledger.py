@@ -108,6 +108,18 @@ def test_verify_fails_on_a_broken_ledger_with_one_line(path: Path) -> None:
     assert "its end is missing" in result.output
 
 
+def test_a_head_that_was_noted_elsewhere_must_still_be_in_it(path: Path, tmp_path: Path) -> None:
+    noted = run("verify", path).output.splitlines()[-1].removeprefix("head ")
+    assert run("verify", path, "--head", noted).exit_code == 0
+    Ledger(path).record(Message({"more": 1}), study="s", step="later", round_number=9, mechanism="plain")
+    assert run("verify", path, "--head", noted).exit_code == 0  # what came since is well
+    anew = tmp_path / "anew.jsonl"
+    Ledger(anew).record(Message({"other": 1}), study="s", step="forged", round_number=1, mechanism="plain")
+    assert run("verify", anew).exit_code == 0
+    result = run("verify", anew, "--head", noted)
+    assert (result.exit_code, "no line of it has the head that was noted" in result.output) == (1, True)
+
+
 def test_a_file_that_is_not_there_is_a_fault_of_the_command(tmp_path: Path) -> None:
     for command in ("show", "verify"):
         assert run(command, tmp_path / "none").exit_code == 2

@@ -241,7 +241,9 @@ def test_a_round_is_tried_again_where_the_engine_has_patience(tmp_path: Path) ->
     onlooker = Onlooker()
     engine = replace(LASTING, retries=2)
     # Each round has two tries more: what one used up, the next has again.
-    _, federation = toy_run(study_of(3), tmp_path, fault=Flaky(round_2=2, round_3=2), engine=engine, watcher=onlooker)
+    faults = Flaky(round_2=2, round_3=2)
+    outcome, federation = toy_run(study_of(3), tmp_path, fault=faults, engine=engine, watcher=onlooker)
+    assert outcome.traffic.down == DOWN * sum(len(sites) for _, _, sites in federation.asked)  # nothing is left out
     gradients = [number for step, number in federation.steps() if step == "gradient"]
     assert gradients == [1, 2, 2, 2, 3, 3, 3]
     assert [number for step, number in federation.steps() if step == "restore"] == [0, 1, 1, 2, 2]

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from wardround.algorithms.state_files import copy_into, load_tensors, save_tensors, under
 from wardround.algorithms.stepping import SteppingConfig
-from wardround.errors import MessageError, TrainingError
+from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.federation import Absence, Federation, Quorum, Replies, Reply, SiteId, Traffic, checked
 from wardround.federation.message import Array, Message, Value, grouped
 from wardround.privacy.aggregator import Aggregator, Place
@@ -133,6 +133,7 @@ class Coordinator(ABC):
         self.config, self.training, self.seed, self.output = config, training, seed, tuple(output)
         self.shared = {name: torch.from_numpy(np.array(array)) for name, array in shared.items()}
         self.number = 0  # the last round that is finished
+        self.spent_in_vain = Traffic()  # in the last round that too few sites answered
         self.sizes: dict[SiteId, int] = {}  # |S_i|
 
     @abstractmethod
@@ -154,7 +155,11 @@ class Coordinator(ABC):
         while self.number < self.config.rounds:
             unmet, spent = self._meet(federation)
             turn = Turn(self, federation, aggregator, quorum, self._drawn(federation.sites), unmet, traffic=spent)
-            self.train(turn)
+            try:
+                self.train(turn)
+            except FederationError:
+                self.spent_in_vain = turn.traffic
+                raise
             self.number += 1
             yield Round(self.number, turn.loss(), len(turn.present), tuple(turn.absent), turn.traffic)
 

@@ -21,9 +21,18 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: dict[st
     partial = path.with_name(path.name + ".partial")
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     save_file(plain, partial, metadata=metadata)
-    with partial.open("rb") as written:
-        os.fsync(written.fileno())
+    _force(partial)
     partial.replace(path)
+    _force(path.parent)  # else a power cut may take the new name back
+
+
+def _force(path: Path) -> None:
+    """To disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:

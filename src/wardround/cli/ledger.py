@@ -37,10 +37,13 @@ def show(
 
 
 @app.command()
-def verify(file: LedgerFile) -> None:
+def verify(
+    file: LedgerFile,
+    head: Annotated[str, typer.Option(help="A head that was printed here before and noted elsewhere.")] = "",
+) -> None:
     """Check that no line was altered, removed or added; exit with 1 where one was."""
     try:
-        verdict = verify_ledger(file)
+        verdict = verify_ledger(file, noted=head)
     except LedgerError as error:
         typer.echo(str(error))
         raise typer.Exit(1) from None

@@ -6,7 +6,8 @@ sent; so a line may stand for a message that a power cut kept from being sent, b
 
 A line says what left and how much, never what was in it. The chain tells against one file that was touched; whoever can
 write both files can forge both, and a single well-made line added while the site is off looks like the power cut it
-imitates. Who needs more notes the head elsewhere: `wardround ledger verify` prints it.
+imitates. Who needs more notes the head elsewhere: `wardround ledger verify` prints it, and `--head` holds it against the
+file again.
 """
 
 from __future__ import annotations
@@ -182,17 +183,24 @@ def read_entries(path: Path) -> Iterator[Entry]:
         yield link.entry
 
 
-def verify(path: Path) -> Verdict:
-    """Walk the chain to the head; changes nothing, and may run while the site writes."""
+def verify(path: Path, *, noted: str = "") -> Verdict:
+    """Walk the chain to the head; changes nothing, and may run while the site writes.
+
+    `noted` is a head that was noted elsewhere before: it must be the digest of some line.
+    """
     known, size = _snapshot(path)
     entries = bytes_out = end = 0
+    found = noted in ("", _FIRST)
     digests = deque([_FIRST], maxlen=2)
     for link in _walk(path, size):
         entries, bytes_out, end = entries + 1, bytes_out + link.entry.bytes, link.end
         digests.append(link.digest)
+        found = found or link.digest == noted
     # A power cut between a line and its head leaves the head one line behind: that is no forgery.
     if known != digests[-1] and (known != digests[0] or end < size):
         raise LedgerError(f"{path.name}: its end is missing or altered, or lines were added from outside")
+    if not found:
+        raise LedgerError(f"{path.name}: no line of it has the head that was noted; it was written anew")
     return Verdict(entries, bytes_out, digests[-1], size=end, torn=size - end)
 
 

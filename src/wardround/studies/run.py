@@ -158,6 +158,7 @@ class StudyRun:
             except FederationError as error:
                 number = self.coordinator.number + 1
                 self.folder.log("round_failed", {"round": number, "reason": str(error)})
+                self._progress.traffic += self.coordinator.spent_in_vain
                 if not left:
                     raise
                 self._watcher.on_event(f"round {number} is tried again: {error}")
