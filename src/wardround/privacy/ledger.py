@@ -6,8 +6,8 @@ sent; so a line may stand for a message that a power cut kept from being sent, b
 
 A line says what left and how much, never what was in it. The chain tells against one file that was touched; whoever can
 write both files can forge both, and a single well-made line added while the site is off looks like the power cut it
-imitates. Who needs more notes the head elsewhere: `wardround ledger verify` prints it, and `--head` holds it against the
-file again.
+imitates. Who needs more notes the head elsewhere: `wardround ledger verify` prints it, and `--head` holds it against
+the file again.
 """
 
 from __future__ import annotations
