@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from wardround.errors import StudyError
 from wardround.federation.in_process import InProcessFederation, WorkerPoolFederation
 from wardround.federation.site_door import SiteDoor
 from wardround.federation.worker_process import WorkerProcess
 from wardround.studies.run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.sites import open_here
+from wardround.studies.sites import check_place, open_here
 from wardround.studies.study_file import Study, to_toml
 from wardround.studies.worker_spec import WorkerSpec, worker_command
 
@@ -43,10 +42,7 @@ def run_on_one_machine(
 def check_notes(study: Study) -> None:
     """Refuse a study with a site whose notes are nowhere, before any of them is read."""
     for name, section in study.sites.items():
-        if not section.built_in and section.data is None:
-            raise StudyError(f"[sites.{name}] says not where its notes are: it needs data and format, or built_in")
-        if section.data is not None and not section.data.exists():
-            raise StudyError(f"[sites.{name}] data: {section.data.name} does not exist")
+        check_place(name, section)
 
 
 def _alone(study: Study, folder: RunFolder, device: torch.device, ledgers: bool) -> InProcessFederation:

@@ -27,10 +27,18 @@ from wardround.studies.study_file import SiteSection, Study
 from wardround.tasks import ner
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["LEDGER", "load_notes", "open_door", "open_here", "open_site", "terms_of"]
+__all__ = ["LEDGER", "check_place", "load_notes", "open_door", "open_here", "open_site", "terms_of"]
 
 LEDGER = "ledger.jsonl"
 _MANY = "-"  # `harbour-0012` is one of many small hospitals
+
+
+def check_place(name: str, section: SiteSection) -> None:
+    """Refuse a section whose notes are nowhere; none of them is read."""
+    if not section.built_in and section.data is None:
+        raise StudyError(f"[sites.{name}] says not where its notes are: it needs data and format, or built_in")
+    if section.data is not None and not section.data.exists():
+        raise StudyError(f"[sites.{name}] data: {section.data.name} does not exist")
 
 
 def load_notes(name: str, section: SiteSection, *, seed: int) -> SiteData:
@@ -38,10 +46,8 @@ def load_notes(name: str, section: SiteSection, *, seed: int) -> SiteData:
     if section.built_in:
         hospital = _built_in(section.built_in, seed)
         return SiteData(tuple(hospital.train), tuple(hospital.dev), tuple(hospital.test))
-    if section.data is None:
-        raise StudyError(f"[sites.{name}] says not where its notes are: it needs data and format, or built_in")
-    if not section.data.exists():
-        raise StudyError(f"[sites.{name}] data: {section.data.name} does not exist")
+    check_place(name, section)
+    assert section.data is not None, "it was looked for"
     return load_site(section.data, open_format(section.format, dict(section.options))).data
 
 
