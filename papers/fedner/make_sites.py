@@ -1,6 +1,6 @@
 """The sites of the FedNER study, made of public corpora that differ in types and genre.
 
-    python papers/fedner/make_sites.py --data ../shared/data --out runs/fedner/sites
+    python -m papers.fedner.make_sites --data ../shared/data --out runs/fedner/sites
 
     five/SITE                   ade, bc5cdr, bionlp13cg, biored, anatem: a cut of each training part
     five-ratio-0.50/SITE        half of those training sentences (Figure 3)
@@ -17,36 +17,29 @@ federation would otherwise have seen its neighbours' test notes.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
+from papers.common.sites import Group, Site, read_iob, site_of, write_groups
 
 from wardround.corpora.ade import Ade
-from wardround.corpora.conll import Conll
-from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.partition import by_source
 from wardround.corpora.pubtator import Pubtator
 from wardround.models.word_vectors import load_word_vectors
 from wardround.text.alignment import align
 from wardround.text.document import Document, Entity, Range
-from wardround.text.sentences import sentences_of
 from wardround.text.tag_sets import TagSet
-from wardround.text.words import find_words, words_of
+from wardround.text.words import words_of
 
 RATIOS = (0.25, 0.5, 0.75)  # of Figure 3; 1 is `five` itself
 MASKS = (0.25, 0.5, 0.75, 1.0)  # of Figure 5; 0 is `five` itself
 PLACEHOLDER = "masked"  # a word with a vector of its own, so that masking does not train the row of unknown words
-PARTS = ("train", "dev", "test")
 SITES_OF_ONE = 10
 _RUN = 8  # words; what two texts by different hands do not share by chance
-_IOB = Conll(delimiter="tab")
-_IOB_NAMES = {"train": "train.tsv", "dev": "devel.tsv", "test": "test.tsv"}
 _BIORED_NAMES = {"train": "Train.PubTator", "dev": "Dev.PubTator", "test": "Test.PubTator"}
 # Of BioNLP13CG's sixteen types, those with more than a hundred training mentions.
 _CANCER_TYPES = (
@@ -65,25 +58,6 @@ class Sizes:
     one_corpus_train: int = 4500  # over all ten sites
     one_corpus_dev: int = 2000  # the same
     one_corpus_test: int = 0
-
-
-@dataclass(frozen=True)
-class Site:
-    """What one site has and annotates."""
-
-    types: tuple[str, ...]
-    train: Sequence[Document] = field(repr=False)
-    dev: Sequence[Document] = field(repr=False)
-    test: Sequence[Document] = field(repr=False)
-    scheme: str = "BIO"
-
-    @property
-    def parts(self) -> dict[str, Sequence[Document]]:
-        """The three parts by name."""
-        return {name: getattr(self, name) for name in PARTS}
-
-
-Group = Mapping[str, Site]
 
 
 def main() -> None:
@@ -180,58 +154,13 @@ def read_ade(path: Path, sizes: Sizes, *, seed: int) -> Site:
     for source in order:
         name = "test" if len(parts["test"]) < sizes.test else "dev" if len(parts["dev"]) < sizes.dev else "train"
         parts[name] += abstracts[source]
-    return _site(parts, ("Drug", "Adverse-Effect"))
-
-
-def read_iob(folder: Path, types: tuple[str, ...]) -> Site:
-    """A corpus of the MTL collection, with its official parts."""
-    return _site({name: list(_IOB.read(folder / file)) for name, file in _IOB_NAMES.items()}, types)
+    return site_of(parts, ("Drug", "Adverse-Effect"))
 
 
 def read_biored(folder: Path) -> Site:
     """BioRED with its official parts."""
     parts = {name: list(Pubtator().read(folder / file)) for name, file in _BIORED_NAMES.items()}
-    return _site(parts, TagSet.of(parts["train"]).types)
-
-
-def _site(parts: Mapping[str, Sequence[Document]], types: tuple[str, ...]) -> Site:
-    wanted = TagSet(types)
-    cut_up = {n: [s for d in documents for s in sentences(wanted.restrict(d))] for n, documents in parts.items()}
-    return Site(types, cut_up["train"], cut_up["dev"], cut_up["test"])
-
-
-def sentences(document: Document) -> Iterator[Document]:
-    """Each sentence as a document of its own; sentences that a mention runs across stay together."""
-    for number, (start, end) in enumerate(_joined(document), start=1):
-        inside = [entity for entity in document.entities if start <= entity.start and entity.end <= end]
-        yield Document(
-            f"{document.id}.{number}",
-            document.text[start:end],
-            tuple(_moved(entity, f"T{n}", -start) for n, entity in enumerate(inside, start=1)),
-            words=_own_words(document, start, end),
-            sentences=(Range(0, end - start),),
-        )
-
-
-def _own_words(document: Document, start: int, end: int) -> tuple[Range, ...] | None:
-    """The corpus's own words, where they are others than would be found: the files stay small."""
-    given = [word for word in document.words or () if start <= word.start and word.end <= end]
-    words = tuple(Range(word.start - start, word.end - start) for word in given)
-    return None if document.words is None or list(words) == find_words(document.text[start:end]) else words
-
-
-def _joined(document: Document) -> list[Range]:
-    joined: list[Range] = []
-    for sentence in sentences_of(document):
-        crossed = joined and any(e.start < joined[-1].end and e.end > sentence.start for e in document.entities)
-        if crossed:
-            sentence = Range(joined.pop().start, sentence.end)
-        joined.append(sentence)
-    return joined
-
-
-def _moved(entity: Entity, entity_id: str, by: int) -> Entity:
-    return Entity(entity_id, entity.type, tuple(Range(start + by, end + by) for start, end in entity.ranges))
+    return site_of(parts, TagSet.of(parts["train"]).types)
 
 
 # Figures 3 and 5.
@@ -317,26 +246,7 @@ def dealt(documents: Sequence[Document], total: int) -> list[Sequence[Document]]
     return [documents[start : min(end, start + each)] for start, end in pairwise(bounds)]
 
 
-# Writing.
-
-
-def write_groups(groups: Mapping[str, Group], out: Path) -> None:
-    """A folder a site, packed, and what is in it."""
-    for group_name, group in groups.items():
-        for name, site in group.items():
-            for part, documents in site.parts.items():
-                Jsonl().write(documents, out / group_name / name / f"{part}.jsonl.gz")
-    said = {group_name: {name: described(site) for name, site in group.items()} for group_name, group in groups.items()}
-    (out / "sites.json").write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
-
-
-def described(site: Site) -> dict[str, Any]:
-    """Types, scheme, and the sentences and mentions of each part."""
-    counts = {
-        name: {"sentences": len(documents), "mentions": sum(len(d.entities) for d in documents)}
-        for name, documents in site.parts.items()
-    }
-    return {"types": list(site.types), "scheme": site.scheme, **counts}
+# Word vectors.
 
 
 def spellings(groups: Iterable[Group]) -> set[str]:

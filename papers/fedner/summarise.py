@@ -1,6 +1,6 @@
 """The tables of `README.md` from measured runs.
 
-    python papers/fedner/summarise.py runs/fedner/work/results.json
+    python -m papers.fedner.summarise runs/fedner/work/results.json
 
 writes `expected.json`, the counts of every run in brief, and from it each table between its markers on the page.
 Several files of results are joined. Without any, the tables are made from the `expected.json` that is there.
@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from random import Random
 from statistics import mean
 from typing import Any
 
-from variations import MASKED_NETWORK, NETWORKS, VARIATIONS
+from papers.common.page import fill, resampled, spread, table
+from papers.common.runs import joined
+from papers.fedner.variations import MASKED_NETWORK, NETWORKS, VARIATIONS
 
 from wardround.evaluation.counts import SpanCounts, ratio
 
 HERE = Path(__file__).resolve().parent
 FIVE = ("ade", "bc5cdr", "bionlp13cg", "biored", "anatem")
-_RESAMPLED = 2000  # draws of seeds for an interval
 
 # Table 2 of the paper: strict and relaxed F1 at CADEC, ADE Corpus, SMM4H.
 PUBLISHED = {
@@ -90,20 +89,6 @@ def _site(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 # Cells.
 
 
-def spread(values: Sequence[float], *, digits: int = 1) -> str:
-    """The mean, and the lowest and highest seed."""
-    if len(values) == 1:
-        return f"{values[0]:.{digits}f}"
-    return f"{mean(values):.{digits}f} ({min(values):.{digits}f} – {max(values):.{digits}f})"
-
-
-def resampled(statistic: Callable[[Sequence[int]], float], seeds: int) -> tuple[float, float]:
-    """A 95% interval of a figure over seeds, by drawing seeds with replacement."""
-    random = Random(0)  # noqa: S311 – a draw, not a secret
-    found = sorted(statistic(random.choices(range(seeds), k=seeds)) for _ in range(_RESAMPLED))
-    return found[int(0.025 * _RESAMPLED)], found[int(0.975 * _RESAMPLED) - 1]
-
-
 def gain(lower: Sequence[float], higher: Sequence[float]) -> str:
     """How much more, with an interval over seeds."""
     steps = [b - a for a, b in zip(lower, higher, strict=True)]
@@ -123,12 +108,6 @@ def closed(single: Sequence[float], federated: Sequence[float], pooled: Sequence
         return "–"
     low, high = resampled(share, len(single))
     return f"{share(every):.0f}% [{low:.0f}, {high:.0f}]"
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 # Tables, in the order of the page.
@@ -281,24 +260,10 @@ TABLES: Mapping[str, Callable[[Measured], str]] = {
 }
 
 
-def fill(page: str, name: str, content: str) -> str:
-    """The page with the content between the markers of that name."""
-    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    if begin not in page or end not in page:
-        sys.exit(f"the page has no markers {begin} and {end}")
-    before, after = page.split(begin)[0], page.split(end)[1]
-    return f"{before}{begin}\n{content}\n{end}{after}"
-
-
-def joined(files: Sequence[Path]) -> dict[str, Any]:
-    """The results of several commands; a run that two of them hold counts once."""
-    found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    if any((other["settings"], other["sites"]) != (found[0]["settings"], found[0]["sites"]) for other in found):
-        sys.exit("the files of results have different settings or sites; they are not one measurement")
-    runs = {(r["variation"], r["seed"], r["tuned"]): r for results in found for r in results["runs"]}
-    devices = sorted({run["device"] for run in runs.values()})
-    head = {"settings": found[0]["settings"], "sites": found[0]["sites"], "devices": devices}
-    return {**head, "studies": condensed(list(runs.values()))}
+def condensed_files(files: Sequence[Path]) -> dict[str, Any]:
+    """The results of several commands in brief."""
+    head, runs = joined(files)
+    return {**head, "studies": condensed(runs)}
 
 
 def main() -> None:
@@ -309,7 +274,8 @@ def main() -> None:
     parser.add_argument("--readme", type=Path, default=HERE / "README.md")
     asked = parser.parse_args()
     if asked.results:
-        asked.expected.write_text(json.dumps(joined(asked.results), separators=(",", ":")) + "\n", encoding="utf-8")
+        brief = json.dumps(condensed_files(asked.results), separators=(",", ":"))
+        asked.expected.write_text(brief + "\n", encoding="utf-8")
     measured = Measured(json.loads(asked.expected.read_text(encoding="utf-8"))["studies"])
     page = asked.readme.read_text(encoding="utf-8")
     for name, make in TABLES.items():

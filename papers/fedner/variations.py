@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from papers.common.sites import Sites
 
 NETWORKS = ("cnn-crf", "lstm-crf", "gram-cnn", "cnn-lstm-crf", "s-lstm-crf", "cnn-clstm-crf", "elmoner")
 MASKED_NETWORK = "cnn-lstm-crf"  # of Figure 5: the best one without a language model, which knows entities beforehand
@@ -127,30 +127,10 @@ VARIATIONS = {
 TABLES = tuple(dict.fromkeys(table for variation in VARIATIONS.values() for table in variation.tables))
 
 
-@dataclass(frozen=True)
-class Sites:
-    """The folder that `make_sites.py` wrote."""
-
-    path: Path
-    described: Mapping[str, Mapping[str, Any]]
-
-    @classmethod
-    def read(cls, path: Path) -> Sites:
-        """What lies in the folder."""
-        return cls(path.resolve(), json.loads((path / "sites.json").read_text(encoding="utf-8")))
-
-    def sentences(self, group: str, part: str) -> int:
-        """Of all sites together."""
-        return sum(int(site[part]["sentences"]) for site in self.described[group].values())
-
-    def vectors(self, group: str) -> Path:
-        """The word vectors of the group's family."""
-        return self.path / f"{group.partition('-')[0]}.npz"
-
-
 def study_of(variation: Variation, seed: int, settings: Settings, sites: Sites) -> dict[str, Any]:
     """The study file as tables."""
     rounds = rounds_of(variation, settings, sites)
+    scheme = {"scheme": "BIO"} if variation.one_scheme else {}
     return {
         "study": {"name": variation.name, "seed": seed},
         "model": _model(variation, settings, sites),
@@ -158,15 +138,7 @@ def study_of(variation: Variation, seed: int, settings: Settings, sites: Sites) 
         "training": _training(variation, settings, sites),
         "evaluation": {"every": max(1, rounds // settings.scorings)},
         "federation": {"checkpoint_every": max(1, rounds // 4)},
-        "sites": {
-            name: {
-                "data": str(sites.path / variation.group / name),
-                "format": "jsonl",
-                "types": site["types"],
-                "scheme": "BIO" if variation.one_scheme else site["scheme"],
-            }
-            for name, site in sites.described[variation.group].items()
-        },
+        "sites": {name: section | scheme for name, section in sites.sections(variation.group).items()},
     }
 
 
@@ -179,10 +151,15 @@ def rounds_of(variation: Variation, settings: Settings, sites: Sites) -> int:
     return max(1, round(settings.epochs * sites.sentences(variation.group, "train") / settings.shared_batch_size))
 
 
+def vectors_of(group: str, sites: Sites) -> Path:
+    """The word vectors of the group's family."""
+    return sites.path / f"{group.partition('-')[0]}.npz"
+
+
 def _model(variation: Variation, settings: Settings, sites: Sites) -> dict[str, Any]:
     model: dict[str, Any] = {
         "preset": variation.preset,
-        "vectors": str(sites.vectors(variation.group)),
+        "vectors": str(vectors_of(variation.group, sites)),
         "input_dropout": settings.input_dropout,
         "dropout": settings.dropout,
         "train_words": settings.train_words,

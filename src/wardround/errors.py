@@ -10,6 +10,7 @@ WardroundError
 ├── MessageError         bytes that are no message, or a message without what a step needs: names a code
 ├── FederationError      a round that cannot go on: too few sites answered
 ├── KitError             a kit, request or approval that is incomplete, altered, expired or somebody else's
+├── KeyMaterialError     a key, a copy of one or a vault that cannot be used, or a secret where none may be
 ├── LedgerError          a ledger that was altered, cut short or cannot be written
 ├── StudyError           a study file that makes no sense: names section and setting
 └── UsageError           a command whose arguments do not fit together
@@ -24,6 +25,7 @@ from pathlib import Path
 __all__ = [
     "CorpusError",
     "FederationError",
+    "KeyMaterialError",
     "KitError",
     "LedgerError",
     "MessageError",
@@ -87,6 +89,10 @@ class FederationError(WardroundError):
 
 class KitError(WardroundError):
     """A kit, a request or an approval cannot be used: incomplete, altered, expired or somebody else's."""
+
+
+class KeyMaterialError(WardroundError):
+    """A key, a copy of one or a vault cannot be used, or a secret lies where none may be."""
 
 
 class LedgerError(WardroundError):

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
-from wardround.algorithms.coordinator import Coordinator, RoundsConfig, Turn
+from wardround.algorithms.coordinator import Coordinator, Gathered, RoundsConfig, Turn
 from wardround.algorithms.stepping import SteppingConfig
 from wardround.errors import TrainingError
 from wardround.federation.federation import Quorum, Replies, Reply, Traffic
-from wardround.federation.message import Message
+from wardround.federation.message import Array, Message, Value
 from wardround.privacy.aggregator import PlainAggregator
 
 SITES = tuple(f"h{number}" for number in range(10))
@@ -18,8 +19,11 @@ SITES = tuple(f"h{number}" for number in range(10))
 class Noting(Coordinator):
     """Asks, and keeps who was asked."""
 
-    def train(self, turn: Turn) -> None:
-        turn.mean("train", {})
+    def gather(self, turn: Turn) -> Gathered:
+        return turn.gather("train", {})
+
+    def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
+        """Nothing is learned here."""
 
 
 class Answering:

@@ -46,6 +46,7 @@ def question(hospital: Site, **changes: Value) -> Message:
     values: dict[str, Value] = {
         "round": 1,
         "steps": 2,
+        "epochs": 1,
         "batch_size": 5,
         "rate": 0.01,
         "output_rate": 0.01,
@@ -265,7 +266,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
     coordinator = FedProx({}, FedProxConfig(local_steps=3, proximal=0.5), replace(TRAINING, weight_decay=0.25))
     held = {**coordinator.training.fixed(), **coordinator.config.fixed()}
-    assert held == {"batch_size": 5, "clip": 0.0, "decay": 0.25, "steps": 3, "proximal": 0.5}
+    assert held == {"batch_size": 5, "clip": 0.0, "decay": 0.25, "steps": 3, "epochs": 1, "proximal": 0.5}
     asked = coordinator.local_settings()
     assert asked == {**held, "rate": 0.01, "output_rate": 0.01}
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tomllib
@@ -21,29 +20,30 @@ from wardround.studies.study_file import parse_study, read_study
 from wardround.text.document import Document, Entity, Range
 from wardround.text.tag_sets import TagSet
 
-PAPER = Path(__file__).resolve().parents[2] / "papers" / "fedner"
+ROOT = Path(__file__).resolve().parents[2]
+PAPER = ROOT / "papers" / "fedner"
 
 
 @pytest.fixture(scope="module")
 def on_path() -> Iterator[None]:
-    sys.path.insert(0, str(PAPER))
+    sys.path.insert(0, str(ROOT))
     yield
-    sys.path.remove(str(PAPER))
+    sys.path.remove(str(ROOT))
 
 
 @pytest.fixture(scope="module")
 def variations(on_path: None) -> ModuleType:
-    return import_module("variations")
+    return import_module("papers.fedner.variations")
 
 
 @pytest.fixture(scope="module")
 def measure(on_path: None) -> ModuleType:
-    return import_module("measure")
+    return import_module("papers.fedner.measure")
 
 
 @pytest.fixture(scope="module")
 def summarise(on_path: None) -> ModuleType:
-    return import_module("summarise")
+    return import_module("papers.fedner.summarise")
 
 
 def described(train: int, **sites: Any) -> dict[str, Any]:
@@ -107,17 +107,16 @@ def test_rounds_and_steps_by_hand(variations: ModuleType, tmp_path: Path) -> Non
     assert (own["batch_size"], own["learning_rate"]) == (16, 0.002)
 
 
-def test_values_to_be_tried_give_a_run_each(measure: ModuleType, variations: ModuleType) -> None:
-    tune = {"shared_learning_rate": "1e-3,4e-3"}
-    runs = measure.runs_of(["fedner"], [0, 1], variations.Settings(), tune)
-    assert [(run.key, run.settings.shared_learning_rate) for run in runs] == [
+def test_values_to_be_tried_give_a_run_each(measure: ModuleType, variations: ModuleType, tmp_path: Path) -> None:
+    sites, tune = variations.Sites(tmp_path, every_group(variations, 100)), {"shared_learning_rate": "1e-3,4e-3"}
+    runs = measure.runs_of(["fedner"], [0, 1], variations.Settings(), tune=tune, sites=sites)
+    assert [(run.key, run.study["training"]["learning_rate"]) for run in runs] == [
         (("fedner", seed, f"shared_learning_rate={text}"), value)
         for text, value in (("1e-3", 0.001), ("4e-3", 0.004))
         for seed in (0, 1)
     ]
-    assert {run.variation.name for run in measure.runs_of(["gap"], [0], variations.Settings(), {})} == {
-        *("single-elmoner", "fedner", "pooled")
-    }
+    gap = measure.runs_of(["gap"], [0], variations.Settings(), tune={}, sites=sites)
+    assert {run.variation for run in gap} == {"single-elmoner", "fedner", "pooled"}
 
 
 # Summaries.
@@ -179,10 +178,10 @@ def test_the_page_is_filled_between_its_markers(summarise: ModuleType, tmp_path:
     results.write_text(json.dumps({"settings": {}, "sites": {}, "runs": gap_runs(summarise)}))
     page, expected = tmp_path / "page.md", tmp_path / "expected.json"
     page.write_text((PAPER / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
-    command = [sys.executable, str(PAPER / "summarise.py"), "--readme", str(page), "--expected", str(expected)]
-    subprocess.run([*command, str(results)], check=True)
+    command = [sys.executable, "-m", "papers.fedner.summarise", "--readme", str(page), "--expected", str(expected)]
+    subprocess.run([*command, str(results)], check=True, cwd=ROOT)
     once = page.read_text(encoding="utf-8")
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, cwd=ROOT)
     assert page.read_text(encoding="utf-8") == once
     assert "| FedNER | 58.0 (56.0 – 60.0) |" in once and "| FedNER | 65.16 | 84.55 |" in once
     assert json.loads(expected.read_text())["studies"]["pooled"]["sites"]["ade"]["strict"] == [
@@ -232,12 +231,12 @@ RATE = ("--set", "shared_learning_rate=0.02")
 
 def command(sites: Path, out: Path, *more: str) -> list[str]:
     asked = ["--sites", str(sites), "--out", str(out), "--seeds", "0", "--device", "cpu", "--tiny", *more]
-    return [sys.executable, str(PAPER / "measure.py"), *asked]
+    return [sys.executable, "-m", "papers.fedner.measure", *asked]
 
 
 def test_runs_are_listed_before_they_are_run(tiny_sites: Path, tmp_path: Path) -> None:
     asked = command(tiny_sites, tmp_path, "--only", "gap", "--dry-run")
-    said = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(asked, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     assert "3 runs, 0 of them finished before" in said and "fedner-seed-0" in said
     assert not list(tmp_path.iterdir())
 
@@ -246,7 +245,7 @@ def test_runs_are_listed_before_they_are_run(tiny_sites: Path, tmp_path: Path) -
 def test_a_measurement_ends_in_results_and_repeats_nothing(tiny_sites: Path, tmp_path: Path) -> None:
     for finished in ("0", "1"):
         asked = command(tiny_sites, tmp_path, "--only", "fedner", "--set", "rounds=20", *RATE)
-        said = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+        said = subprocess.run(asked, check=True, capture_output=True, text=True, cwd=ROOT).stdout
         assert f"1 runs, {finished} of them finished before" in said
     (run,) = json.loads((tmp_path / "results.json").read_text())["runs"]
     assert (run["variation"], run["seed"], run["rounds"], run["device"]) == ("fedner", 0, 20, "cpu")
@@ -260,51 +259,5 @@ def test_a_measurement_ends_in_results_and_repeats_nothing(tiny_sites: Path, tmp
 def test_results_of_other_settings_are_not_added_to(tiny_sites: Path, tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(json.dumps({"settings": {}, "sites": {}, "runs": []}))
     asked = command(tiny_sites, tmp_path, "--only", "fedner")
-    ended = subprocess.run(asked, check=False, capture_output=True, text=True)
+    ended = subprocess.run(asked, check=False, capture_output=True, text=True, cwd=ROOT)
     assert ended.returncode == 1 and "other settings or sites" in ended.stderr
-
-
-FAKE = """
-import json, pathlib, sys, time
-folder = pathlib.Path(sys.argv[1])
-if folder.name.startswith("single"):
-    sys.exit(3)
-if folder.name.startswith("pooled"):
-    time.sleep(60)
-figures = {"seconds": 1.0, "dev_f1": 0.5, "rounds": 3, "best_round": 2}
-(folder / "summary.json").write_text(json.dumps(figures))
-"""
-
-
-def test_a_run_that_fails_or_takes_too_long_costs_the_others_nothing(
-    measure: ModuleType,
-    variations: ModuleType,
-    tiny_sites: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "fake.py").write_text(FAKE)
-    monkeypatch.setattr(measure, "_ONE_RUN", tmp_path / "fake.py")
-    settings, sites = variations.Settings(), variations.Sites.read(tiny_sites)
-    results = measure.Results(tmp_path / "results.json", settings, sites)
-    pool = measure.Pool(tmp_path / "out", sites, results, processes=2, device="cpu", minutes=0.05)
-    pool.work(measure.runs_of(["gap"], [0], settings, {}))
-    assert [run["variation"] for run in json.loads((tmp_path / "results.json").read_text())["runs"]] == ["fedner"]
-    assert pool.failed == ["single-elmoner-seed-0"]
-    assert "cut off pooled-seed-0" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("answers", [True, False])
-def test_the_service_that_shares_a_gpu_is_stopped_again(
-    measure: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool
-) -> None:
-    control, log = tmp_path / "control", tmp_path / "log"
-    control.write_text(f'#!/bin/sh\nif [ "$1" = "-d" ]; then echo start >> {log}; else cat >> {log}; fi\n')
-    control.chmod(0o755)
-    monkeypatch.setattr(measure.shutil, "which", lambda name: str(control))
-    monkeypatch.setattr(measure, "_PROBE", "" if answers else "raise SystemExit(1)")
-    with measure.shared_gpu("cuda"):
-        assert ("CUDA_MPS_PIPE_DIRECTORY" in os.environ) is answers
-        assert log.read_text() == ("start\n" if answers else "start\nquit\n")
-    assert log.read_text() == "start\nquit\n" and "CUDA_MPS_PIPE_DIRECTORY" not in os.environ

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -11,17 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wardround.corpora.jsonl import Jsonl
 from wardround.text.document import Document, Entity, Range
 
-PAPER = Path(__file__).resolve().parents[2] / "papers" / "fedner"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def sites() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(PAPER))
-    yield import_module("make_sites")
-    sys.path.remove(str(PAPER))
+    sys.path.insert(0, str(ROOT))
+    yield import_module("papers.fedner.make_sites")
+    sys.path.remove(str(ROOT))
 
 
 def note(name: str, text: str, *mentions: tuple[str, str]) -> Document:
@@ -29,31 +27,6 @@ def note(name: str, text: str, *mentions: tuple[str, str]) -> Document:
     found = [(text.index(words), words, kind) for words, kind in mentions]
     entities = [Entity(f"T{n}", kind, (Range(at, at + len(words)),)) for n, (at, words, kind) in enumerate(found, 1)]
     return Document(name, text, tuple(entities), sentences=(Range(0, len(text)),))
-
-
-def test_sentences_become_documents_and_mentions_move_along(sites: ModuleType) -> None:
-    document = Document(
-        "d", "He took aspirin. It burned.", (Entity("a", "Drug", (Range(8, 15),)), Entity("b", "ADE", (Range(20, 26),)))
-    )
-    first, second = sites.sentences(document)
-    assert (first.id, first.text, second.text) == ("d.1", "He took aspirin.", "It burned.")
-    assert [(e.type, e.text_in(second.text)) for e in second.entities] == [("ADE", "burned")]
-    assert second.sentences == (Range(0, 10),)
-
-
-def test_sentences_that_a_mention_runs_across_stay_together(sites: ModuleType) -> None:
-    document = Document("d", "Grade A. Rash seen. Gone.", (Entity("a", "ADE", (Range(0, 13),)),))
-    assert [s.text for s in sites.sentences(document)] == ["Grade A. Rash seen.", "Gone."]
-
-
-def test_words_are_written_only_where_others_would_be_found(sites: ModuleType) -> None:
-    def kept(text: str, *words: tuple[int, int]) -> object:
-        given = tuple(Range(*word) for word in words)
-        (sentence,) = sites.sentences(Document("d", text, words=given, sentences=(Range(0, len(text)),)))
-        return sentence.words
-
-    assert kept("no rash", (0, 2), (3, 7)) is None
-    assert kept("IL2 up", (0, 3), (4, 6)) == (Range(0, 3), Range(4, 6))
 
 
 def test_a_sentence_that_shares_eight_words_with_a_test_is_left_out(sites: ModuleType) -> None:
@@ -110,14 +83,6 @@ def test_vectors_are_those_of_words_that_occur(sites: ModuleType, tmp_path: Path
     with np.load(tmp_path / "some.npz") as found:
         assert found["words"].tolist() == ["rash", "masked", "no"]
         assert found["vectors"].tolist() == [[0, 1], [2, 3], [6, 7]]
-
-
-def test_what_is_written_is_read_again(sites: ModuleType, tmp_path: Path) -> None:
-    made = group(sites)
-    sites.write_groups({"five": made}, tmp_path)
-    assert tuple(Jsonl().read(tmp_path / "five" / "one" / "train.jsonl.gz")) == tuple(made["one"].train)
-    said = json.loads((tmp_path / "sites.json").read_text())["five"]["one"]
-    assert said["types"] == ["Drug", "ADE"] and said["train"] == {"sentences": 2, "mentions": 2}
 
 
 @pytest.mark.corpus

@@ -169,7 +169,7 @@ def test_the_terms_of_a_site_are_its_studys(tmp_path: Path) -> None:
     study = tiny(algorithm=algorithm, training=training, privacy={"smallest_batch": 4})
     expected = Terms(
         9,
-        {"batch_size": 8, "clip": 2.0, "decay": 0.1, "steps": 3, "proximal": 0.5},
+        {"batch_size": 8, "clip": 2.0, "decay": 0.1, "steps": 3, "epochs": 1, "proximal": 0.5},
         {"rate": 0.02, "output_rate": 0.05},
         4,
     )

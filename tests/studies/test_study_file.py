@@ -99,7 +99,7 @@ def test_every_section_and_every_setting(tmp_path: Path) -> None:
         model=ModelSection(
             "transfer", "", tmp_path / "glove.npz", ("words", "lstm"), {"lstm": 12, "train_words": False}
         ),
-        algorithm=AlgorithmSection("fedprox", FedProxConfig(12, 0.5, 3, 0.5, proximal=1.0)),
+        algorithm=AlgorithmSection("fedprox", FedProxConfig(12, 0.5, 1, 3, 0.5, proximal=1.0)),
         training=SteppingConfig(5, 0.01, 0.02, 0.1, "constant", 1.0),
         privacy=PrivacySection("plain", 1, 3),
         evaluation=EvaluationSection(4, 2),

@@ -1,7 +1,9 @@
 """What the coordinator's side of every algorithm has in common.
 
-It holds the shared half and, of the sites, nothing but their sizes. An algorithm says what is asked in a round and what
-becomes of the mean (`train`); drawing sites, weighing, counting, saving and going on are here.
+It holds the shared half and, of the sites, nothing but their sizes. An algorithm says what is asked in a round
+(`gather`) and what becomes of the mean (`step`); drawing sites, weighing, counting, saving and going on are here.
+Where the mean opens at the sites, each holds a copy of this object and steps it; the coordinator's own then keeps the
+rounds, and its shared half stays as it was before the first.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wardround.algorithms.gathering import Gathered, gather_among, with_values
 from wardround.algorithms.state_files import copy_into, load_tensors, save_tensors, under
 from wardround.algorithms.stepping import SteppingConfig
 from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.federation import Absence, Federation, Quorum, Replies, Reply, SiteId, Traffic, checked
 from wardround.federation.message import Array, Message, Value, grouped
-from wardround.privacy.aggregator import Aggregator, Place
+from wardround.privacy.aggregator import Aggregator, CohortAggregator, Place
 
-__all__ = ["Absent", "Coordinator", "Round", "RoundsConfig", "Turn"]
+__all__ = ["Absent", "Coordinator", "Gathered", "Round", "RoundsConfig", "Turn"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Round:
     answered: int
     absent: tuple[Absent, ...]
     traffic: Traffic  # of all its exchanges; seconds of sites that work side by side are added
+    clipped: int = 0  # numbers of updates that lay outside their clip
+    digests: Mapping[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
 
 
 @dataclass
@@ -72,33 +77,64 @@ class Turn:
 
     coordinator: Coordinator
     federation: Federation
-    aggregator: Aggregator
+    aggregator: Aggregator | CohortAggregator
     quorum: Quorum
     sites: Sequence[SiteId]
     unmet: list[Reply]  # of sites that never said their size; they count as absent from the first exchange
     absent: list[Absent] = field(default_factory=list)
     traffic: Traffic = field(default_factory=Traffic)
     present: list[SiteId] = field(default_factory=list)  # in the last exchange
+    clipped: int = 0  # numbers of updates that lay outside their clip
+    digests: dict[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     _loss: float = 0.0
     _weight: int = 0
 
-    def mean(self, step: str, values: Mapping[str, Value]) -> dict[str, Array]:
-        """Σ n_i u_i / Σ n_i of the updates that the sites give in a step."""
+    def gather(self, step: str, values: Mapping[str, Value]) -> Gathered:
+        """The updates that the sites give in a step, as Σ n_i u_i / Σ n_i."""
+        if isinstance(self.aggregator, CohortAggregator):
+            return gather_among(self, self.aggregator, step, values)
+        aggregator, like = self.aggregator, self.coordinator.as_asked()
+        replies = self.answers(step, self.question(values), check=lambda reply: aggregator.check(reply, like=like))
+        mean = aggregator.open(aggregator.combine(message for _, message in replies))
+        return Gathered(tuple(self.present), mean)
+
+    def settle(self, gathered: Gathered) -> None:
+        """Step the shared half: here, or, where only sites can open the sum, at every site."""
+        if gathered.mean is not None:
+            self.coordinator.step(gathered.mean, gathered.values)
+            return
+        assert gathered.sealed is not None, "a sum is open or sealed"
+        for site, message in self.answers("take", with_values(gathered.sealed, gathered.values), everybody=True):
+            self.digests[site] = message.value("shared", str)
+
+    def question(self, values: Mapping[str, Value]) -> Message:
+        """A question of the coming round, with the shared half where the coordinator has it."""
+        at_sites = self.aggregator.opens_at is Place.SITE
         # No copy: what is asked is fixed at once, and the shared half changes after the last answer.
-        shared = {name: tensor.numpy() for name, tensor in self.coordinator.shared.items()}
-        question = Message({**values, "round": self.coordinator.number + 1}, grouped("shared", shared))
-        replies = self.answers(step, question, check=lambda reply: self.aggregator.check(reply, like=shared))
-        return self.aggregator.open(self.aggregator.combine(message for _, message in replies))
+        shared = {} if at_sites else self.coordinator.as_asked()
+        return Message({**values, "round": self.coordinator.number + 1}, grouped("shared", shared))
 
     def answers(
-        self, step: str, question: Message, *, check: Callable[[Message], None] | None = None
+        self,
+        step: str,
+        question: Message,
+        *,
+        check: Callable[[Message], None] | None = None,
+        everybody: bool = False,
     ) -> Iterator[tuple[SiteId, Message]]:
-        """The usable answers as they arrive; too few of them are an error at the end."""
+        """The usable answers as they arrive; too few of them are an error at the end.
+
+        Asked are the sites of the round, or every site of the study.
+        """
+        sites = self.federation.sites if everybody else self.sites
+        replies = self.federation.ask(step, question, to=sites)
+        yield from self.usable(checked(replies, check) if check else replies)
+
+    def usable(self, replies: Replies) -> Iterator[tuple[SiteId, Message]]:
+        """Those of the replies that count; too few of them are an error at the end."""
         self.present = []
-        replies = self.federation.ask(step, question, to=self.sites)
-        usable = chain(self.unmet, checked(replies, check) if check else replies)
-        self.unmet = []
-        for site, message in self.quorum.present(self._counted(usable)):
+        replies, self.unmet = chain(self.unmet, replies), []
+        for site, message in self.quorum.present(self._counted(replies)):
             self.present.append(site)
             yield site, message
 
@@ -135,10 +171,15 @@ class Coordinator(ABC):
         self.number = 0  # the last round that is finished
         self.spent_in_vain = Traffic()  # in the last round that too few sites answered
         self.sizes: dict[SiteId, int] = {}  # |S_i|
+        self.clips: dict[str, float] = {}  # by layer group, once learned; under a mechanism that needs them
 
     @abstractmethod
-    def train(self, turn: Turn) -> None:
-        """One round: ask, and change the shared half."""
+    def gather(self, turn: Turn) -> Gathered | None:
+        """One round: ask, and gather the updates, where there are any."""
+
+    def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
+        """Change the shared half by the mean; `values` are those of what was gathered, and may come from anybody."""
+        raise NotImplementedError
 
     def memory(self) -> dict[str, Tensor]:
         """What the coming rounds depend on beside the shared half."""
@@ -148,20 +189,35 @@ class Coordinator(ABC):
         """Take up what `memory` gave."""
         assert not memory
 
-    def rounds(self, federation: Federation, aggregator: Aggregator, quorum: Quorum) -> Iterator[Round]:
+    def rounds(
+        self, federation: Federation, aggregator: Aggregator | CohortAggregator, quorum: Quorum
+    ) -> Iterator[Round]:
         """From the round after the last one done."""
-        if aggregator.opens_at is not Place.COORDINATOR:
-            raise TrainingError("the shared half is stepped at the coordinator, which cannot open these updates")
         while self.number < self.config.rounds:
             unmet, spent = self._meet(federation)
             turn = Turn(self, federation, aggregator, quorum, self._drawn(federation.sites), unmet, traffic=spent)
             try:
-                self.train(turn)
+                gathered = self.gather(turn)
+                if gathered is not None:
+                    turn.settle(gathered)
             except FederationError:
                 self.spent_in_vain = turn.traffic
                 raise
             self.number += 1
-            yield Round(self.number, turn.loss(), len(turn.present), tuple(turn.absent), turn.traffic)
+            answered = turn.present if gathered is None else gathered.sites
+            yield Round(
+                self.number,
+                turn.loss(),
+                len(answered),
+                tuple(turn.absent),
+                turn.traffic,
+                turn.clipped,
+                turn.digests,
+            )
+
+    def as_asked(self) -> dict[str, Array]:
+        """The shared half as it is now; its numbers change with it."""
+        return {name: tensor.numpy() for name, tensor in self.shared.items()}
 
     def arrays(self) -> dict[str, Array]:
         """A copy of the shared half as it is now."""
@@ -174,20 +230,29 @@ class Coordinator(ABC):
 
     def save(self, path: Path, *, more: Mapping[str, Tensor] | None = None) -> None:
         """Write all that the coming rounds depend on, whole or not at all; `more` goes with it."""
-        tensors = {f"shared/{name}": tensor for name, tensor in self.shared.items()}
-        tensors |= {f"memory/{name}": tensor for name, tensor in self.memory().items()}
-        tensors |= {f"size/{site}": torch.tensor(size) for site, size in self.sizes.items()}
-        tensors |= {f"more/{name}": tensor for name, tensor in (more or {}).items()}
-        save_tensors(path, tensors | {"round": torch.tensor(self.number)})
+        tensors = self.state() | {f"size/{site}": torch.tensor(size) for site, size in self.sizes.items()}
+        tensors |= {f"clip/{group}": torch.tensor(clip, dtype=torch.float64) for group, clip in self.clips.items()}
+        save_tensors(path, tensors | {f"more/{name}": tensor for name, tensor in (more or {}).items()})
 
     def restore(self, path: Path) -> dict[str, Tensor]:
         """Go on from a file of a study with the same model and settings; gives back what went with it."""
         tensors = load_tensors(path)
+        self.take_up(tensors)
+        self.sizes = {site: int(size) for site, size in under("size", tensors).items()}
+        self.clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
+        return under("more", tensors)
+
+    def state(self) -> dict[str, Tensor]:
+        """The shared half, what goes with it, and the last finished round."""
+        tensors = {f"shared/{name}": tensor for name, tensor in self.shared.items()}
+        tensors |= {f"memory/{name}": tensor for name, tensor in self.memory().items()}
+        return tensors | {"round": torch.tensor(self.number)}
+
+    def take_up(self, tensors: Mapping[str, Tensor]) -> None:
+        """Be as another one was that gave its `state`."""
         copy_into(self.shared, under("shared", tensors))
         self.remember(under("memory", tensors))
-        self.sizes = {site: int(size) for site, size in under("size", tensors).items()}
         self.number = int(tensors["round"])
-        return under("more", tensors)
 
     def _meet(self, federation: Federation) -> tuple[list[Reply], Traffic]:
         """Learn the sizes of sites never met; returns the absences of those that gave none, and what asking cost."""

@@ -8,17 +8,17 @@ and any aggregator will do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
-from wardround.algorithms.coordinator import Turn
+from wardround.algorithms.coordinator import Gathered, Turn
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, add, local_update
 from wardround.algorithms.site import Site, Step
 from wardround.errors import MessageError
 from wardround.federation.federation import SiteId
-from wardround.federation.message import Array, Message, grouped
+from wardround.federation.message import Array, Message, Value
 
 __all__ = ["STEPS", "FedAtt", "FedAttConfig", "attention", "give_attended", "train_and_hold"]
 
@@ -33,21 +33,28 @@ class FedAtt(FedAvg):
 
     config: FedAttConfig
 
-    def train(self, turn: Turn) -> None:
-        """w_l ← w_l − ε Σ α_k^l (w_l − w_l^k)."""
-        question = Message({**self.local_settings(), "round": self.number + 1}, grouped("shared", self.arrays()))
-        layers = list(self.shared)
+    def gather(self, turn: Turn) -> Gathered | None:
+        """Norms first, then the updates, each times its attention α_k^l."""
+        layers = len(self.shared)
         norms = {
             site: message.arrays["norms"]
-            for site, message in turn.answers("train_and_hold", question, check=lambda m: _check_norms(m, len(layers)))
+            for site, message in turn.answers(
+                "train_and_hold", turn.question(self.local_settings()), check=lambda m: _check_norms(m, layers)
+            )
         }
         attended = attention(norms)
         turn.sites = list(norms)
-        mean = turn.mean("give_attended", {"attention": {site: row.tolist() for site, row in attended.items()}})
+        gathered = turn.gather("give_attended", {"attention": {s: row.tolist() for s, row in attended.items()}})
         # Of the sum, a site that went away in between takes its part with it: the rest is brought to one again.
-        given = sum((attended[site] for site in turn.present), start=np.zeros(len(layers)))
-        factors = np.asarray(len(turn.present) / given, np.float32)
-        whole = {name: np.asarray(mean[name] * factor) for name, factor in zip(layers, factors, strict=True)}
+        given = sum((attended[site] for site in gathered.sites), start=np.zeros(layers))
+        return replace(gathered, values={"factors": (len(gathered.sites) / given).tolist()})
+
+    def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
+        """w_l ← w_l − ε Σ α_k^l (w_l − w_l^k)."""
+        factors = values.get("factors")
+        if not isinstance(factors, list) or len(factors) != len(self.shared):
+            raise MessageError("value", "a factor a layer is expected")
+        whole = {n: np.asarray(mean[n] * np.float32(_factor(f))) for n, f in zip(self.shared, factors, strict=True)}
         add(self.shared, whole, rate=self.config.server_rate)
 
 
@@ -77,9 +84,15 @@ def give_attended(site: Site, message: Message) -> Message:
         raise MessageError("value", "attention is a share a layer")
     shares = dict(zip(site.shared, row, strict=True))  # held may have been on disk, which keeps no order
     update = {name: tensor.cpu().numpy() * np.float32(shares[name]) for name, tensor in site.held.items()}
-    sealed = site.aggregator.seal(update, weight=1.0)
+    answer = site.give(update, weight=1.0, values={})
     site.held = {}
-    return sealed
+    return answer
+
+
+def _factor(value: Value) -> float:
+    if not isinstance(value, float) or not 0 < value < np.inf:
+        raise MessageError("value", "a factor is a number above zero")
+    return value
 
 
 def _is_share(share: object) -> bool:

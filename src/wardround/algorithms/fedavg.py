@@ -7,12 +7,12 @@ came; the mean of these, weighted by the sites' sizes, moves the shared half of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from wardround.algorithms.coordinator import Coordinator, RoundsConfig, Turn
+from wardround.algorithms.coordinator import Coordinator, Gathered, RoundsConfig, Turn
 from wardround.algorithms.site import Site, Step
 from wardround.algorithms.stepping import Rates, clip, finite
 from wardround.errors import MessageError, TrainingError
@@ -27,19 +27,22 @@ class FedAvgConfig(RoundsConfig):
     """The settings of FederatedAveraging."""
 
     rounds: int = 50
-    local_steps: int = 0  # mini-batches a round; 0 is one epoch (E = 1)
+    local_epochs: int = 1  # E, the passes over a site's notes in a round
+    local_steps: int = 0  # mini-batches a round in place of epochs; 0 is epochs
     server_rate: float = 1.0  # how much of the mean the shared half moves by
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.local_epochs < 1:
+            raise TrainingError(f"local_epochs is {self.local_epochs}; it must be above zero")
         if self.local_steps < 0:
-            raise TrainingError(f"local_steps is {self.local_steps}; it is a number of mini-batches, or 0 for an epoch")
+            raise TrainingError(f"local_steps is {self.local_steps}; it is a number of mini-batches, or 0 for epochs")
         if not self.server_rate > 0:
             raise TrainingError(f"server_rate is {self.server_rate}; it must be above zero")
 
     def fixed(self) -> dict[str, Value]:
         """How far a site goes in a round."""
-        return {"steps": self.local_steps}
+        return {"steps": self.local_steps, "epochs": self.local_epochs}
 
 
 class FedAvg(Coordinator):
@@ -47,9 +50,13 @@ class FedAvg(Coordinator):
 
     config: FedAvgConfig
 
-    def train(self, turn: Turn) -> None:
+    def gather(self, turn: Turn) -> Gathered | None:
+        """Every site trains for a while."""
+        return turn.gather("train", self.local_settings())
+
+    def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
         """w ← w + Σ n_k/n Δ_k."""
-        add(self.shared, turn.mean("train", self.local_settings()), rate=self.config.server_rate)
+        add(self.shared, mean, rate=self.config.server_rate)
 
     def local_settings(self) -> dict[str, Value]:
         """What ClientUpdate needs to know."""
@@ -60,8 +67,7 @@ def train(site: Site, message: Message) -> Message:
     """ClientUpdate: train for a while, give the way the shared half went."""
     with site.all_or_nothing():
         update, loss = local_update(site, message)
-        sealed = site.aggregator.seal(update, weight=float(len(site.notes.train)))
-    return replace(sealed, values={**sealed.values, "loss": loss})
+        return site.give(update, weight=float(len(site.notes.train)), values={"loss": loss})
 
 
 def local_update(site: Site, message: Message, *, pull: float = 0.0) -> tuple[dict[str, Array], float]:
@@ -69,16 +75,15 @@ def local_update(site: Site, message: Message, *, pull: float = 0.0) -> tuple[di
 
     `pull` holds the shared half near where it began. A site whose work fails half-way is to be put back by the caller.
     """
-    number, steps, size = (message.value(name, int) for name in ("round", "steps", "batch_size"))
+    number, size = message.value("round", int), message.value("batch_size", int)
     rates, largest = Rates.of(message), message.value("clip", float)
     site.check_round(number)
-    if size < 1 or steps < 0:
-        raise MessageError("value", "a batch size is at least 1 and a number of steps at least 0")
-    site.receive(message.group("shared"))
+    steps = _mini_batches(site, message, size)
+    site.receive(message)
     start = {name: parameter.detach().clone() for name, parameter in site.shared.items()}
     losses = []
     with site.randomness(number):
-        for _ in range(steps or -(-len(site.notes.train) // size)):
+        for _ in range(steps):
             losses.append(_backward(site, size))
             if pull:
                 _pull(site, start, pull)
@@ -92,6 +97,15 @@ def add(shared: Mapping[str, Tensor], mean: Mapping[str, Array], *, rate: float 
     """Move the shared half by a mean update."""
     for name, parameter in shared.items():
         parameter += rate * torch.from_numpy(mean[name])
+
+
+def _mini_batches(site: Site, message: Message, size: int) -> int:
+    """How many of them a round has: so many steps, or so many epochs."""
+    steps = message.value("steps", int)
+    epochs = 1 if steps else message.value("epochs", int)
+    if size < 1 or steps < 0 or epochs < 1:
+        raise MessageError("value", "a batch size and epochs are at least 1, and a number of steps at least 0")
+    return steps or epochs * -(-len(site.notes.train) // size)
 
 
 def _backward(site: Site, size: int) -> float:

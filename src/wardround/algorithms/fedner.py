@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from wardround.algorithms import fedavg
-from wardround.algorithms.coordinator import Coordinator, RoundsConfig, Turn
+from wardround.algorithms.coordinator import Coordinator, Gathered, RoundsConfig, Turn
 from wardround.algorithms.site import Site, Step
 from wardround.algorithms.stepping import Rates, Stepper, SteppingConfig, clip, finite
 from wardround.errors import MessageError, TrainingError
@@ -61,18 +61,20 @@ class FedNer(Coordinator):
             raise TrainingError("no layer of the model is shared; there is nothing to train together")
         self.stepper = Stepper(self.shared, self.output)
 
-    def train(self, turn: Turn) -> None:
-        """Eq. 2, then θ_s ← θ_s − α ∂L/∂θ_s."""
+    def gather(self, turn: Turn) -> Gathered | None:
+        """The gradients of Eq. 2."""
         settings = {**self.settings(), "total": sum(self.sizes.values())}
         if self.config.local_steps == 1:
-            self.step(turn.mean("gradient", settings))
-        else:
-            fedavg.add(self.shared, turn.mean("train_share", {**settings, **self.config.fixed()}))
+            return turn.gather("gradient", settings)
+        return turn.gather("train_share", {**settings, **self.config.fixed()})
 
-    def step(self, gradient: Mapping[str, Array]) -> None:
-        """Step the shared half by the mean gradient, which is used up."""
+    def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
+        """θ_s ← θ_s − α ∂L/∂θ_s; the mean gradient is used up."""
+        if self.config.local_steps > 1:
+            fedavg.add(self.shared, mean)
+            return
         for name, parameter in self.shared.items():
-            parameter.grad = torch.from_numpy(gradient[name])  # clipping writes into it
+            parameter.grad = torch.from_numpy(mean[name])  # clipping writes into it
         clip(self.shared, self.training.clip)
         self.stepper.step(self.training.rates(self.number + 1, self.config.rounds))
 
@@ -92,19 +94,19 @@ def gradient(site: Site, message: Message) -> Message:
     site.check_round(number)
     share = batch_share(len(site.notes.train), message)
     rates, largest = Rates.of(message), message.value("clip", float)
-    site.receive(message.group("shared"))
+    site.receive(message)
     site.model.train()
     site.model.zero_grad(set_to_none=True)
     with site.randomness(number), _sparse_tables(site):
         loss = batch_loss(site.model, site.next_batch(share))
         loss.backward()  # type: ignore[no-untyped-call]
-    values = {"loss": finite(loss)}
+    values: dict[str, Value] = {"loss": finite(loss)}
     clip(site.private, largest)
     update = {name: _gradient_of(parameter) for name, parameter in site.shared.items()}
-    sealed = site.aggregator.seal(update, weight=float(len(site.notes.train)))
+    answer = site.give(update, weight=float(len(site.notes.train)), values=values)
     site.private_stepper.step(rates)  # last: where anything is refused, the private half is as it was
     site.round = number
-    return replace(sealed, values={**sealed.values, **values})
+    return answer
 
 
 @contextmanager

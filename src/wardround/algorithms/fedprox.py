@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from wardround.algorithms.coordinator import Turn
-from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, add, local_update
+from wardround.algorithms.coordinator import Gathered, Turn
+from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, local_update
 from wardround.algorithms.site import Site, Step
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.message import Message, Value
@@ -34,9 +34,9 @@ class FedProx(FedAvg):
 
     config: FedProxConfig
 
-    def train(self, turn: Turn) -> None:
-        """w ← w + Σ n_k/n Δ_k, each Δ_k under h_k(w; w_t) = F_k(w) + μ/2 ‖w − w_t‖²."""
-        add(self.shared, turn.mean("train_near", self.local_settings()), rate=self.config.server_rate)
+    def gather(self, turn: Turn) -> Gathered | None:
+        """Every site trains under h_k(w; w_t) = F_k(w) + μ/2 ‖w − w_t‖²."""
+        return turn.gather("train_near", self.local_settings())
 
 
 def train_near(site: Site, message: Message) -> Message:
@@ -46,8 +46,7 @@ def train_near(site: Site, message: Message) -> Message:
         raise MessageError("value", "the proximal term has no strength")
     with site.all_or_nothing():
         update, loss = local_update(site, message, pull=strength)
-        sealed = site.aggregator.seal(update, weight=float(len(site.notes.train)))
-    return replace(sealed, values={**sealed.values, "loss": loss})
+        return site.give(update, weight=float(len(site.notes.train)), values={"loss": loss})
 
 
 STEPS: dict[str, Step] = {"train_near": train_near}

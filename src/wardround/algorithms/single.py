@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wardround.algorithms.coordinator import Turn
+from wardround.algorithms.coordinator import Gathered, Turn
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, local_update
 from wardround.algorithms.site import Site, Step
 from wardround.federation.message import Message
@@ -15,10 +15,11 @@ class Single(FedAvg):
 
     config: FedAvgConfig
 
-    def train(self, turn: Turn) -> None:
-        """Every site trains."""
+    def gather(self, turn: Turn) -> Gathered | None:
+        """Every site trains, and there is nothing to gather."""
         for _ in turn.answers("train_alone", Message({**self.local_settings(), "round": self.number + 1})):
             pass
+        return None
 
 
 def train_alone(site: Site, message: Message) -> Message:

@@ -1,6 +1,7 @@
 """A site at work in a study: its notes, its model, and its private half on its own disk.
 
-An algorithm gives a site its steps; what every algorithm needs (describe, score, finish, save, restore) is here.
+An algorithm gives a site its steps; what every algorithm needs (describe, score, finish, save, restore) is here; those
+of an exchange in which updates are sealed for one another are in `exchange_steps`.
 A site's folder is of one study. There lie the states of the last finished rounds, from round 0 on, and, where the site
 was closed since, `laid-aside.safetensors`, which is newer than those; a site opened again goes on from the newest.
 """
@@ -17,6 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wardround.algorithms.exchange_steps import GIVING_STEPS, REPLICA_STEPS
+from wardround.algorithms.giving import Giving
+from wardround.algorithms.replica import Replica
 from wardround.algorithms.state_files import copy_into, load_tensors, save_tensors, under
 from wardround.algorithms.stepping import Stepper
 from wardround.algorithms.terms import Terms, filled_up
@@ -25,7 +29,7 @@ from wardround.evaluation.bootstrap import Measure, intervals
 from wardround.evaluation.spans import CorpusScore
 from wardround.federation.message import Array, Message, Value
 from wardround.models.tagging_model import TaggingModel
-from wardround.privacy.aggregator import Aggregator
+from wardround.privacy.aggregator import Aggregator, Tensors
 from wardround.tasks import ner
 from wardround.tasks.batches import length_buckets
 from wardround.text.document import Document
@@ -58,17 +62,22 @@ class Site:
         model: TaggingModel,
         notes: SiteNotes,
         *,
-        aggregator: Aggregator,
+        aggregator: Aggregator | Giving,
         steps: Mapping[str, Step],
         folder: Path,
         seed: int,
         types: TagSet | None = None,
         terms: Terms | None = None,
         lasting: bool = False,
+        replica: Replica | None = None,
         on_finish: Callable[[TaggingModel, CorpusScore], None] | None = None,
     ) -> None:
         self.name, self.model, self.notes, self.aggregator, self.folder = name, model, notes, aggregator, folder
+        self.giving = aggregator if isinstance(aggregator, Giving) else None
+        self.replica = replica  # of the shared half, where only sites can open the sum
         self.steps, self.seed = {**COMMON_STEPS, **steps}, seed
+        self.steps |= GIVING_STEPS if self.giving else {}
+        self.steps |= REPLICA_STEPS if replica else {}
         self.types = types or model.tag_set  # what this site annotates; a model that is shared whole may know more
         self.terms, self.on_finish = terms, on_finish
         self.private, self.shared = model.private_parameters(), model.shared_parameters()
@@ -89,10 +98,10 @@ class Site:
         if step not in self.steps:
             raise MessageError("step", "this site does not know the step")
         self.check_terms(message.values)
-        before = (self.round, self._kept_f1)
+        before = self._progress()
         answer = self.steps[step](self, message)
-        if self._lasting and (self.round, self._kept_f1) != before:
-            self.save(self.round)
+        if self._lasting and self._progress() != before:
+            self.save(max(self.round, self.replica.number if self.replica else 0))
         return answer
 
     def close(self) -> None:
@@ -108,9 +117,28 @@ class Site:
         """Refuse a round that this site has trained in: it would step twice, or holds the state of another run."""
         if number <= self.round:
             raise MessageError("round", f"this site has done round {self.round}; restore an earlier state first")
+        if self.giving is not None:
+            self.giving.begin(number)
 
-    def receive(self, arrays: Mapping[str, Array]) -> None:
-        """Put the shared half of the round into the model."""
+    def give(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
+        """The answer with an update: sealed at once, or held until it is known who else gives."""
+        if self.giving is not None:
+            return self.giving.hold(update, weight=weight, values=values)
+        assert not isinstance(self.aggregator, Giving)
+        sealed = self.aggregator.seal(update, weight=weight)
+        return replace(sealed, values={**sealed.values, **values})
+
+    def receive(self, message: Message, *, back: int = 1) -> None:
+        """Put the shared half into the model: as it was so many rounds before the message's."""
+        arrays = message.group("shared")
+        if self.replica is not None:
+            if arrays:
+                raise MessageError("terms", "in this study nobody tells a site what the shared half is")
+            arrays = self.replica.arrays(after=message.value("round", int) - back)
+        self.fill(arrays)
+
+    def fill(self, arrays: Mapping[str, Array]) -> None:
+        """Put a shared half into the model."""
         expected = {name: (np.dtype(np.float32), tuple(parameter.shape)) for name, parameter in self.shared.items()}
         if {name: (array.dtype, array.shape) for name, array in arrays.items()} != expected:
             raise MessageError("shapes", "the shared half has other names or shapes than this site's model")
@@ -129,7 +157,7 @@ class Site:
         epoch, position = divmod(self.batches_drawn, per_epoch)
         if self._order_of != (epoch, size):
             lengths = [len(sentence.words) for sentence in self.notes.train]
-            batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}")
+            batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}{self._again()}")
             self._order = batches if self.terms is None else filled_up(batches, self.terms.smallest_batch)
             self._order_of = (epoch, size)
         self.batches_drawn += 1
@@ -138,7 +166,7 @@ class Site:
     @contextmanager
     def randomness(self, round_number: int) -> Iterator[None]:
         """Dropout that depends on seed, site and round alone, whatever was done before."""
-        name = f"{self.seed}/{self.name}/round-{round_number}"
+        name = f"{self.seed}/{self.name}/round-{round_number}{self._again()}"
         devices = [self.model.device.index or 0] if self.model.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             seed = int.from_bytes(sha256(name.encode()).digest()[:8], "big") >> 1
@@ -196,6 +224,8 @@ class Site:
         tensors |= {f"held/{name}": tensor for name, tensor in self.held.items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in self.private_stepper.state().items()}
         tensors |= {f"shared_optimizer/{name}": tensor for name, tensor in self.shared_stepper.state().items()}
+        tensors |= {f"giving/{n}": tensor for n, tensor in (self.giving.state() if self.giving else {}).items()}
+        tensors |= {f"replica/{n}": tensor for n, tensor in (self.replica.state() if self.replica else {}).items()}
         tensors["kept_f1"] = torch.tensor(self._kept_f1, dtype=torch.float64)
         return tensors | {"round": torch.tensor(self.round), "batches_drawn": torch.tensor(self.batches_drawn)}
 
@@ -220,8 +250,20 @@ class Site:
         self.held = {name: tensor.to(device) for name, tensor in under("held", tensors).items()}
         self.private_stepper.load(under("optimizer", tensors))
         self.shared_stepper.load(under("shared_optimizer", tensors))
+        if self.giving is not None:
+            self.giving.load(under("giving", tensors))
+        if self.replica is not None:
+            self.replica.load(under("replica", tensors))
         self._kept_f1 = float(tensors["kept_f1"])
         self.round, self.batches_drawn = int(tensors["round"]), int(tensors["batches_drawn"])
+
+    def _progress(self) -> tuple[int, float, int]:
+        return self.round, self._kept_f1, self.replica.number if self.replica else 0
+
+    def _again(self) -> str:
+        """Names what is drawn anew because its first draw must not be used again."""
+        redraws = self.giving.record.redraws if self.giving else 0
+        return f"/again-{redraws}" if redraws else ""
 
     def _stepper(self, parameters: Mapping[str, Tensor]) -> Stepper:
         return Stepper(parameters, self.model.output_names(parameters))
@@ -268,14 +310,19 @@ def _describe(site: Site, message: Message) -> Message:
 
 
 def _score(site: Site, message: Message) -> Message:
-    site.receive(message.group("shared"))
+    site.receive(message, back=0)
+    if site.replica is not None:
+        site.replica.keep_scored(message.value("best_round", int))
     score = site.score(site.notes.dev)
     site.keep_if_best(score.strict.micro.f1)
     return score_message(score)
 
 
 def _finish(site: Site, message: Message) -> Message:
-    site.receive(message.group("shared"))
+    if site.replica is None:
+        site.receive(message)
+    else:
+        site.fill(site.replica.best(message.value("best_round", int)))
     site.put_kept_back()
     score = site.score(site.notes.test or site.notes.dev)
     if site.on_finish is not None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wardround.cli.provision import Days, Host, KitFolder, Port, StudyFile, Vectors, flare_needed, planned
+from wardround.cli.provision import Days, Host, KeyService, KitFolder, Port, StudyFile, Vectors, flare_needed, planned
 from wardround.errors import UsageError
+
+if TYPE_CHECKING:
+    from wardround.federation.flare.kits import Kit
 
 __all__ = ["app"]
 
@@ -22,11 +25,12 @@ def open_consortium(
     host: Host,
     port: Port = 8002,
     days: Days = 365,
+    keys: KeyService = "",
 ) -> None:
     """Make the study's certificate authority and the coordinator's own kit; sites ask for theirs."""
     with flare_needed():
         from wardround.federation.flare import kits
-    plan, content = planned(study, host=host, port=port, days=days)
+    plan, content = planned(study, host=host, port=port, days=days, keys=keys)
     kit = kits.read_kit(kits.open_consortium(plan, content, out))
     typer.echo(f"{out.resolve().name}/{kit.path.name}: the coordinator's kit")
     typer.echo(f"{out.resolve().name}/authority: whoever has this folder decides who takes part; keep it to yourself")
@@ -36,7 +40,9 @@ def open_consortium(
 @app.command()
 def approve(
     consortium: Annotated[Path, typer.Argument(help="The folder `open` made.", exists=True, file_okay=False)],
-    request: Annotated[Path, typer.Argument(help="The file a site sent.", exists=True, dir_okay=False)],
+    request: Annotated[
+        Path, typer.Argument(help="The file a site, or the key service, sent.", exists=True, dir_okay=False)
+    ],
     out: Annotated[Path, typer.Option(help="The folder for the approval.", file_okay=False)] = Path(),
     again: Annotated[bool, typer.Option("--again", help="The site lost its key and asks a second time.")] = False,
 ) -> None:
@@ -55,9 +61,7 @@ def start(kit: KitFolder, vectors: Vectors = None) -> None:
         from wardround.federation.flare.supervisor import become
         from wardround.studies.attendance import party_command
         from wardround.studies.networked import study_of
-    opened = read_kit(kit)
-    if opened.role != "coordinator":
-        raise UsageError(f"{kit.name} is the kit of a site; `wardround site start` takes it")
+    opened = _coordinator_kit(read_kit(kit))
     study_of(opened, vectors)
     raise typer.Exit(become(party_command("coordinator", kit, vectors)))
 
@@ -68,4 +72,37 @@ def work(kit: KitFolder, vectors: Vectors = None) -> None:
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
         from wardround.studies.networked import lead
-    raise typer.Exit(lead(read_kit(kit), vectors))
+    raise typer.Exit(lead(_coordinator_kit(read_kit(kit)), vectors))
+
+
+@app.command()
+def key(
+    kit: KitFolder,
+    file: Annotated[Path, typer.Argument(help="The `parameters.json` that came.", exists=True, dir_okay=False)],
+) -> None:
+    """Note which key is in use, where keys are issued offline; a file that holds a secret is refused."""
+    with flare_needed():
+        from wardround.federation.flare.kits import read_kit
+    from wardround.privacy.key_material import PublicParameters, refuse_secrets
+    from wardround.privacy.party_keys import CoordinatorKeys
+
+    opened = _coordinator_kit(read_kit(kit))
+    if opened.plan.keys:
+        raise UsageError(f"the study has a key service at {opened.plan.keys}, which tells the coordinator itself")
+    data = file.read_bytes()
+    refuse_secrets(data)
+    parameters = PublicParameters.from_json(data)
+    CoordinatorKeys(opened.files, study=opened.study_digest).import_parameters(parameters)
+    typer.echo(f"epoch {parameters.epoch}, id {parameters.id}")
+
+
+def _coordinator_kit(kit: Kit) -> Kit:
+    """The kit, once it is known to be the coordinator's and to hold no secret but the coordinator's own key."""
+    from wardround.privacy.key_material import refuse_secrets
+
+    if kit.role == "keys":
+        raise UsageError(f"{kit.path.name} is the kit of the key service; `wardround keys serve` takes it")
+    if kit.role != "coordinator":
+        raise UsageError(f"{kit.path.name} is the kit of a site; `wardround site start` takes it")
+    refuse_secrets(kit.path, own=kit.key)
+    return kit

@@ -30,6 +30,7 @@ _COMMANDS = {
     "provision": "Make all kits of a networked study at once, for a rehearsal.",
     "coordinator": "Lead a networked study.",
     "site": "Take part in a networked study.",
+    "keys": "Keep and give out the keys under which updates are sealed.",
     "ledger": "Show or verify the record of what left a site.",
     "model": "Look at a saved model, or at the named networks.",
 }

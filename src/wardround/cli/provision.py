@@ -12,7 +12,20 @@ import typer
 from wardround.errors import UsageError
 from wardround.federation.flare.kit_files import KitPlan
 
-__all__ = ["Days", "Host", "KitFolder", "Port", "StudyFile", "Vectors", "command", "flare_needed", "planned"]
+__all__ = [
+    "Days",
+    "Host",
+    "KeyService",
+    "KeyringOption",
+    "KitFolder",
+    "PassphraseFile",
+    "Port",
+    "StudyFile",
+    "Vectors",
+    "command",
+    "flare_needed",
+    "planned",
+]
 
 StudyFile = Annotated[Path, typer.Argument(help="The study, a TOML file.", exists=True, dir_okay=False)]
 Host = Annotated[str, typer.Option(help="Where sites reach the coordinator: a host name or an IPv4 address.")]
@@ -20,6 +33,16 @@ Port = Annotated[int, typer.Option(help="The one port that the coordinator opens
 KitFolder = Annotated[Path, typer.Argument(help="The participant's kit.", exists=True, file_okay=False)]
 Vectors = Annotated[
     Path | None, typer.Option(help="Where the word vectors are that the study names.", exists=True, dir_okay=False)
+]
+KeyService = Annotated[
+    str, typer.Option("--keys", metavar="HOST:PORT", help="Where sites reach the key service, if there is one.")
+]
+PassphraseFile = Annotated[
+    Path | None,
+    typer.Option(help="A file with the vault's passphrase, which only you can read.", exists=True, dir_okay=False),
+]
+KeyringOption = Annotated[
+    bool, typer.Option("--keyring", help="Keep a new vault's key in the operating system's keyring.")
 ]
 Days = Annotated[int, typer.Option(help="For how long certificates are valid.")]
 
@@ -30,6 +53,7 @@ def command(
     host: Host,
     port: Port = 8002,
     days: Days = 365,
+    keys: KeyService = "",
 ) -> None:
     """Make all kits of a study at once, for a rehearsal.
 
@@ -38,7 +62,7 @@ def command(
     """
     with flare_needed():
         from wardround.federation.flare.kits import provision
-    made = provision(*planned(study, host=host, port=port, days=days), out)
+    made = provision(*planned(study, host=host, port=port, days=days, keys=keys), out)
     for name in made:
         typer.echo(f"{out.resolve().name}/{name}")
 
@@ -54,10 +78,10 @@ def flare_needed() -> Iterator[None]:
         raise
 
 
-def planned(path: Path, *, host: str, port: int, days: int) -> tuple[KitPlan, bytes]:
+def planned(path: Path, *, host: str, port: int, days: int, keys: str = "") -> tuple[KitPlan, bytes]:
     """The plan for a study file, and the study as everybody may have it."""
     # Here, for the process that answers for a site needs no model and loads none.
     from wardround.studies.study_file import read_study, study_for_kits
 
     study = read_study(path)
-    return KitPlan(study.study.name, host, port, tuple(study.sites), days), study_for_kits(study)
+    return KitPlan(study.study.name, host, port, tuple(study.sites), days, keys), study_for_kits(study)

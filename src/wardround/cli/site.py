@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wardround.cli.options import Device, FormatOptions
-from wardround.cli.provision import KitFolder, Vectors, flare_needed
+from wardround.cli.provision import KeyringOption, KitFolder, PassphraseFile, Vectors, flare_needed
 from wardround.errors import UsageError
 from wardround.settings import parse_settings
 
 if TYPE_CHECKING:
     from wardround.federation.flare.kits import Kit
+    from wardround.privacy.vault import Lock
 
 __all__ = ["app"]
 
@@ -81,12 +82,14 @@ def start(
     vectors: Vectors = None,
     device: Device = "auto",
     threads: Annotated[int, typer.Option(help="Threads of the training.", min=1)] = 1,
+    passphrase_file: PassphraseFile = None,
 ) -> None:
     """Take part in the study to its end. Where the notes are stays here; Ctrl-C ends it, nothing is lost."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
         from wardround.federation.flare.supervisor import become
         from wardround.studies import attendance, networked
+    from wardround.privacy.passphrase import hand_on
     from wardround.studies.sites import load_notes
     from wardround.studies.study_file import SiteSection
 
@@ -98,6 +101,7 @@ def start(
     notes = SiteSection(data and data.resolve(), format, parse_settings(option), built_in)
     # Now, while somebody looks on: later, notes that cannot be read are an absence with a code.
     load_notes(opened.name, notes, seed=networked.study_of(opened, vectors).study.seed)
+    hand_on(passphrase_file, opened.files.vault)
     networked.SiteChoice(notes, device, threads, vectors).write_spec(opened)
     typer.echo(f"{opened.name} takes part in {opened.plan.study}; coordinator {opened.plan.host}:{opened.plan.port}")
     typer.echo(f"ledger  {attendance.site_folder(opened).path / 'ledger.jsonl'}")
@@ -113,7 +117,50 @@ def work(kit: KitFolder) -> None:
     raise typer.Exit(take_part(read_kit(kit)))
 
 
+@app.command()
+def key(
+    kit: KitFolder,
+    file: Annotated[Path | None, typer.Argument(help="The copy that came, for a site.", dir_okay=False)] = None,
+    passphrase_file: PassphraseFile = None,
+    keyring: KeyringOption = False,
+    new_service: Annotated[
+        bool, typer.Option("--new-service", help="The key service has a new certificate; meet it anew.")
+    ] = False,
+) -> None:
+    """Keep the study's sealing key in this site's vault: from a copy that came, or from the key service."""
+    with flare_needed():
+        from wardround.federation.flare.kits import read_kit
+    from wardround.privacy.passphrase import lock_from
+    from wardround.privacy.peers import fingerprint_of
+
+    opened = _site_kit(read_kit(kit))
+    if file is None and not opened.plan.keys:
+        raise UsageError("the study has no key service; name the copy of the key that came")
+    if new_service:
+        opened.files.service.unlink(missing_ok=True)
+    _keep_key(opened, file, lock_from(passphrase_file, keyring=keyring and not opened.files.vault.exists()))
+    own = fingerprint_of(opened.certificate.read_bytes())
+    typer.echo(f"This site's own certificate, where somebody asks for its fingerprint:\n{own}")
+
+
+def _keep_key(kit: Kit, file: Path | None, lock: Lock) -> None:
+    from wardround.privacy.key_copies import SealedCopy
+    from wardround.privacy.party_keys import SiteKeys
+
+    keys = SiteKeys(kit.files, study=kit.study_digest, service=kit.plan.keys, lock=lock)
+    if file is not None:
+        secret = keys.take_copy(SealedCopy.from_bytes(file.read_bytes()), kit.name)
+        typer.echo(f"epoch {secret.epoch}; compare this id by telephone with whoever issued it:\n{secret.id}")
+        return
+    parameters, _ = keys.current()
+    service = kit.files.service.read_text(encoding="ascii").strip()
+    typer.echo(f"epoch {parameters.epoch}, id {parameters.id}")
+    typer.echo(f"Compare this fingerprint by telephone with whoever runs the key service:\n{service}")
+
+
 def _site_kit(kit: Kit) -> Kit:
+    if kit.role == "keys":
+        raise UsageError(f"{kit.path.name} is the kit of the key service; `wardround keys serve` takes it")
     if kit.role != "site":
         raise UsageError(f"{kit.path.name} is the coordinator's kit; `wardround coordinator start` takes it")
     return kit

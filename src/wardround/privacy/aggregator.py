@@ -2,21 +2,39 @@
 
 Weights are applied where the update is sealed, so that combining is adding: the coordinator keeps one running sum,
 however many sites there are, and the mean is the sum over the summed weights.
+
+`plain` seals an update at once, with no regard to the others: `Aggregator`. The mechanisms that protect it seal it for
+one exchange among named sites: `CohortAggregator` is their end at the coordinator, `Giver` that at a site.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
 import numpy as np
 
 from wardround.errors import MessageError
+from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, Value, grouped
+from wardround.privacy.exchange import Exchange
 
-__all__ = ["Aggregator", "Combined", "Place", "PlainAggregator", "Rows", "Tensors"]
+__all__ = [
+    "Aggregator",
+    "CohortAggregator",
+    "Combined",
+    "Exchange",
+    "Given",
+    "Giver",
+    "Place",
+    "PlainAggregator",
+    "Rows",
+    "Tensors",
+    "Total",
+]
 
 
 @dataclass(frozen=True)
@@ -31,6 +49,10 @@ class Rows:
     def shape(self) -> tuple[int, ...]:
         """Of the whole table."""
         return (self.length, *self.numbers.shape[1:])
+
+    def whole(self) -> Array:
+        """The table, zeros and all."""
+        return _spread(self.numbers, self.rows, self.shape)
 
 
 Tensors = Mapping[str, Array | Rows]
@@ -77,6 +99,87 @@ class Aggregator(Protocol):
 
     def open(self, combined: Combined) -> dict[str, Array]:
         """The weighted mean."""
+
+
+class Total(Protocol):
+    """The running sum of one exchange, at the coordinator; seeds are what its sites revealed, where there are masks."""
+
+    def add(self, site: SiteId, sealed: Message) -> None:
+        """Add what a site gave; what is refused with a `MessageError` leaves the sum as it was."""
+
+    def message(self, seeds: Mapping[SiteId, bytes]) -> Message:
+        """The sum, and all that a site needs to check and open it."""
+
+    def mean(self, seeds: Mapping[SiteId, bytes]) -> dict[str, Array]:
+        """The weighted mean, where it opens at the coordinator."""
+
+
+class CohortAggregator(ABC):
+    """Adds updates that are sealed for one another, without a secret: who gives is known before anybody seals."""
+
+    opens_at: Place
+    is_masked: bool  # a sum that lacks a site of its exchange cannot be opened
+    groups: tuple[str, ...]  # of layers
+    clips: Mapping[str, float]  # by group; of one that is missing it is learned
+
+    @abstractmethod
+    def exchange(
+        self, *, round_number: int, step: str, weights: Mapping[SiteId, float], clips: Mapping[str, float]
+    ) -> Exchange:
+        """A new exchange among these sites."""
+
+    @abstractmethod
+    def total(self, exchange: Exchange, cards: Mapping[SiteId, bytes]) -> Total:
+        """The sum of an exchange, before anybody gave."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A sealed update, as its site remembers it."""
+
+    message: Message
+    digest: str  # by which the site knows it again
+    seed: bytes = field(repr=False)  # of its own mask; empty without masks
+    residue: Mapping[str, Array] = field(repr=False)  # what rounding took away
+
+
+class Giver(ABC):
+    """Seals and opens at a site, for one exchange at a time."""
+
+    opens_at: Place
+
+    @property
+    @abstractmethod
+    def card(self) -> bytes:
+        """Who this site is to the others."""
+
+    @abstractmethod
+    def extents(self, update: Mapping[str, Array]) -> dict[str, float]:
+        """The largest number, by layer group."""
+
+    @abstractmethod
+    def check_exchange(self, exchange: Exchange) -> None:
+        """Refuse an exchange that this site must not give to: another study's, too few sites, no weight of its own."""
+
+    @abstractmethod
+    def seal(self, update: Mapping[str, Array], *, exchange: Exchange, cards: Mapping[SiteId, bytes]) -> Given:
+        """The update times this site's share, for this exchange alone; `cards` are those of its sites."""
+
+    @abstractmethod
+    def open(self, taken: Message, *, own: str | None) -> dict[str, Array]:
+        """The mean, once it is known whose updates are in it; `own` is the digest of what this site gave to it."""
+
+    @abstractmethod
+    def lock(self, data: bytes, *, purpose: str) -> bytes:
+        """Readable to the sites of the study and to nobody on the way."""
+
+    @abstractmethod
+    def unlock(self, locked: bytes, *, purpose: str) -> bytes:
+        """What `lock` locked for the same purpose."""
+
+    @abstractmethod
+    def fingerprint(self, data: bytes) -> str:
+        """A digest that only sites of the study can compute."""
 
 
 class PlainAggregator:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -18,14 +19,29 @@ from wardround.models.presets import preset
 from wardround.models.tagging_model import TaggingModel
 from wardround.models.word_tagger import GROUPS, WordTagger
 from wardround.models.word_vectors import load_word_vectors
-from wardround.privacy.aggregator import Aggregator, PlainAggregator
+from wardround.privacy.aggregator import Aggregator, CohortAggregator, Giver, PlainAggregator
 from wardround.settings import did_you_mean, with_settings
 from wardround.studies.catalogue import Sharing
+from wardround.studies.protection import Protection
 from wardround.studies.sections import as_text
-from wardround.studies.study_file import Study
+from wardround.studies.study_file import Study, digest_of
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["ModelChoice", "aggregator_of", "build_model", "coordinator_of", "model_of", "recipe", "shared_arrays"]
+if TYPE_CHECKING:
+    from wardround.privacy.mechanism import Mechanism
+
+__all__ = [
+    "ModelChoice",
+    "aggregator_of",
+    "build_model",
+    "common_model",
+    "coordinator_of",
+    "giver_of",
+    "mechanism_of",
+    "model_of",
+    "recipe",
+    "shared_arrays",
+]
 
 _ALL = "all"
 
@@ -67,23 +83,78 @@ def recipe(choice: ModelChoice, options: Mapping[str, str], *, seed: int) -> Tra
     return replace(with_settings(base, options, "the training"), seed=seed)
 
 
-def aggregator_of(study: Study) -> Aggregator:
-    """The second door as the study wants it."""
-    assert study.privacy.mechanism == "plain", "the study file knows no other"
-    return PlainAggregator()
+def mechanism_of(study: Study, model: TaggingModel) -> Mechanism:
+    """How the updates of `model`, which shares what every site of the study shares, are protected."""
+    from wardround.privacy.mechanism import Mechanism
+
+    privacy, shared = study.privacy, model.shared_parameters()
+    groups = {name: model.group_of(name) for name in shared}
+    _check_clips(privacy.clip, groups.values())
+    assert privacy.mechanism != "plain", "there is nothing to agree on"
+    return Mechanism(
+        digest_of(study),
+        privacy.mechanism,
+        {name: tuple(parameter.shape) for name, parameter in shared.items()},
+        groups,
+        tuple(study.sites),
+        privacy.minimum_sites,
+        privacy.scheme,
+        privacy.packing,
+        privacy.clip,
+    )
 
 
-def coordinator_of(study: Study) -> Coordinator:
-    """The server of the study's algorithm, before round 1."""
-    kind = study.algorithm.kind
+def aggregator_of(
+    study: Study, protection: Protection | None = None, model: TaggingModel | None = None
+) -> Aggregator | CohortAggregator:
+    """The coordinator's side of the second door, as the study wants it; `model` is the common one, if at hand."""
+    if study.privacy.mechanism == "plain":
+        return PlainAggregator()
+    from wardround.privacy.protected_sum import ProtectedAggregator
+
+    assert protection is not None, "what is protected needs its means"
+    return ProtectedAggregator(
+        mechanism_of(study, model or common_model(study)),
+        parameters=protection.parameters,
+        certifier=protection.certifier,
+    )
+
+
+def giver_of(study: Study, name: str, model: TaggingModel, protection: Protection) -> Giver:
+    """A site's side of the second door."""
+    from wardround.privacy.protected_giver import ProtectedGiver
+
+    return ProtectedGiver(
+        mechanism_of(study, model),
+        protection.identity(name),
+        secrets=protection.secrets,
+        certifier=protection.certifier,
+    )
+
+
+def common_model(study: Study) -> TaggingModel:
+    """A network with the shared half of every site's; of the rest it has what the first site has."""
     # Of sites that differ in scheme only layers are shared whose shape no scheme changes.
     scheme = next(iter(study.sites.values())).scheme
-    model = model_of(study, TagSet(study.types or ("any",)), scheme=scheme)
+    return model_of(study, TagSet(study.types or ("any",)), scheme=scheme)
+
+
+def coordinator_of(study: Study, model: TaggingModel | None = None) -> Coordinator:
+    """The server of the study's algorithm, before round 1; `model` is the common one, where it is at hand."""
+    kind, model = study.algorithm.kind, model or common_model(study)
     shared = shared_arrays(model)
     coordinator: Coordinator = kind.server(
         shared, study.algorithm.config, study.training, seed=study.study.seed, output=model.output_names(shared)
     )
     return coordinator
+
+
+def _check_clips(clips: Mapping[str, float], groups: Iterable[str]) -> None:
+    known = tuple(dict.fromkeys(groups))
+    for group in clips:
+        if group not in known:
+            near = did_you_mean(group, known)
+            raise StudyError(f"[privacy] clip: no shared layer group is called {group!r}{near}; {', '.join(known)} are")
 
 
 def shared_arrays(model: TaggingModel) -> dict[str, Array]:

@@ -33,6 +33,7 @@ class AlgorithmKind:
     steps: Mapping[str, Step]
     sharing: Sharing
     line: str
+    adds_updates: bool = True  # it needs nothing of the sites' updates but their sum
 
 
 _PER_BATCH = SteppingConfig()
@@ -70,6 +71,7 @@ ALGORITHMS: Mapping[str, AlgorithmKind] = {
         fedatt.STEPS,
         Sharing.CHOSEN,
         "Federated averaging that attends to the layers that went furthest.",
+        adds_updates=False,
     ),
     "single": AlgorithmKind(
         single.Single,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from wardround.federation.in_process import InProcessFederation, WorkerPoolFederation
 from wardround.federation.site_door import SiteDoor
 from wardround.federation.worker_process import WorkerProcess
+from wardround.studies.protection import Protection, Rehearsal
 from wardround.studies.run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.sites import check_place, open_here
-from wardround.studies.study_file import Study, to_toml
+from wardround.studies.study_file import Study, digest_of, key_scheme, to_toml
 from wardround.studies.worker_spec import WorkerSpec, worker_command
 
 __all__ = ["check_notes", "run_on_one_machine"]
@@ -30,13 +33,34 @@ def run_on_one_machine(
     Nothing leaves the machine; with `ledgers`, each site still writes the ledger it would write among hospitals.
     """
     check_notes(study)
-    spec = WorkerSpec(to_toml(study), str(folder.path.resolve()), str(device), torch.get_num_threads(), ledgers=ledgers)
-    federation = _pool(study, folder, spec, workers) if workers else _alone(study, folder, device, ledgers)
+    rehearsal = _rehearsal(study)
+    protection = _protection(study, rehearsal)
+    if workers:
+        key = "" if rehearsal is None else rehearsal.path_for_workers()
+        place, threads = str(folder.path.resolve()), torch.get_num_threads()
+        spec = WorkerSpec(to_toml(study), place, str(device), threads, ledgers=ledgers, key=key)
+        federation: InProcessFederation | WorkerPoolFederation = _pool(study, folder, spec, workers)
+    else:
+        federation = _alone(study, folder, device, ledgers, protection)
     engine = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
     try:
-        return StudyRun(study, federation, folder, engine=engine, watcher=watcher).run()
+        return StudyRun(study, federation, folder, engine=engine, watcher=watcher, protection=protection).run()
     finally:
         federation.close()
+        if rehearsal is not None:
+            rehearsal.close()
+
+
+def _rehearsal(study: Study) -> Rehearsal | None:
+    """A sealing key, where the study needs one."""
+    return Rehearsal.new(key_scheme(study)) if study.privacy.is_sealed else None
+
+
+def _protection(study: Study, rehearsal: Rehearsal | None) -> Protection:
+    """Of both ends, which on one machine are in one hand."""
+    if rehearsal is None:
+        return Protection()
+    return Protection(secrets=rehearsal, parameters=partial(rehearsal.parameters, digest_of(study)))
 
 
 def check_notes(study: Study) -> None:
@@ -45,9 +69,11 @@ def check_notes(study: Study) -> None:
         check_place(name, section)
 
 
-def _alone(study: Study, folder: RunFolder, device: torch.device, ledgers: bool) -> InProcessFederation:
+def _alone(
+    study: Study, folder: RunFolder, device: torch.device, ledgers: bool, protection: Protection
+) -> InProcessFederation:
     def open_named(name: str) -> SiteDoor:
-        return open_here(study, name, folder.site(name), device=device, ledger=ledgers)
+        return open_here(study, name, folder.site(name), device=device, ledger=ledgers, protection=protection)
 
     return InProcessFederation(tuple(study.sites), open_named)
 

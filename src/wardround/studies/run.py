@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -16,9 +17,10 @@ from wardround.errors import FederationError, MessageError, StudyError
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.federation.federation import Federation, Quorum, Reply, SiteId, Traffic, checked
-from wardround.federation.message import Array, Message, grouped
+from wardround.federation.message import Array, Message, Value, grouped
 from wardround.models.saved import save_model
-from wardround.studies.assemble import aggregator_of, coordinator_of, model_of
+from wardround.studies.assemble import aggregator_of, common_model, coordinator_of, model_of
+from wardround.studies.protection import Protection
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import Study, to_toml
 from wardround.text.tag_sets import TagSet
@@ -109,14 +111,22 @@ class StudyRun:
     """Drives the rounds of one study in one run folder."""
 
     def __init__(
-        self, study: Study, federation: Federation, folder: RunFolder, *, engine: Engine, watcher: Watcher
+        self,
+        study: Study,
+        federation: Federation,
+        folder: RunFolder,
+        *,
+        engine: Engine,
+        watcher: Watcher,
+        protection: Protection | None = None,
     ) -> None:
         self.study, self.federation, self.folder = study, federation, folder
         self._engine, self._watcher = engine, watcher
-        self.coordinator = coordinator_of(study)
-        self._aggregator, self._quorum = aggregator_of(study), Quorum(study.privacy.minimum_sites)
+        model = common_model(study)
+        self.coordinator = coordinator_of(study, model)
+        self._aggregator, self._quorum = aggregator_of(study, protection, model), Quorum(study.privacy.minimum_sites)
         self._every = study.evaluation.every or max(1, study.algorithm.config.rounds // _SCORINGS)
-        self._progress = _Progress({name: tensor.clone() for name, tensor in self.coordinator.shared.items()})
+        self._progress = _Progress(self._shared())
 
     def run(self) -> StudyOutcome:
         """All rounds that are left, then the scores."""
@@ -170,6 +180,8 @@ class StudyRun:
         absent = [[gone.site, gone.absence.value, gone.code] for gone in record.absent]
         traffic = asdict(record.traffic)
         figures = {"round": record.number, "loss": record.loss, "answered": record.answered, "absent": absent}
+        if self.study.privacy.mechanism != "plain":
+            figures["clipped"] = record.clipped
         self.folder.log("round", figures | traffic)
         self._progress.traffic += record.traffic
         self._watcher.on_round(record)
@@ -177,6 +189,29 @@ class StudyRun:
         ahead = [gone.site for gone in record.absent if gone.code == "round"]
         if ahead:
             self._put_sites_back(ahead)
+        self._catch_up([gone.site for gone in record.absent if gone.code == "behind"])
+        self._compare(record.digests)
+
+    def _compare(self, digests: Mapping[SiteId, str]) -> None:
+        """Copies of the shared half must not differ; the fewer go on from one of the more."""
+        counted = Counter(digests.values())
+        if len(counted) < 2:
+            return
+        most = counted.most_common(1)[0][0]
+        others = [site for site, digest in digests.items() if digest != most]
+        self.folder.log("diverged", {"round": self.coordinator.number, "sites": others})
+        self._catch_up(others)
+
+    def _catch_up(self, behind: Sequence[SiteId]) -> None:
+        """Have sites whose copy of the shared half is old, or differs, go on from another's; nobody here reads it."""
+        question = Message({"round": self.coordinator.number})
+        for other in [site for site in self.federation.sites if site not in behind] if behind else []:
+            for reply in self._asked("share_copy", question, to=[other], check=_check_copy):
+                if reply.message is not None:
+                    copy = Message(question.values, {}, {"copy": reply.message.blobs["copy"]})
+                    taken = [r.site for r in self._asked("take_copy", copy, to=behind) if r.message is not None]
+                    self.folder.log("caught_up", {"round": self.coordinator.number, "sites": taken})
+                    return
 
     def _put_sites_back(self, sites: Any) -> None:
         """Let sites go on from the last finished round, or from where they were before it."""
@@ -187,7 +222,7 @@ class StudyRun:
 
     def _score(self) -> None:
         """The development sets under the shared half as it is now."""
-        question = Message({"round": self.coordinator.number}, grouped("shared", self.coordinator.arrays()))
+        question = self._question(self._shared())
         f1 = {}
         for reply in self._asked("score", question, check=_check_counts):
             if reply.message is not None:
@@ -199,7 +234,20 @@ class StudyRun:
         progress.stale += 1
         if f1 and mean > progress.best_f1:
             progress.best_f1, progress.best_round, progress.stale = mean, self.coordinator.number, 0
-            progress.best = {name: tensor.clone() for name, tensor in self.coordinator.shared.items()}
+            progress.best = self._shared()
+
+    def _shared(self) -> dict[str, torch.Tensor]:
+        """A copy of the shared half, where the coordinator has it."""
+        if self.study.privacy.is_sealed:
+            return {}
+        return {name: tensor.clone() for name, tensor in self.coordinator.shared.items()}
+
+    def _question(self, shared: Mapping[str, torch.Tensor]) -> Message:
+        """Of the last finished round: with the shared half, or with which round's was the best."""
+        values: dict[str, Value] = {"round": self.coordinator.number}
+        if self.study.privacy.is_sealed:
+            values["best_round"] = self._progress.best_round
+        return Message(values, grouped("shared", {name: tensor.numpy() for name, tensor in shared.items()}))
 
     def _has_stalled(self) -> bool:
         patience = self.study.evaluation.patience
@@ -215,17 +263,30 @@ class StudyRun:
 
     def _finish(self) -> StudyOutcome:
         best = {name: tensor.numpy() for name, tensor in self._progress.best.items()}
-        question = Message({"round": self.coordinator.number}, grouped("shared", best))
-        sites = {}
-        for reply in self._asked("finish", question, check=_check_outcome):
-            if reply.message is not None:
-                sites[reply.site] = _outcome(reply.message)
+        sites = self._outcomes()
         sites = {name: sites[name] for name in self.study.sites if name in sites}  # not as they happened to answer
         if len(sites) < self.study.privacy.minimum_sites:
             raise FederationError("too few sites scored the finished model; run the same command again")
         outcome = StudyOutcome(sites, self.coordinator.number, self._progress.best_round, self._progress.traffic, best)
         self._write(outcome)
         return outcome
+
+    def _outcomes(self) -> dict[SiteId, SiteOutcome]:
+        """How each site scored; one that is behind is asked again once it has caught up."""
+        question, left = self._question(self._progress.best), list(self.federation.sites)
+        sites: dict[SiteId, SiteOutcome] = {}
+        for _ in range(2):
+            behind = []
+            for reply in self._asked("finish", question, to=left, check=_check_outcome):
+                if reply.message is not None:
+                    sites[reply.site] = _outcome(reply.message)
+                elif reply.code == "behind":
+                    behind.append(reply.site)
+            if not behind:
+                break
+            self._catch_up(behind)
+            left = behind
+        return sites
 
     def _write(self, outcome: StudyOutcome) -> None:
         figures = {
@@ -243,8 +304,8 @@ class StudyRun:
         self.folder.log("finished", {"rounds": outcome.rounds, "best_round": outcome.best_round, "f1": f1})
 
     def _write_model(self, outcome: StudyOutcome) -> None:
-        """Where nothing is private, the study's model is whole."""
-        if not self.study.types:
+        """Where nothing is private, the study's model is whole; unless only sites have it."""
+        if not self.study.types or self.study.privacy.is_sealed:
             return
         model = model_of(self.study, TagSet(self.study.types), scheme=next(iter(self.study.sites.values())).scheme)
         if model.private_parameters():
@@ -291,6 +352,11 @@ def _count(value: Any) -> int:
 def _check_counts(message: Message) -> None:
     for name in ("strict", "relaxed"):
         _counts(message, name)
+
+
+def _check_copy(message: Message) -> None:
+    if not message.blobs.get("copy"):
+        raise MessageError("value-missing", "a copy of the shared half")
 
 
 def _check_outcome(message: Message) -> None:

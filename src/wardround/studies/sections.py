@@ -73,11 +73,19 @@ def _value(value: Any, kind: Any, place: str) -> Any:
         if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
             raise StudyError(f"{place} must be a list of names")
         return tuple(value)
+    if get_origin(kind) is Mapping:
+        return _numbers(value, place)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, str if kind is Path else kind) or (isinstance(value, bool) and kind is not bool):
         raise StudyError(f"{place} is {value!r}; it must be {_KINDS[kind]}")
     return Path(value) if kind is Path else value
+
+
+def _numbers(value: Any, place: str) -> dict[str, float]:
+    if not isinstance(value, dict):
+        raise StudyError(f"{place} must be a table of numbers by name")
+    return {name: _value(number, float, f"{place}.{name}") for name, number in value.items()}
 
 
 def _choice(value: Any, choices: tuple[Any, ...], place: str) -> Any:

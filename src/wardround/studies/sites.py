@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from wardround.algorithms.giving import Giving
+from wardround.algorithms.replica import Replica
 from wardround.algorithms.site import Site, SiteNotes
 from wardround.algorithms.terms import Terms
 from wardround.corpora.formats import open_format
@@ -18,9 +20,11 @@ from wardround.federation.message import Message
 from wardround.federation.site_door import SiteDoor
 from wardround.models.saved import save_model
 from wardround.models.tagging_model import TaggingModel
+from wardround.privacy.aggregator import Aggregator, PlainAggregator
 from wardround.privacy.ledger import Ledger
 from wardround.settings import did_you_mean
-from wardround.studies.assemble import aggregator_of, model_of
+from wardround.studies.assemble import coordinator_of, giver_of, model_of
+from wardround.studies.protection import Protection
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData, load_site
 from wardround.studies.study_file import SiteSection, Study
@@ -59,6 +63,7 @@ def open_site(
     folder: Path,
     device: torch.device,
     lasting: bool = False,
+    protection: Protection | None = None,
 ) -> Site:
     """The site as the study describes it, going on from what lies in its folder."""
     section = study.sites[name]
@@ -70,19 +75,38 @@ def open_site(
     annotated = [types.restrict(document) for document in data.train]
     train = ner.encode(annotated, model.tag_set, model.scheme).sentences
     _check_enough(study, name, len(train))
+    state = folder / "state"
     return Site(
         name,
         model,
         SiteNotes(train, data.dev, data.test),
-        aggregator=aggregator_of(study),
+        aggregator=_aggregator(study, name, model, state, protection, lasting=lasting),
         steps=study.algorithm.kind.steps,
-        folder=folder / "state",
+        folder=state,
         seed=study.study.seed,
         types=types,
         terms=terms_of(study),
         lasting=lasting,
+        replica=Replica(coordinator_of(study)) if study.privacy.is_sealed else None,
         on_finish=_keeper(folder),
     )
+
+
+def _aggregator(
+    study: Study,
+    name: str,
+    model: TaggingModel,
+    folder: Path,
+    protection: Protection | None,
+    *,
+    lasting: bool,
+) -> Aggregator | Giving:
+    privacy = study.privacy
+    if privacy.mechanism == "plain":
+        return PlainAggregator()
+    assert protection is not None, "what is protected needs its means"
+    giver = giver_of(study, name, model, protection)
+    return Giving(giver, folder, clips=privacy.clip, feedback=privacy.error_feedback, lasting=lasting)
 
 
 def terms_of(study: Study) -> Terms:
@@ -93,11 +117,18 @@ def terms_of(study: Study) -> Terms:
 
 
 def open_here(
-    study: Study, name: str, folder: Path, *, device: torch.device, lasting: bool = False, ledger: bool = False
+    study: Study,
+    name: str,
+    folder: Path,
+    *,
+    device: torch.device,
+    lasting: bool = False,
+    ledger: bool = False,
+    protection: Protection | None = None,
 ) -> SiteDoor:
     """A site whose notes its section points at; among hospitals, `lasting`, its door always writes its ledger."""
     notes = load_notes(name, study.sites[name], seed=study.study.seed)
-    site = open_site(study, name, notes, folder=folder, device=device, lasting=lasting)
+    site = open_site(study, name, notes, folder=folder, device=device, lasting=lasting, protection=protection)
     return open_door(study, site, folder, lasting=lasting) if lasting or ledger else SiteDoor(site)
 
 

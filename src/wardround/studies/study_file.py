@@ -17,6 +17,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +39,8 @@ __all__ = [
     "Study",
     "StudySection",
     "TaskSection",
+    "digest_of",
+    "key_scheme",
     "parse_study",
     "read_study",
     "study_for_kits",
@@ -98,13 +101,30 @@ class AlgorithmSection:
 class PrivacySection:
     """How updates are protected on their way into the sum."""
 
-    mechanism: Literal["plain"] = "plain"
+    mechanism: Literal["plain", "masked", "sealed", "sealed+masked"] = "plain"
     minimum_sites: int = 1  # answers that an exchange needs; fewer stop the study
     smallest_batch: int = 1  # sentences that an update is made of at least
+    scheme: Literal["bfv", "ckks"] = "bfv"  # of sealed updates; ckks is the FedHE paper's, for comparison
+    packing: Literal["standard", "compact"] = "standard"  # of bfv: 22 bits a number, or 15 and two thirds of the bytes
+    clip: Mapping[str, float] = field(default_factory=dict)  # by layer group; what is missing is learned in round 1
+    error_feedback: bool = False  # what rounding takes from an update is added to the site's next
 
     def __post_init__(self) -> None:
         if self.smallest_batch < 1:
             raise StudyError(f"smallest_batch is {self.smallest_batch}; it must be above zero")
+        for group, clip in self.clip.items():
+            if not 0 < clip < float("inf"):
+                raise StudyError(f"clip of {group} is {clip}; it must be above zero")
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether updates are encrypted, and only sites can open their sum."""
+        return self.mechanism.startswith("sealed")
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether updates are masked, so that nobody can open one alone."""
+        return self.mechanism.endswith("masked")
 
 
 @dataclass(frozen=True)
@@ -231,6 +251,17 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
     )
 
 
+def digest_of(study: Study) -> str:
+    """By which the parties know that they mean the same study; of where anybody's notes are it says nothing."""
+    return sha256(to_toml(study.for_hospitals()).encode()).hexdigest()
+
+
+def key_scheme(study: Study) -> str:
+    """What the study's sealing key must be made for."""
+    privacy = study.privacy
+    return "ckks" if privacy.scheme == "ckks" else f"bfv-{privacy.packing}"
+
+
 def to_toml(study: Study) -> str:
     """The study with every default written out; read again, it is the same study."""
     import tomli_w
@@ -289,6 +320,7 @@ def _site(name: str, table: dict[str, Any], folder: Path) -> SiteSection:
 def _check(study: Study) -> None:
     """Refuse what makes no sense, before anybody is asked anything."""
     _check_counts(study)
+    _check_privacy(study)
     for name, site in study.sites.items():
         if site.scheme and site.scheme not in SCHEMES:
             near = did_you_mean(site.scheme, SCHEMES)
@@ -301,6 +333,35 @@ def _check(study: Study) -> None:
         raise StudyError(
             f"[model] shared is for an algorithm that shares what it is told; {study.algorithm.name} decides itself"
         )
+
+
+# The fewest sites whose sum hides one of them: from the others where they see it, from two that compare where masked.
+_FEWEST = {"plain": 1, "masked": 3, "sealed": 2, "sealed+masked": 3}
+
+
+def _check_privacy(study: Study) -> None:
+    privacy, kind = study.privacy, study.algorithm.kind
+    if privacy.mechanism == "plain":
+        return
+    fewest = _FEWEST[privacy.mechanism]
+    if privacy.minimum_sites < fewest:
+        raise StudyError(
+            f"[privacy] minimum_sites is {privacy.minimum_sites}; "
+            f"{privacy.mechanism} hides a site's update among {fewest} or more"
+        )
+    if not kind.adds_updates:
+        raise StudyError(
+            f"[algorithm] {study.algorithm.name} needs to know more of each site's update than their sum; "
+            f"it runs with [privacy] mechanism plain, not {privacy.mechanism}"
+        )
+    if privacy.scheme == "ckks" and privacy.is_masked:
+        raise StudyError(
+            "[privacy] scheme ckks rounds, and masks cancel exactly or not at all: sealed+masked needs bfv"
+        )
+    if privacy.scheme == "ckks" and not privacy.is_sealed:
+        raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
+    if privacy.packing == "compact" and (not privacy.is_sealed or privacy.scheme == "ckks"):
+        raise StudyError("[privacy] packing compact is of bfv, in a mechanism that seals")
 
 
 def _check_counts(study: Study) -> None:

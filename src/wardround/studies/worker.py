@@ -15,6 +15,7 @@ import torch
 from wardround.federation.open_sites import OpenSites
 from wardround.federation.site_door import SiteDoor
 from wardround.federation.worker_process import serve_worker
+from wardround.studies.protection import Protection, Rehearsal
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import pick_device
 from wardround.studies.sites import open_here
@@ -30,11 +31,15 @@ def main(arguments: list[str]) -> None:
     torch.set_num_threads(spec.threads)
     study, folder, device = parse_study(spec.study), RunFolder(Path(spec.folder)), pick_device(spec.device)
     if spec.site:
-        serve_worker(lambda: open_here(study, spec.site, folder.path, device=device, lasting=True))
+        protection = None if spec.party is None else Protection.of_site(study, spec.party)
+        serve_worker(
+            lambda: open_here(study, spec.site, folder.path, device=device, lasting=True, protection=protection)
+        )
         return
+    protection = Protection(secrets=Rehearsal.read(spec.key) if spec.key else None)
 
     def open_named(name: str) -> SiteDoor:
-        return open_here(study, name, folder.site(name), device=device, ledger=spec.ledgers)
+        return open_here(study, name, folder.site(name), device=device, ledger=spec.ledgers, protection=protection)
 
     serve_worker(lambda: OpenSites(open_named))
 

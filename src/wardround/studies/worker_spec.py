@@ -7,9 +7,20 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["WorkerSpec", "worker_command"]
+__all__ = ["PartySpec", "WorkerSpec", "worker_command"]
 
 _PRIVATE = 0o600  # it says where notes are
+
+
+@dataclass(frozen=True)
+class PartySpec:
+    """Where a site's own key and certificates are, and where sealing keys are had."""
+
+    folder: str
+    key: str
+    certificate: str
+    root: str
+    service: str = ""  # host:port of the key service; empty where keys are issued offline
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,8 @@ class WorkerSpec:
     threads: int = 1
     site: str = ""  # among hospitals: which one this is
     ledgers: bool = False  # on one machine: whether sites write theirs
+    key: str = ""  # on one machine: where the sealing key of the run is read, in its parent's memory
+    party: PartySpec | None = None  # among hospitals: with what the site signs and has its sealing key
 
     def write(self, path: Path) -> Path:
         """Where a worker reads it."""
@@ -32,7 +45,9 @@ class WorkerSpec:
     @classmethod
     def read(cls, path: Path) -> WorkerSpec:
         """What `write` wrote."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        party = found.pop("party")
+        return cls(**found, party=None if party is None else PartySpec(**party))
 
 
 def worker_command(spec: Path) -> tuple[str, ...]:

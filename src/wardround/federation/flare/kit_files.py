@@ -18,10 +18,11 @@ from typing import Any
 
 from wardround.errors import KitError
 
-__all__ = ["COORDINATOR", "KitPlan", "check_site_name", "configuration"]
+__all__ = ["COORDINATOR", "KEYS", "KitPlan", "check_site_name", "configuration", "has_server_certificate"]
 
 COORDINATOR = "coordinator"
-_TAKEN = frozenset({COORDINATOR, "server", "admin", "client"})  # FLARE calls its own ends by the last three
+KEYS = "keys"  # the key service
+_TAKEN = frozenset({COORDINATOR, KEYS, "server", "admin", "client"})  # FLARE calls its own ends by the last three
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _STUDY = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
@@ -33,13 +34,14 @@ _ROLES = ("project_admin", "org_admin", "lead", "member")  # all that FLARE know
 
 @dataclass(frozen=True)
 class KitPlan:
-    """Who takes part in a study, and where the coordinator is reached."""
+    """Who takes part in a study, and where the coordinator, and the key service if there is one, are reached."""
 
     study: str
     host: str
     port: int
     sites: tuple[str, ...]
     days: int = 365  # for which certificates are valid
+    keys: str = ""  # host:port of the key service; empty where keys are issued offline
 
     def __post_init__(self) -> None:
         _require(_STUDY, self.study, "study", "letters, digits, blanks, '.', '_' and '-', at most 63, a letter first")
@@ -56,6 +58,18 @@ class KitPlan:
                 raise KitError(f"site {site!r} bears the name of the coordinator's host; rename it")
         if len(set(self.sites)) < len(self.sites):
             raise KitError("the study names a site twice; names are unique")
+        if self.keys:
+            _check_place(self.keys, coordinator=f"{self.host}:{self.port}")
+
+    @property
+    def keys_host(self) -> str:
+        """Where the key service is, without its port."""
+        return self.keys.rpartition(":")[0]
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Everybody who has a kit."""
+        return (COORDINATOR, *([KEYS] if self.keys else []), *self.sites)
 
 
 def check_site_name(name: str) -> None:
@@ -65,8 +79,15 @@ def check_site_name(name: str) -> None:
         raise KitError(f"no site may be called {name!r}; rename it")
 
 
+def has_server_certificate(name: str) -> bool:
+    """Whether others connect to the party, which its certificate then says."""
+    return name in (COORDINATOR, KEYS)
+
+
 def configuration(plan: KitPlan, name: str) -> dict[str, bytes]:
     """The files of one kit that FLARE reads and that are no keys or certificates, by their path in it."""
+    if name == KEYS:  # which speaks no FLARE
+        return {}
     server = name == COORDINATOR
     files = {
         "startup/fed_server.json" if server else "startup/fed_client.json": _server(plan) if server else _client(plan),
@@ -145,6 +166,15 @@ _LOGGING: dict[str, Any] = {
     },
     "loggers": {"root": {"level": "INFO", "handlers": ["file"]}},
 }
+
+
+def _check_place(place: str, *, coordinator: str) -> None:
+    host, _, port = place.rpartition(":")
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        raise KitError(f"the key service is reached at HOST:PORT, not {place!r}")
+    _require(_HOST, host, "host", "a host name or an IPv4 address")
+    if place.lower() == coordinator.lower():
+        raise KitError("the key service and the coordinator cannot share a port; they are two parties")
 
 
 def _require(pattern: re.Pattern[str], text: str, what: str, rule: str) -> None:

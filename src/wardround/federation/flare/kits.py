@@ -1,15 +1,16 @@
 """Kits: who may take part in a networked study.
 
-A kit is a folder from which one participant, the coordinator or a site, takes part:
+A kit is a folder from which one participant, the coordinator, the key service or a site, takes part:
 
-    kit.json          role, name, study, host, port, sites, and the SHA-256 of the study file
+    kit.json          role, name, study, host, port, sites, where keys come from, and the SHA-256 of the study file
     study.toml        the study file, byte for byte as it was given
     coordinator.crt   with it a site checks that a request comes from the coordinator
     startup/, local/  what FLARE reads: certificates, the private key, and the files of `kit_files`
 
-At a real study each site makes its own key and sends only a request: `open_consortium` and `approve` run at the
-coordinator, `request` and `complete` at the site, and no private key ever travels. The approval that comes back holds
-nothing but certificates, the study and where the coordinator is; the site writes FLARE's files itself.
+At a real study each site, and the key service, makes its own key and sends only a request: `open_consortium` and
+`approve` run at the coordinator, `request` and `complete` at the others, and no private key ever travels. The approval
+that comes back holds nothing but certificates, the study and where the coordinator is; FLARE's files are written where
+they are used.
 """
 
 from __future__ import annotations
@@ -29,10 +30,19 @@ from typing import Any, Literal
 from wardround.errors import KitError
 from wardround.federation.flare import certificates
 from wardround.federation.flare.certificates import ROOT, write_private
-from wardround.federation.flare.kit_files import COORDINATOR, KitPlan, check_site_name, configuration
+from wardround.federation.flare.kit_files import (
+    COORDINATOR,
+    KEYS,
+    KitPlan,
+    check_site_name,
+    configuration,
+    has_server_certificate,
+)
+from wardround.privacy.peers import PartyFiles
 
 __all__ = [
     "COORDINATOR",
+    "KEYS",
     "Kit",
     "KitPlan",
     "approve",
@@ -43,7 +53,7 @@ __all__ = [
     "request",
 ]
 
-Role = Literal["coordinator", "site"]
+Role = Literal["coordinator", "keys", "site"]
 
 _VERSION = 1
 _LARGEST_PART = 1_000_000  # bytes of anything in an approval
@@ -66,7 +76,17 @@ class Kit:
     @property
     def role(self) -> Role:
         """What its holder does in the study."""
-        return "coordinator" if self.name == COORDINATOR else "site"
+        return _role(self.name)
+
+    @property
+    def files(self) -> PartyFiles:
+        """Where things of this kit are."""
+        return PartyFiles(self.path, self.key, self.certificate, self.root)
+
+    @property
+    def study_digest(self) -> str:
+        """SHA-256 of the study file."""
+        return sha256(self.study).hexdigest()
 
     @property
     def key(self) -> Path:
@@ -104,10 +124,10 @@ def provision(plan: KitPlan, study: bytes, out: Path) -> dict[str, Path]:
     with TemporaryDirectory(dir=out) as scratch:
         consortium = Path(scratch) / "_"  # which no site is called
         made = {COORDINATOR: open_consortium(plan, study, consortium)}
-        for site in plan.sites:
-            folder = Path(scratch) / site
-            approval = approve(consortium, request(site, folder), folder)
-            made[site] = complete(folder, approval)
+        for name in plan.parties[1:]:
+            folder = Path(scratch) / name
+            approval = approve(consortium, request(name, folder), folder)
+            made[name] = complete(folder, approval)
         return {name: kit.rename(out / name) for name, kit in made.items()}
 
 
@@ -132,22 +152,32 @@ def open_consortium(plan: KitPlan, study: bytes, folder: Path) -> Path:
 
 
 def request(name: str, folder: Path) -> Path:
-    """At a site: a private key, which stays in `folder`, and a request for a certificate, the small file to send."""
-    check_site_name(name)
-    return certificates.make_request(name, "client", folder)
+    """At a site, or at the key service, whose name is `keys`: a private key, which stays in `folder`, and a request.
+
+    The request for a certificate is the small file to send.
+    """
+    if name != KEYS:
+        check_site_name(name)
+    return certificates.make_request(name, _kind(name), folder)
 
 
 def approve(consortium: Path, request_file: Path, out: Path, *, again: bool = False) -> Path:
-    """At the coordinator: let the site in that made the request; the file to send back holds no key.
+    """At the coordinator: let the party in that made the request; the file to send back holds no key.
 
     `again` lets a site in that lost its key. Its older certificate stays valid until it expires: where the key was
     stolen, open a new consortium.
     """
     kit = read_kit(consortium / COORDINATOR)
     # The name stands in the request, which FLARE reads only while signing; what is signed for a stranger is dropped.
-    name, certificate = certificates.sign(request_file, consortium / _AUTHORITY, kind="client", days=kit.plan.days)
-    if name not in kit.plan.sites:
+    authority, days = consortium / _AUTHORITY, kit.plan.days
+    name, certificate = certificates.sign(request_file, authority, kind="client", days=days)
+    if name == KEYS and not kit.plan.keys:
+        raise KitError(f"{request_file.name} comes from a key service, which {kit.plan.study!r} does not have")
+    if name not in (*kit.plan.sites, KEYS):
         raise KitError(f"{request_file.name} comes from {name!r}, which is no site of the study {kit.plan.study!r}")
+    if name == KEYS:
+        host = kit.plan.keys_host
+        _, certificate = certificates.sign(request_file, authority, kind="server", days=days, host=host)
     record = consortium / _APPROVED / f"{name}.crt"
     if record.exists() and not again:
         raise KitError(f"{name!r} was approved already; approve it again only if it asked for that")
@@ -165,7 +195,7 @@ def approve(consortium: Path, request_file: Path, out: Path, *, again: bool = Fa
 
 
 def complete(request_folder: Path, approval: Path) -> Path:
-    """At the site: join its key and the approval into a kit, the folder `kit` beside the request."""
+    """At the site or the key service: join its key and the approval into a kit, the folder `kit` beside the request."""
     parts = _read_approval(approval)
     name, _, _ = _read_facts(parts[_FACTS], approval.name)
     key = request_folder / f"{name}.key"
@@ -216,7 +246,7 @@ def _check_identity(path: Path, name: str) -> datetime:
 def _facts(plan: KitPlan, name: str, study: bytes) -> bytes:
     facts = {
         "version": _VERSION,
-        "role": "coordinator" if name == COORDINATOR else "site",
+        "role": _role(name),
         "name": name,
         "study": plan.study,
         "study_sha256": sha256(study).hexdigest(),
@@ -225,6 +255,8 @@ def _facts(plan: KitPlan, name: str, study: bytes) -> bytes:
         "sites": plan.sites,
         "days": plan.days,
     }
+    if plan.keys:
+        facts["keys"] = plan.keys
     return (json.dumps(facts, indent=2) + "\n").encode()
 
 
@@ -235,9 +267,9 @@ def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
         if facts["version"] != _VERSION:
             raise KitError(f"{place} was made by another version of Wardround; make the kit again")
         name, digest = facts["name"], facts["study_sha256"]
-        plan = KitPlan(facts["study"], facts["host"], facts["port"], tuple(facts["sites"]), facts["days"])
-        role = "coordinator" if name == COORDINATOR else "site"
-        if facts["role"] != role or name not in (COORDINATOR, *plan.sites):
+        sites, keys = tuple(facts["sites"]), facts.get("keys", "")
+        plan = KitPlan(facts["study"], facts["host"], facts["port"], sites, facts["days"], keys)
+        if facts["role"] != _role(name) or name not in plan.parties:
             raise KitError(f"{place} names a participant that the study does not have; make the kit again")
     except (ValueError, KeyError, TypeError, RecursionError):
         raise KitError(f"{place} is not what a kit says of itself; make the kit again") from None
@@ -295,8 +327,16 @@ def _read(path: Path, file: str) -> bytes:
 
 
 def _key_and_certificate(name: str) -> tuple[str, str]:
-    kind = "server" if name == COORDINATOR else "client"
+    kind = _kind(name)
     return f"startup/{kind}.key", f"startup/{kind}.crt"
+
+
+def _kind(name: str) -> certificates.Kind:
+    return "server" if has_server_certificate(name) else "client"
+
+
+def _role(name: str) -> Role:
+    return "coordinator" if name == COORDINATOR else "keys" if name == KEYS else "site"
 
 
 def _make_folder(folder: Path) -> None:

@@ -5,16 +5,16 @@ Interrupted, it goes on from the last checkpoint. What only a resumption needs i
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 ASKED, SUMMARY = "asked.toml", "summary.json"
-_LEFT_OVER = ("sites", "model", "shared.safetensors", "checkpoint.safetensors")
+_LEFT_OVER = ("sites", "model", "shared.safetensors", "checkpoint.safetensors", "worker.json")
 
 
 class Silent:
@@ -33,7 +33,7 @@ class Silent:
         """Say nothing."""
 
 
-def main(folder: Path, device_name: str) -> None:
+def main(asked: argparse.Namespace) -> None:
     """Run the study and leave its summary behind."""
     started = time.perf_counter()
     import torch
@@ -44,14 +44,19 @@ def main(folder: Path, device_name: str) -> None:
     from wardround.studies.study_file import read_study
 
     torch.set_num_threads(1)
-    device = pick_device(device_name)
-    run = RunFolder(folder)
-    run_on_one_machine(read_study(folder / ASKED), run, device=device, watcher=Silent())
+    device = pick_device(asked.device)
+    study, run = read_study(asked.folder / ASKED), RunFolder(asked.folder)
+    run_on_one_machine(study, run, device=device, watcher=Silent(), workers=asked.workers)
+    seconds = time.perf_counter() - started
     machine = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    run.write_json(SUMMARY, summary(run, seconds=time.perf_counter() - started, device=machine))
+    found = summary(run, seconds=seconds, device=machine)
+    if asked.score_training:
+        for name, counts in training_counts(study, run, device).items():
+            found["sites"][name]["training"] = counts
+    run.write_json(SUMMARY, found)
     for name in _LEFT_OVER:
-        shutil.rmtree(folder / name, ignore_errors=True)
-        (folder / name).unlink(missing_ok=True)
+        shutil.rmtree(asked.folder / name, ignore_errors=True)
+        (asked.folder / name).unlink(missing_ok=True)
 
 
 def summary(run: Any, *, seconds: float, device: str) -> dict[str, Any]:
@@ -78,5 +83,29 @@ def _site(site: Mapping[str, Any]) -> dict[str, Any]:
     return {"strict": site["strict"], "relaxed": site["relaxed"], "types": types}
 
 
+def training_counts(study: Any, run: Any, device: Any) -> dict[str, list[int]]:
+    """How each site's finished model does on the notes it was trained on: strict tp, fp, fn."""
+    from wardround.models.saved import load_model
+    from wardround.studies.sites import load_notes
+    from wardround.tasks.ner import score
+
+    found = {}
+    for name, section in study.sites.items():
+        model = load_model(run.site(name) / "model").to(device)
+        counts = score(model, load_notes(name, section, seed=study.study.seed).train).strict.micro
+        found[name] = [counts.tp, counts.fp, counts.fn]
+    return found
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("device", help="auto, cpu or cuda")
+    parser.add_argument("--workers", type=int, default=0, help="processes that share the sites; 0 is this one")
+    parser.add_argument("--score-training", action="store_true", help="score the training notes too")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(arguments())

@@ -1,0 +1,257 @@
+"""What sealing costs: bytes, seconds and the coordinator's memory, by size of network (Tables 2 and 3, Figure 1).
+
+    python -m papers.fedhe.overheads --out runs/fedhe/overheads.json
+
+Updates are random numbers, for what is sealed does not change the cost. Sealing is clipping, packing, encrypting and
+serialising; opening the way back; each on one core. The coordinator is a process of its own, which reads sealed
+updates from a file and keeps their sum.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from wardround.federation.message import Array
+from wardround.privacy import bfv, ckks
+from wardround.privacy.bfv import Ciphertexts
+from wardround.privacy.packing import Layout
+
+NETWORKS = ("bert-tiny", "bert-mini", "minilm", "bert-small", "bert-base")
+WAYS = ("bfv", "bfv-compact", "ckks")
+_PACKINGS = {"bfv": "standard", "bfv-compact": "compact"}
+AGGREGATED = ("bert-tiny", "bert-mini")  # the networks of Figure 1
+CLIENTS = (2, 4, 8, 14, 16, 22, 64)
+_TAGS = 3  # BIO of one type
+_CLIP = 0.1
+_SHARE = 0.5  # of the two clients of Table 4
+_LARGEST_CKKS = 12_000_000  # parameters; of more, an update takes gigabytes
+_STORED = 2  # sealed updates on disk, taken in turn
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How often each is timed."""
+
+    quick: int = 20
+    slow: int = 5  # with CKKS, or for a hundred million parameters
+
+    def of(self, way: str, parameters: int) -> int:
+        """For one way and one size."""
+        return self.slow if way == "ckks" or parameters > 10**8 else self.quick
+
+
+class Adder(Protocol):
+    """The coordinator's sum."""
+
+    def add(self, ciphertexts: Ciphertexts) -> None:
+        """One client more."""
+
+
+class Way(Protocol):
+    """One way to seal so many numbers."""
+
+    def seal(self, update: Array) -> Ciphertexts:
+        """At a client, times its share."""
+
+    def open(self, ciphertexts: Ciphertexts) -> Array:
+        """At a client."""
+
+    def public(self) -> bytes:
+        """What the coordinator must be given; empty where that is nothing."""
+
+
+class Bfv:
+    """Fixed-point numbers, several to a word."""
+
+    def __init__(self, packing: str, numbers: int) -> None:
+        self._parameters = bfv.BfvParameters(packing)
+        self._secret = self._parameters.new_secret()
+        self._layout = Layout({"update": (numbers,)}, {"update": _CLIP}, self._parameters.packing)
+
+    def seal(self, update: Array) -> Ciphertexts:
+        """Guards cost the same whatever they are."""
+        words = self._layout.pack({"update": update}, share=_SHARE).words
+        guards = np.zeros(self._parameters.blocks(len(words)), np.uint64)
+        return bfv.Sealer(self._parameters, self._secret).seal(words, guards)
+
+    def open(self, ciphertexts: Ciphertexts) -> Array:
+        """Back to numbers."""
+        words, _ = bfv.Opener(self._parameters, self._secret).open(ciphertexts, self._layout.words)
+        return self._layout.unpack(words, share=_SHARE, sites=1)["update"]
+
+    def public(self) -> bytes:
+        """Nothing."""
+        return b""
+
+
+class Ckks:
+    """The paper's way, without the multiplication at the coordinator."""
+
+    def __init__(self, numbers: int) -> None:
+        self._numbers, self._secret = numbers, ckks.new_secret()
+
+    def seal(self, update: Array) -> Ciphertexts:
+        """Times its share."""
+        return ckks.seal(update * _SHARE, self._secret)
+
+    def open(self, ciphertexts: Ciphertexts) -> Array:
+        """Back to numbers."""
+        return ckks.open(ciphertexts, self._secret, self._numbers) / _SHARE
+
+    def public(self) -> bytes:
+        """The context without its secret key."""
+        return ckks.public_part(self._secret)
+
+
+def way_of(name: str, numbers: int) -> Way:
+    """By its name."""
+    if name == "ckks":
+        return Ckks(numbers)
+    return Bfv(_PACKINGS[name], numbers)
+
+
+def adder_of(name: str, numbers: int, public: bytes) -> Adder:
+    """The sum of a coordinator that holds no key."""
+    return ckks.RunningSum(public, numbers) if name == "ckks" else bfv.RunningSum(bfv.BfvParameters(_PACKINGS[name]))
+
+
+def parameters_of(network: str) -> int:
+    """How many numbers an update of the whole tagger has; no weight is loaded."""
+    # Here, so that the coordinator's process has no torch in its memory.
+    import torch
+    from transformers import AutoConfig, AutoModelForTokenClassification, BertConfig
+
+    from wardround.models.encoders import encoder_source, fresh_configuration
+
+    compact = fresh_configuration(network)
+    if compact is None:
+        compact = BertConfig() if network == "bert-base" else AutoConfig.from_pretrained(encoder_source(network))
+    compact.num_labels = _TAGS
+    with torch.device("meta"):
+        model: Any = AutoModelForTokenClassification.from_config(compact)  # type: ignore[no-untyped-call]
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def update_of(numbers: int) -> Array:
+    """Random numbers within the clip."""
+    return np.random.default_rng(0).uniform(-_CLIP, _CLIP, numbers).astype(np.float32)
+
+
+def timed(work: Callable[[], Any], repeats: int) -> list[float]:
+    """Seconds of each."""
+    found = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        work()
+        found.append(round(time.perf_counter() - started, 4))
+    return found
+
+
+def cost(way: str, numbers: int, repeats: int) -> dict[str, Any]:
+    """Bytes of a sealed update, seconds to seal and to open it, and how far off it comes back."""
+    sealing, update = way_of(way, numbers), update_of(numbers)
+    sealed = sealing.seal(update)
+    error = float(np.abs(sealing.open(sealed) - update).max())
+    return {
+        "bytes": int(sealed.data.nbytes + sealed.lengths.nbytes),
+        "seal": timed(lambda: sealing.seal(update), repeats),
+        "open": timed(lambda: sealing.open(sealed), repeats),
+        "largest_error": error,
+    }
+
+
+# The coordinator.
+
+
+def aggregation(way: str, numbers: int, clients: Sequence[int]) -> list[dict[str, Any]]:
+    """Seconds and peak memory of a coordinator by number of clients."""
+    with tempfile.TemporaryDirectory() as folder:
+        sealing, update = way_of(way, numbers), update_of(numbers)
+        for number in range(_STORED):
+            sealed = sealing.seal(update)
+            sealed.data.tofile(Path(folder) / f"data-{number}")
+            sealed.lengths.tofile(Path(folder) / f"lengths-{number}")
+        (Path(folder) / "public").write_bytes(sealing.public())
+        asked = [way, str(numbers), folder, ",".join(map(str, clients))]
+        command = [sys.executable, "-m", "papers.fedhe.overheads", "--coordinator", *asked]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def coordinator(way: str, numbers: int, folder: Path, clients: Sequence[int]) -> list[dict[str, Any]]:
+    """Add one client after the other; in a process that has sealed nothing, so that its memory is the coordinator's."""
+    adder = adder_of(way, numbers, (folder / "public").read_bytes())
+    found, seconds = [], 0.0
+    for number in range(1, max(clients) + 1):
+        stored = number % _STORED
+        data = np.fromfile(folder / f"data-{stored}", np.uint8)
+        lengths = np.fromfile(folder / f"lengths-{stored}", np.int32)
+        started = time.perf_counter()
+        adder.add(Ciphertexts(data, lengths))
+        seconds += time.perf_counter() - started
+        if number in clients:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            found.append({"clients": number, "seconds": round(seconds, 3), "peak_mb": round(peak)})
+    return found
+
+
+# All of it.
+
+
+def measured(networks: Sequence[str], repeats: Repeats, clients: Sequence[int]) -> dict[str, Any]:
+    """Every network and way; CKKS only where an update fits in memory."""
+    found: dict[str, Any] = {"machine": machine(), "networks": {}}
+    for network in networks:
+        numbers = parameters_of(network)
+        ways = [way for way in WAYS if way != "ckks" or numbers <= _LARGEST_CKKS]
+        found["networks"][network] = {"parameters": numbers, "ways": {}, "aggregation": {}}
+        for way in ways:
+            own = found["networks"][network]
+            own["ways"][way] = cost(way, numbers, repeats.of(way, numbers))
+            if network in AGGREGATED:
+                own["aggregation"][way] = aggregation(way, numbers, clients)
+            print(f"{network}, {way}: done", file=sys.stderr, flush=True)
+    return found
+
+
+def machine() -> str:
+    """What it ran on, without names."""
+    return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def main() -> None:
+    """Measure and write, or be the coordinator that is measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("overheads.json"))
+    parser.add_argument("--networks", type=lambda text: text.split(","), default=list(NETWORKS))
+    parser.add_argument("--clients", type=lambda text: [int(n) for n in text.split(",")], default=list(CLIENTS))
+    parser.add_argument("--repeats", type=int, default=Repeats().quick)
+    parser.add_argument("--slow-repeats", type=int, default=Repeats().slow, help="with CKKS, and of the largest")
+    parser.add_argument("--coordinator", nargs=4, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.coordinator:
+        way, numbers, folder, clients = asked.coordinator
+        print(json.dumps(coordinator(way, int(numbers), Path(folder), [int(n) for n in clients.split(",")])))
+        return
+    found = measured(asked.networks, Repeats(asked.repeats, asked.slow_repeats), asked.clients)
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    asked.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

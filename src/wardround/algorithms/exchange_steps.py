@@ -1,0 +1,66 @@
+"""What a site is asked in an exchange whose updates are sealed for one another, whatever the algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from wardround.errors import MessageError
+from wardround.federation.message import Message
+
+if TYPE_CHECKING:
+    from wardround.algorithms.site import Site
+
+__all__ = ["GIVING_STEPS", "REPLICA_STEPS"]
+
+
+def _give(site: Site, message: Message) -> Message:
+    assert site.giving is not None
+    return site.giving.give(message, name=site.name, round_number=site.round)
+
+
+def _reveal(site: Site, message: Message) -> Message:
+    assert site.giving is not None
+    return site.giving.reveal(message)
+
+
+def _take(site: Site, message: Message) -> Message:
+    """Open the sum of a round and step this site's copy of the shared half."""
+    assert site.giving is not None and site.replica is not None
+    number = message.value("round", int)
+    site.replica.arrays(after=number - 1)  # before anything is opened
+    site.replica.step(site.giving.open(message), message.values, number=number)
+    return Message({"shared": site.giving.giver.fingerprint(site.replica.shared_bytes())})
+
+
+def _share_copy(site: Site, message: Message) -> Message:
+    """This site's copy of the shared half, for one that is behind; locked for the sites of the study."""
+    assert site.giving is not None and site.replica is not None
+    number = message.value("round", int)
+    site.replica.arrays(after=number)
+    return Message({}, {}, {"copy": site.giving.giver.lock(site.replica.to_bytes(), purpose=_copy_of(number))})
+
+
+def _take_copy(site: Site, message: Message) -> Message:
+    """Go on from another site's copy of the shared half, where this one's is older or came out differently."""
+    assert site.giving is not None and site.replica is not None
+    number = message.value("round", int)
+    if site.replica.number > number:
+        raise MessageError("round", f"this site's shared half is of round {site.replica.number}")
+    copy = site.giving.giver.unlock(message.blobs.get("copy", b""), purpose=_copy_of(number))
+    with site.all_or_nothing():
+        site.replica.take_up(copy)
+        site.replica.arrays(after=number)
+    return Message({"shared": site.giving.giver.fingerprint(site.replica.shared_bytes())})
+
+
+def _copy_of(number: int) -> str:
+    return f"copy/{number}"
+
+
+GIVING_STEPS: Mapping[str, Callable[[Site, Message], Message]] = {"give": _give, "reveal": _reveal}
+REPLICA_STEPS: Mapping[str, Callable[[Site, Message], Message]] = {
+    "take": _take,
+    "share_copy": _share_copy,
+    "take_copy": _take_copy,
+}

@@ -1,0 +1,156 @@
+"""How a round is gathered under a mechanism that seals updates for one another, at the coordinator.
+
+The sites train and hold their updates; only then is it known who gives. Each seals its update for these sites alone,
+under a nonce never used before, and the coordinator adds what comes. Under masks a sum that lacks one of them is noise:
+the exchange is repeated among those that are left. Sites reveal what keeps the sum shut only once all of them have
+given, and after that never give the same update again; so no two sums of one round can be opened, and none be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from wardround.errors import FederationError, MessageError
+from wardround.federation.federation import Replies, Reply, SiteId, checked
+from wardround.federation.message import Array, Message, Value
+from wardround.privacy.aggregator import CohortAggregator, Exchange, Place, Total
+
+if TYPE_CHECKING:
+    from wardround.algorithms.coordinator import Turn
+
+__all__ = ["Gathered", "gather_among", "with_values"]
+
+_MARGIN = 2.0  # of a learned clip over the largest number of the first round
+_SMALLEST_CLIP = 1e-6  # of layers that the first round did not move
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The updates of a round in one sum: where only sites can open it, the message to them; else their mean."""
+
+    sites: tuple[SiteId, ...]  # whose updates are in it
+    mean: Mapping[str, Array] | None = None
+    sealed: Message | None = None
+    values: Mapping[str, Value] = field(default_factory=dict)  # what `step` needs beside the mean; no secret
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A site that holds an update."""
+
+    weight: float
+    card: bytes
+    extents: Mapping[str, float]  # largest number by layer group, while clips are learned
+
+
+def gather_among(turn: Turn, aggregator: CohortAggregator, step: str, values: Mapping[str, Value]) -> Gathered:
+    """Train, then give, among those that trained; under masks, until all that were asked have given."""
+    ready = _ready(turn, step, values)
+    clips = _clips(turn, aggregator, ready)
+    while True:
+        turn.sites = list(ready)
+        exchange = aggregator.exchange(
+            round_number=turn.coordinator.number + 1,
+            step=step,
+            weights={site: held.weight for site, held in ready.items()},
+            clips=clips,
+        )
+        total, clipped = _given(turn, aggregator, exchange, {site: held.card for site, held in ready.items()})
+        given = tuple(turn.present)
+        if not aggregator.is_masked or len(given) == len(ready):
+            break
+        ready = {site: held for site, held in ready.items() if site in given}
+    turn.clipped += clipped
+    seeds = _revealed(turn, exchange) if aggregator.is_masked else {}
+    if aggregator.opens_at is Place.COORDINATOR:
+        return Gathered(given, mean=total.mean(seeds))
+    return Gathered(given, sealed=total.message(seeds))
+
+
+def with_values(message: Message, values: Mapping[str, Value]) -> Message:
+    """The same message, saying more."""
+    return replace(message, values={**message.values, **values})
+
+
+def _ready(turn: Turn, step: str, values: Mapping[str, Value]) -> dict[SiteId, _Ready]:
+    learning = not turn.coordinator.clips
+    replies = turn.answers(step, turn.question(values), check=_check_ready)
+    return {
+        site: _Ready(answer.value("weight", float), answer.blobs["card"], _extents(answer) if learning else {})
+        for site, answer in replies
+    }
+
+
+def _check_ready(answer: Message) -> None:
+    if not answer.value("weight", float) > 0 or "card" not in answer.blobs:
+        raise MessageError("value-missing", "a site that holds an update tells its weight and its card")
+    _extents(answer)
+
+
+def _extents(answer: Message) -> dict[str, float]:
+    found = answer.values.get("extents", {})
+    if not isinstance(found, dict):
+        raise MessageError("value", "extents are numbers by layer group")
+    extents = {group: size for group, size in found.items() if isinstance(size, float) and 0 <= size < float("inf")}
+    if extents.keys() != found.keys():
+        raise MessageError("value", "extents are finite numbers, zero or above")
+    return extents
+
+
+def _clips(turn: Turn, aggregator: CohortAggregator, ready: Mapping[SiteId, _Ready]) -> dict[str, float]:
+    """The study's, or, where it leaves them open, what the first round's largest numbers suggest; then for good."""
+    known = turn.coordinator.clips
+    for group in aggregator.groups:
+        if group in aggregator.clips:
+            known[group] = aggregator.clips[group]
+        elif group not in known:
+            largest = max(held.extents.get(group, 0.0) for held in ready.values())
+            known[group] = max(_MARGIN * largest, _SMALLEST_CLIP)
+    return known
+
+
+def _given(
+    turn: Turn, aggregator: CohortAggregator, exchange: Exchange, cards: Mapping[SiteId, bytes]
+) -> tuple[Total, int]:
+    """The running sum of what the sites give, and how many of its numbers were clipped."""
+    total = aggregator.total(exchange, cards)
+    shown = cards if aggregator.is_masked else {}
+    question = Message(
+        {"round": exchange.round, "exchange": exchange.to_values()},
+        {},
+        {f"card/{site}": card for site, card in shown.items()},
+    )
+    clipped = 0
+    for _, answer in turn.usable(_added(turn.federation.ask("give", question, to=turn.sites), total)):
+        clipped += answer.value("clipped", int)
+    return total, clipped
+
+
+def _added(replies: Replies, total: Total) -> Iterator[Reply]:
+    """The replies, once they are in the sum; what cannot be added is an absence."""
+    for reply in replies:
+        yield from checked([reply], partial(_add, total, reply.site))
+
+
+def _add(total: Total, site: SiteId, answer: Message) -> None:
+    if answer.value("clipped", int) < 0:
+        raise MessageError("value", "numbers that were clipped are counted")
+    total.add(site, answer)
+
+
+def _revealed(turn: Turn, exchange: Exchange) -> dict[SiteId, bytes]:
+    """The seeds of the sites' own masks; where one is missing, the sum stays shut for ever."""
+    question = Message({"round": exchange.round, "nonce": exchange.nonce})
+    seeds = {site: answer.blobs["seed"] for site, answer in turn.answers("reveal", question, check=_check_seed)}
+    gone = sorted(set(turn.sites).difference(seeds))
+    if gone:
+        raise FederationError(f"{gone[0]} went away after it had given; the round's sum cannot be opened")
+    return seeds
+
+
+def _check_seed(answer: Message) -> None:
+    if len(answer.blobs.get("seed", b"")) != 32:
+        raise MessageError("value-missing", "a seed has 32 bytes")

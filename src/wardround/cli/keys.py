@@ -1,0 +1,256 @@
+"""`wardround keys`: keep and give out the keys under which updates are sealed."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import deque
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from wardround.cli.provision import KeyringOption, KitFolder, PassphraseFile, flare_needed
+from wardround.errors import UsageError
+from wardround.reports.tables import Table
+
+if TYPE_CHECKING:
+    from wardround.federation.flare.kits import Kit
+    from wardround.privacy.key_log import LogLine
+    from wardround.privacy.key_material import PublicParameters
+    from wardround.privacy.key_state import Epochs, KeyState
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Keep and give out the keys under which updates are sealed.", no_args_is_help=True)
+
+SiteName = Annotated[str, typer.Argument(help="The site's name in the study.")]
+
+_LOG_COLUMNS = ("time (UTC)", "who", "asked", "epoch", "outcome", "from", "certificate")
+
+
+@app.command()
+def request(
+    out: Annotated[Path, typer.Option(help="The folder for the key, which stays here.", file_okay=False)],
+) -> None:
+    """Make the key service's private key and the request that the coordinator approves."""
+    with flare_needed():
+        from wardround.federation.flare import kits
+    made = kits.request(kits.KEYS, out)
+    typer.echo(f"{out.resolve().name}/{made.name}: send it to the coordinator")
+    typer.echo(f"{out.resolve().name}/{made.with_suffix('.key').name}: the private key; never send it")
+
+
+@app.command()
+def complete(
+    folder: Annotated[Path, typer.Argument(help="The folder of the request.", exists=True, file_okay=False)],
+    approval: Annotated[Path, typer.Argument(help="The file that came back.", exists=True, dir_okay=False)],
+) -> None:
+    """Join the key and the approval into the kit of the key service."""
+    with flare_needed():
+        from wardround.federation.flare import kits
+    kit = kits.read_kit(kits.complete(folder, approval))
+    typer.echo(f"{folder.resolve().name}/{kit.path.name}: the kit of the key service in the study {kit.plan.study}")
+    typer.echo(f"Compare this fingerprint with the coordinator, by another way than the approval:\n{kit.fingerprint}")
+
+
+@app.command()
+def serve(kit: KitFolder, passphrase_file: PassphraseFile = None, keyring: KeyringOption = False) -> None:
+    """Give keys to the sites of the study until Ctrl-C; the first start makes the first key."""
+    from wardround.privacy.key_client import address
+    from wardround.privacy.key_log import KeyLog
+    from wardround.privacy.key_service import KeyDesk, KeyService
+
+    opened = _issuer(kit)
+    if opened.role != "keys":
+        raise UsageError(f"{kit.name} is the kit of a site; the key service has a kit of its own")
+    epochs = _epochs(opened, passphrase_file, keyring=keyring, create=True)
+    desk = KeyDesk(epochs, KeyLog(opened.files.log), study=opened.study_digest, sites=opened.plan.sites)
+    host, port = address(opened.plan.keys)
+    with KeyService(desk, opened.files, host=host, port=port):
+        typer.echo(f"epoch {epochs.state().current} of {opened.plan.study} at {opened.plan.keys}; log keys.jsonl")
+        typer.echo(f"Sites see this fingerprint; tell it by another way:\n{_own_fingerprint(opened)}")
+        _until_interrupted()
+
+
+@app.command()
+def rotate(kit: KitFolder, passphrase_file: PassphraseFile = None) -> None:
+    """Begin a new epoch, under a new key; a running service gives it out at once."""
+    from wardround.privacy.key_material import new_secret
+
+    opened = _issuer(kit)
+    _begun(opened, "rotate", _epochs(opened, passphrase_file).rotate(new_secret))
+
+
+@app.command()
+def revoke(kit: KitFolder, site: SiteName, passphrase_file: PassphraseFile = None) -> None:
+    """Shut a site out, and begin a new epoch that it has no key of."""
+    from wardround.privacy.key_material import new_secret
+
+    opened = _issuer(kit)
+    _check_site(opened, site)
+    _begun(opened, f"revoke {site}", _epochs(opened, passphrase_file).revoke(site, new_secret))
+
+
+@app.command()
+def admit(
+    kit: KitFolder,
+    site: SiteName,
+    fingerprint: Annotated[str, typer.Option(help="Of the site's certificate, where several asked.")] = "",
+    passphrase_file: PassphraseFile = None,
+) -> None:
+    """Let a site ask again that was revoked, or that comes with another certificate than before."""
+    opened = _issuer(kit)
+    _check_site(opened, site)
+    chosen = _epochs(opened, passphrase_file).admit(site, fingerprint)
+    _note(opened, f"admit {site}", chosen)
+    typer.echo(f"{site} may ask again")
+    if chosen:
+        typer.echo(f"Compare this fingerprint with the site, by telephone; `revoke` if it is another:\n{chosen}")
+
+
+@app.command()
+def issue(
+    kit: KitFolder,
+    certificates: Annotated[
+        Path, typer.Option(help="The folder of the sites' certificates, NAME.crt.", exists=True, file_okay=False)
+    ],
+    out: Annotated[Path, typer.Option(help="The folder for the copies.", file_okay=False)],
+    passphrase_file: PassphraseFile = None,
+    keyring: KeyringOption = False,
+) -> None:
+    """Seal a copy of the current key to each site's certificate, for the post; the first time makes the first key."""
+    from wardround.privacy.key_copies import read_certificates, seal_copies
+
+    opened = _issuer(kit)
+    epochs = _epochs(opened, passphrase_file, keyring=keyring, create=True)
+    found = read_certificates(certificates, sites=opened.plan.sites, root=opened.root.read_bytes())
+    sealed = seal_copies(epochs, found, study=opened.study_digest, root=opened.root.read_bytes(), out=out)
+    for copy, fingerprint in sealed:
+        _note(opened, f"copy for {copy.site}", fingerprint, epoch=copy.epoch)
+        typer.echo(f"{out.resolve().name}/{copy.file_name}: for {copy.site}, whose certificate is\n  {fingerprint}")
+    typer.echo(f"{out.resolve().name}/parameters.json: for the coordinator; it holds no secret")
+    for missing in sorted(set(opened.plan.sites) - {copy.site for copy, _ in sealed}):
+        typer.echo(f"{missing} gets no copy: it was revoked, or its certificate is not there")
+    parameters = epochs.parameters()
+    typer.echo("Compare each fingerprint with its site by telephone, before the copy is sent.")
+    typer.echo(f"Sites will see epoch {parameters.epoch} and this id; tell it by telephone too:\n{parameters.id}")
+
+
+@app.command()
+def show(kit: KitFolder, passphrase_file: PassphraseFile = None) -> None:
+    """The current epoch, and which site has what."""
+    opened = _issuer(kit)
+    epochs = _epochs(opened, passphrase_file)
+    parameters, state = epochs.parameters(), epochs.state()
+    typer.echo(f"epoch {parameters.epoch}, scheme {parameters.scheme}, id {parameters.id}")
+    rows = tuple((site, _standing(state, site), *_held(state, site)) for site in opened.plan.sites)
+    Console().print(Table(opened.plan.study, ("site", "state", "epochs", "certificate"), rows).to_rich())
+
+
+@app.command()
+def log(
+    kit: KitFolder,
+    last: Annotated[int, typer.Option(min=1, help="How many lines, counted from the newest.")] = 50,
+) -> None:
+    """Who asked for what, and what came of it, the newest last."""
+    from wardround.privacy.key_log import read_log
+
+    opened = _issuer(kit)
+    rows = tuple(_log_row(line) for line in deque(read_log(opened.files.log), maxlen=last))
+    Console().print(Table(opened.files.log.name, _LOG_COLUMNS, rows).to_rich())
+
+
+def _issuer(kit: Path) -> Kit:
+    """The kit of whoever issues keys: the key service, or offline some site; never the coordinator."""
+    with flare_needed():
+        from wardround.federation.flare.kits import read_kit
+    opened = read_kit(kit)
+    if opened.role == "coordinator":
+        raise UsageError(f"{kit.name} is the coordinator's kit; the coordinator never holds keys, another party does")
+    return opened
+
+
+def _epochs(kit: Kit, passphrase_file: Path | None, *, keyring: bool = False, create: bool = False) -> Epochs:
+    from wardround.privacy.key_material import new_secret
+    from wardround.privacy.key_state import Epochs
+    from wardround.privacy.passphrase import lock_from
+
+    path, study = kit.files.epochs, kit.study_digest
+    if path.exists():
+        return Epochs.open(path, lock_from(passphrase_file), study=study)
+    if not create:
+        raise UsageError(f"{kit.path.name} has no keys yet; `wardround keys serve` or `keys issue` makes the first")
+    lock = lock_from(passphrase_file, keyring=keyring)
+    return Epochs.create(path, lock, study=study, scheme=_scheme(kit), new=new_secret)
+
+
+def _scheme(kit: Kit) -> str:
+    from wardround.studies.study_file import key_scheme, parse_study
+
+    study = parse_study(kit.study.decode())
+    if not study.privacy.is_sealed:
+        raise UsageError(
+            f"{kit.plan.study} seals nothing ([privacy] mechanism {study.privacy.mechanism}); it has no keys"
+        )
+    return key_scheme(study)
+
+
+def _begun(kit: Kit, what: str, parameters: PublicParameters) -> None:
+    _note(kit, what, epoch=parameters.epoch)
+    typer.echo(f"epoch {parameters.epoch}, id {parameters.id}")
+    if parameters.oldest == parameters.epoch:
+        typer.echo("Nothing is sealed under the keys before it any more.")
+    if not kit.plan.keys:
+        typer.echo("Send every site its copy, and the coordinator the parameters: `wardround keys issue`.")
+
+
+def _note(kit: Kit, what: str, certificate: str = "", *, epoch: int = 0) -> None:
+    from wardround.privacy.key_log import KeyLog
+
+    KeyLog(kit.files.log).write(what, "done", certificate=certificate, epoch=epoch)
+
+
+def _check_site(kit: Kit, site: str) -> None:
+    if site not in kit.plan.sites:
+        raise UsageError(f"{site} is no site of {kit.plan.study}; its sites are {', '.join(kit.plan.sites)}")
+
+
+def _own_fingerprint(kit: Kit) -> str:
+    from wardround.privacy.peers import fingerprint_of
+
+    return fingerprint_of(kit.certificate.read_bytes())
+
+
+def _standing(state: KeyState, site: str) -> str:
+    if site in state.revoked:
+        return "revoked"
+    if site in state.waiting:
+        return "refused: another certificate"
+    return "has the key" if state.current in state.given.get(site, ()) else "has not asked"
+
+
+def _held(state: KeyState, site: str) -> tuple[str, str]:
+    return ", ".join(map(str, state.given.get(site, ()))), _short(state.pinned.get(site, ""))
+
+
+def _log_row(line: LogLine) -> tuple[str, ...]:
+    moment = f"{datetime.fromtimestamp(line.time, UTC):%Y-%m-%d %H:%M:%S}"
+    who = line.who or ("here" if line.outcome == "done" else "a stranger")
+    epoch = str(line.epoch or "")
+    return moment, who, line.asked, epoch, line.outcome, line.address, _short(line.certificate)
+
+
+def _short(fingerprint: str) -> str:
+    """Enough of a fingerprint to tell two apart in a table."""
+    return fingerprint.removeprefix("SHA256:")[:23]
+
+
+def _until_interrupted() -> None:
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    while not over.wait(0.5):
+        pass

@@ -1,0 +1,194 @@
+"""How the words of an update travel and are added: as they are, where only masks hide them, or sealed.
+
+Under CKKS an update is not packed into words: its numbers are sealed as they are, clipped and times their share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from wardround.errors import MessageError
+from wardround.federation.message import Array
+from wardround.privacy import ckks, masks
+from wardround.privacy.bfv import BfvParameters, Ciphertexts, Opener, RunningSum, Sealer
+from wardround.privacy.packing import MASKED, Packed
+
+__all__ = ["BareWords", "Carrier", "NumberLayout", "SealedNumbers", "SealedWords", "WordSum"]
+
+Arrays = Mapping[str, Array]
+_TINY = 1e-5  # what CKKS adds to a number, with room
+
+
+class WordSum(Protocol):
+    """A running sum."""
+
+    def add(self, arrays: Arrays) -> None:
+        """Add, or refuse with a `MessageError` and leave the sum as it was."""
+
+    def total(self) -> dict[str, Array]:
+        """The sum, as the arrays of a message."""
+
+
+class Carrier(Protocol):
+    """One way for words to travel."""
+
+    def guards(self, words: int) -> int:
+        """How many guards go with so many words."""
+
+    def sum(self, words: int) -> WordSum:
+        """A running sum of so many words; needs no secret."""
+
+    def seal(self, words: Array, guards: Array, secret: bytes) -> dict[str, Array]:
+        """Words and guards as the arrays of a message."""
+
+    def open(self, arrays: Arrays, words: int, secret: bytes) -> tuple[Array, Array]:
+        """The words and the guards of a sum."""
+
+
+class BareWords:
+    """Words that masks alone hide; nothing guards them, for whoever adds them opens them."""
+
+    def guards(self, words: int) -> int:
+        """None."""
+        return 0
+
+    def sum(self, words: int) -> WordSum:
+        """Modulo 2^32."""
+        return _BareSum(words)
+
+    def seal(self, words: Array, guards: Array, secret: bytes) -> dict[str, Array]:
+        """In 32 bits each."""
+        return {"words": words.astype(np.uint32)}
+
+    def open(self, arrays: Arrays, words: int, secret: bytes) -> tuple[Array, Array]:
+        """What a sum gave."""
+        found = _expected(arrays, "words", np.uint32)
+        if len(found) != words:
+            raise MessageError("shapes", "a sum has another number of words than expected")
+        return found.astype(np.uint64), np.zeros(0, np.uint64)
+
+
+class _BareSum:
+    def __init__(self, words: int) -> None:
+        self._total: Array = np.zeros(words, np.uint64)
+
+    def add(self, arrays: Arrays) -> None:
+        words = _expected(arrays, "words", np.uint32)
+        if len(words) != len(self._total):
+            raise MessageError("shapes", "an update has another number of words than expected")
+        masks.add(self._total, words.astype(np.uint64), MASKED.modulus)
+
+    def total(self) -> dict[str, Array]:
+        return {"words": self._total.astype(np.uint32)}
+
+
+class SealedWords:
+    """Words in ciphertexts, a guard in each."""
+
+    def __init__(self, parameters: BfvParameters) -> None:
+        self._parameters = parameters
+
+    def guards(self, words: int) -> int:
+        """One a ciphertext."""
+        return self._parameters.blocks(words)
+
+    def sum(self, words: int) -> WordSum:
+        """Of ciphertexts, without a key."""
+        return _SealedSum(self._parameters, words)
+
+    def seal(self, words: Array, guards: Array, secret: bytes) -> dict[str, Array]:
+        """As ciphertexts of half size: the other half is a seed."""
+        return _as_arrays(Sealer(self._parameters, secret).seal(words, guards))
+
+    def open(self, arrays: Arrays, words: int, secret: bytes) -> tuple[Array, Array]:
+        """What was in the ciphertexts of a sum."""
+        return Opener(self._parameters, secret).open(_as_ciphertexts(arrays), words)
+
+
+class _SealedSum:
+    def __init__(self, parameters: BfvParameters, words: int) -> None:
+        self._sum = RunningSum(parameters, parameters.blocks(words))
+
+    def add(self, arrays: Arrays) -> None:
+        self._sum.add(_as_ciphertexts(arrays))
+
+    def total(self) -> dict[str, Array]:
+        return _as_arrays(self._sum.total())
+
+
+class SealedNumbers:
+    """Numbers in ciphertexts of CKKS, which add only nearly; no guard fits in."""
+
+    def guards(self, words: int) -> int:
+        """None."""
+        return 0
+
+    def sum(self, words: int) -> WordSum:
+        """Of ciphertexts, without the key they are under."""
+        return _NumberSum(words)
+
+    def seal(self, words: Array, guards: Array, secret: bytes) -> dict[str, Array]:
+        """Some twenty times as long as they were."""
+        return _as_arrays(ckks.seal(words, secret))
+
+    def open(self, arrays: Arrays, words: int, secret: bytes) -> tuple[Array, Array]:
+        """What was in the ciphertexts of a sum."""
+        return ckks.open(_as_ciphertexts(arrays), secret, words), np.zeros(0, np.uint64)
+
+
+class _NumberSum:
+    def __init__(self, numbers: int) -> None:
+        # Adding takes the parameters, no key: those of a context made for this purpose are as good as the sites'.
+        self._sum = ckks.RunningSum(ckks.public_part(ckks.new_secret()), numbers)
+
+    def add(self, arrays: Arrays) -> None:
+        self._sum.add(_as_ciphertexts(arrays))
+
+    def total(self) -> dict[str, Array]:
+        return _as_arrays(self._sum.total())
+
+
+class NumberLayout:
+    """Where each number of an update lies, where nothing is packed."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], clips: Mapping[str, float]) -> None:
+        self._shapes, self._clips = shapes, clips
+        self._sizes = {name: math.prod(shape) for name, shape in shapes.items()}
+        self.words = sum(self._sizes.values())
+
+    def pack(self, update: Mapping[str, Array], *, share: float) -> Packed:
+        """The clipped update times its share; nothing is lost but what the clip takes."""
+        if {name: array.shape for name, array in update.items()} != dict(self._shapes):
+            raise MessageError("shapes", "an update has other names or shapes than its exchange")
+        clipped = sum(int((np.abs(array) > self._clips[name]).sum()) for name, array in update.items())
+        parts = [np.clip(update[name], -clip, clip).ravel() * share for name, clip in self._clips.items()]
+        residue = {name: np.zeros(shape, np.float32) for name, shape in self._shapes.items()}
+        return Packed(np.concatenate(parts), clipped, residue)
+
+    def unpack(self, words: Array, *, share: float, sites: int) -> dict[str, Array]:
+        """The mean; a number outside the clip shows that a site ignored it."""
+        ends = np.cumsum(list(self._sizes.values()))
+        found = dict(zip(self._shapes, np.split(words / share, ends[:-1]), strict=True))
+        for name, numbers in found.items():
+            if np.abs(numbers).max(initial=0.0) > self._clips[name] * (1 + _TINY) + _TINY:
+                raise MessageError("range", f"{name}: a site ignored its clip or its weight")
+        return {name: found[name].astype(np.float32).reshape(shape) for name, shape in self._shapes.items()}
+
+
+def _as_arrays(sealed: Ciphertexts) -> dict[str, Array]:
+    return {"sealed": sealed.data, "lengths": sealed.lengths}
+
+
+def _as_ciphertexts(arrays: Arrays) -> Ciphertexts:
+    return Ciphertexts(_expected(arrays, "sealed", np.uint8), _expected(arrays, "lengths", np.int32))
+
+
+def _expected(arrays: Arrays, name: str, kind: type[np.generic]) -> Array:
+    found = arrays.get(name)
+    if found is None or found.dtype != kind or found.ndim != 1:
+        raise MessageError("shapes", f"{name} is missing or of another kind")
+    return found

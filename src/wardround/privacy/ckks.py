@@ -1,0 +1,182 @@
+"""Sealed numbers as the FedHE paper has them: CKKS through TenSEAL, for comparison with `bfv`.
+
+N = 8192, moduli of 60, 40, 40 and 60 bits, scale 2^40, encrypted under the public key, 4096 numbers a block. An update
+grows twentyfold, a mean comes with an error of about 1e-8, and neither guards nor masks fit in: numbers add only
+nearly. No coordinator may learn an opened mean: from a ciphertext and the numbers, with their error, that it opens to,
+the secret key can be reckoned.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from wardround.errors import MessageError, UsageError
+from wardround.federation.message import Array
+from wardround.privacy.bfv import Ciphertexts
+
+__all__ = ["BLOCK", "RunningSum", "blocks", "check", "new_secret", "open", "public_part", "seal"]
+
+BLOCK = 4096  # numbers of a ciphertext
+_DEGREE = 8192
+_COEFFICIENT_BITS = [60, 40, 40, 60]
+_SCALE = 2.0**40
+_POLYNOMIALS = 2  # of a ciphertext that was never multiplied by another
+_LONGEST_BLOCK = 2 * 3 * 8 * _DEGREE + 4096  # bytes; as they come, without what compression saves
+_REFUSALS = (RuntimeError, ValueError, IndexError, OverflowError)
+
+
+def new_secret() -> bytes:
+    """A new secret key and its public key, as a serialised TenSEAL context."""
+    tenseal = _tenseal()
+    context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, _DEGREE, coeff_mod_bit_sizes=_COEFFICIENT_BITS)
+    context.global_scale = _SCALE
+    return _serialised(context, secret=True)
+
+
+def public_part(secret: bytes) -> bytes:
+    """The same without the secret key: all that a coordinator needs, and may have."""
+    return _serialised(_with_secret(secret), secret=False)
+
+
+def blocks(numbers: int) -> int:
+    """How many hold so many numbers."""
+    return -(-numbers // BLOCK)
+
+
+def seal(numbers: Array, secret: bytes) -> Ciphertexts:
+    """Numbers, in their blocks; at a site."""
+    if not np.isfinite(numbers).all():
+        raise MessageError("not-a-number", "the update holds NaN or infinity")
+    context, vector = _with_secret(secret), _tenseal().ckks_vector
+    starts = range(0, len(numbers), BLOCK)
+    return _joined([vector(context, numbers[start : start + BLOCK].tolist()).serialize() for start in starts])
+
+
+def open(ciphertexts: Ciphertexts, secret: bytes, numbers: int) -> Array:
+    """So many numbers, float64; at a site. Under another key they would be noise, which is refused."""
+    context = _with_secret(secret)
+    found: Array = np.empty(numbers)
+    for block, vector in enumerate(_loaded(context, ciphertexts, numbers)):
+        found[block * BLOCK : (block + 1) * BLOCK] = vector.decrypt()
+    # Another key gives numbers as large as the modulus, 2^100 over the scale of 2^40; an update has none of 2^40.
+    if np.abs(found).max(initial=0.0) > _SCALE:
+        raise MessageError("key", "was sealed under another key")
+    return found
+
+
+def check(public: bytes, ciphertexts: Ciphertexts, numbers: int) -> None:
+    """Refuse, with a `MessageError`, what are not fresh ciphertexts of so many numbers."""
+    _loaded(_without_secret(public), ciphertexts, numbers)
+
+
+class RunningSum:
+    """Adds ciphertexts as they come; at the coordinator, in the memory of one sum and one update.
+
+    `public` is a context without its secret key; one with it is refused.
+    """
+
+    def __init__(self, public: bytes, numbers: int) -> None:
+        self._context = _without_secret(public)
+        self._numbers = numbers
+        self._sums: list[Any] = []
+
+    def add(self, ciphertexts: Ciphertexts) -> None:
+        """Add one site's; what is refused, as by `check`, leaves the sum as it was."""
+        vectors = _loaded(self._context, ciphertexts, self._numbers)
+        if not self._sums:
+            self._sums = vectors
+            return
+        for total, vector in zip(self._sums, vectors, strict=True):
+            total.add_(vector)
+
+    def total(self) -> Ciphertexts:
+        """The sum so far; adding may go on."""
+        if not self._sums:
+            raise MessageError("empty", "there is no ciphertext to add")
+        return _joined([total.serialize() for total in self._sums])
+
+
+def _loaded(context: Any, ciphertexts: Ciphertexts, numbers: int) -> list[Any]:
+    """Every block, of the right size, level and scale: of another, TenSEAL would change the whole sum to match."""
+    level = context.seal_context().data.first_parms_id()
+    data, lengths = ciphertexts.data, ciphertexts.lengths
+    if data.dtype != np.uint8 or lengths.dtype != np.int32 or data.ndim != 1 or lengths.shape != (blocks(numbers),):
+        raise MessageError("ciphertext", f"is not {blocks(numbers):,} blocks")
+    if len(lengths) and not 0 < lengths.min() <= lengths.max() <= _LONGEST_BLOCK:
+        raise MessageError("ciphertext", f"a block is longer than {_LONGEST_BLOCK:,} bytes, or empty")
+    ends = np.cumsum(lengths, dtype=np.int64)
+    if len(data) != (ends[-1] if len(ends) else 0):
+        raise MessageError("ciphertext", "blocks are missing, or bytes are left over")
+    sizes = [min(BLOCK, numbers - start) for start in range(0, numbers, BLOCK)]
+    parts = (data[end - length : end].tobytes() for end, length in zip(ends, lengths, strict=True))
+    return [_vector(context, part, size=size, level=level) for part, size in zip(parts, sizes, strict=True)]
+
+
+def _vector(context: Any, data: bytes, *, size: int, level: list[int]) -> Any:
+    try:
+        vector = _tenseal().ckks_vector_from(context, data)
+        found = vector.ciphertext()
+    except _REFUSALS:
+        raise MessageError("ciphertext", "a block is of other parameters, or no ciphertext at all") from None
+    if vector.size() != size or len(found) != 1 or not _is_fresh(found[0], level):
+        raise MessageError("ciphertext", "a block has another size, level or scale than a fresh one")
+    return vector
+
+
+def _is_fresh(cipher: Any, level: list[int]) -> bool:
+    return (
+        cipher.parms_id() == level
+        and cipher.scale == _SCALE
+        and cipher.size() == _POLYNOMIALS
+        and not cipher.is_transparent()
+    )
+
+
+def _joined(parts: list[bytes]) -> Ciphertexts:
+    lengths: Array = np.array([len(part) for part in parts], np.int32)
+    return Ciphertexts(np.frombuffer(b"".join(parts), np.uint8), lengths)
+
+
+def _serialised(context: Any, *, secret: bool) -> bytes:
+    found: bytes = context.serialize(
+        save_public_key=True, save_secret_key=secret, save_galois_keys=False, save_relin_keys=False
+    )
+    return found
+
+
+def _with_secret(data: bytes) -> Any:
+    context = _context(data)
+    if not context.is_private():
+        raise MessageError("key", "is a public context: a site needs the one with the secret key")
+    return context
+
+
+def _without_secret(data: bytes) -> Any:
+    context = _context(data)
+    if not context.is_public():
+        raise MessageError("key", "the secret key came to the coordinator, where it may not be; have it rotated")
+    return context
+
+
+def _context(data: bytes) -> Any:
+    try:
+        context = _tenseal().context_from(data)
+        degree = context.seal_context().data.first_context_data().parms().poly_modulus_degree()
+        ours = context.global_scale == _SCALE and degree == _DEGREE
+    except _REFUSALS:
+        ours = False
+    if not ours:
+        raise MessageError("key", "is no key of CKKS with the parameters in use here")
+    return context
+
+
+@lru_cache(maxsize=1)
+def _tenseal() -> Any:
+    try:
+        return import_module("tenseal")
+    except ImportError:
+        raise UsageError("sealed updates need TenSEAL: pip install 'wardround[sealed]'") from None

@@ -1,0 +1,83 @@
+"""The log of a key service: who asked for what, when, and what came of it; JSONL, appended only, without a secret."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from wardround.errors import KeyMaterialError
+
+__all__ = ["KeyLog", "LogLine", "read_log"]
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One request, or one thing that was done at the machine itself, where `who` is empty."""
+
+    time: float  # seconds since 1970
+    who: str  # the name in the certificate
+    certificate: str  # its fingerprint
+    address: str  # where the request came from
+    asked: str
+    epoch: int
+    outcome: str
+
+
+class KeyLog:
+    """A file that is only ever added to; several processes may."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(
+        self,
+        asked: str,
+        outcome: str,
+        *,
+        who: str = "",
+        certificate: str = "",
+        address: str = "",
+        epoch: int = 0,
+    ) -> None:
+        """Add a line and force it to disk; where that fails, nothing may be given out."""
+        line = LogLine(round(time.time(), 3), who, certificate, address, asked, epoch, outcome)
+        data = json.dumps(asdict(line), separators=(",", ":")).encode() + b"\n"
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if os.write(descriptor, _line_end(descriptor) + data) < len(data):
+                    raise OSError("the disk is full")
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise KeyMaterialError(
+                f"{self.path.name} cannot be written ({error.strerror or error}); nothing is given out without it"
+            ) from None
+
+
+def read_log(path: Path) -> Iterator[LogLine]:
+    """Every line, oldest first; one that a power cut tore is left out."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            for text in stream:
+                try:
+                    yield LogLine(**json.loads(text))
+                except (ValueError, TypeError):
+                    continue
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise KeyMaterialError(f"{path.name} cannot be read ({error.strerror})") from None
+
+
+def _line_end(descriptor: int) -> bytes:
+    """What ends a line that was torn, where there is one."""
+    size = os.fstat(descriptor).st_size
+    return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""

@@ -1,0 +1,86 @@
+"""What the two ends of a protected exchange must agree on before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from wardround.errors import MessageError
+from wardround.federation.federation import SiteId
+from wardround.privacy.aggregator import Place
+from wardround.privacy.bfv import BfvParameters
+from wardround.privacy.carriers import BareWords, Carrier, NumberLayout, SealedNumbers, SealedWords
+from wardround.privacy.exchange import Exchange
+from wardround.privacy.packing import MASKED, Layout, Packing
+
+__all__ = ["Mechanism"]
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """How the updates of one study are protected, and what they look like."""
+
+    study: str  # its digest
+    name: Literal["masked", "sealed", "sealed+masked"]
+    shapes: Mapping[str, tuple[int, ...]]  # of the shared parameters
+    groups: Mapping[str, str]  # the layer group of each
+    sites: tuple[SiteId, ...]  # that take part
+    minimum: int  # of them in a sum at least
+    scheme: Literal["bfv", "ckks"] = "bfv"
+    packing: Literal["standard", "compact"] = "standard"
+    clips: Mapping[str, float] = field(default_factory=dict)  # by group; of one that is missing it is learned
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether updates are encrypted, and only sites can open their sum."""
+        return self.name != "masked"
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether a sum opens only when all its sites have given."""
+        return self.name != "sealed"
+
+    @property
+    def opens_at(self) -> Place:
+        """Who reads the mean."""
+        return Place.SITE if self.is_sealed else Place.COORDINATOR
+
+    @property
+    def key_scheme(self) -> str:
+        """What a key must be made for; nothing, where nothing is sealed."""
+        if not self.is_sealed:
+            return ""
+        return "ckks" if self.scheme == "ckks" else f"bfv-{self.packing}"
+
+    @cached_property
+    def words(self) -> Packing:
+        """How numbers share the words that are added."""
+        if not self.is_sealed:
+            return MASKED
+        return BfvParameters(self.packing).packing
+
+    @cached_property
+    def carrier(self) -> Carrier:
+        """How they travel."""
+        if not self.is_sealed:
+            return BareWords()
+        return SealedNumbers() if self.scheme == "ckks" else SealedWords(BfvParameters(self.packing))
+
+    @cached_property
+    def layer_groups(self) -> tuple[str, ...]:
+        """Each once, in the order of the layers."""
+        return tuple(dict.fromkeys(self.groups[name] for name in self.shapes))
+
+    def clip_of(self, exchange: Exchange) -> dict[str, float]:
+        """The clip of each parameter in an exchange."""
+        if exchange.clips.keys() != set(self.layer_groups):
+            raise MessageError("clip", "the exchange names other layer groups than the study's model has")
+        return {name: exchange.clips[self.groups[name]] for name in self.shapes}
+
+    def layout(self, exchange: Exchange) -> Layout | NumberLayout:
+        """Where each number of an update lies in the words of an exchange."""
+        if self.scheme == "ckks":
+            return NumberLayout(self.shapes, self.clip_of(exchange))
+        return Layout(self.shapes, self.clip_of(exchange), self.words)

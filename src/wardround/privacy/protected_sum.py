@@ -1,0 +1,114 @@
+"""Protected updates at the coordinator: checked, added, and handed on or opened. No secret is ever here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from wardround.errors import FederationError, MessageError
+from wardround.federation.federation import SiteId
+from wardround.federation.message import Array, Message, Value
+from wardround.privacy import masks
+from wardround.privacy.aggregator import CohortAggregator
+from wardround.privacy.exchange import Exchange
+from wardround.privacy.identities import Card, Certifier, check_card
+from wardround.privacy.key_material import PublicParameters
+from wardround.privacy.mechanism import Mechanism
+from wardround.privacy.transcript import Contribution, Transcript, check_contribution, sealed_digest
+
+__all__ = ["ProtectedAggregator"]
+
+
+class ProtectedAggregator(CohortAggregator):
+    """The coordinator's end of a mechanism; `parameters` tells the sealing key's epoch and id, and nothing else of it.
+
+    Among hospitals a certifier checks the cards with which sites sign; on one machine nobody vouches for them.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        *,
+        parameters: Callable[[], PublicParameters] | None = None,
+        certifier: Certifier | None = None,
+    ) -> None:
+        assert mechanism.is_sealed == (parameters is not None), "what is sealed is sealed under a key"
+        self.mechanism = mechanism
+        self.opens_at, self.is_masked = mechanism.opens_at, mechanism.is_masked
+        self.groups, self.clips = mechanism.layer_groups, mechanism.clips
+        self._parameters, self._certifier = parameters, certifier
+
+    def exchange(
+        self, *, round_number: int, step: str, weights: Mapping[SiteId, float], clips: Mapping[str, float]
+    ) -> Exchange:
+        """Under a fresh nonce and the newest key."""
+        epoch, key = self._key()
+        nonce = Exchange.new_nonce()
+        return Exchange(self.mechanism.study, round_number, step, nonce, weights, clips, epoch, key)
+
+    def total(self, exchange: Exchange, cards: Mapping[SiteId, bytes]) -> ProtectedTotal:
+        """The sum of an exchange, before anybody gave."""
+        return ProtectedTotal(self.mechanism, exchange, cards, self._certifier)
+
+    def _key(self) -> tuple[int, str]:
+        if self._parameters is None:
+            return 0, ""
+        found = self._parameters()
+        if found.scheme != self.mechanism.key_scheme:
+            raise FederationError(
+                f"the sealing key is for {found.scheme}, the study wants {self.mechanism.key_scheme}; issue another"
+            )
+        return found.epoch, found.id
+
+
+class ProtectedTotal:
+    """The running sum of one exchange, and the signed word of each site in it."""
+
+    def __init__(
+        self, mechanism: Mechanism, exchange: Exchange, cards: Mapping[SiteId, bytes], certifier: Certifier | None
+    ) -> None:
+        self._mechanism, self._exchange, self._certifier = mechanism, exchange, certifier
+        self._shown = cards
+        self._layout = mechanism.layout(exchange)
+        self._sum = mechanism.carrier.sum(self._layout.words)
+        self._cards: dict[SiteId, Card] = {}
+        self._contributions: list[Contribution] = []
+
+    def add(self, site: SiteId, sealed: Message) -> None:
+        """Add what the site signed for this exchange, whole and unaltered."""
+        card = Card.from_bytes(self._shown[site])
+        check_card(card, site, self._certifier)
+        contribution = Contribution.from_message(sealed)
+        if sealed.value("exchange", str) != self._exchange.digest():
+            raise MessageError("exchange", "was sealed for another study, round, epoch, key, clip or cohort")
+        if site in self._cards:
+            raise MessageError("contribution", "this site has given before")
+        if contribution.site != site or contribution.digest != sealed_digest(sealed):
+            raise MessageError("altered", "is not what the site signed")
+        check_contribution(contribution, self._exchange, card)
+        self._sum.add(sealed.arrays)
+        self._cards[site] = card
+        self._contributions.append(contribution)
+
+    def message(self, seeds: Mapping[SiteId, bytes]) -> Message:
+        """The sum, the signed list of what is in it, and what the sites revealed."""
+        transcript = Transcript(self._exchange, self._cards, tuple(self._contributions))
+        blobs = transcript.to_blobs() | {f"seed/{site}": seed for site, seed in seeds.items()}
+        values: dict[str, Value] = {"round": self._exchange.round, "exchange": self._exchange.to_values()}
+        return Message(values, self._sum.total(), blobs)
+
+    def mean(self, seeds: Mapping[SiteId, bytes]) -> dict[str, Array]:
+        """The mean of masked updates, of which none is missing."""
+        assert not self._mechanism.is_sealed, "what is sealed opens at the sites"
+        words, _ = self._mechanism.carrier.open(self._sum.total(), self._layout.words, b"")
+        take_off(words, self._exchange, seeds, self._mechanism.words.modulus)
+        return self._layout.unpack(words, share=1.0, sites=len(self._contributions))
+
+
+def take_off(words: Array, exchange: Exchange, seeds: Mapping[SiteId, bytes], modulus: int) -> None:
+    """Take the sites' own masks off a sum, in place; those between them have cancelled."""
+    if seeds.keys() != exchange.weights.keys():
+        raise MessageError("seed", "of each site of the exchange a seed is needed")
+    for site in exchange.weights:
+        masks.subtract(
+            words, masks.own(seeds[site], context=exchange.context, words=len(words), modulus=modulus), modulus
+        )
