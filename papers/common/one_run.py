@@ -62,7 +62,8 @@ def main(asked: argparse.Namespace) -> None:
 def summary(run: Any, *, seconds: float, device: str) -> dict[str, Any]:
     """What is kept of a run; of types, only how many mentions were right, wrong and missed."""
     scores = json.loads((run.path / "scores.json").read_text(encoding="utf-8"))
-    dev = [event["mean_f1"] for event in run.events() if event["event"] == "scored"]
+    events = list(run.events())
+    dev = [event["mean_f1"] for event in events if event["event"] == "scored"]
     return {
         "dev_f1": max(dev),
         "rounds": scores["rounds"],
@@ -70,6 +71,7 @@ def summary(run: Any, *, seconds: float, device: str) -> dict[str, Any]:
         "seconds": round(seconds, 1),
         "bytes_down": scores["traffic"]["down"],
         "bytes_up": scores["traffic"]["up"],
+        "clipped": sum(event.get("clipped", 0) for event in events),
         "device": device,
         "sites": {name: _site(site) for name, site in scores["sites"].items()},
     }

@@ -47,7 +47,7 @@ class Measured:
     def bytes_up(self, study: str) -> float:
         """What a client sent in a round, scores included."""
         found = self.studies[study]
-        return float(found["bytes_up"][0]) / found["rounds"][0] / found["clients"]
+        return float(found["bytes_up"][0] / found["rounds"][0] / found["clients"])
 
 
 def condensed(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

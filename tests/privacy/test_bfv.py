@@ -120,6 +120,11 @@ def test_one_sites_ciphertexts_open_as_well_as_a_sum() -> None:
     assert opened(added(ONE), 3) == ([1, 2, 3], [7])
 
 
+def test_zeros_follow_the_last_word_whatever_the_block_before_held() -> None:
+    two = sealed([9] * 4096, [1, 2])
+    assert opened(two, 2 * 4095) == ([9] * 4096 + [0] * 4094, [1, 2])
+
+
 def test_sealing_twice_gives_other_bytes() -> None:
     again = sealed([1, 2, 3], [7])
     assert (again.data[HEAD:] != ONE.data[HEAD:]).mean() > 0.9

@@ -40,7 +40,7 @@ def test_there_and_back() -> None:
 
 
 def test_ids_and_group_keys_tell_secrets_apart_and_are_stable() -> None:
-    # HMAC(HMAC(32 zeros, secret), b"wardround-key-id-1" 0 "3" 0 "bfv-standard" 1), the first 16 bytes, with `hmac` alone.
+    # The first half of HMAC(HMAC(32 zeros, secret), b"wardround-key-id-1\0" b"3\0" b"bfv-standard\1"): HKDF by hand.
     assert SECRET.id == "bc4546b346f392b87af222499073424d"
     others = [replace(SECRET, epoch=4), replace(SECRET, scheme="ckks"), replace(SECRET, secret=bytes(64)), SECRET]
     assert len({secret.id for secret in others}) == len({secret.group_key for secret in others}) == 4

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.studies.tiny_studies import ONE_TOP, tiny
 
+from wardround.algorithms.exchange_steps import GIVING_STEPS, REPLICA_STEPS
 from wardround.algorithms.site import COMMON_STEPS
 from wardround.errors import StudyError
 from wardround.studies.catalogue import ALGORITHMS, Sharing
@@ -34,7 +35,28 @@ def of(algorithm: str, **sections: dict[str, object]) -> Study:
 
 def test_every_step_has_its_sentence_and_no_sentence_is_left_over() -> None:
     asked = {step for kind in ALGORITHMS.values() for step in kind.steps}
-    assert STEPS_IN_WORDS.keys() == asked | COMMON_STEPS.keys()
+    assert STEPS_IN_WORDS.keys() == asked | COMMON_STEPS.keys() | GIVING_STEPS.keys() | REPLICA_STEPS.keys()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "steps"),
+    [
+        ("plain", ()),
+        ("masked", ("give", "reveal")),
+        ("sealed", ("give", *REPLICA_STEPS)),
+        ("sealed+masked", ("give", "reveal", *REPLICA_STEPS)),
+    ],
+)
+def test_what_a_mechanism_adds_is_said(mechanism: str, steps: tuple[str, ...]) -> None:
+    study = tiny(privacy={"mechanism": mechanism, "minimum_sites": 3}, sites={"riverside": {"types": ["Drug"]}})
+    said = [line.partition(": ")[0] for line in lines(study, "What would run here")[1:]]
+    assert said == ["describe", *study.algorithm.kind.steps, *steps, "score", "finish", "save", "restore"]
+    readers = lines(study, "Who could read what leaves")
+    assert readers[0] == f"The mechanism is {mechanism}."
+    assert ("sees each of your updates by itself" in readers[1]) == (mechanism == "plain")
+    assert any("number of training sentences" in line for line in readers[2:]) == (mechanism != "plain")
+    leaving = lines(study, "What would leave this site")
+    assert any("coordinator never has them" in line for line in leaving) == mechanism.startswith("sealed")
 
 
 @pytest.mark.parametrize("algorithm", AMONG_HOSPITALS)

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Collection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from types import TracebackType
 from typing import Any
 
@@ -132,9 +133,8 @@ class _Server(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         """Without looking up this machine's name, as HTTP servers do, which may take long."""
-        socket.socket.bind(self.socket, self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = "", self.server_address[1]
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "", int(self.server_address[1])
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """One connection, where there is room for it."""

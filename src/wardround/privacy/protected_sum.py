@@ -52,7 +52,10 @@ class ProtectedAggregator(CohortAggregator):
     def _key(self) -> tuple[int, str]:
         if self._parameters is None:
             return 0, ""
-        found = self._parameters()
+        try:
+            found = self._parameters()
+        except MessageError as error:  # the round may be tried again
+            raise FederationError(f"nobody tells which sealing key is in force ({error.code})") from None
         if found.scheme != self.mechanism.key_scheme:
             raise FederationError(
                 f"the sealing key is for {found.scheme}, the study wants {self.mechanism.key_scheme}; issue another"

@@ -89,7 +89,7 @@ def write_study_page(
         [
             first,
             Section("Rounds", drawings=tuple(_curves(rounds, scored))),
-            Section("What passed the door", tables=(_traffic(rounds), _absences(rounds))),
+            Section("What passed the door", tables=(_traffic(rounds), *_clipped(rounds), _absences(rounds))),
             *(_site_section(name, site) for name, site in sites.items()),
             Section("The study file", tables=(_file(study),)),
         ],
@@ -129,6 +129,15 @@ def _traffic(rounds: Sequence[Mapping[str, Any]]) -> Table:
             ("down, to the sites", megabytes(down), megabytes(down // count)),
         ),
     )
+
+
+def _clipped(rounds: Sequence[Mapping[str, Any]]) -> Iterable[Table]:
+    """Where updates were clipped to be protected: how many of their numbers lay outside."""
+    counted = [event["clipped"] for event in rounds if "clipped" in event]
+    if counted:
+        some = sum(1 for count in counted if count)
+        row = (sum(counted), some, len(counted), max(counted))
+        yield Table("Numbers of updates that were clipped", ("all", "rounds with some", "of rounds", "most"), (row,))
 
 
 def _absences(rounds: Sequence[Mapping[str, Any]]) -> Table:

@@ -17,12 +17,13 @@ from wardround.privacy.signatures import open_signatures
 from wardround.reports.study_page import study_table, write_study_page
 from wardround.reports.study_progress import StudyProgress
 from wardround.studies.attendance import SPEC, site_folder
+from wardround.studies.protection import Protection
 from wardround.studies.run import Engine, StudyOutcome, StudyRun
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import SiteSection, Study, parse_study, to_toml
-from wardround.studies.worker_spec import WorkerSpec
+from wardround.studies.worker_spec import PartySpec, WorkerSpec
 
-__all__ = ["SiteChoice", "lead", "run_folder", "study_of"]
+__all__ = ["SiteChoice", "lead", "party_of", "run_folder", "study_of"]
 
 _PAUSE = 2.0  # seconds between two tries of a round
 _GRACE = 5.0  # seconds for the others, once enough sites are here
@@ -47,15 +48,28 @@ def run_folder(kit: Kit) -> RunFolder:
 def lead(kit: Kit, vectors: Path | None = None) -> int:
     """Run the coordinator in this process until the study is over; the exit code."""
     study = study_of(kit, vectors)
+    protected = study.privacy.mechanism != "plain"
+    protection = Protection.of_coordinator(study, party_of(kit)) if protected else None
     return serve(
         kit,
-        lambda federation, terminal: _conduct(study, federation, run_folder(kit), terminal),
+        lambda federation, terminal: _conduct(study, federation, run_folder(kit), terminal, protection),
         signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),
         deadline=study.federation.deadline,
     )
 
 
-def _conduct(study: Study, federation: FlareFederation, folder: RunFolder, terminal: TextIO) -> None:
+def party_of(kit: Kit) -> PartySpec:
+    """What the holder of a kit signs with, and where sealing keys are had."""
+    return PartySpec(str(kit.path), str(kit.key), str(kit.certificate), str(kit.root), kit.plan.keys)
+
+
+def _conduct(
+    study: Study,
+    federation: FlareFederation,
+    folder: RunFolder,
+    terminal: TextIO,
+    protection: Protection | None,
+) -> None:
     console = Console(file=terminal)
     console.print(f"waiting for {study.privacy.minimum_sites} of {len(study.sites)} sites", highlight=False)
     federation.wait_for(study.privacy.minimum_sites, study.federation.wait)
@@ -66,7 +80,8 @@ def _conduct(study: Study, federation: FlareFederation, folder: RunFolder, termi
         checkpoint_every=1, sites_save=True, retries=max(1, int(study.federation.wait / _PAUSE)), pause=_PAUSE
     )
     with StudyProgress(study.study.name, list(study.sites), rounds, console=console) as progress:
-        outcome = StudyRun(study, federation, folder, engine=engine, watcher=progress).run()
+        run = StudyRun(study, federation, folder, engine=engine, watcher=progress, protection=protection)
+        outcome = run.run()
     _report(study, folder, outcome)
     console.print(study_table(outcome.sites).to_rich())
     console.print(f"report  {folder.report}", highlight=False, soft_wrap=True)
@@ -99,5 +114,6 @@ class SiteChoice:
         own = replace(self.notes, data=data, types=said.types, scheme=said.scheme)
         text = to_toml(replace(study, sites={**study.sites, kit.name: own}))
         folder = site_folder(kit)
-        spec = WorkerSpec(text, str(folder.path.resolve()), self.device, self.threads, kit.name)
+        party = None if study.privacy.mechanism == "plain" else party_of(kit)
+        spec = WorkerSpec(text, str(folder.path.resolve()), self.device, self.threads, kit.name, party=party)
         return spec.write(folder.path / SPEC)

@@ -22,15 +22,36 @@ STEPS_IN_WORDS: Mapping[str, str] = {
     "train_and_hold": "trains on some mini-batches of your notes and sends a number for each shared layer",
     "give_attended": "sends how far the shared layers came, weighted",
     "train_alone": "trains on some mini-batches of your notes and sends nothing but the mean loss",
+    "give": "sends the update that was held, protected for the sites of this round",
+    "reveal": "sends the seed of your own mask, once all sites of the round have given",
+    "take": "opens the sum of the round here and moves the shared layers by it; sends a digest of them",
+    "share_copy": "sends your copy of the shared layers to a site that missed a round, locked for the study's sites",
+    "take_copy": "takes another site's copy of the shared layers, where you missed a round; sends a digest of them",
     "score": "scores your development notes and sends counts by type: right, wrong, missed",
     "finish": "scores your test notes, keeps the model here, sends counts by type and an interval of F1",
     "save": "writes your site's state to your disk; sends nothing",
     "restore": "goes back to your site's state of an earlier round; sends nothing",
 }
-_PLAIN = (
-    "The coordinator sees each of your updates by itself. Updates are not notes, but they are made from notes: from "
-    "the gradient of a small batch words, and with effort sentences, can be guessed."
-)
+# Who reads an update, by mechanism.
+_READ_BY: Mapping[str, str] = {
+    "plain": (
+        "The coordinator sees each of your updates by itself. Updates are not notes, but they are made from notes: "
+        "from the gradient of a small batch words, and with effort sentences, can be guessed."
+    ),
+    "masked": (
+        "The coordinator sees the sum of the updates of a round, and none by itself: masks between the sites hide "
+        "them. It could take your update out of the sum only with all other sites of the round against you."
+    ),
+    "sealed": (
+        "The coordinator adds ciphertexts and can read neither an update nor the sum. Every site holds the key that "
+        "opens the sum: a site that conspires with the coordinator could open your update."
+    ),
+    "sealed+masked": (
+        "The coordinator adds ciphertexts and can read neither an update nor the sum. The sites open the sum, and "
+        "masks between them hide your update in it: also a site that conspires with the coordinator sees no more."
+    ),
+}
+_WEIGHTS = "Other sites are told who gives in a round, and the weight of each: its number of training sentences."
 _WORDS_SHARED = (
     "The word embeddings are shared: which of their rows change in an update shows which words, up to words that share "
     "a row, stand in the notes it was made from."
@@ -87,9 +108,19 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
 
 def _steps(study: Study) -> Iterator[str]:
     yield "Only these steps, of the software installed here; the coordinator cannot send code."
-    steps = ("describe", *study.algorithm.kind.steps, "score", "finish", "save", "restore")
+    steps = ("describe", *study.algorithm.kind.steps, *_protecting(study), "score", "finish", "save", "restore")
     for step in steps:
         yield f"{step}: {STEPS_IN_WORDS[step]}"
+
+
+def _protecting(study: Study) -> Iterator[str]:
+    privacy = study.privacy
+    if privacy.mechanism != "plain":
+        yield "give"
+    if privacy.is_masked:
+        yield "reveal"
+    if privacy.is_sealed:
+        yield from ("take", "share_copy", "take_copy")
 
 
 def _leaving(study: Study, model: TaggingModel) -> Iterator[str]:
@@ -105,8 +136,18 @@ def _leaving(study: Study, model: TaggingModel) -> Iterator[str]:
             yield f"{name} {' × '.join(map(str, parameter.shape))}"
     yield _terms(study, gives_updates=bool(shared))
     yield "With it your number of training sentences, and the mean loss of the batch."
+    if shared and study.privacy.mechanism != "plain":
+        yield from _with_protection(study)
     yield "Now and then counts of right, wrong and missed mentions by type; no text, no word, no note's name or number."
     yield "Every message is written to this site's ledger before it is sent: `wardround ledger show`."
+
+
+def _with_protection(study: Study) -> Iterator[str]:
+    yield "With it two public keys of this start of your site, and how many of the update's numbers had to be clipped."
+    if not study.privacy.clip:
+        yield "In the first round the largest number of the update in each shared layer group, to learn its clip."
+    if study.privacy.is_sealed:
+        yield "The shared layers that come out are at the sites alone; the coordinator never has them."
 
 
 def _terms(study: Study, *, gives_updates: bool) -> str:
@@ -125,11 +166,13 @@ def _staying(model: TaggingModel) -> Iterator[str]:
 
 
 def _readers(study: Study, model: TaggingModel) -> Iterator[str]:
-    assert study.privacy.mechanism == "plain", "the study file knows no other"
-    yield "The mechanism is plain."
+    mechanism = study.privacy.mechanism
+    yield f"The mechanism is {mechanism}."
     if model.split.shared:
-        yield _PLAIN
-    if "words" in model.split.shared and "words" in model.groups:
+        yield _READ_BY[mechanism]
+    if mechanism == "plain" and "words" in model.split.shared and "words" in model.groups:
         yield _WORDS_SHARED
+    if mechanism != "plain":
+        yield _WEIGHTS
     yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
     yield TOLD_TO_ALL[study.algorithm.name]

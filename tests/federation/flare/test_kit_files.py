@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ def loaded(name: str, file: str) -> dict[str, Any]:
         ({"sites": ("a", "a")}, "a site twice"),
         ({"sites": ("coordinator",)}, "no site may be called 'coordinator'"),
         ({"sites": ("server",)}, "no site may be called 'server'"),
+        ({"sites": ("keys",)}, "no site may be called 'keys'"),
         ({"sites": ("Harbour",)}, "site 'Harbour' is no name"),
         ({"sites": ("-a",)}, "is no name"),
         ({"sites": ("",)}, "is no name"),
@@ -40,6 +42,14 @@ def loaded(name: str, file: str) -> dict[str, Any]:
         ({"port": 0}, "port 0 does not exist"),
         ({"port": 65536}, "port 65536 does not exist"),
         ({"days": 0}, "1 to 3650 days, not 0"),
+        ({"keys": "keys.example.org"}, "reached at HOST:PORT, not 'keys.example.org'"),
+        ({"keys": "keys.example.org:"}, "reached at HOST:PORT"),
+        ({"keys": "a:0"}, "reached at HOST:PORT"),
+        ({"keys": "a:65536"}, "reached at HOST:PORT"),
+        ({"keys": "a:²"}, "reached at HOST:PORT"),
+        ({"keys": ":8003"}, "host '' is no name"),
+        ({"keys": "a b:8003"}, "host 'a b' is no name"),
+        ({"keys": "LOCALHOST:8002"}, "cannot share a port"),
     ],
 )
 def test_a_plan_that_makes_no_sense(change: dict[str, object], complaint: str) -> None:
@@ -50,6 +60,17 @@ def test_a_plan_that_makes_no_sense(change: dict[str, object], complaint: str) -
 
 def test_the_longest_names_that_may_be() -> None:
     assert KitPlan("Heart 2.0_b-c", "10.0.0.1", 1, ("a" * 63, "0-")).days == 365
+
+
+def test_who_has_a_kit() -> None:
+    assert PLAN.parties == ("coordinator", "harbour", "hillside")
+    plan = replace(PLAN, keys="keys.example.org:8003")
+    assert plan.parties == ("coordinator", "keys", "harbour", "hillside")
+    assert plan.keys_host == "keys.example.org"
+
+
+def test_flare_reads_nothing_at_the_key_service() -> None:
+    assert configuration(replace(PLAN, keys="localhost:8003"), "keys") == {}
 
 
 def test_nobody_may_submit_deploy_or_run_a_job_or_anything_else() -> None:

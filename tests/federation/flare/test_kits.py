@@ -7,6 +7,7 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +18,7 @@ from wardround.errors import KitError
 
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
+from cryptography.x509 import ObjectIdentifier
 from nvflare.lighter.utils import Identity, generate_cert, load_crt, load_private_key_file, serialize_cert
 
 from wardround.federation.flare.kit_files import configuration
@@ -297,6 +299,62 @@ def test_parts_of_an_approval_that_nobody_asked_for_are_left_in_it(consortium_co
     assert not list(tmp_path.rglob("escaped"))
 
 
+# The key service
+
+
+WITH_KEYS = replace(PLAN, keys="keys.example.org:8003")
+
+
+@pytest.fixture(scope="module")
+def with_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("with-keys") / "heart"
+    open_consortium(WITH_KEYS, STUDY, folder)
+    return folder
+
+
+def test_the_key_service_gets_a_kit_as_a_site_does(with_keys: Path, tmp_path: Path) -> None:
+    asked = request("keys", tmp_path / "keys")
+    found = read_kit(complete(tmp_path / "keys", approve(with_keys, asked, tmp_path, again=True)))
+    assert (found.role, found.name, found.plan) == ("keys", "keys", WITH_KEYS)
+    assert (found.key.name, found.certificate.name) == ("server.key", "server.crt")
+    assert list((found.path / "local").iterdir()) == []
+    assert loaded(found.path / "kit.json")["keys"] == "keys.example.org:8003"
+    names = load_crt(found.certificate).extensions.get_extension_for_oid(ObjectIdentifier("2.5.29.17")).value
+    assert [name.value for name in names] == ["keys.example.org"]  # its own host, not the coordinator's
+    assert (with_keys / "approved" / "keys.crt").read_bytes() == found.certificate.read_bytes()
+    with pytest.raises(KitError, match="'keys' was approved already"):
+        approve(with_keys, asked, tmp_path)
+
+
+def test_sites_read_where_keys_come_from(with_keys: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    found = read_kit(complete(site, approve(with_keys, request("harbour", site), site)))
+    assert (found.role, found.plan.keys) == ("site", "keys.example.org:8003")
+    assert found.study_digest == sha256(STUDY).hexdigest()
+    assert (found.files.key, found.files.vault) == (found.key, found.path / "keys.vault")
+
+
+def test_a_study_without_a_key_service_lets_none_in(consortium: Path, tmp_path: Path) -> None:
+    asked = request("keys", tmp_path / "keys")
+    with pytest.raises(KitError, match=r"^keys\.csr comes from a key service, which 'heart' does not have$"):
+        approve(consortium, asked, tmp_path / "post")
+    assert not (tmp_path / "post").exists() and not (consortium / "approved" / "keys.crt").exists()
+
+
+def test_a_rehearsal_with_a_key_service(tmp_path: Path) -> None:
+    made = provision(replace(PLAN, keys="localhost:8003"), STUDY, tmp_path)
+    assert list(made) == ["coordinator", "keys", "harbour", "hillside"]
+    assert [read_kit(path).role for path in made.values()] == ["coordinator", "keys", "site", "site"]
+
+
+def test_a_key_service_in_a_kit_of_a_study_without_one(with_keys: Path, tmp_path: Path) -> None:
+    approval = approve(with_keys, request("keys", tmp_path / "keys"), tmp_path, again=True)
+    found = complete(tmp_path / "keys", approval)
+    altered(found / "kit.json", keys="")
+    with pytest.raises(KitError, match="a participant that the study does not have"):
+        read_kit(found)
+
+
 # Reading: what is refused
 
 
@@ -380,6 +438,8 @@ def test_facts_that_do_not_hold_together(kit: Path) -> None:
         ({"role": "coordinator"}, "a participant that the study does not have"),
         ({"name": "lakeside"}, "a participant that the study does not have"),
         ({"port": "8002"}, "is not what a kit says of itself"),
+        ({"keys": "nowhere"}, "reached at HOST:PORT"),
+        ({"keys": 8003}, "is not what a kit says of itself"),
     ):
         before = (kit / "kit.json").read_bytes()
         altered(kit / "kit.json", **changes)

@@ -267,7 +267,9 @@ def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
         if facts["version"] != _VERSION:
             raise KitError(f"{place} was made by another version of Wardround; make the kit again")
         name, digest = facts["name"], facts["study_sha256"]
-        sites, keys = tuple(facts["sites"]), facts.get("keys", "")
+        sites, keys = tuple(facts["sites"]), facts.get("keys", "")  # older kits do not speak of keys
+        if not isinstance(keys, str):
+            raise TypeError
         plan = KitPlan(facts["study"], facts["host"], facts["port"], sites, facts["days"], keys)
         if facts["role"] != _role(name) or name not in plan.parties:
             raise KitError(f"{place} names a participant that the study does not have; make the kit again")

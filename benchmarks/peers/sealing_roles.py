@@ -1,0 +1,118 @@
+"""One role of a sealed exchange, alone in its process: a site that seals, the coordinator, a site that opens.
+
+Request and answer as JSON; updates lie on disk between the roles, and a site's is known by its seed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wardround.federation.message import Array
+from wardround.privacy.bfv import BfvParameters, Ciphertexts, Opener, RunningSum, Sealer
+from wardround.privacy.packing import Layout
+
+CLIP = 0.05  # five times what most numbers of an update are
+STRETCH = 1_000_000  # numbers that are compared at once
+
+
+def main() -> None:
+    """Play the role that is asked for."""
+    request = json.load(sys.stdin)
+    role: Callable[..., dict[str, Any]] = {"seal": seal, "add": add, "open": open_mean}[request.pop("role")]
+    answer = role(BfvParameters(request.pop("packing")), **request)
+    print(json.dumps(answer | {"peak_mb": peak_megabytes()}))
+
+
+def seal(parameters: BfvParameters, *, numbers: int, sites: int, seed: int, key: str, out: str) -> dict[str, Any]:
+    """An update of one of several sites of equal weight, packed and sealed."""
+    update: Array = np.empty(numbers, np.float32)
+    for start, stretch in zip(range(0, numbers, STRETCH), update_of(seed, numbers), strict=True):
+        update[start : start + len(stretch)] = stretch
+    started = time.perf_counter()
+    words = layout_of(parameters, numbers).pack({"update": update}, share=1 / sites).words
+    packed = time.perf_counter()
+    guards = np.full(parameters.blocks(len(words)), seed, np.uint64)
+    sealed = Sealer(parameters, Path(key).read_bytes()).seal(words, guards)
+    done = time.perf_counter()
+    sealed.data.tofile(out)
+    return {"pack_s": packed - started, "seal_s": done - packed, "bytes": sealed.data.nbytes}
+
+
+def add(parameters: BfvParameters, *, uploads: list[str], out: str) -> dict[str, Any]:
+    """One upload after the other, read and added, then the sum."""
+    running = RunningSum(parameters)
+    seconds = [add_one(running, read(upload, parameters.fresh.length)) for upload in uploads]
+    started = time.perf_counter()
+    running.total().data.tofile(out)
+    return {"add_s": seconds, "total_s": time.perf_counter() - started}
+
+
+def add_one(running: RunningSum, sealed: Ciphertexts) -> float:
+    """Seconds to add one upload, which is let go of then."""
+    started = time.perf_counter()
+    running.add(sealed)
+    return time.perf_counter() - started
+
+
+def open_mean(parameters: BfvParameters, *, numbers: int, sites: int, key: str, total: str) -> dict[str, Any]:
+    """The mean, and how far it is from the plain one, as a part of what quantisation may cost."""
+    layout, summed = layout_of(parameters, numbers), read(total, parameters.summed.length)
+    started = time.perf_counter()
+    words, guards = Opener(parameters, Path(key).read_bytes()).open(summed, layout.words)
+    opened = time.perf_counter()
+    mean = layout.unpack(words, share=1.0, sites=sites)["update"]
+    done = time.perf_counter()
+    peak = peak_megabytes()
+    assert (guards == sum(range(sites))).all()
+    bound = sites * CLIP / 2**parameters.packing.width
+    apart = furthest_apart(mean, [update_of(seed, numbers) for seed in range(sites)])
+    return {"open_s": opened - started, "unpack_s": done - opened, "apart": apart / bound, "opening_mb": peak}
+
+
+def update_of(seed: int, numbers: int) -> Iterator[Array]:
+    """A site's update, a stretch at a time."""
+    generator = np.random.default_rng(seed)
+    for start in range(0, numbers, STRETCH):
+        drawn = generator.standard_normal(min(STRETCH, numbers - start), np.float32)
+        drawn *= np.float32(0.01)
+        yield drawn
+
+
+def furthest_apart(mean: Array, updates: list[Iterator[Array]]) -> float:
+    """The largest distance of the mean from that of the clipped updates; the rounding of float32 does not count."""
+    apart, start = 0.0, 0
+    for stretches in zip(*updates, strict=True):
+        plain = sum(np.clip(stretch.astype(np.float64), -CLIP, CLIP) for stretch in stretches) / len(updates)
+        own = mean[start : start + len(plain)]
+        apart = max(apart, float((np.abs(own - plain) - np.spacing(np.abs(own)) / 2).max()))
+        start += len(plain)
+    return apart
+
+
+def layout_of(parameters: BfvParameters, numbers: int) -> Layout:
+    """One array of so many numbers."""
+    return Layout({"update": (numbers,)}, {"update": CLIP}, parameters.packing)
+
+
+def read(path: str, length: int) -> Ciphertexts:
+    """Ciphertexts, all of one length, from a file."""
+    data: Array = np.fromfile(path, np.uint8)
+    return Ciphertexts(data, np.full(len(data) // length, length, np.int32))
+
+
+def peak_megabytes() -> float:
+    """Largest resident memory of this program; `getrusage` would count the parent's, from before the program began."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""What sealing an update costs: bytes, seconds and memory.
+
+Ours against TenSEAL's CKKSVector used the usual way: the public key encrypts blocks of 4096 numbers, the coordinator
+multiplies each with the site's share and adds, a site decrypts. Then the coordinator's memory with more sites, and an
+update of BERT-base's size through all its stations, each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from common import Bar, arguments, finish, peer_python, run_json
+
+from wardround.federation.message import Array
+from wardround.privacy.bfv import BfvParameters, Opener, RunningSum, Sealer
+from wardround.privacy.packing import Layout
+from wardround.reports.tables import Row, Table
+
+ROLES = Path(__file__).parent / "peers" / "sealing_roles.py"
+SEALY = "sealy==0.3.0"
+BERT_TINY, BERT_BASE = 4_390_000, 108_000_000  # numbers of an update
+QUICK, QUICK_LARGE = 409_500, 4_095_000
+CLIP = 0.05
+BLOCK = 4096  # numbers of one of TenSEAL's ciphertexts
+SITES, FEW_SITES, MANY_SITES = 8, 4, 64
+NOTE = "seconds, but for upload (× float32); packing counts as sealing, unpacking as opening; ratio: peer over ours"
+
+MOST_UPLOAD = {"standard": 1.05, "compact": 0.70}  # × float32
+LEAST = {"seal": 10.0, "add one more site": 20.0, "open": 4.0}  # times faster than the peer
+MOST_MEMORY = 1.2  # of the coordinator, with many sites over with few
+MOST_APART = 1.0  # of what quantisation may cost
+
+
+@dataclass(frozen=True)
+class Part:
+    """One measurement: rows of the table (what, ours, peer's, ratio, MB), figures for the JSON line, and its bars."""
+
+    rows: Sequence[Row] = ()
+    figures: Sequence[dict[str, Any]] = ()
+    bars: Sequence[Bar] = ()
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to protect an update; `prepare` makes the sum to which `add` adds one more site."""
+
+    seal: Callable[[Array], Any]
+    size: Callable[[Any], int]  # bytes of what was sealed
+    prepare: Callable[[Any], Any]
+    add: Callable[[Any, Any], None]
+    total: Callable[[Any], Any]
+    open: Callable[[Any], Array]
+
+
+def main() -> int:
+    """Measure and report."""
+    asked = arguments(__doc__)
+    parts = compare(QUICK if asked.quick else BERT_TINY, repeats=3)
+    with TemporaryDirectory() as scratch:
+        parts.append(memory(QUICK if asked.quick else BERT_TINY, Path(scratch)))
+        parts.append(large(QUICK_LARGE if asked.quick else BERT_BASE, Path(scratch)))
+    parts.append(Part() if asked.quick else sealy())
+    columns = ("what", "ours", "TenSEAL CKKS", "ratio", "peak MB")
+    table = Table("Sealing", columns, tuple(row for part in parts for row in part.rows), note=NOTE)
+    figures = [figure for part in parts for figure in part.figures]
+    return finish("sealing", table, figures, [bar for part in parts for bar in part.bars], check=asked.check)
+
+
+def compare(numbers: int, repeats: int) -> list[Part]:
+    """Bytes and seconds of both packings; each repeat of one way is held against the same repeat of the other."""
+    update = np.random.default_rng(0).standard_normal(numbers, np.float32) * np.float32(0.01)
+    ways = {"peer": the_usual_way(numbers), **{name: our_way(name, numbers) for name in MOST_UPLOAD}}
+    measured: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
+    for _ in range(repeats):
+        for name, way in ways.items():
+            measured[name].append(one_round(way, update))
+    return [_compared(name, measured[name], measured["peer"], numbers) for name in MOST_UPLOAD]
+
+
+def one_round(way: Way, update: Array) -> dict[str, float]:
+    """Seconds of each thing that two sites and a coordinator do; upload as a multiple of float32."""
+    sealing, sealed = _timed(lambda: way.seal(update))
+    running = way.prepare(sealed)
+    adding, _ = _timed(lambda: way.add(running, sealed))
+    total = way.total(running)
+    opening, opened = _timed(lambda: way.open(total))
+    apart = float(np.abs(opened - np.clip(update, -CLIP, CLIP)).max())
+    upload = way.size(sealed) / update.nbytes
+    return {"upload": upload, "seal": sealing, "add one more site": adding, "open": opening, "apart": apart}
+
+
+def our_way(packing: str, numbers: int) -> Way:
+    """Two sites of equal weight, under BFV."""
+    parameters = BfvParameters(packing)
+    layout = Layout({"update": (numbers,)}, {"update": CLIP}, parameters.packing)
+    secret = parameters.new_secret()
+    guards = np.zeros(parameters.blocks(layout.words), np.uint64)
+
+    def seal(update: Array) -> Any:
+        return Sealer(parameters, secret).seal(layout.pack({"update": update}, share=0.5).words, guards)
+
+    def prepare(sealed: Any) -> RunningSum:
+        running = RunningSum(parameters)
+        running.add(sealed)
+        return running
+
+    def open_mean(total: Any) -> Array:
+        words, _ = Opener(parameters, secret).open(total, layout.words)
+        return layout.unpack(words, share=1.0, sites=2)["update"]
+
+    size = lambda sealed: sealed.data.nbytes + sealed.lengths.nbytes  # noqa: E731
+    return Way(seal, size, prepare, RunningSum.add, RunningSum.total, open_mean)
+
+
+def the_usual_way(numbers: int) -> Way:
+    """Two sites of equal weight, as TenSEAL's tutorials and the FedHE paper have it."""
+    import tenseal
+
+    context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, 8192, coeff_mod_bit_sizes=[60, 40, 40, 60])
+    context.global_scale = 2**40
+    public = tenseal.context_from(context.serialize())
+
+    def seal(update: Array) -> list[bytes]:
+        starts = range(0, numbers, BLOCK)
+        return [tenseal.ckks_vector(context, update[start : start + BLOCK]).serialize() for start in starts]
+
+    def prepare(sealed: list[bytes]) -> list[Any]:
+        return [tenseal.ckks_vector_from(public, block) * 0.5 for block in sealed]
+
+    def add(running: list[Any], sealed: list[bytes]) -> None:
+        for place, block in enumerate(sealed):
+            running[place] = running[place] + tenseal.ckks_vector_from(public, block) * 0.5
+
+    def total(running: list[Any]) -> list[bytes]:
+        return [vector.serialize() for vector in running]
+
+    def open_mean(summed: list[bytes]) -> Array:
+        return np.concatenate([tenseal.ckks_vector_from(context, block).decrypt() for block in summed])
+
+    return Way(seal, lambda sealed: sum(map(len, sealed)), prepare, add, total, open_mean)
+
+
+def memory(numbers: int, scratch: Path) -> Part:
+    """The coordinator alone, with few sites and with many; they take turns to send the same few uploads."""
+    uploads = [_sealed(seed, numbers, sites=FEW_SITES, scratch=scratch)[0] for seed in range(FEW_SITES)]
+    figures = []
+    for sites in (FEW_SITES, MANY_SITES):
+        request = {"role": "add", "packing": "standard", "out": str(scratch / "total")}
+        answer = run_json(sys.executable, ROLES, request | {"uploads": (uploads * sites)[:sites]})
+        figures.append({"part": "memory", "sites": sites, "seconds": sum(answer["add_s"]), **answer})
+    rows = [
+        (
+            f"coordinator, {f['sites']} sites × {_millions(numbers)}",
+            round(f["seconds"], 2),
+            None,
+            None,
+            round(f["peak_mb"]),
+        )
+        for f in figures
+    ]
+    growth = figures[1]["peak_mb"] / figures[0]["peak_mb"]
+    return Part(
+        rows, figures, [Bar(f"coordinator's memory, {MANY_SITES} sites over {FEW_SITES}", growth, most=MOST_MEMORY)]
+    )
+
+
+def large(numbers: int, scratch: Path) -> Part:
+    """A large update sealed at each site, added, and opened."""
+    made = [_sealed(seed, numbers, sites=SITES, scratch=scratch) for seed in range(SITES)]
+    total, packing = str(scratch / "total"), {"packing": "standard"}
+    request = {"role": "add", "uploads": [path for path, _ in made], "out": total}
+    added = run_json(sys.executable, ROLES, packing | request)
+    request = {"role": "open", "numbers": numbers, "sites": SITES, "key": str(scratch / "key"), "total": total}
+    opened = run_json(sys.executable, ROLES, packing | request)
+    sealing = median(answer["pack_s"] + answer["seal_s"] for _, answer in made)
+    peak = max(answer["peak_mb"] for _, answer in made)
+    size = _millions(numbers)
+    rows = [
+        (f"{size}: seal, one site", round(sealing, 2), None, None, round(peak)),
+        (f"{size}: add {SITES} sites", round(sum(added["add_s"]), 2), None, None, round(added["peak_mb"])),
+        (f"{size}: write the sum", round(added["total_s"], 2), None, None, None),
+        (f"{size}: open", round(opened["open_s"] + opened["unpack_s"], 2), None, None, round(opened["opening_mb"])),
+    ]
+    figures = [{"part": "large", "numbers": numbers, "seal_s": sealing, "seal_mb": peak, "add": added, "open": opened}]
+    return Part(rows, figures, [Bar(f"{size}: mean apart, of what is allowed", opened["apart"], most=MOST_APART)])
+
+
+def sealy() -> Part:
+    """The FedHE paper's library, where it can be installed."""
+    try:
+        peer_python("sealy", SEALY)
+    except (OSError, subprocess.CalledProcessError):
+        return Part([(f"{SEALY}: cannot be installed here", None, None, None, None)])
+    return Part([(f"{SEALY}: installed, and not measured yet", None, None, None, None)])
+
+
+def _compared(name: str, ours: list[dict[str, float]], peers: list[dict[str, float]], numbers: int) -> Part:
+    what = f"{name}, {_millions(numbers)}"
+    middle = {key: (median(m[key] for m in ours), median(m[key] for m in peers)) for key in ours[0]}
+    upload, usual_upload = middle["upload"]
+    rows: list[Row] = [
+        (f"{what}: upload", round(upload, 3), round(usual_upload, 1), _ratio(usual_upload / upload), None)
+    ]
+    bars = [Bar(f"{what}: upload, × float32", upload, most=MOST_UPLOAD[name])]
+    ratios = {key: median(peer[key] / own[key] for own, peer in zip(ours, peers, strict=True)) for key in LEAST}
+    for key, ratio in ratios.items():
+        own, usual = middle[key]
+        rows.append((f"{what}: {key}", round(own, 3), round(usual, 2), _ratio(ratio), None))
+        bars.append(Bar(f"{what}: times faster to {key}", ratio, least=LEAST[key]))
+    rows.append((f"{what}: largest error", f"{middle['apart'][0]:.0e}", f"{middle['apart'][1]:.0e}", None, None))
+    return Part(rows, [{"part": "compare", "packing": name, "ratios": ratios, "ours": ours, "peer": peers}], bars)
+
+
+def _sealed(seed: int, numbers: int, *, sites: int, scratch: Path) -> tuple[str, dict[str, Any]]:
+    """A site's upload, as a file, and what it cost; all under one key."""
+    key, out = scratch / "key", scratch / f"upload-{seed}"
+    if not key.exists():
+        key.touch(0o600)
+        key.write_bytes(BfvParameters("standard").new_secret())
+    request = {"role": "seal", "packing": "standard", "numbers": numbers, "sites": sites, "seed": seed}
+    return str(out), run_json(sys.executable, ROLES, request | {"key": str(key), "out": str(out)})
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    found = work()
+    return time.perf_counter() - started, found
+
+
+def _ratio(ratio: float) -> float:
+    return round(ratio, 1)
+
+
+def _millions(numbers: int) -> str:
+    return f"{numbers / 1e6:.3g} M"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
