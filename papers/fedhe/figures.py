@@ -72,7 +72,13 @@ def aggregation(networks: Mapping[str, Any], titles: Mapping[str, str]) -> str:
         for clients in sorted({clients for points in by_way.values() for clients in points}):
             cells = [_point(by_way.get(way, {}).get(clients)) for way in WAYS]
             rows.append([titles[network], str(clients), *cells, said.get(clients, _NOTHING)])
-    return table(["network", "clients", *WAYS.values(), "published"], rows) if rows else ""
+    shown = table(["network", "clients", *WAYS.values(), "published"], rows)
+    return f"{shown}\n\n{pictures('figure1-seconds', 'figure1-memory')}" if rows else ""
+
+
+def pictures(*names: str) -> str:
+    """Markdown of plots beside the page."""
+    return "\n".join(f"![{name}]({name}.svg)" for name in names)
 
 
 def _point(point: Mapping[str, Any] | None) -> str:

@@ -34,6 +34,7 @@ WAYS = ("bfv", "bfv-compact", "ckks")
 _PACKINGS = {"bfv": "standard", "bfv-compact": "compact"}
 AGGREGATED = ("bert-tiny", "bert-mini")  # the networks of Figure 1
 CLIENTS = (2, 4, 8, 14, 16, 22, 64)
+_ROOT = Path(__file__).resolve().parents[2]
 _TAGS = 3  # BIO of one type
 _CLIP = 0.1
 _SHARE = 0.5  # of the two clients of Table 4
@@ -187,7 +188,7 @@ def aggregation(way: str, numbers: int, clients: Sequence[int]) -> list[dict[str
         (Path(folder) / "public").write_bytes(sealing.public())
         asked = [way, str(numbers), folder, ",".join(map(str, clients))]
         command = [sys.executable, "-m", "papers.fedhe.overheads", "--coordinator", *asked]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=_ROOT)
     found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -168,6 +169,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(kits: Path, port: int, tmp
             )
             for name in ("harbour", "hillside")
         ]
+        assert eventually(lambda: len(list(read_log(kits / "keys" / "keys.jsonl"))) > 10)
         assert run("keys", "rotate", kits / "keys").code == 0
         os.kill(running.process.pid, signal.SIGKILL)
         running.process.wait()
@@ -188,8 +190,6 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(kits: Path, port: int, tmp
 
 def _ask(kit: Path, port: int) -> list[str]:
     """A process that asks without end."""
-    import sys
-
     text = f"""
 from pathlib import Path
 from wardround.federation.flare.kits import read_kit
@@ -379,3 +379,23 @@ def test_a_site_that_the_study_does_not_have(offline: Path, run: Run) -> None:
     for command in ("revoke", "admit"):
         ran = run("keys", command, offline / "harbour" / "kit", "lakeside")
         assert ran.code == 2 and "lakeside is no site of tiny; its sites are harbour, hillside" in ran.err_in_one_line
+
+
+def test_a_site_starts_only_with_the_passphrase_of_its_vault(
+    offline: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "become", lambda command: 0)
+    kit, out = offline / "hillside" / "kit", offline / "copies"
+    words = ("--certificates", offline / "lead" / "approved", "--out", out)
+    assert run("keys", "issue", offline / "harbour" / "kit", *words).code == 0
+    assert run("site", "key", kit, out / "hillside.epoch-1.key.sealed").code == 0
+    assert run("site", "review", kit, "--accept").code == 0
+    file = tmp_path / "phrase"
+    file.write_text(f"{PASSPHRASE}\n")
+    file.chmod(0o600)
+    monkeypatch.setenv(VARIABLE, "another passphrase")
+    start = ("site", "start", kit, "--built-in", "hillside-0001")
+    ran = run(*start)
+    assert ran.code == 2 and "the passphrase does not open keys.vault" in ran.err_in_one_line
+    assert run(*start, "--passphrase-file", file).code == 0
+    assert os.environ[FILE_VARIABLE] == str(file)  # which the processes of the site inherit

@@ -67,6 +67,13 @@ def test_a_rotation_leaves_the_epoch_before_in_use(epochs: Epochs, new: Maker, t
     assert stored(tmp_path) == ["epoch-2", "epoch-3", "state"]  # what is over is gone
 
 
+def test_a_key_that_became_known_is_over_at_once(epochs: Epochs, new: Maker, tmp_path: Path) -> None:
+    told = epochs.rotate(new, at_once=True)
+    assert (told.epoch, told.oldest) == (2, 2)
+    assert code(epochs, H1, 1) == "epoch"
+    assert stored(tmp_path) == ["epoch-2", "state"]
+
+
 def test_a_revocation_ends_everything_before_it(epochs: Epochs, new: Maker, tmp_path: Path) -> None:
     assert not code(epochs, H1, 1) and not code(epochs, H2, 1)
     told = epochs.revoke("h1", new)

@@ -264,3 +264,23 @@ def test_imported_parameters_that_were_altered(served: Served) -> None:
     assert code(keys.parameters) == "study"
     path.write_bytes(b"{}")
     assert code(keys.parameters) == "parameters"
+
+
+def test_a_service_in_trouble_is_as_good_as_away(served: Served, running: KeyService, clock: Clock) -> None:
+    keys, lead = site(served, clock), coordinator(served, clock)
+    keys.secret(1)
+    lead.parameters()
+    served.parties["keys"].epochs.chmod(0o644)
+    clock.now = 100
+    assert keys.secret(1).epoch == lead.parameters().epoch == 1
+    assert code(lambda: keys.secret(2)) == "KeyMaterialError"
+
+
+def test_what_is_over_is_taken_out_of_the_vault(served: Served, running: KeyService, clock: Clock) -> None:
+    keys = site(served, clock, "h2", lock=lock())
+    keys.secret(1)
+    served.epochs.revoke("h1", new)
+    clock.now = 60
+    assert code(lambda: keys.secret(1)) == "epoch"
+    served.port = 1  # where nobody is
+    assert code(lambda: site(served, Clock(), "h2", lock=lock()).secret(1)) == "keys-unreachable"

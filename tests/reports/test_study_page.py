@@ -112,7 +112,7 @@ def test_absences_are_counted_by_site_and_code(page: str) -> None:
 def test_numbers_that_were_clipped_are_told_where_updates_are_protected(tmp_path: Path, page: str) -> None:
     assert "clipped" not in page
     events = [a_round(number) | {"clipped": count} for number, count in enumerate((0, 5, 2), 1)]
-    assert cells(written(tmp_path, events=events), "Numbers of updates that were clipped") == [["7", "2", "3", "5"]]
+    assert cells(written(tmp_path, events=events), "7") == [["2", "3", "5"]]
 
 
 def test_where_nobody_was_absent(tmp_path: Path) -> None:

@@ -19,13 +19,15 @@ PATIENCE = 90.0  # seconds that a loaded machine may take for what takes it two 
 
 
 class Consortium:
-    """Three hospitals and a coordinator."""
+    """Three hospitals and a coordinator; with `sealed`, a key service too."""
 
-    def __init__(self, folder: Path, study: str) -> None:
+    def __init__(self, folder: Path, study: str, *, sealed: bool = False) -> None:
         self.folder = folder
         file = folder / "study.toml"
         file.write_text(study, encoding="utf-8")
-        self.kits = provision(*planned(file, host="localhost", port=free_port(), days=2), folder / "kits")
+        keys = f"localhost:{free_port()}" if sealed else ""
+        plan = planned(file, host="localhost", port=free_port(), days=2, keys=keys)
+        self.kits = provision(*plan, folder / "kits")
         self.commands: dict[str, Command] = {}
         self._starts = 0
 
@@ -53,6 +55,13 @@ class Consortium:
     def start_coordinator(self, *, supervised: bool = True) -> Command:
         word = "start" if supervised else "work"
         return self._start("coordinator", "coordinator", word, self.kits["coordinator"], environment={})
+
+    def start_keys(self) -> Command:
+        """The key service, once it gives out keys."""
+        environment = {"WARDROUND_PASSPHRASE": "nobody reads this one"}
+        command = self._start("keys", "keys", "serve", self.kits["keys"], environment=environment)
+        assert eventually(lambda: "fingerprint" in command.said, PATIENCE), command.said
+        return command
 
     def _start(self, name: str, *words: str | Path, environment: Mapping[str, str]) -> Command:
         self._starts += 1

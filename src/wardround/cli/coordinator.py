@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wardround.cli.provision import Days, Host, KeyService, KitFolder, Port, StudyFile, Vectors, flare_needed, planned
+from wardround.cli.provision import Days, Host, KeysPlace, KitFolder, Port, StudyFile, Vectors, flare_needed, planned
 from wardround.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def open_consortium(
     host: Host,
     port: Port = 8002,
     days: Days = 365,
-    keys: KeyService = "",
+    keys: KeysPlace = "",
 ) -> None:
     """Make the study's certificate authority and the coordinator's own kit; sites ask for theirs."""
     with flare_needed():
@@ -50,7 +50,8 @@ def approve(
     with flare_needed():
         from wardround.federation.flare import kits
     approval = kits.approve(consortium, request, out, again=again)
-    typer.echo(f"{approval.name}: send it to the site; it holds no key")
+    party = "key service" if approval.name.startswith(f"{kits.KEYS}.") else "site"
+    typer.echo(f"{approval.name}: send it to the {party}; it holds no key")
 
 
 @app.command()

@@ -76,12 +76,16 @@ def serve(kit: KitFolder, passphrase_file: PassphraseFile = None, keyring: Keyri
 
 
 @app.command()
-def rotate(kit: KitFolder, passphrase_file: PassphraseFile = None) -> None:
-    """Begin a new epoch, under a new key; a running service gives it out at once."""
+def rotate(
+    kit: KitFolder,
+    at_once: Annotated[bool, typer.Option("--at-once", help="A key became known: end the epoch before, too.")] = False,
+    passphrase_file: PassphraseFile = None,
+) -> None:
+    """Begin a new epoch, under a new key, which a running service gives out from then on."""
     from wardround.privacy.key_material import new_secret
 
     opened = _issuer(kit)
-    _begun(opened, "rotate", _epochs(opened, passphrase_file).rotate(new_secret))
+    _begun(opened, "rotate", _epochs(opened, passphrase_file).rotate(new_secret, at_once=at_once))
 
 
 @app.command()

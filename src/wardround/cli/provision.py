@@ -15,8 +15,8 @@ from wardround.federation.flare.kit_files import KitPlan
 __all__ = [
     "Days",
     "Host",
-    "KeyService",
     "KeyringOption",
+    "KeysPlace",
     "KitFolder",
     "PassphraseFile",
     "Port",
@@ -34,7 +34,7 @@ KitFolder = Annotated[Path, typer.Argument(help="The participant's kit.", exists
 Vectors = Annotated[
     Path | None, typer.Option(help="Where the word vectors are that the study names.", exists=True, dir_okay=False)
 ]
-KeyService = Annotated[
+KeysPlace = Annotated[
     str, typer.Option("--keys", metavar="HOST:PORT", help="Where sites reach the key service, if there is one.")
 ]
 PassphraseFile = Annotated[
@@ -53,7 +53,7 @@ def command(
     host: Host,
     port: Port = 8002,
     days: Days = 365,
-    keys: KeyService = "",
+    keys: KeysPlace = "",
 ) -> None:
     """Make all kits of a study at once, for a rehearsal.
 

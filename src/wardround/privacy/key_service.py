@@ -185,13 +185,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not (length.isascii() and length.isdigit() and int(length) <= _LARGEST_REQUEST):
             self.send_error(413)
             return
+        request = self.rfile.read(int(length))  # all of it first: what is left unread breaks the answer off
         try:
             peer = peer_of(self.connection.getpeercert(binary_form=True) or b"")
         except MessageError:
             self.server.desk.note_stranger(self.client_address[0])
             self.send_error(403)
             return
-        body = self.server.desk.answer(self.rfile.read(int(length)), peer, self.client_address[0])
+        body = self.server.desk.answer(request, peer, self.client_address[0])
         self.send_response(200)
         self.send_header("Content-Type", "application/octet-stream")
         self.send_header("Content-Length", str(len(body)))

@@ -133,9 +133,9 @@ class Epochs:
             raise found
         return found
 
-    def rotate(self, new: Callable[[str], bytes]) -> PublicParameters:
-        """Begin a new epoch; the one before may still be used."""
-        self._begin(new, lambda state: state.next(keeps_previous=True))
+    def rotate(self, new: Callable[[str], bytes], *, at_once: bool = False) -> PublicParameters:
+        """Begin a new epoch; the one before may still be used, unless all is over `at_once`."""
+        self._begin(new, lambda state: state.next(keeps_previous=not at_once))
         return self.parameters()
 
     def revoke(self, site: SiteId, new: Callable[[str], bytes]) -> PublicParameters:

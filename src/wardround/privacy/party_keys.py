@@ -20,7 +20,8 @@ __all__ = ["CoordinatorKeys", "SiteKeys"]
 
 Result = TypeVar("Result")
 
-_AWAY = "keys-unreachable"
+# What the service, or another in its place, means to say; any other code is a fault that passes.
+_FINAL = ("revoked", "unknown", "study", "keys-certificate")
 _FRESH = 5.0  # seconds for which a coordinator takes the service's last answer for the present one
 _BETWEEN_LOOKS = 60.0  # seconds after which a site asks again whether an epoch is over
 
@@ -90,11 +91,21 @@ class SiteKeys:
         if not self._service or self._clock() < self._next_look:
             return
         try:
-            self._oldest = max(self._oldest, self._asked(KeyClient.parameters).oldest)
+            oldest = self._asked(KeyClient.parameters).oldest
         except MessageError as error:
-            if error.code != _AWAY:
+            if error.code in _FINAL:
                 raise
+            oldest = self._oldest
+        if oldest > self._oldest:
+            self._oldest = oldest
+            self._drop_what_is_over()
         self._next_look = self._clock() + _BETWEEN_LOOKS
+
+    def _drop_what_is_over(self) -> None:
+        """From the vault too: after a start while the service is away, it is all that is known."""
+        vault = self._opened()
+        if vault is not None:
+            vault.change(lambda held: _drop(held, self._oldest))
 
     def _forget_what_changed(self) -> None:
         """What another process took out of the vault is not to be used from memory."""
@@ -132,8 +143,7 @@ class SiteKeys:
             known = held.get(_name(secret.epoch))
             if known is not None and known != secret.to_bytes():
                 raise KeyMaterialError(f"{self._files.vault.name} holds another key of epoch {secret.epoch}")
-            for name in [name for name in held if SealingSecret.from_bytes(held[name]).epoch < oldest]:
-                del held[name]
+            _drop(held, oldest)
             held[_name(secret.epoch)] = secret.to_bytes()
 
         vault.change(kept)
@@ -189,7 +199,7 @@ class CoordinatorKeys:
         try:
             return self._client.parameters()
         except MessageError as error:
-            if error.code != _AWAY or self._last is None:
+            if error.code in _FINAL or self._last is None:
                 raise
             return self._last
 
@@ -201,6 +211,11 @@ class CoordinatorKeys:
         if found.study != self._study:
             raise MessageError("study", "the imported parameters are of another study")
         return found
+
+
+def _drop(held: dict[str, bytes], oldest: int) -> None:
+    for name in [name for name in held if SealingSecret.from_bytes(held[name]).epoch < oldest]:
+        del held[name]
 
 
 def _name(epoch: int) -> str:

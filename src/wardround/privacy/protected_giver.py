@@ -52,6 +52,7 @@ class ProtectedGiver(Giver):
         self._identity, self._secrets, self._certifier = identity, secrets, certifier
         self._name = identity.card.name
         self._epoch = 0  # of the last exchange
+        self._masked: set[bytes] = set()  # exchanges that this identity's masks were used for
 
     @property
     def card(self) -> bytes:
@@ -111,6 +112,8 @@ class ProtectedGiver(Giver):
         secret = self._secret(exchange)
         assert secret is not None, "where nothing is sealed, the coordinator opens"
         layout = self.mechanism.layout(exchange)
+        if self.mechanism.is_masked and exchange.weights.keys() != set(transcript.sites):
+            raise MessageError("transcript", "lacks a site of the exchange, without which masks do not cancel")
         words, guards = self.mechanism.carrier.open(taken.arrays, layout.words, secret.secret)
         if not np.array_equal(guards, self._guards(exchange, transcript.sites, layout.words)):
             raise MessageError("sum", "is not the sum of what its list names")
@@ -134,9 +137,11 @@ class ProtectedGiver(Giver):
         epoch = int.from_bytes(locked[:_EPOCH_LENGTH], "big")
         nonce, sealed = locked[_EPOCH_LENGTH:][:_NONCE_LENGTH], locked[_EPOCH_LENGTH + _NONCE_LENGTH :]
         try:
-            return AESGCM(self._derived(epoch, _LOCK)).decrypt(nonce, sealed, self._purpose(purpose))
+            data = AESGCM(self._derived(epoch, _LOCK)).decrypt(nonce, sealed, self._purpose(purpose))
         except (InvalidTag, ValueError):
             raise MessageError("lock", "was not locked by a site of this study, for this purpose") from None
+        self._epoch = max(self._epoch, epoch)
+        return data
 
     def fingerprint(self, data: bytes) -> str:
         """HMAC-SHA256 under a key of all sites."""
@@ -151,6 +156,10 @@ class ProtectedGiver(Giver):
         opened = {site: Card.from_bytes(card) for site, card in cards.items()}
         for site, card in opened.items():
             check_card(card, site, self._certifier)
+        # Under the same masks twice, two updates would show their difference once both seeds are told.
+        if exchange.context in self._masked:
+            raise MessageError("replay", "this site has masked for the exchange before")
+        self._masked.add(exchange.context)
         modulus, seed = self.mechanism.words.modulus, masks.new_seed()
         shared = masks.pairwise(self._identity, opened, context=exchange.context, words=len(words), modulus=modulus)
         masks.add(words, shared, modulus)
@@ -176,7 +185,8 @@ class ProtectedGiver(Giver):
         if self._secrets is None:
             return None
         secret = self._secrets.secret(exchange.epoch)
-        if secret.id != exchange.key or secret.scheme != self.mechanism.key_scheme:
+        told = exchange.epoch, exchange.key, self.mechanism.key_scheme
+        if (secret.epoch, secret.id, secret.scheme) != told:
             raise MessageError("key", "the exchange is under another key than this site's of that epoch")
         return secret
 

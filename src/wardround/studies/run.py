@@ -186,10 +186,11 @@ class StudyRun:
         self._progress.traffic += record.traffic
         self._watcher.on_round(record)
         # A site that is ahead took part in a round that was lost at the coordinator.
-        ahead = [gone.site for gone in record.absent if gone.code == "round"]
+        ahead = list(dict.fromkeys(gone.site for gone in record.absent if gone.code == "round"))
         if ahead:
             self._put_sites_back(ahead)
-        self._catch_up([gone.site for gone in record.absent if gone.code == "behind"])
+        # From two exchanges of the round, it may be.
+        self._catch_up(list(dict.fromkeys(gone.site for gone in record.absent if gone.code == "behind")))
         self._compare(record.digests)
 
     def _compare(self, digests: Mapping[SiteId, str]) -> None:

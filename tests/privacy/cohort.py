@@ -1,0 +1,184 @@
+"""Sites that seal hand-made updates for one another, for the tests of protected exchanges; no model, no notes."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wardround.errors import MessageError
+from wardround.federation.federation import SiteId
+from wardround.federation.message import Array, Message, decode, encode
+from wardround.privacy.aggregator import Given
+from wardround.privacy.exchange import Exchange
+from wardround.privacy.identities import Certifier, Identity
+from wardround.privacy.key_material import PublicParameters, SealingSecret, new_secret
+from wardround.privacy.mechanism import Mechanism
+from wardround.privacy.protected_giver import ProtectedGiver
+from wardround.privacy.protected_sum import ProtectedAggregator, ProtectedTotal
+
+pytest.importorskip("tenseal", reason="install wardround[sealed]")
+
+STUDY = sha256(b"study").hexdigest()
+SITES = ("h1", "h2", "h3")
+SHAPES = {"words": (2, 2), "bias": (3,)}
+GROUPS = {"words": "embedding", "bias": "top"}
+CLIPS = {"embedding": 1.0, "top": 4.0}
+WEIGHTS = {"h1": 1.0, "h2": 2.0, "h3": 5.0}
+
+MASKED = Mechanism(STUDY, "masked", SHAPES, GROUPS, (*SITES, "h4"), 2)
+SEALED = replace(MASKED, name="sealed")
+COMPACT = replace(SEALED, packing="compact")
+BOTH = replace(SEALED, name="sealed+masked")
+BOTH_COMPACT = replace(BOTH, packing="compact")
+CKKS = replace(SEALED, scheme="ckks")
+EXACT = (MASKED, SEALED, COMPACT, BOTH, BOTH_COMPACT)  # whose error the width bounds
+
+
+def named(value: object) -> str | None:
+    """For the names of tests."""
+    if not isinstance(value, Mechanism):
+        return None
+    return f"{value.name}-{value.scheme if value.scheme == 'ckks' else value.packing}"
+
+
+@lru_cache(maxsize=16)
+def secret_of(scheme: str, epoch: int = 1, number: int = 0) -> SealingSecret:
+    """The secret of an epoch; each `number` is another one."""
+    return SealingSecret(epoch, scheme, new_secret(scheme))
+
+
+class Keys:
+    """Secrets by epoch, and a refusal of any other."""
+
+    def __init__(self, *secrets: SealingSecret) -> None:
+        self._secrets = {secret.epoch: secret for secret in secrets}
+
+    def secret(self, epoch: int) -> SealingSecret:
+        if epoch not in self._secrets:
+            raise MessageError("epoch", "is not here")
+        return self._secrets[epoch]
+
+
+def update_of(words: Sequence[float] = (0, 0, 0, 0), bias: Sequence[float] = (0, 0, 0)) -> dict[str, Array]:
+    """An update of the shapes above."""
+    return {"words": np.array(words, np.float32).reshape(2, 2), "bias": np.array(bias, np.float32)}
+
+
+UPDATES = {
+    "h1": update_of((0.5, -1.0, 0.0, 0.25), (4.0, -4.0, 0.0)),
+    "h2": update_of((0.5, 1.0, -0.125, 0.25), (0.0, 2.0, 1.0)),
+    "h3": update_of((0.5, 0.2, 0.1, -0.75), (0.8, 0.0, -0.4)),
+}
+# (1·h1 + 2·h2 + 5·h3) / 8, by hand.
+MEAN = update_of((0.5, 0.25, 0.03125, -0.375), (1.0, 0.0, 0.0))
+
+
+@dataclass
+class Cohort:
+    """Both ends of one mechanism."""
+
+    mechanism: Mechanism
+    givers: dict[SiteId, ProtectedGiver]
+    aggregator: ProtectedAggregator
+
+    @classmethod
+    def of(
+        cls, mechanism: Mechanism, *, keys: Keys | None = None, certifiers: Mapping[SiteId, Certifier] | None = None
+    ) -> Cohort:
+        """With fresh identities; without `keys`, under the one secret of epoch 1."""
+        vouching = certifiers or {}
+        secret = secret_of(mechanism.key_scheme) if mechanism.is_sealed else None
+        source = keys or (Keys(secret) if secret else None)
+        givers = {
+            site: ProtectedGiver(
+                mechanism, Identity.new(site, vouching.get(site)), secrets=source, certifier=vouching.get(site)
+            )
+            for site in mechanism.sites
+        }
+        parameters: Callable[[], PublicParameters] | None = (lambda: secret.public(STUDY)) if secret else None
+        aggregator = ProtectedAggregator(
+            mechanism, parameters=parameters, certifier=next(iter(vouching.values()), None)
+        )
+        return cls(mechanism, givers, aggregator)
+
+    def exchange(
+        self,
+        weights: Mapping[SiteId, float] = WEIGHTS,
+        *,
+        round_number: int = 1,
+        clips: Mapping[str, float] = CLIPS,
+    ) -> Exchange:
+        """A new one."""
+        return self.aggregator.exchange(round_number=round_number, step="train", weights=weights, clips=clips)
+
+    def cards(self, exchange: Exchange) -> dict[SiteId, bytes]:
+        """Of the sites of an exchange."""
+        return {site: self.givers[site].card for site in exchange.weights}
+
+    def seal(self, exchange: Exchange, updates: Mapping[SiteId, Mapping[str, Array]] = UPDATES) -> dict[SiteId, Given]:
+        """What the sites of an exchange give."""
+        cards = self.cards(exchange)
+        return {
+            site: self.givers[site].seal(updates[site], exchange=exchange, cards=cards) for site in exchange.weights
+        }
+
+    def total(self, exchange: Exchange, given: Mapping[SiteId, Given]) -> ProtectedTotal:
+        """What the coordinator has added."""
+        total = self.aggregator.total(exchange, self.cards(exchange))
+        for site, sealed in given.items():
+            total.add(site, sent(sealed.message))
+        return total
+
+    def opened(self, exchange: Exchange, given: Mapping[SiteId, Given], *, at: SiteId = "h1") -> dict[str, Array]:
+        """The mean, wherever it opens."""
+        total, seeds = self.total(exchange, given), seeds_of(self.mechanism, given)
+        if not self.mechanism.is_sealed:
+            return total.mean(seeds)
+        own = given[at].digest if at in given else None
+        return self.givers[at].open(sent(total.message(seeds)), own=own)
+
+    def mean(self, updates: Mapping[SiteId, Mapping[str, Array]] = UPDATES) -> dict[str, Array]:
+        """Through the whole path, of one exchange."""
+        exchange = self.exchange()
+        return self.opened(exchange, self.seal(exchange, updates))
+
+
+def sent(message: Message) -> Message:
+    """As it comes out of the codec."""
+    return decode(encode(message))
+
+
+def seeds_of(mechanism: Mechanism, given: Mapping[SiteId, Given]) -> dict[SiteId, bytes]:
+    """What the sites reveal."""
+    return {site: sealed.seed for site, sealed in given.items()} if mechanism.is_masked else {}
+
+
+def bound_of(mechanism: Mechanism, exchange: Exchange, name: str) -> float:
+    """Sites · clip / 2^width: how far a mean may be off."""
+    return len(exchange.weights) * exchange.clips[mechanism.groups[name]] / 2**mechanism.words.width
+
+
+def code_of(call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
+    """Of the refusal, which there must be."""
+    with pytest.raises(MessageError) as refused:
+        call(*arguments, **named)
+    return refused.value.code
+
+
+def reachable(thing: Any) -> list[Any]:
+    """Everything that hangs on a thing, classes and modules apart."""
+    found: dict[int, Any] = {}
+    left = [thing]
+    while left:
+        one = left.pop()
+        if id(one) not in found and not isinstance(one, type) and type(one).__name__ != "module":
+            found[id(one)] = one
+            left.extend(gc.get_referents(one))
+    return list(found.values())

@@ -1,0 +1,565 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as numpy_strategies
+from tests.privacy.cohort import (
+    BOTH,
+    BOTH_COMPACT,
+    CKKS,
+    CLIPS,
+    COMPACT,
+    EXACT,
+    MASKED,
+    MEAN,
+    SEALED,
+    UPDATES,
+    WEIGHTS,
+    Cohort,
+    Keys,
+    bound_of,
+    code_of,
+    named,
+    secret_of,
+    seeds_of,
+    sent,
+    update_of,
+)
+
+from wardround.errors import MessageError
+from wardround.federation.federation import SiteId
+from wardround.federation.message import Array, Message, encode
+from wardround.privacy import masks
+from wardround.privacy.aggregator import Given, Place
+from wardround.privacy.bfv import BfvParameters, Ciphertexts, RunningSum
+from wardround.privacy.exchange import Exchange
+from wardround.privacy.identities import Identity
+from wardround.privacy.mechanism import Mechanism
+from wardround.privacy.protected_giver import ProtectedGiver
+from wardround.privacy.transcript import Transcript
+
+EVERY = pytest.mark.parametrize("mechanism", [*EXACT, CKKS], ids=named)
+GUARDED = pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH, BOTH_COMPACT], ids=named)
+
+
+@EVERY
+def test_the_weighted_mean_by_hand_through_the_whole_path(mechanism: Mechanism) -> None:
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    for name, numbers in cohort.mean().items():
+        allowed = 1e-5 if mechanism is CKKS else bound_of(mechanism, exchange, name)
+        assert numbers.dtype == np.float32
+        assert np.abs(numbers - MEAN[name]).max() <= allowed
+
+
+def test_the_bound_by_hand() -> None:
+    """Three sites and a clip of 4 in 15 bits: 3 · 4 / 32768."""
+    exchange = Cohort.of(COMPACT).exchange()
+    assert bound_of(COMPACT, exchange, "bias") == 0.0003662109375
+    assert bound_of(MASKED, exchange, "words") == 3 / 2**31
+
+
+cohorts = st.integers(2, 4).flatmap(
+    lambda sites: st.tuples(
+        numpy_strategies.arrays(np.float32, (sites, 7), elements=st.floats(-1, 1, width=32)),
+        st.lists(st.floats(0.5, 1e4), min_size=sites, max_size=sites),
+        st.floats(1e-6, 1e6),
+    )
+)
+
+
+_COHORTS = {named(mechanism): Cohort.of(mechanism) for mechanism in (*EXACT, CKKS)}  # for all examples alike
+
+
+def cohort_of(mechanism: Mechanism) -> Cohort:
+    return _COHORTS[named(mechanism)]
+
+
+@pytest.mark.parametrize("mechanism", EXACT, ids=named)
+@settings(max_examples=25, deadline=None)
+@given(drawn=cohorts)
+def test_no_mean_is_off_by_more_than_sites_times_clip_over_two_to_the_width(
+    mechanism: Mechanism, drawn: tuple[Array, list[float], float]
+) -> None:
+    numbers, weights, clip = drawn
+    scaled = (numbers * np.float32(clip)).clip(-clip, clip)
+    cohort, names = cohort_of(mechanism), mechanism.sites[: len(weights)]
+    updates = {site: update_of(row[:4], row[4:]) for site, row in zip(names, scaled, strict=True)}
+    exchange = cohort.exchange(dict(zip(names, weights, strict=True)), clips=dict.fromkeys(CLIPS, clip))
+    found = cohort.opened(exchange, cohort.seal(exchange, updates))
+    for name, mean in found.items():
+        parts = [updates[site][name].astype(np.float64) for site in names]
+        plain = np.average(parts, axis=0, weights=weights)
+        # The mean is float32 in the end: beside the bound, half of its last digit.
+        rounding = np.spacing(np.abs(plain).astype(np.float32)).max()
+        assert np.abs(mean - plain).max() <= bound_of(mechanism, exchange, name) + rounding
+
+
+@settings(max_examples=5, deadline=None)
+@given(drawn=cohorts)
+def test_no_mean_under_ckks_is_off_by_more_than_a_hundred_thousandth(drawn: tuple[Array, list[float], float]) -> None:
+    numbers, weights, _ = drawn
+    cohort, names = cohort_of(CKKS), CKKS.sites[: len(weights)]
+    updates = {site: update_of(row[:4], row[4:]) for site, row in zip(names, numbers, strict=True)}
+    exchange = cohort.exchange(dict(zip(names, weights, strict=True)))
+    for name, mean in cohort.opened(exchange, cohort.seal(exchange, updates)).items():
+        plain = np.average([updates[site][name].astype(np.float64) for site in names], axis=0, weights=weights)
+        assert np.abs(mean - plain).max() <= 1e-5
+
+
+
+
+def test_an_update_of_many_blocks() -> None:
+    """9,000 numbers are 4,500 words, of two ciphertexts."""
+    large = replace(BOTH, shapes={"words": (90, 100)}, groups={"words": "embedding"})
+    cohort, chance = Cohort.of(large), np.random.default_rng(0)
+    updates = {site: {"words": chance.uniform(-1, 1, (90, 100)).astype(np.float32)} for site in WEIGHTS}
+    exchange = cohort.exchange(clips={"embedding": 1.0})
+    given = cohort.seal(exchange, updates)
+    assert len(given["h1"].message.arrays["lengths"]) == 2
+    plain = np.average([updates[site]["words"] for site in WEIGHTS], axis=0, weights=list(WEIGHTS.values()))
+    assert np.abs(cohort.opened(exchange, given)["words"] - plain).max() <= bound_of(large, exchange, "words") + 1e-7
+
+
+def test_every_site_opens_the_same_bits() -> None:
+    cohort = Cohort.of(BOTH)
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    opened = [cohort.opened(exchange, given, at=site) for site in ("h1", "h2", "h3", "h4")]  # h4 gave nothing
+    assert len({encode(Message({}, mean)) for mean in opened}) == 1
+
+
+@pytest.mark.parametrize("mechanism", [SEALED, CKKS], ids=named)
+def test_without_one_of_the_cohort_the_mean_is_of_the_rest(mechanism: Mechanism) -> None:
+    """(1·h1 + 5·h3) / 6, by hand: (−1 + 1)/6 and (4 + 4)/6."""
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    mean = cohort.opened(exchange, {site: given[site] for site in ("h1", "h3")})
+    assert mean["words"][0, 1] == pytest.approx(0.0, abs=1e-5)
+    assert mean["bias"][0] == pytest.approx(8 / 6, abs=1e-5)
+
+
+def test_numbers_outside_the_clip_are_clipped_and_counted() -> None:
+    cohort = Cohort.of(SEALED)
+    outside = {**UPDATES, "h3": update_of((1.5, -7.0, 1.0, 0.0), (4.5, 0.0, -4.0))}
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange, outside)
+    assert [given[site].message.value("clipped", int) for site in WEIGHTS] == [0, 0, 3]
+    # (1·0.5 + 2·0.5 + 5·1)/8 and (1·(−1) + 2·1 + 5·(−1))/8.
+    assert cohort.opened(exchange, given)["words"][0] == pytest.approx([0.8125, -0.5], abs=1e-5)
+
+
+def test_what_rounding_took_is_told_to_the_site_alone() -> None:
+    cohort = Cohort.of(COMPACT)
+    exchange = cohort.exchange()
+    unit = 1.0 / (2**14 * (5 / 8))  # of h3: clip over scale and share
+    small = {**UPDATES, "h3": update_of((unit / 4, unit * 1.25, 0, 0))}
+    given = cohort.seal(exchange, small)["h3"]
+    assert given.residue["words"].ravel() == pytest.approx([unit / 4, unit / 4, 0, 0], rel=1e-4)
+    assert given.message.arrays.keys() == {"sealed", "lengths"}
+    assert given.message.values.keys() == {"exchange", "clipped"}
+
+
+def test_what_leaves_a_site_under_masks_differs_every_time() -> None:
+    for mechanism in (MASKED, BOTH):
+        cohort = Cohort.of(mechanism)
+        exchange = cohort.exchange()
+        again = Cohort(mechanism, reopened(cohort, mechanism), cohort.aggregator)
+        first, second = cohort.seal(exchange)["h1"], again.seal(exchange)["h1"]
+        assert first.seed != second.seed
+        assert first.digest != second.digest
+
+
+def reopened(cohort: Cohort, mechanism: Mechanism) -> dict[SiteId, ProtectedGiver]:
+    """The same identities in givers that remember nothing."""
+    return {
+        site: ProtectedGiver(mechanism, giver._identity, secrets=giver._secrets)
+        for site, giver in cohort.givers.items()
+    }
+
+
+def test_masked_words_alone_are_noise() -> None:
+    """Whoever takes one site's own mask off still has the pairwise ones before him: no number is in range but by chance."""
+    large = replace(MASKED, shapes={"words": (64, 64)}, groups={"words": "embedding"})
+    cohort = Cohort.of(large)
+    zero = {site: {"words": np.zeros((64, 64), np.float32)} for site in WEIGHTS}
+    exchange = cohort.exchange(clips={"embedding": 1.0})
+    given = cohort.seal(exchange, zero)
+    words = given["h1"].message.arrays["words"].astype(np.uint64)
+    own = masks.own(given["h1"].seed, context=exchange.context, words=4096, modulus=2**32)
+    masks.subtract(words, own, 2**32)
+    # Uniform below 2^32: mean 2^31, and as many above as below.
+    assert abs(words.mean() / 2**31 - 1) < 0.1
+    assert 0.4 < (words > 2**31).mean() < 0.6
+    assert code_of(large.layout(exchange).unpack, words, share=0.125, sites=1) == "range"
+
+
+# A site and its giver
+
+
+def test_the_largest_number_by_layer_group() -> None:
+    giver = Cohort.of(MASKED).givers["h1"]
+    assert giver.extents(update_of((0.5, -2.0, 0, 0), (0, 0.25, 0))) == {"embedding": 2.0, "top": 0.25}
+    assert giver.opens_at is Place.COORDINATOR
+    for wrong in (np.nan, np.inf, -np.inf):
+        assert code_of(giver.extents, update_of((0, wrong, 0, 0))) == "not-a-number"
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"study": "0" * 64}, "study"),
+        ({"weights": {**WEIGHTS, "stranger": 1.0}}, "cohort"),
+        ({"weights": {"h1": 1.0}}, "cohort"),
+        ({"clips": {"embedding": 1.0}}, "clip"),
+        ({"clips": {**CLIPS, "lstm": 1.0}}, "clip"),
+    ],
+    ids=["study", "stranger", "too few", "fewer clips", "more clips"],
+)
+def test_exchanges_that_a_site_must_not_give_to(mechanism: Mechanism, changed: dict[str, Any], code: str) -> None:
+    cohort = Cohort.of(mechanism)
+    assert code_of(cohort.givers["h1"].check_exchange, replace(cohort.exchange(), **changed)) == code
+    cohort.givers["h1"].check_exchange(cohort.exchange())
+
+
+@pytest.mark.parametrize("mechanism", [SEALED, BOTH, CKKS], ids=named)
+def test_an_exchange_under_another_key_is_refused(mechanism: Mechanism) -> None:
+    scheme = mechanism.key_scheme
+    first, second = secret_of(scheme), secret_of(scheme, epoch=2)
+    giver = Cohort.of(mechanism, keys=Keys(first, second)).givers["h1"]
+    exchange = Cohort.of(mechanism).exchange()
+    giver.check_exchange(exchange)
+    giver.check_exchange(replace(exchange, epoch=2, key=second.id))
+    for wrong, code in (
+        ({"epoch": 3}, "epoch"),
+        ({"epoch": 2}, "key"),  # the id is of epoch 1
+        ({"key": second.id}, "key"),
+        ({"key": secret_of(scheme, number=1).id}, "key"),
+        ({"key": ""}, "key"),
+    ):
+        assert code_of(giver.check_exchange, replace(exchange, **wrong)) == code  # type: ignore[arg-type]
+
+
+def test_a_key_store_that_does_not_look_at_epochs_changes_nothing() -> None:
+    class Careless:
+        def secret(self, epoch: int) -> Any:
+            return secret_of("bfv-standard")
+
+    giver = ProtectedGiver(SEALED, Identity.new("h1", None), secrets=Careless())
+    assert code_of(giver.check_exchange, replace(Cohort.of(SEALED).exchange(), epoch=7)) == "key"
+
+
+def test_a_key_for_another_scheme_is_refused() -> None:
+    other = secret_of("bfv-compact")
+    giver = Cohort.of(SEALED, keys=Keys(other)).givers["h1"]
+    assert code_of(giver.check_exchange, replace(Cohort.of(SEALED).exchange(), key=other.id)) == "key"
+
+
+@pytest.mark.parametrize("mechanism", [MASKED, BOTH], ids=named)
+def test_masks_need_the_card_of_each_site_and_no_other(mechanism: Mechanism) -> None:
+    cohort = Cohort.of(mechanism)
+    exchange, other = cohort.exchange(), Identity.new("h2", None).card.to_bytes()
+    cards, giver = cohort.cards(exchange), cohort.givers["h1"]
+    for wrong in (
+        {site: cards[site] for site in ("h1", "h2")},
+        {**cards, "h4": cohort.givers["h4"].card},
+        {**cards, "h3": other},  # made out to h2
+        {**cards, "h3": b"card"},
+        {**cards, "h1": Identity.new("h1", None).card.to_bytes()},  # not this site's own
+    ):
+        assert code_of(giver.seal, UPDATES["h1"], exchange=exchange, cards=wrong) == "card"
+
+
+@pytest.mark.parametrize("mechanism", [MASKED, BOTH], ids=named)
+def test_one_exchange_is_sealed_for_once(mechanism: Mechanism) -> None:
+    """Else the same masks would lie over two updates, and their difference be bare once both seeds are told."""
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    cohort.seal(exchange)
+    cohort.seal(cohort.exchange())
+    assert code_of(cohort.seal, exchange) == "replay"
+    cohort.seal(replace(exchange, nonce=Exchange.new_nonce()))
+
+
+# A coordinator that cheats
+
+
+def cheated(cohort: Cohort, message: Message, given: Mapping[SiteId, Given], at: SiteId = "h1") -> str:
+    own = given[at].digest if at in given else None
+    return code_of(cohort.givers[at].open, sent(message), own=own)
+
+
+def summed(mechanism: Mechanism, *parts: Given) -> dict[str, Array]:
+    running = mechanism.carrier.sum(mechanism.layout(Cohort.of(mechanism).exchange()).words)
+    for part in parts:
+        running.add(part.message.arrays)
+    return running.total()
+
+
+@GUARDED
+@pytest.mark.parametrize(
+    "passed_off",
+    [("h1",), ("h2",), ("h1", "h2"), ("h1", "h2", "h3", "h3"), ("h1", "h2", "h2"), ("h2", "h2", "h2")],
+    ids=lambda sites: "+".join(sites),
+)
+def test_another_sum_than_the_list_says_is_refused(mechanism: Mechanism, passed_off: tuple[SiteId, ...]) -> None:
+    """One site's update as the sum, one left out, one added twice or in another's place; whoever looks."""
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    message = cohort.total(exchange, given).message(seeds_of(mechanism, given))
+    forged = replace(message, arrays=summed(mechanism, *(given[site] for site in passed_off)))
+    for site in ("h1", "h2", "h4"):
+        assert cheated(cohort, forged, given, at=site) == "sum"
+
+
+@GUARDED
+def test_one_sites_fresh_ciphertexts_as_they_came_are_no_sum(mechanism: Mechanism) -> None:
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    message = cohort.total(exchange, given).message(seeds_of(mechanism, given))
+    assert cheated(cohort, replace(message, arrays=given["h2"].message.arrays), given) == "sum"
+
+
+@GUARDED
+def test_the_sum_of_another_exchange_under_a_true_list_is_refused(mechanism: Mechanism) -> None:
+    cohort = Cohort.of(mechanism)
+    first, second = cohort.exchange(), cohort.exchange()
+    earlier, given = cohort.seal(first), cohort.seal(second)
+    message = cohort.total(second, given).message(seeds_of(mechanism, given))
+    old = cohort.total(first, earlier).message({})
+    assert cheated(cohort, replace(message, arrays=old.arrays), given) == "sum"
+
+
+@GUARDED
+def test_one_block_of_another_sum_is_enough_to_be_refused(mechanism: Mechanism) -> None:
+    """Of 30,000 numbers the last block alone is one site's."""
+    large = replace(mechanism, shapes={"words": (30_000,)}, groups={"words": "embedding"})
+    cohort = Cohort.of(large)
+    updates = {site: {"words": np.full(30_000, 0.5, np.float32)} for site in WEIGHTS}
+    exchange = cohort.exchange(clips={"embedding": 1.0})
+    given = cohort.seal(exchange, updates)
+    message = cohort.total(exchange, given).message(seeds_of(large, given))
+    one = RunningSum(BfvParameters(large.packing))
+    sealed = given["h2"].message.arrays
+    one.add(Ciphertexts(sealed["sealed"], sealed["lengths"]))
+    whole, last = message.arrays["sealed"].copy(), int(message.arrays["lengths"][-1])
+    whole[-last:] = one.total().data[-last:]
+    assert cheated(cohort, replace(message, arrays={**message.arrays, "sealed": whole}), given) == "sum"
+
+
+@pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH, CKKS], ids=named)
+def test_a_list_that_is_not_what_a_site_may_open(mechanism: Mechanism) -> None:
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    seeds = seeds_of(mechanism, given)
+
+    def listed(*sites: SiteId) -> Message:
+        return cohort.total(exchange, {site: given[site] for site in sites}).message(seeds)
+
+    assert cheated(cohort, listed("h1"), given) == "transcript"  # fewer than the minimum
+    assert cheated(cohort, listed("h2", "h3"), given) == "transcript"  # without this site's own
+    lone = listed("h1", "h2", "h3")
+    assert code_of(cohort.givers["h1"].open, lone, own=None) == "transcript"  # lists what it never gave
+    assert code_of(cohort.givers["h1"].open, lone, own="0" * 64) == "transcript"  # or something else
+    for blobs in ({}, {"transcript": b""}, {"transcript": lone.blobs["transcript"][:-1]}):
+        assert cheated(cohort, replace(lone, blobs={**seeds_blobs(seeds), **blobs}), given) == "transcript"
+
+
+def seeds_blobs(seeds: Mapping[SiteId, bytes]) -> dict[str, bytes]:
+    return {f"seed/{site}": seed for site, seed in seeds.items()}
+
+
+@pytest.mark.parametrize("mechanism", [SEALED, BOTH], ids=named)
+def test_a_sum_is_opened_as_its_own_round_and_exchange_alone(mechanism: Mechanism) -> None:
+    cohort = Cohort.of(mechanism)
+    first, second = cohort.exchange(round_number=1), cohort.exchange(round_number=2)
+    earlier, given = cohort.seal(first), cohort.seal(second)
+    old = cohort.total(first, earlier).message(seeds_of(mechanism, earlier))
+    new = cohort.total(second, given).message(seeds_of(mechanism, given))
+    assert cheated(cohort, replace(old, values={**old.values, "round": 2}), given) == "transcript"
+    assert cheated(cohort, replace(old, values=new.values), given) == "transcript"
+    assert cheated(cohort, replace(new, blobs=old.blobs), given) == "transcript"
+    # Whole, it is the earlier one: the site, which gave something else last, is told that it gave nothing to it.
+    assert code_of(cohort.givers["h1"].open, old, own=None) == "transcript"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"weights": {**WEIGHTS, "h3": 50.0}},
+        {"weights": {"h1": 1.0, "h2": 2.0}},
+        {"clips": {**CLIPS, "embedding": 100.0}},
+        {"nonce": "0" * 32},
+    ],
+)
+def test_an_exchange_that_is_told_differently_afterwards_is_refused(changed: dict[str, Any]) -> None:
+    cohort = Cohort.of(SEALED)
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    total = cohort.total(exchange, given)
+    told = replace(exchange, **changed)
+    words = Transcript.from_message(total.message({}))
+    lied = Transcript(told, words.cards, words.contributions)
+    message = replace(
+        total.message({}), values={"round": 1, "exchange": told.to_values()}, blobs=lied.to_blobs()
+    )
+    assert cheated(cohort, message, given) == "transcript"
+
+
+def test_strangers_are_no_sites_of_a_sum() -> None:
+    cohort = Cohort.of(replace(SEALED, sites=("h1", "h2", "h3", "h4", "h5")))
+    exchange = cohort.exchange({**WEIGHTS, "h5": 1.0})
+    updates = {**UPDATES, "h5": update_of()}
+    given = cohort.seal(exchange, updates)
+    message = cohort.total(exchange, given).message({})
+    narrow = ProtectedGiver(SEALED, cohort.givers["h1"]._identity, secrets=cohort.givers["h1"]._secrets)
+    assert code_of(narrow.open, message, own=given["h1"].digest) == "cohort"
+
+
+@pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH, CKKS], ids=named)
+def test_one_contribution_under_another_secret_spoils_the_sum_and_nobody_uses_it(mechanism: Mechanism) -> None:
+    """The site claims the study's key and seals with its own: no form shows it, the opened sum does."""
+    cohort, scheme = Cohort.of(mechanism), mechanism.key_scheme
+    true, false = secret_of(scheme), secret_of(scheme, number=1)
+
+    class Lying:
+        epoch, id, scheme = true.epoch, true.id, true.scheme
+        secret, group_key = false.secret, true.group_key
+
+    class Source:
+        def secret(self, epoch: int) -> Any:
+            return Lying()
+
+    cohort.givers["h3"] = ProtectedGiver(mechanism, cohort.givers["h3"]._identity, secrets=Source())
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    message = cohort.total(exchange, given).message(seeds_of(mechanism, given))
+    for site in ("h1", "h2", "h4"):
+        assert cheated(cohort, message, given, at=site) in ("key", "sum")
+
+
+@pytest.mark.parametrize("mechanism", [SEALED, COMPACT], ids=named)
+def test_one_bit_of_a_sum(mechanism: Mechanism) -> None:
+    """Below the noise it changes nothing, above it everything: guards too, so that it is refused."""
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    message = cohort.total(exchange, given).message({})
+    expected = cohort.givers["h1"].open(message, own=given["h1"].digest)
+    refused = 0
+    for bit in range(59):
+        data = message.arrays["sealed"].copy()
+        data[123 + 8 * 17 + bit // 8] ^= 1 << bit % 8
+        try:
+            found = cohort.givers["h1"].open(
+                replace(message, arrays={**message.arrays, "sealed": data}), own=given["h1"].digest
+            )
+        except MessageError as error:
+            refused += error.code in ("sum", "key", "ciphertext")
+            continue
+        assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    assert refused > 40
+
+
+@pytest.mark.parametrize("mechanism", [BOTH, BOTH_COMPACT], ids=named)
+def test_without_the_right_seeds_a_masked_sum_stays_shut(mechanism: Mechanism) -> None:
+    large = replace(mechanism, shapes={"words": (400,)}, groups={"words": "embedding"})
+    cohort = Cohort.of(large)
+    updates = {site: {"words": np.full(400, 0.5, np.float32)} for site in WEIGHTS}
+    exchange = cohort.exchange(clips={"embedding": 1.0})
+    given = cohort.seal(exchange, updates)
+    total, seeds = cohort.total(exchange, given), seeds_of(large, given)
+    assert cheated(cohort, total.message({}), given) == "seed"
+    assert cheated(cohort, total.message({site: seeds[site] for site in ("h1", "h2")}), given) == "seed"
+    assert cheated(cohort, total.message({**seeds, "h3": masks.new_seed()}), given) == "range"
+
+
+@pytest.mark.parametrize("mechanism", [BOTH, BOTH_COMPACT], ids=named)
+def test_a_masked_sum_that_lacks_a_site_of_its_exchange_is_refused_by_its_list(mechanism: Mechanism) -> None:
+    """Not only by the noise that it is: of a few words, noise may lie in range."""
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    for _ in range(5):
+        part = cohort.total(exchange, {site: given[site] for site in ("h1", "h2")})
+        assert cheated(cohort, part.message(seeds_of(mechanism, given)), given) == "transcript"
+
+
+def heedless(monkeypatch: pytest.MonkeyPatch, ignored: str) -> None:
+    """From now on, sites give their update whole, whatever their weight, or do not clip it."""
+    if ignored == "weight":
+        monkeypatch.setattr(Exchange, "share_of", lambda self, *sites: 1.0)
+    else:
+        monkeypatch.setattr("wardround.privacy.packing._clip", lambda numbers, clip, name: 0)
+
+
+@pytest.mark.parametrize("mechanism", EXACT, ids=named)
+@pytest.mark.parametrize(("ignored", "factor"), [("weight", 1.0), ("clip", 3.0)])
+def test_a_site_that_ignores_its_clip_or_its_weight_shows_in_the_sum(
+    mechanism: Mechanism, ignored: str, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others give 3/8 of the clip; h3 gives all of it in place of 5/8, or three times what it may."""
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    full = update_of((1, 1, 1, 1), (4, 4, 4))
+    cards = cohort.cards(exchange)
+    given = {s: cohort.givers[s].seal(full, exchange=exchange, cards=cards) for s in ("h1", "h2")}
+    with monkeypatch.context() as patch:
+        heedless(patch, ignored)
+        greedy = {name: array * np.float32(factor) for name, array in full.items()}
+        given["h3"] = cohort.givers["h3"].seal(greedy, exchange=exchange, cards=cards)
+    assert code_of(cohort.opened, exchange, given) == "range"
+
+
+# What sites keep from everybody else
+
+
+def test_what_is_locked_opens_at_the_sites_for_its_purpose_alone() -> None:
+    cohort = Cohort.of(SEALED)
+    h1, h2 = cohort.givers["h1"], cohort.givers["h2"]
+    assert code_of(h1.lock, b"shared half", purpose="copy/1") == "behind"  # it knows of no epoch yet
+    cohort.seal(cohort.exchange())
+    locked = h1.lock(b"shared half", purpose="copy/1")
+    assert b"shared half" not in locked
+    assert locked != h1.lock(b"shared half", purpose="copy/1")
+    assert h2.unlock(locked, purpose="copy/1") == b"shared half"
+    for wrong in (locked[:-1], locked[:10], b"", locked[:-1] + bytes([locked[-1] ^ 1])):
+        assert code_of(h2.unlock, wrong, purpose="copy/1") in ("lock", "epoch")
+    assert code_of(h2.unlock, locked, purpose="copy/2") == "lock"
+    elsewhere = ProtectedGiver(replace(SEALED, study="0" * 64), Identity.new("h2", None), secrets=h2._secrets)
+    assert code_of(elsewhere.unlock, locked, purpose="copy/1") == "lock"
+    stranger = Cohort.of(SEALED, keys=Keys(secret_of("bfv-standard", number=1))).givers["h2"]
+    assert code_of(stranger.unlock, locked, purpose="copy/1") == "lock"
+
+
+def test_a_site_that_was_restarted_can_tell_the_digest_of_what_it_unlocked() -> None:
+    """It has given and opened nothing yet: the epoch is that of what was locked for it."""
+    cohort = Cohort.of(SEALED)
+    cohort.seal(cohort.exchange())
+    locked = cohort.givers["h1"].lock(b"shared half", purpose="copy/1")
+    fresh = ProtectedGiver(SEALED, Identity.new("h2", None), secrets=Keys(secret_of("bfv-standard")))
+    fresh.unlock(locked, purpose="copy/1")
+    assert fresh.fingerprint(b"shared half") == cohort.givers["h1"].fingerprint(b"shared half")
+    fresh.lock(b"shared half", purpose="copy/1")
+
+
+def test_digests_agree_among_the_sites_and_tell_nobody_else_anything() -> None:
+    cohort = Cohort.of(SEALED)
+    cohort.seal(cohort.exchange())
+    found = {cohort.givers[site].fingerprint(b"shared half") for site in WEIGHTS}
+    assert len(found) == 1
+    other = Cohort.of(SEALED, keys=Keys(secret_of("bfv-standard", number=1)))
+    other.givers["h1"]._epoch = 1
+    assert other.givers["h1"].fingerprint(b"shared half") not in found
+    assert cohort.givers["h1"].fingerprint(b"shared hal") not in found

@@ -1,0 +1,135 @@
+"""Sealed and masked studies among hospitals, with a key service; whoever is killed, nobody reads an update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.processes import kill
+from tests.studies.tiny_studies import scores_of, text_of
+
+pytest.importorskip("nvflare", reason="install wardround[flare]")
+pytest.importorskip("tenseal", reason="install wardround[sealed]")
+
+from tests.studies.consortium import Consortium
+
+from wardround.algorithms.state_files import load_tensors
+from wardround.cli.main import main
+from wardround.privacy.key_material import find_secrets
+from wardround.privacy.ledger import read_entries
+
+RIVERSIDE = {"built_in": "riverside-0002", "types": ["Drug", "Symptom"], "scheme": "BIO"}
+HOSPITALS = {"harbour": "harbour-0000", "hillside": "hillside-0001", "riverside": "riverside-0002"}
+ROUNDS = 12
+
+
+def study(**sections: dict[str, object]) -> str:
+    table: dict[str, dict[str, object]] = {
+        "model": {"lstm": 0, "word_cnn": 16, "word_buckets": 512},
+        "algorithm": {"rounds": ROUNDS},
+        "training": {"batch_size": 64, "learning_rate": 0.05, "schedule": "constant"},
+        "sites": {"riverside": RIVERSIDE},
+        "evaluation": {"every": ROUNDS},
+        "privacy": {"mechanism": "sealed+masked", "minimum_sites": 3},
+        "federation": {"wait": 90.0, "deadline": 40.0},
+    }
+    return text_of(**{name: {**table.get(name, {}), **sections.get(name, {})} for name in {**table, **sections}})
+
+
+def start_all(consortium: Consortium, *, supervised: tuple[str, ...] = ()) -> None:
+    consortium.start_keys()
+    for name, hospital in HOSPITALS.items():
+        consortium.accept(name)
+        if name in supervised:
+            consortium.start_site(name, "--built-in", hospital)
+        else:
+            consortium.work_at_site(name, hospital)
+    consortium.start_coordinator(supervised=False)
+
+
+def finish(consortium: Consortium) -> None:
+    """Everybody ends by himself but the key service, which nobody tells."""
+    keys = consortium.commands.pop("keys")
+    consortium.commands = {name: command for name, command in consortium.commands.items()}
+    codes = {name: command.wait(90.0) for name, command in consortium.commands.items()}
+    assert set(codes.values()) == {0}, (codes, consortium.told())
+    consortium.commands["keys"] = keys
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    consortium = Consortium(tmp_path_factory.mktemp("sealed"), study(), sealed=True)
+    try:
+        start_all(consortium)
+        finish(consortium)
+        yield consortium
+    finally:
+        consortium.end()
+
+
+@pytest.mark.slow
+def test_among_hospitals_and_on_one_machine_a_sealed_study_gives_the_same(quiet: Consortium, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(quiet.folder / "study.toml"), "--out", str(out), "--device", "cpu"])
+    assert not ended.value.code
+    assert scores_of(out)["sites"] == scores_of(quiet.run)["sites"]
+    for name in HOSPITALS:
+        here = load_tensors(out / "sites" / name / "model" / "model.safetensors")
+        there = load_tensors(quiet.kits[name] / "site" / "model" / "model.safetensors")
+        assert here.keys() == there.keys()
+        assert all(bool((here[part] == there[part]).all()) for part in here)
+
+
+@pytest.mark.slow
+def test_the_coordinator_has_neither_a_key_nor_the_shared_half(quiet: Consortium) -> None:
+    kit = quiet.kits["coordinator"]
+    assert list(find_secrets(kit, own=quiet.kit("coordinator").key)) == []
+    assert not (quiet.run / "shared.safetensors").exists()
+    kept = load_tensors(quiet.run / "checkpoint.safetensors")
+    model = load_tensors(quiet.kits["harbour"] / "site" / "model" / "model.safetensors")
+    # What it has of the shared half is what anybody can draw from the seed: of before round 1.
+    for name, tensor in kept.items():
+        if name.startswith("shared/"):
+            assert not bool((tensor == model[name.removeprefix("shared/")]).all())
+
+
+@pytest.mark.slow
+def test_what_leaves_a_site_is_in_its_ledger_under_its_mechanism(quiet: Consortium) -> None:
+    entries = list(read_entries(quiet.kits["harbour"] / "site" / "ledger.jsonl"))
+    assert {entry.mechanism for entry in entries} == {"sealed+masked"}
+    steps = [entry.step for entry in entries if entry.round == 3]
+    assert steps == ["gradient", "give", "reveal", "take"]
+    (given,) = [entry for entry in entries if entry.round == 3 and entry.step == "give"]
+    assert [name for name, _ in given.arrays] == ["sealed", "lengths"]
+
+
+@pytest.mark.slow
+def test_the_study_goes_on_when_keys_and_a_site_are_killed_in_the_middle(tmp_path: Path) -> None:
+    text = study(
+        algorithm={"rounds": 60}, privacy={"mechanism": "sealed", "minimum_sites": 2}, evaluation={"every": 60}
+    )
+    consortium = Consortium(tmp_path, text, sealed=True)
+    try:
+        start_all(consortium, supervised=("harbour",))
+        consortium.wait_until(lambda: consortium.round_number() >= 5, "it does not begin")
+        consortium.commands["keys"].end()
+        before = consortium.round_number()
+        consortium.wait_until(lambda: consortium.round_number() >= before + 3, "without the service it stands still")
+        kill(consortium.worker("harbour"))  # which has its key from the service alone
+        consortium.wait_until(
+            lambda: any("keys-unreachable" in str(event["absent"]) for event in consortium.events("round")),
+            "a site without a key takes part",
+        )
+        consortium.start_keys()
+        after = consortium.round_number()
+        consortium.wait_until(
+            lambda: any(not event["absent"] for event in consortium.events("round") if event["round"] > after),
+            "harbour does not come back",
+        )
+        finish(consortium)
+        assert scores_of(consortium.run)["sites"].keys() == set(HOSPITALS)
+        assert consortium.events("caught_up")
+    finally:
+        consortium.end()
