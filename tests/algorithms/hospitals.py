@@ -10,6 +10,8 @@ import torch
 from tests.models.tiny import TINY, TYPES, notes
 
 from wardround.algorithms.fedner import STEPS
+from wardround.algorithms.giving import Giving
+from wardround.algorithms.replica import Replica
 from wardround.algorithms.site import Site, SiteNotes, Step
 from wardround.algorithms.terms import Terms
 from wardround.federation.federation import Replies, SiteId
@@ -17,7 +19,7 @@ from wardround.federation.in_process import InProcessFederation
 from wardround.federation.message import Message
 from wardround.federation.site_door import SiteDoor
 from wardround.models.word_tagger import GROUPS, WordTagger
-from wardround.privacy.aggregator import PlainAggregator
+from wardround.privacy.aggregator import Aggregator, PlainAggregator
 from wardround.tasks.ner import encode
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
@@ -39,6 +41,8 @@ def site(
     lasting: bool = False,
     steps: Mapping[str, Step] = STEPS,
     terms: Terms | None = None,
+    aggregator: Aggregator | Giving | None = None,
+    replica: Replica | None = None,
 ) -> Site:
     """A site with a folder of its own below `folder`."""
     torch.manual_seed(model_seed)
@@ -49,12 +53,13 @@ def site(
         name,
         model,
         held,
-        aggregator=PlainAggregator(),
+        aggregator=aggregator or PlainAggregator(),
         steps=steps,
         folder=folder / name,
         seed=7,
         lasting=lasting,
         terms=terms,
+        replica=replica,
     )
 
 

@@ -153,19 +153,19 @@ class Consortium:
         return {reply.site: reply.code if reply.message is None else reply.message for reply in replies}
 
     def shared(self, site: SiteId = "h1") -> float:
-        """The shared half, whose numbers are all alike, wherever it is."""
+        """The shared half, whose numbers are all alike up to what CKKS adds, wherever it is."""
         replica = self.wards[site].replica
         found = (self.coordinator if replica is None else replica._server).shared["w"]
-        assert bool((found == found[0]).all())
+        assert float(found.max() - found.min()) <= (1e-6 if self.mechanism.scheme == "ckks" else 0.0)
         return float(found[0])
 
     def questions(self, step: str) -> list[Message]:
-        """Each once, in order."""
-        found: dict[int, Message] = {}
+        """Each that some site answered once, in order."""
+        found: list[Message] = []
         for name, _, question, _ in self.passed:
-            if name == step:
-                found.setdefault(id(question.values), question)
-        return list(found.values())
+            if name == step and question not in found[-1:]:
+                found.append(question)
+        return found
 
     def answers(self, step: str) -> list[tuple[SiteId, Message]]:
         return [(site, answer) for name, site, _, answer in self.passed if name == step]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def seeds_of(mechanism: Mechanism, given: Mapping[SiteId, Given]) -> dict[SiteId
 
 def bound_of(mechanism: Mechanism, exchange: Exchange, name: str) -> float:
     """Sites · clip / 2^width: how far a mean may be off."""
-    return len(exchange.weights) * exchange.clips[mechanism.groups[name]] / 2**mechanism.words.width
+    return float(len(exchange.weights) * exchange.clips[mechanism.groups[name]] / 2**mechanism.words.width)
 
 
 def code_of(call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
@@ -173,12 +174,24 @@ def code_of(call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
 
 
 def reachable(thing: Any) -> list[Any]:
-    """Everything that hangs on a thing, classes and modules apart."""
+    """Everything that hangs on a thing: not its classes, and of functions not the modules they were written in."""
     found: dict[int, Any] = {}
     left = [thing]
     while left:
         one = left.pop()
-        if id(one) not in found and not isinstance(one, type) and type(one).__name__ != "module":
+        if id(one) not in found and not issubclass(type(one), type | ModuleType):
             found[id(one)] = one
-            left.extend(gc.get_referents(one))
+            parts = (one.__closure__, one.__defaults__) if type(one) is FunctionType else gc.get_referents(one)
+            left.extend(parts)
     return list(found.values())
+
+
+def buffers(thing: Any) -> Iterator[bytes]:
+    """The bytes of everything that hangs on a thing."""
+    for one in reachable(thing):
+        if issubclass(type(one), bytes | bytearray | memoryview):
+            yield bytes(one)
+        elif issubclass(type(one), str):
+            yield one.encode(errors="replace")
+        elif issubclass(type(one), np.ndarray):
+            yield one.tobytes()

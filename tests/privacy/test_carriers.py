@@ -136,6 +136,24 @@ def test_unpacked_numbers_are_clipped_and_times_their_share() -> None:
     assert {array.dtype for array in mean.values()} == {np.dtype(np.float32)}
 
 
+def test_what_cannot_be_told_from_zero_is_zero() -> None:
+    """Of four sites the noise is twice one's: below 3e-8 nothing is heard, whatever the share."""
+    layout = NumberLayout(SHAPES, clips())
+    sums = np.array([2.9e-8, -2.9e-8, 3.1e-8, -3.1e-8, 0.0, 1e-9, 1e-6])
+    mean = layout.unpack(sums, share=0.5, sites=4)
+    assert mean["words"].ravel() == pytest.approx([0.0, 0.0, 6.2e-8, -6.2e-8], rel=1e-6)
+    assert mean["bias"] == pytest.approx([0.0, 0.0, 2e-6], rel=1e-6)
+
+
+@pytest.mark.parametrize("sites", [1, 9])
+def test_sealed_zeros_come_out_as_zeros(sites: int) -> None:
+    layout, carrier = NumberLayout({"w": (4096,)}, {"w": 1.0}), SealedNumbers()
+    zeros = carrier.seal(np.zeros(4096), NONE, CKKS_SECRET)
+    found, _ = carrier.open(added(carrier, 4096, *[zeros] * sites), 4096, CKKS_SECRET)
+    assert found.any()
+    assert not layout.unpack(found, share=1.0, sites=sites * sites)["w"].any()  # the same noise so many times over
+
+
 @pytest.mark.parametrize("other", [{"words": (2, 2)}, {"words": (4,), "bias": (3,)}, {**SHAPES, "more": (1,)}])
 def test_updates_of_other_shapes_are_refused(other: dict[str, tuple[int, ...]]) -> None:
     update = {name: np.zeros(shape, np.float32) for name, shape in other.items()}

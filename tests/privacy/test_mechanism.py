@@ -54,7 +54,7 @@ def test_clips_of_other_groups_are_refused(clips: dict[str, float]) -> None:
 
 
 def test_where_the_numbers_of_an_update_lie() -> None:
-    """Seven numbers: one a word under masks alone, two in a standard word, three in a compact one, none packed in CKKS."""
+    """Seven numbers: under masks alone one a word, two in a standard one, three in a compact one; CKKS packs none."""
     exchange = Cohort.of(MASKED).exchange()
     layouts = [mechanism.layout(exchange) for mechanism in (MASKED, SEALED, COMPACT, CKKS)]
     assert [layout.words for layout in layouts] == [7, 4, 3, 7]

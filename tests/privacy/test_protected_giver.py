@@ -113,8 +113,6 @@ def test_no_mean_under_ckks_is_off_by_more_than_a_hundred_thousandth(drawn: tupl
         assert np.abs(mean - plain).max() <= 1e-5
 
 
-
-
 def test_an_update_of_many_blocks() -> None:
     """9,000 numbers are 4,500 words, of two ciphertexts."""
     large = replace(BOTH, shapes={"words": (90, 100)}, groups={"words": "embedding"})
@@ -186,7 +184,7 @@ def reopened(cohort: Cohort, mechanism: Mechanism) -> dict[SiteId, ProtectedGive
 
 
 def test_masked_words_alone_are_noise() -> None:
-    """Whoever takes one site's own mask off still has the pairwise ones before him: no number is in range but by chance."""
+    """Whoever takes one site's own mask off still has the pairwise ones before him."""
     large = replace(MASKED, shapes={"words": (64, 64)}, groups={"words": "embedding"})
     cohort = Cohort.of(large)
     zero = {site: {"words": np.zeros((64, 64), np.float32)} for site in WEIGHTS}
@@ -245,7 +243,7 @@ def test_an_exchange_under_another_key_is_refused(mechanism: Mechanism) -> None:
         ({"key": secret_of(scheme, number=1).id}, "key"),
         ({"key": ""}, "key"),
     ):
-        assert code_of(giver.check_exchange, replace(exchange, **wrong)) == code  # type: ignore[arg-type]
+        assert code_of(giver.check_exchange, replace(exchange, **wrong)) == code
 
 
 def test_a_key_store_that_does_not_look_at_epochs_changes_nothing() -> None:
@@ -390,6 +388,9 @@ def test_a_sum_is_opened_as_its_own_round_and_exchange_alone(mechanism: Mechanis
     assert cheated(cohort, replace(old, values={**old.values, "round": 2}), given) == "transcript"
     assert cheated(cohort, replace(old, values=new.values), given) == "transcript"
     assert cheated(cohort, replace(new, blobs=old.blobs), given) == "transcript"
+    # Nor by a site that gave to neither, and so has nothing of its own to hold against the list.
+    for lied in (replace(old, values={**old.values, "round": 2}), replace(old, values=new.values)):
+        assert cheated(cohort, lied, given, at="h4") == "transcript"
     # Whole, it is the earlier one: the site, which gave something else last, is told that it gave nothing to it.
     assert code_of(cohort.givers["h1"].open, old, own=None) == "transcript"
 
@@ -411,9 +412,7 @@ def test_an_exchange_that_is_told_differently_afterwards_is_refused(changed: dic
     told = replace(exchange, **changed)
     words = Transcript.from_message(total.message({}))
     lied = Transcript(told, words.cards, words.contributions)
-    message = replace(
-        total.message({}), values={"round": 1, "exchange": told.to_values()}, blobs=lied.to_blobs()
-    )
+    message = replace(total.message({}), values={"round": 1, "exchange": told.to_values()}, blobs=lied.to_blobs())
     assert cheated(cohort, message, given) == "transcript"
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,9 +22,9 @@ from tests.privacy.cohort import (
     WEIGHTS,
     Cohort,
     bound_of,
+    buffers,
     code_of,
     named,
-    reachable,
     secret_of,
     seeds_of,
     sent,
@@ -132,7 +132,18 @@ def without_contribution(message: Message) -> Message:
         (lambda message: replace(message, blobs={"contribution": b"word"}), "contribution"),
         (lambda message: replace(message, values={"clipped": 0}), "value-missing"),
     ],
-    ids=["coefficient", "header", "seed", "cut", "lengths", "clipped", "more", "no word", "no such word", "no exchange"],
+    ids=[
+        "coefficient",
+        "header",
+        "seed",
+        "cut",
+        "lengths",
+        "clipped",
+        "more",
+        "no word",
+        "no such word",
+        "no exchange",
+    ],
 )
 def test_what_was_altered_on_the_way_costs_one_site(alter: Alter, code: str) -> None:
     cohort = Cohort.of(SEALED)
@@ -290,17 +301,6 @@ def test_what_is_sealed_is_not_opened_here() -> None:
     exchange = cohort.exchange()
     with pytest.raises(AssertionError, match="opens at the sites"):
         cohort.total(exchange, cohort.seal(exchange)).mean({})
-
-
-def buffers(thing: Any) -> Iterator[bytes]:
-    """The bytes of everything that hangs on a thing, dictionaries of instances and closures included."""
-    for one in reachable(thing):
-        if isinstance(one, bytes | bytearray | memoryview):
-            yield bytes(one)
-        elif isinstance(one, str):
-            yield one.encode()
-        elif isinstance(one, np.ndarray):
-            yield one.tobytes()
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH, CKKS], ids=named)

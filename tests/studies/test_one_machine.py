@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 from tests.models.tiny import notes
+from tests.studies.protected_studies import MASKED, MECHANISMS, SEALED, SITES, shielded
 from tests.studies.tiny_studies import (
+    HARBOUR,
+    HILLSIDE,
     ONE_TOP,
     Killed,
     Onlooker,
@@ -23,10 +26,12 @@ from tests.studies.tiny_studies import (
 from wardround.algorithms import fedavg, fedner
 from wardround.algorithms.coordinator import Coordinator
 from wardround.algorithms.site import Site
+from wardround.algorithms.state_files import load_tensors, under
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import FederationError, StudyError
 from wardround.federation.in_process import InProcessFederation
 from wardround.models.saved import load_model
+from wardround.privacy.key_material import find_secrets
 from wardround.privacy.ledger import read_entries
 from wardround.studies import one_machine
 from wardround.studies.run_folder import RunFolder
@@ -379,3 +384,247 @@ def test_a_sentence_stays_where_it_is_also_when_training_fails_on_it(
     assert_stays(tmp_path / "run", captured.out + captured.err + caplog.text + str(stopped.value))
     (failed,) = events_of(tmp_path / "run", "round_failed")
     assert "ValueError" in json.dumps(failed)
+
+
+# Updates that are protected
+
+EVERY = pytest.mark.parametrize("kind", list(MECHANISMS))
+SHORT: dict[str, dict[str, Any]] = {"algorithm": {"rounds": 4}, "federation": {"checkpoint_every": 2}}
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    "fedner": {"name": "fedner", "rounds": 4},
+    "fedner-3": {"name": "fedner", "rounds": 4, "local_steps": 3},
+    "fedavg": {"name": "fedavg", "rounds": 4, "local_steps": 2},
+    "fedprox": {"name": "fedprox", "rounds": 4, "local_steps": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def bare(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same studies without protection."""
+    folder = tmp_path_factory.mktemp("bare")
+    for name, algorithm in ALGORITHMS.items():
+        run(shielded(data, "plain", algorithm=algorithm, federation=SHORT["federation"]), folder / name)
+    return {name: folder / name for name in ALGORITHMS}
+
+
+@pytest.fixture(scope="module")
+def guarded(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Runs of `fedner` under each mechanism that nobody interrupted; a test must leave them as they are."""
+    folder = tmp_path_factory.mktemp("guarded")
+    for kind in MECHANISMS:
+        run(shielded(data, kind, **SHORT), folder / kind)
+    return {kind: folder / kind for kind in MECHANISMS}
+
+
+def losses(folder: Path) -> list[float]:
+    return [event["loss"] for event in events_of(folder, "round")]
+
+
+def shared_halves(folder: Path) -> list[dict[str, bytes]]:
+    """The sites' copies of the shared half, as they lie on their disks."""
+    found = []
+    for path in sorted((folder / "sites").glob("*/state/laid-aside.safetensors")):
+        shared = under("replica/server/shared", load_tensors(path))
+        found.append({name: tensor.numpy().tobytes() for name, tensor in shared.items()})
+    return found
+
+
+def assert_alike(folder: Path, plain: Path) -> None:
+    """As a study without protection, but for what rounding does."""
+    assert losses(folder) == pytest.approx(losses(plain), rel=1e-4)
+    mine, theirs = scores_of(folder), scores_of(plain)
+    assert mine["best_round"] == theirs["best_round"]
+    strict, others = ({n: s["strict"]["f1"] for n, s in one["sites"].items()} for one in (mine, theirs))
+    assert strict == others
+    assert [event["absent"] for event in events_of(folder, "round")] == [[]] * 4
+
+
+@pytest.mark.parametrize("kind", ["masked", "sealed", "sealed+masked", "ckks"])
+def test_a_protected_study_scores_as_a_plain_one(kind: str, bare: dict[str, Path], guarded: dict[str, Path]) -> None:
+    assert_alike(guarded[kind], bare["fedner"])
+
+
+def test_what_rounds_more_coarsely_goes_nearly_the_same_way(bare: dict[str, Path], guarded: dict[str, Path]) -> None:
+    """Adam, at its first steps, makes a whole step of whatever rounding left of a gradient."""
+    assert losses(guarded["compact"]) == pytest.approx(losses(bare["fedner"]), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *((kind, name) for kind in ("masked", "sealed", "sealed+masked") for name in ("fedner-3", "fedavg", "fedprox")),
+        ("compact", "fedavg"),
+        ("ckks", "fedavg"),
+    ],
+)
+def test_every_averaging_algorithm_runs_protected(
+    kind: str, name: str, data: Path, bare: dict[str, Path], tmp_path: Path
+) -> None:
+    run(shielded(data, kind, algorithm=ALGORITHMS[name], federation=SHORT["federation"]), tmp_path)
+    assert_alike(tmp_path, bare[name])
+
+
+@pytest.mark.parametrize("kind", SEALED)
+def test_all_sites_have_one_shared_half_and_the_coordinator_has_none(kind: str, guarded: dict[str, Path]) -> None:
+    first, *others = shared_halves(guarded[kind])
+    assert len(others) == 2
+    assert first and all(other == first for other in others)
+    assert not (guarded[kind] / "shared.safetensors").exists()
+    kept = under("shared", load_tensors(guarded[kind] / "checkpoint.safetensors"))
+    assert {name: tensor.numpy().tobytes() for name, tensor in kept.items()} != first
+    assert not under("more/best", load_tensors(guarded[kind] / "checkpoint.safetensors"))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MECHANISMS if kind != "ckks"])
+def test_keys_differ_from_run_to_run_and_the_result_does_not(
+    kind: str, data: Path, guarded: dict[str, Path], tmp_path: Path
+) -> None:
+    run(shielded(data, kind, **SHORT), tmp_path)
+    assert_same(tmp_path, guarded[kind])
+    given, others = (
+        (path / "sites" / "east" / "state" / "given.json").read_text() for path in (tmp_path, guarded[kind])
+    )
+    assert given != others
+
+
+@pytest.mark.parametrize("kind", ["sealed", "compact"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_sealed_study_goes_on_to_the_same_end(
+    kind: str, number: int, data: Path, guarded: dict[str, Path], tmp_path: Path
+) -> None:
+    study = shielded(data, kind, **SHORT)
+    with pytest.raises(Killed):
+        run(study, tmp_path, watcher=Onlooker(kill_after=number))
+    run(study, tmp_path)
+    assert_same(tmp_path, guarded[kind])
+
+
+@pytest.mark.parametrize("kind", MASKED)
+def test_a_masked_study_interrupted_between_two_rounds_goes_on_to_the_same_end(
+    kind: str, data: Path, guarded: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = shielded(data, kind, **SHORT)
+    pull_the_plug_once(monkeypatch, Coordinator, "_drawn", lambda self, sites: self.number == 2)
+    with pytest.raises(Killed):
+        run(study, tmp_path)
+    run(study, tmp_path)
+    assert_same(tmp_path, guarded[kind])
+
+
+@pytest.mark.parametrize("kind", MASKED)
+def test_a_masked_study_that_lost_a_round_draws_it_anew(
+    kind: str, data: Path, guarded: dict[str, Path], tmp_path: Path
+) -> None:
+    """What was revealed is not given to a second sum: the end is another one, and as good."""
+    study = shielded(data, kind, **SHORT)
+    with pytest.raises(Killed):
+        run(study, tmp_path, watcher=Onlooker(kill_after=3))
+    run(study, tmp_path)
+    assert [event["round"] for event in events_of(tmp_path, "round")] == [1, 2, 3, 3, 4]
+    assert losses(tmp_path)[:3] == losses(guarded[kind])[:3]
+    assert losses(tmp_path)[3] != losses(tmp_path)[2]
+    for name in SITES:
+        given = json.loads((tmp_path / "sites" / name / "state" / "given.json").read_text())
+        assert (given["redraws"], given["revealed"], given["seed"]) == (1, 4, "")
+    if kind != "masked":
+        first, *others = shared_halves(tmp_path)
+        assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("kind", ["sealed", "masked"])
+def test_sites_that_were_not_drawn_take_the_sum_all_the_same(kind: str, tmp_path: Path) -> None:
+    """Of five sites three are drawn a round."""
+    more = ("riverside-0002", "lakeside-0003", "harbour-0004")
+    sites = {name: {"built_in": name, "types": ["Drug"]} for name in more}
+    study = tiny(
+        algorithm={"participation": 0.6, "rounds": 4},
+        privacy={"mechanism": kind, "minimum_sites": 3},
+        sites=sites,
+    )
+    run(study, tmp_path)
+    rounds = events_of(tmp_path, "round")
+    assert [event["answered"] for event in rounds] == [3] * 4
+    assert [event["absent"] for event in rounds] == [[]] * 4
+    asked = {name: [e.step for e in read_entries(tmp_path / "sites" / name / "ledger.jsonl")] for name in study.sites}
+    assert all(steps.count("take") == (4 if kind == "sealed" else 0) for steps in asked.values())
+    assert sum(steps.count("give") for steps in asked.values()) == 12
+    assert {steps.count("give") for steps in asked.values()} != {4}
+    if kind == "sealed":
+        first, *others = shared_halves(tmp_path)
+        assert len(others) == 4 and all(other == first for other in others)
+
+
+@EVERY
+def test_numbers_outside_the_clip_are_counted_in_the_events(kind: str, data: Path, tmp_path: Path) -> None:
+    tight = {"words": 1e-3, "word_cnn": 1e-3}
+    watcher = Onlooker()
+    study = shielded(data, kind, algorithm={"rounds": 2}, privacy={"clip": tight})
+    run(study, tmp_path, watcher=watcher)
+    counted = [event["clipped"] for event in events_of(tmp_path, "round")]
+    assert all(count > 0 for count in counted)
+    assert [record.clipped for record in watcher.rounds] == counted
+
+
+def test_a_plain_study_has_nothing_to_clip(bare: dict[str, Path]) -> None:
+    assert not any("clipped" in event for event in events_of(bare["fedner"], "round"))
+
+
+@EVERY
+def test_no_secret_lies_in_the_folder_of_a_run(kind: str, guarded: dict[str, Path]) -> None:
+    assert list(find_secrets(guarded[kind])) == []
+
+
+@EVERY
+def test_the_ledger_has_all_that_left_a_site(kind: str, guarded: dict[str, Path]) -> None:
+    entries = [e for name in SITES for e in read_entries(guarded[kind] / "sites" / name / "ledger.jsonl")]
+    steps = {entry.step for entry in entries}
+    assert {"give", "reveal", "take"} & steps == {
+        "give",
+        *(["reveal"] if kind in MASKED else []),
+        *(["take"] if kind in SEALED else []),
+    }
+    rounds = {"describe", "gradient", "give", "reveal", "take"}
+    assert sum(e.bytes for e in entries if e.step in rounds) == sum(e["up"] for e in events_of(guarded[kind], "round"))
+    assert {entry.mechanism for entry in entries} == {MECHANISMS[kind]["mechanism"]}
+
+
+@pytest.mark.parametrize("kind", ["masked", "sealed"])
+def test_where_nothing_is_shared_nothing_is_protected_and_all_runs_as_before(
+    kind: str, data: Path, tmp_path: Path
+) -> None:
+    alone: dict[str, Any] = {"algorithm": {"name": "single", "rounds": 3}, "model": {"shared": None}}
+    for name in ("plain", kind):
+        run(shielded(data, name, **alone), tmp_path / name)
+    assert scores_of(tmp_path / kind)["sites"] == scores_of(tmp_path / "plain")["sites"]
+    assert losses(tmp_path / kind) == losses(tmp_path / "plain")
+    assert [event["absent"] for event in events_of(tmp_path / kind, "round")] == [[]] * 3
+
+
+@pytest.mark.parametrize("kind", ["masked", "sealed"])
+def test_pooled_is_a_study_as_any_other(kind: str, data: Path, tmp_path: Path) -> None:
+    pooled: dict[str, Any] = {"algorithm": {"name": "pooled", "rounds": 3}, "model": {"shared": None}}
+    for name in ("plain", kind):
+        run(shielded(data, name, **pooled), tmp_path / name)
+    assert losses(tmp_path / kind) == pytest.approx(losses(tmp_path / "plain"), rel=2e-3)
+
+
+def test_a_clip_of_layers_that_nobody_shares_is_refused_before_round_1(tmp_path: Path) -> None:
+    sites = {"harbour": HARBOUR, "hillside": HILLSIDE}
+    for group, said in (
+        ("word", r" – did you mean 'words'\?; words, word_cnn are$"),
+        ("crf", "; words, word_cnn are$"),
+    ):
+        study = tiny(privacy={"mechanism": "sealed", "minimum_sites": 2, "clip": {group: 1.0}}, sites=sites)
+        with pytest.raises(StudyError, match=rf"^\[privacy\] clip: no shared layer group is called '{group}'{said}"):
+            run(study, tmp_path)
+    assert not events_of(tmp_path, "started")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["masked", "sealed+masked"])
+def test_workers_give_the_same_protected_result(
+    kind: str, data: Path, guarded: dict[str, Path], tmp_path: Path
+) -> None:
+    run(shielded(data, kind, **SHORT), tmp_path, workers=2)
+    assert_same(tmp_path, guarded[kind])
+    assert list(find_secrets(tmp_path)) == []

@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.algorithms.wards import Go, Meddle, changing, codes, honest, without
+from tests.models.tiny import notes
+from tests.studies.protected_studies import Lasting, copies, shielded
 from tests.studies.tiny_studies import CPU, ONE_TOP, Onlooker, events_of, tiny
 from tests.studies.toy_federation import DOWN, SECONDS, UP, Fault, ToyFederation, nobody_fails
 
+from wardround.algorithms.coordinator import Round
+from wardround.corpora.jsonl import Jsonl
 from wardround.errors import FederationError, StudyError
 from wardround.federation.federation import SiteId
 from wardround.federation.in_process import InProcessFederation
@@ -366,3 +371,181 @@ def test_otherwise_there_is_the_shared_half_alone(tmp_path: Path) -> None:
     toy_run(study_of(1), tmp_path)
     assert (tmp_path / "shared.safetensors").is_file()
     assert not RunFolder(tmp_path).model.exists()
+
+
+# Where only sites can open the sum, each has a copy of the shared half, and the copies must not part.
+
+LOST_ONE = {"privacy": {"minimum_sites": 2}}
+
+
+def protected_run(
+    study: Study, path: Path, federation: Lasting, *, watcher: Onlooker | None = None, kind: type[StudyRun] = StudyRun
+) -> StudyOutcome:
+    engine = replace(LASTING, retries=2)
+    watcher = watcher or Onlooker()
+    run = kind(study, federation, RunFolder(path), engine=engine, watcher=watcher, protection=federation.protection)
+    return run.run()
+
+
+class Meddler(Onlooker):
+    """Looks on, and from the end of one round to the end of the next somebody meddles."""
+
+    def __init__(self, federation: Lasting, after: int, meddle: Meddle) -> None:
+        super().__init__()
+        self._federation, self._when, self._meddle = federation, after, meddle
+
+    def on_start(self, number: int) -> None:
+        super().on_start(number)
+        self._federation.meddle = self._meddle if number == self._when else honest
+
+    def on_round(self, record: Round) -> None:
+        super().on_round(record)
+        self._federation.meddle = self._meddle if record.number == self._when else honest
+
+
+def absences(watcher: Onlooker) -> dict[int, list[tuple[str, str]]]:
+    return {record.number: codes(record) for record in watcher.rounds if record.absent}
+
+
+def caught_up(path: Path) -> list[tuple[int, list[str]]]:
+    return [(event["round"], event["sites"]) for event in events_of(path, "caught_up")]
+
+
+@pytest.mark.parametrize("kind", ["sealed", "sealed+masked"])
+def test_a_site_that_missed_a_sum_catches_up_and_the_copies_are_one(kind: str, tmp_path: Path) -> None:
+    study = shielded(tmp_path / "data", kind, **(LOST_ONE if kind == "sealed" else with_south(tmp_path / "data")))
+    federation = Lasting(study, tmp_path / "run")
+    watcher = Meddler(federation, 2, without(("west", "take")))
+    outcome = protected_run(study, tmp_path / "run", federation, watcher=watcher)
+    assert absences(watcher) == {3: [("west", "ConnectionError")], 4: [("west", "behind"), ("west", "behind")]}
+    assert caught_up(tmp_path / "run") == [(4, ["west"])]
+    assert len(copies(federation)) == 1
+    assert outcome.sites.keys() == study.sites.keys()
+
+
+def with_south(folder: Path) -> dict[str, Any]:
+    """A fourth site: under masks three must be left."""
+    for part, size in (("train", 12), ("dev", 4), ("test", 5)):
+        Jsonl().write(notes(size, seed=30 + size), folder / "south" / f"{part}.jsonl")
+    return {"sites": {"south": {"data": str(folder / "south"), "format": "jsonl", "types": ["ADE"], "scheme": "BIO"}}}
+
+
+def test_a_site_whose_gift_was_lost_on_the_way_goes_on_with_the_next_round(tmp_path: Path) -> None:
+    """It gave, and refuses a sum that leaves out what it gave; with another's copy it is as the others are."""
+    study = shielded(tmp_path / "data", "sealed", **LOST_ONE)
+    federation = Lasting(study, tmp_path / "run")
+    watcher = Meddler(federation, 2, changing("west", "give", lambda message: Message()))
+    protected_run(study, tmp_path / "run", federation, watcher=watcher)
+    assert absences(watcher) == {3: [("west", "value-missing"), ("west", "transcript")]}
+    assert caught_up(tmp_path / "run") == [(3, ["west"])]
+    assert len(copies(federation)) == 1
+
+
+def test_a_copy_that_differs_is_replaced_by_that_of_the_most(tmp_path: Path) -> None:
+    study = shielded(tmp_path / "data", "sealed")
+    federation = Lasting(study, tmp_path / "run")
+
+    def twisted(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if (site, step) == ("west", "take"):
+            replica = federation.open("west").replica
+            assert replica is not None
+            next(iter(replica._server.shared.values())).view(-1)[0] += 1e-3
+        return go(message)
+
+    watcher = Meddler(federation, 2, twisted)
+    protected_run(study, tmp_path / "run", federation, watcher=watcher)
+    (diverged,) = events_of(tmp_path / "run", "diverged")
+    assert (diverged["round"], diverged["sites"]) == (3, ["west"])
+    assert caught_up(tmp_path / "run") == [(3, ["west"])]
+    assert len(copies(federation)) == 1
+    assert absences(watcher) == {}
+
+
+@pytest.mark.parametrize("kind", ["masked", "sealed+masked"])
+def test_a_round_that_failed_at_reveal_is_tried_again(kind: str, tmp_path: Path) -> None:
+    study = shielded(tmp_path / "data", kind)
+    federation = Lasting(study, tmp_path / "run")
+    left = [True]
+
+    def gone_once(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if left and (site, step) == ("west", "reveal"):
+            left.clear()
+            raise ConnectionError
+        return go(message)
+
+    watcher = Meddler(federation, 2, gone_once)
+    protected_run(study, tmp_path / "run", federation, watcher=watcher)
+    (failed,) = events_of(tmp_path / "run", "round_failed")
+    assert failed["round"] == 3
+    assert watcher.said == [
+        "round 3 is tried again: 2 of 3 sites answered where the study wants at least 3 (west failed ConnectionError)"
+    ]
+    assert [record.number for record in watcher.rounds] == list(range(1, 9))
+    redraws = {name: site.giving.record.redraws for name, site in federation.opened.items() if site.giving}
+    assert redraws == {"east": 1, "west": 0, "north": 1}
+
+
+@pytest.mark.parametrize("kind", ["sealed", "sealed+masked"])
+def test_a_site_of_another_history_is_put_back_and_has_the_copy_of_the_others(kind: str, tmp_path: Path) -> None:
+    """Round 3 was lost at the coordinator. The site that could not be put back then has a third round of its own."""
+    study = shielded(tmp_path / "data", kind, **with_south(tmp_path / "data"))
+    federation = Lasting(study, tmp_path / "run")
+    with pytest.raises(Lost):
+        protected_run(study, tmp_path / "run", federation, kind=LosesRound)
+    own = federation.open("west").replica
+    assert own is not None and own.number == 3
+    former = own.shared_bytes()
+    left = [True]
+
+    def unreachable(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if left and (site, step) == ("west", "restore"):
+            left.clear()
+            raise ConnectionError
+        return go(message)
+
+    federation.meddle = unreachable
+    watcher = Onlooker()
+    protected_run(study, tmp_path / "run", federation, watcher=watcher)
+    assert absences(watcher) == {3: [("west", "round"), ("west", "round")]}
+    assert caught_up(tmp_path / "run") == [(3, ["west"])]
+    assert events_of(tmp_path / "run", "diverged") == []
+    assert len(copies(federation)) == 1
+    assert former not in copies(federation)
+
+
+@pytest.mark.parametrize("kind", ["sealed", "sealed+masked"])
+def test_the_best_round_is_not_lost_with_the_coordinator(kind: str, tmp_path: Path) -> None:
+    """Everything is shared, so that no site has reason to keep a model of its own; then all of them are put back."""
+    tops = {name: {"types": ["Drug"], "scheme": "BIO"} for name in ("east", "west")}
+    study = shielded(tmp_path / "data", kind, model={"shared": ["all"]}, sites=tops)
+    federation = Lasting(study, tmp_path / "run")
+
+    class NeverFinishes(StudyRun):
+        def _finish(self) -> StudyOutcome:
+            raise Lost
+
+    with pytest.raises(Lost):
+        protected_run(study, tmp_path / "run", federation, kind=NeverFinishes)
+    for name in study.sites:
+        federation.restart(name)
+    outcome = protected_run(study, tmp_path / "run", federation)
+    assert outcome.best_round > 0
+    assert outcome.sites.keys() == study.sites.keys()
+    assert events_of(tmp_path / "run", "absent") == []
+
+
+def test_a_site_that_did_not_keep_the_best_round_has_it_from_another(tmp_path: Path) -> None:
+    study = shielded(tmp_path / "data", "sealed", algorithm={"rounds": 2})
+    federation = Lasting(study, tmp_path / "run")
+
+    def forgetful(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if (site, step) == ("west", "score"):
+            raise ConnectionError
+        return go(message)
+
+    federation.meddle = forgetful
+    outcome = protected_run(study, tmp_path / "run", federation)
+    assert outcome.sites.keys() == study.sites.keys()
+    assert caught_up(tmp_path / "run") == [(2, ["west"])]
+    asked = [(event["step"], event["code"]) for event in events_of(tmp_path / "run", "absent")]
+    assert asked == [("score", "ConnectionError")] * 2 + [("finish", "behind")]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from wardround.studies.study_file import (
     Study,
     StudySection,
     TaskSection,
+    digest_of,
+    key_scheme,
     parse_study,
     read_study,
     study_for_kits,
@@ -386,3 +389,87 @@ def test_an_encoder_that_only_this_machine_has_is_in_no_kit(
             study_for_kits(tiny(model={setting: place}))
     for name in ("prajjwal1/bert-tiny", "minilm", "models"):
         assert f'{setting} = "{name}"\n' in study_for_kits(tiny(model={setting: name})).decode()
+
+
+THREE = {"lakeside": {"built_in": "lakeside-0003", "types": ["Drug"]}}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "fewest"), [("masked", 3), ("sealed", 2), ("sealed+masked", 3)], ids=["masked", "sealed", "both"]
+)
+def test_an_update_is_hidden_among_others_or_not_at_all(mechanism: str, fewest: int) -> None:
+    for least in range(1, fewest):
+        said = rf"^\[privacy\] minimum_sites is {least}; {re.escape(mechanism)} hides .* among {fewest} or more$"
+        refused(said, sites=THREE, privacy={"mechanism": mechanism, "minimum_sites": least})
+    study = tiny(sites=THREE, privacy={"mechanism": mechanism, "minimum_sites": fewest})
+    assert study.privacy.is_sealed == mechanism.startswith("sealed")
+    assert study.privacy.is_masked == mechanism.endswith("masked")
+    assert parse_study(to_toml(study)) == study
+
+
+def test_a_plain_study_may_be_of_one_site() -> None:
+    privacy = tiny(privacy={"mechanism": "plain", "minimum_sites": 1}).privacy
+    assert (privacy.is_sealed, privacy.is_masked) == (False, False)
+
+
+@pytest.mark.parametrize("mechanism", ["masked", "sealed", "sealed+masked"])
+def test_an_algorithm_that_must_see_each_update_runs_plain_alone(mechanism: str) -> None:
+    said = r"^\[algorithm\] fedatt needs to know more of each site's update than their sum; it runs with .* plain, not "
+    privacy = {"mechanism": mechanism, "minimum_sites": 3}
+    refused(said + re.escape(mechanism) + "$", sites=THREE, algorithm={"name": "fedatt"}, privacy=privacy)
+    for name in ("fedner", "fedavg", "fedprox"):
+        assert tiny(sites=THREE, algorithm={"name": name}, privacy=privacy).algorithm.name == name
+
+
+@pytest.mark.parametrize(
+    ("privacy", "said"),
+    [
+        ({"mechanism": "sealed+masked", "scheme": "ckks"}, r"scheme ckks rounds, and .*: sealed\+masked needs bfv"),
+        ({"mechanism": "masked", "scheme": "ckks"}, "scheme (ckks rounds|is of a mechanism that seals)"),
+        ({"mechanism": "masked", "packing": "compact"}, "packing compact is of bfv, in a mechanism that seals"),
+        (
+            {"mechanism": "sealed", "scheme": "ckks", "packing": "compact"},
+            "packing compact is of bfv, in a mechanism that seals",
+        ),
+        ({"mechanism": "seald"}, "mechanism is 'seald' – did you mean 'sealed'"),
+        ({"mechanism": "sealed", "scheme": "bgv"}, "scheme is 'bgv'.*; it can be bfv, ckks"),
+        ({"mechanism": "sealed", "packing": "loose"}, "packing is 'loose'.*; it can be standard, compact"),
+        ({"mechanism": "sealed", "error_feedback": "yes"}, "error_feedback is 'yes'; it must be true or false"),
+        ({"clip": {"words": 0}}, r"clip of words is 0.0; it must be above zero"),
+        ({"clip": {"words": -1.5}}, r"clip of words is -1.5; it must be above zero"),
+        ({"clip": {"words": float("inf")}}, "clip of words is inf; it must be above zero"),
+        ({"clip": {"words": float("nan")}}, "clip of words is nan; it must be above zero"),
+        ({"clip": {"words": "wide"}}, "clip.words is 'wide'; it must be a number"),
+        ({"clip": 3}, "clip must be a table of numbers by name"),
+    ],
+)
+def test_ways_to_protect_that_make_no_sense(privacy: dict[str, Any], said: str) -> None:
+    refused(rf"^\[privacy\] {said}", sites=THREE, privacy={"minimum_sites": 3, **privacy})
+
+
+def test_a_protected_study_written_out_is_the_same() -> None:
+    settings = {
+        "mechanism": "sealed",
+        "minimum_sites": 2,
+        "packing": "compact",
+        "clip": {"words": 0.5, "word_cnn": 2},
+        "error_feedback": True,
+    }
+    study = tiny(privacy=settings)
+    assert study.privacy == PrivacySection("sealed", 2, 1, "bfv", "compact", {"words": 0.5, "word_cnn": 2.0}, True)
+    assert parse_study(to_toml(study)) == study
+    assert digest_of(parse_study(to_toml(study.for_hospitals()))) == digest_of(study)
+
+
+def test_the_key_that_a_study_needs() -> None:
+    sealed: dict[str, Any] = {"mechanism": "sealed", "minimum_sites": 2}
+    assert key_scheme(tiny(privacy=sealed)) == "bfv-standard"
+    assert key_scheme(tiny(privacy=sealed | {"packing": "compact"})) == "bfv-compact"
+    assert key_scheme(tiny(privacy=sealed | {"scheme": "ckks"})) == "ckks"
+
+
+def test_the_digest_of_a_study_says_nothing_of_where_notes_are(tmp_path: Path) -> None:
+    here, there = (parse_study(WHOLE, folder=tmp_path / name) for name in ("here", "there"))
+    assert here != there
+    assert digest_of(here) == digest_of(there)
+    assert digest_of(here) != digest_of(parse_study(WHOLE.replace("rounds = 12", "rounds = 13"), folder=tmp_path))

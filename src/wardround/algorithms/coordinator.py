@@ -104,7 +104,8 @@ class Turn:
             self.coordinator.step(gathered.mean, gathered.values)
             return
         assert gathered.sealed is not None, "a sum is open or sealed"
-        for site, message in self.answers("take", with_values(gathered.sealed, gathered.values), everybody=True):
+        question = with_values(gathered.sealed, gathered.values)
+        for site, message in self.answers("take", question, check=_check_taken, everybody=True):
             self.digests[site] = message.value("shared", str)
 
     def question(self, values: Mapping[str, Value]) -> Message:
@@ -149,7 +150,7 @@ class Turn:
                 assert reply.absence is not None
                 self.absent.append(Absent(reply.site, reply.absence, reply.code))
             elif "loss" in reply.message.values:
-                size = self.coordinator.sizes[reply.site]
+                size = self.coordinator.sizes.get(reply.site, 0)
                 self._loss, self._weight = self._loss + size * reply.message.value("loss", float), self._weight + size
             yield reply
 
@@ -280,6 +281,10 @@ class Coordinator(ABC):
 def _check_size(described: Message) -> None:
     if described.value("sentences", int) < 1:
         raise MessageError("empty", "a site without sentences cannot train")
+
+
+def _check_taken(answer: Message) -> None:
+    answer.value("shared", str)
 
 
 def _check_loss(answer: Message) -> None:

@@ -8,7 +8,7 @@ given, and after that never give the same update again; so no two sums of one ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from wardround.errors import FederationError, MessageError
 from wardround.federation.federation import Replies, Reply, SiteId, checked
 from wardround.federation.message import Array, Message, Value
-from wardround.privacy.aggregator import CohortAggregator, Exchange, Place, Total
+from wardround.privacy.aggregator import CohortAggregator, Exchange, Place, Total, check_weight
 
 if TYPE_CHECKING:
     from wardround.algorithms.coordinator import Turn
@@ -25,6 +25,7 @@ __all__ = ["Gathered", "gather_among", "with_values"]
 
 _MARGIN = 2.0  # of a learned clip over the largest number of the first round
 _SMALLEST_CLIP = 1e-6  # of layers that the first round did not move
+_LARGEST_EXTENT = 1e9  # of an update that makes sense; a clip made for more would leave nothing of the others'
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class _Ready:
 
 def gather_among(turn: Turn, aggregator: CohortAggregator, step: str, values: Mapping[str, Value]) -> Gathered:
     """Train, then give, among those that trained; under masks, until all that were asked have given."""
-    ready = _ready(turn, step, values)
+    ready = _ready(turn, aggregator, step, values)
     clips = _clips(turn, aggregator, ready)
     while True:
         turn.sites = list(ready)
@@ -65,9 +66,12 @@ def gather_among(turn: Turn, aggregator: CohortAggregator, step: str, values: Ma
         ready = {site: held for site, held in ready.items() if site in given}
     turn.clipped += clipped
     seeds = _revealed(turn, exchange) if aggregator.is_masked else {}
-    if aggregator.opens_at is Place.COORDINATOR:
-        return Gathered(given, mean=total.mean(seeds))
-    return Gathered(given, sealed=total.message(seeds))
+    try:
+        if aggregator.opens_at is Place.COORDINATOR:
+            return Gathered(given, mean=total.mean(seeds))
+        return Gathered(given, sealed=total.message(seeds))
+    except MessageError as error:  # whose fault it is nobody can tell; the round may be tried again
+        raise FederationError(f"the round's sum cannot be used ({error.code})") from None
 
 
 def with_values(message: Message, values: Mapping[str, Value]) -> Message:
@@ -75,28 +79,37 @@ def with_values(message: Message, values: Mapping[str, Value]) -> Message:
     return replace(message, values={**message.values, **values})
 
 
-def _ready(turn: Turn, step: str, values: Mapping[str, Value]) -> dict[SiteId, _Ready]:
+def _ready(turn: Turn, aggregator: CohortAggregator, step: str, values: Mapping[str, Value]) -> dict[SiteId, _Ready]:
     learning = not turn.coordinator.clips
-    replies = turn.answers(step, turn.question(values), check=_check_ready)
+    replies = turn.federation.ask(step, turn.question(values), to=turn.sites)
     return {
         site: _Ready(answer.value("weight", float), answer.blobs["card"], _extents(answer) if learning else {})
-        for site, answer in replies
+        for site, answer in turn.usable(_each(replies, partial(_check_ready, aggregator)))
     }
 
 
-def _check_ready(answer: Message) -> None:
-    if not answer.value("weight", float) > 0 or "card" not in answer.blobs:
-        raise MessageError("value-missing", "a site that holds an update tells its weight and its card")
+def _check_ready(aggregator: CohortAggregator, site: SiteId, answer: Message) -> None:
+    """Before anybody gives: what is wrong with one site would keep the others from giving."""
+    check_weight(answer.value("weight", float))
+    if "card" not in answer.blobs:
+        raise MessageError("value-missing", "a site that holds an update shows its card")
+    aggregator.check_card(site, answer.blobs["card"])
     _extents(answer)
+
+
+def _each(replies: Replies, check: Callable[[SiteId, Message], None]) -> Iterator[Reply]:
+    """The replies as they arrive; one that `check` refuses is an absence."""
+    for reply in replies:
+        yield from checked([reply], partial(check, reply.site))
 
 
 def _extents(answer: Message) -> dict[str, float]:
     found = answer.values.get("extents", {})
     if not isinstance(found, dict):
         raise MessageError("value", "extents are numbers by layer group")
-    extents = {group: size for group, size in found.items() if isinstance(size, float) and 0 <= size < float("inf")}
+    extents = {group: size for group, size in found.items() if isinstance(size, float) and 0 <= size <= _LARGEST_EXTENT}
     if extents.keys() != found.keys():
-        raise MessageError("value", "extents are finite numbers, zero or above")
+        raise MessageError("value", f"extents are numbers from zero to {_LARGEST_EXTENT:g}")
     return extents
 
 
@@ -124,18 +137,14 @@ def _given(
         {f"card/{site}": card for site, card in shown.items()},
     )
     clipped = 0
-    for _, answer in turn.usable(_added(turn.federation.ask("give", question, to=turn.sites), total)):
+    replies = turn.federation.ask("give", question, to=turn.sites)
+    for _, answer in turn.usable(_each(replies, partial(_add, total))):
         clipped += answer.value("clipped", int)
     return total, clipped
 
 
-def _added(replies: Replies, total: Total) -> Iterator[Reply]:
-    """The replies, once they are in the sum; what cannot be added is an absence."""
-    for reply in replies:
-        yield from checked([reply], partial(_add, total, reply.site))
-
-
 def _add(total: Total, site: SiteId, answer: Message) -> None:
+    """Into the sum; what cannot be added is refused."""
     if answer.value("clipped", int) < 0:
         raise MessageError("value", "numbers that were clipped are counted")
     total.add(site, answer)

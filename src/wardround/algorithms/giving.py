@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.state_files import under
+from wardround.algorithms.state_files import force, under
 from wardround.errors import MessageError
 from wardround.federation.message import Array, Message, Value
 from wardround.privacy.aggregator import Exchange, Given, Giver, Rows, Tensors
@@ -68,12 +68,14 @@ class Giving:
         self._residue: dict[str, Tensor] = {}  # of the last update that was used
         self._left: dict[str, Tensor] = {}  # of the last one that was given
         self._weight = 0.0
+        self.changes = 0  # of what goes with the state of the site, beside the update
         self.record = _read(self._path)
 
     def begin(self, round_number: int) -> None:
         """Before training: where this round's update was revealed before, the next is drawn in another way."""
         if round_number <= self.record.revealed:
-            self._note(replace(self.record, revealed=0, redraws=self.record.redraws + 1))
+            # Of the rounds before it, what was revealed stays so: their updates may still be held.
+            self._note(replace(self.record, revealed=round_number - 1, redraws=self.record.redraws + 1))
 
     def hold(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
         """Keep an update until it is known who else gives; while clips are learned, tell how far it reaches."""
@@ -97,6 +99,7 @@ class Giving:
             exchange=exchange,
             cards={site.removeprefix("card/"): card for site, card in message.blobs.items()},
         )
+        self.changes += self._clips != exchange.clips
         self._clips = dict(exchange.clips)
         residue = given.residue if self._feedback else {}
         self._left = {part: torch.from_numpy(array) for part, array in residue.items()}
@@ -151,8 +154,13 @@ class Giving:
             raise MessageError("clip", "the exchange has another clip than the study, or than the rounds before")
 
     def _used(self) -> None:
-        """The update went into a mean: what rounding took from it is made up for next time."""
-        self._residue, self._left = self._left, {}
+        """The update went into a mean: what rounding took from it is made up for next time.
+
+        Under both masks and seals it is told so twice, when it is revealed and when the mean is opened.
+        """
+        if self._left:
+            self._residue, self._left = self._left, {}
+            self.changes += 1
 
     def _note(self, record: Record) -> None:
         """To disk before anything leaves."""
@@ -160,10 +168,11 @@ class Giving:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
         with os.fdopen(descriptor, "w") as stream:
             json.dump(asdict(record), stream)
-            stream.flush()
-            if self._lasting:
-                os.fsync(stream.fileno())
+        if self._lasting:
+            force(partial)
         partial.replace(self._path)
+        if self._lasting:
+            force(self._path.parent)  # else a power cut may take the new name back, and with it what was revealed
         self.record = record
 
 

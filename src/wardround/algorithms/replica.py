@@ -26,6 +26,7 @@ class Replica:
         self._scored_round = 0
         self._best: dict[str, Tensor] = {}
         self._best_round = 0
+        self.changes = 0  # by which it is known that its state must be written again
 
     @property
     def number(self) -> int:
@@ -45,6 +46,7 @@ class Replica:
         self.arrays(after=number - 1)
         self._server.step(mean, values)
         self._server.number = number
+        self.changes += 1
 
     def keep_scored(self, best_round: int) -> None:
         """The shared half as it is now is being scored; `best_round` is the best before it."""
@@ -52,6 +54,7 @@ class Replica:
             self._best, self._best_round = self._scored, best_round
         self._scored = {name: tensor.clone() for name, tensor in self._server.shared.items()}
         self._scored_round = self.number
+        self.changes += 1
 
     def best(self, best_round: int) -> dict[str, Array]:
         """The shared half of the best round, which was scored last or was the best before that; of none, as it is."""
@@ -92,6 +95,7 @@ class Replica:
             self.load(load_bytes(data))
         except (SafetensorError, TrainingError, KeyError, ValueError):
             raise MessageError("state", "is no copy of this study's shared half") from None
+        self.changes += 1
 
 
 def _kept(prefix: str, tensors: Mapping[str, Tensor]) -> tuple[int, dict[str, Tensor]]:

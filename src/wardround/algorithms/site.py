@@ -86,7 +86,7 @@ class Site:
         self.batches_drawn = 0
         self.held: dict[str, Tensor] = {}  # an update between the two exchanges of one round
         self._order: list[list[int]] = []
-        self._order_of = (-1, 0)
+        self._order_of = (-1, 0, "")
         self._kept: dict[str, Tensor] = {}
         self._kept_f1 = -1.0
         self._lasting = lasting
@@ -155,11 +155,11 @@ class Site:
             self.terms.check_batch(size)
         per_epoch = -(-len(self.notes.train) // size)
         epoch, position = divmod(self.batches_drawn, per_epoch)
-        if self._order_of != (epoch, size):
+        if self._order_of != (epoch, size, self._again()):
             lengths = [len(sentence.words) for sentence in self.notes.train]
             batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}{self._again()}")
             self._order = batches if self.terms is None else filled_up(batches, self.terms.smallest_batch)
-            self._order_of = (epoch, size)
+            self._order_of = (epoch, size, self._again())
         self.batches_drawn += 1
         return [self.notes.train[index] for index in self._order[position]]
 
@@ -257,8 +257,9 @@ class Site:
         self._kept_f1 = float(tensors["kept_f1"])
         self.round, self.batches_drawn = int(tensors["round"]), int(tensors["batches_drawn"])
 
-    def _progress(self) -> tuple[int, float, int]:
-        return self.round, self._kept_f1, self.replica.number if self.replica else 0
+    def _progress(self) -> tuple[float, ...]:
+        """What a state must be written again for."""
+        return self.round, self._kept_f1, *(part.changes for part in (self.giving, self.replica) if part)
 
     def _again(self) -> str:
         """Names what is drawn anew because its first draw must not be used again."""

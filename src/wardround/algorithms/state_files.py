@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wardround.errors import TrainingError
 
-__all__ = ["copy_into", "load_moments", "load_tensors", "moments", "save_tensors", "under"]
+__all__ = ["copy_into", "force", "load_moments", "load_tensors", "moments", "save_tensors", "under"]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: dict[str, str] | None = None) -> None:
@@ -21,12 +21,12 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: dict[st
     partial = path.with_name(path.name + ".partial")
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     save_file(plain, partial, metadata=metadata)
-    _force(partial)
+    force(partial)
     partial.replace(path)
-    _force(path.parent)  # else a power cut may take the new name back
+    force(path.parent)  # else a power cut may take the new name back
 
 
-def _force(path: Path) -> None:
+def force(path: Path) -> None:
     """To disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from wardround.cli.options import refuse_existing
-from wardround.studies.assemble import coordinator_of
+from wardround.studies.assemble import common_model, coordinator_of, mechanism_of
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.study_file import read_study, to_toml
 from wardround.studies.template import TEMPLATE
@@ -37,12 +37,17 @@ def show(study: StudyFile) -> None:
 def check(study: StudyFile) -> None:
     """Build what the coordinator would, and say what the study shares; nothing is trained."""
     described = read_study(study)
-    coordinator = coordinator_of(described)
+    model = common_model(described)
+    coordinator = coordinator_of(described, model)
+    mechanism = described.privacy.mechanism
+    if mechanism != "plain":
+        mechanism_of(described, model)  # which refuses what cannot be protected so
     numbers = sum(tensor.numel() for tensor in coordinator.shared.values())
     kind = described.algorithm.kind
     typer.echo(f"{described.study.name}: {len(described.sites)} sites, {described.algorithm.config.rounds} rounds")
     typer.echo(f"{described.algorithm.name}: {kind.line}")
-    typer.echo(f"shared: {len(coordinator.shared)} arrays, {numbers:,} numbers, {numbers * 4 / 1e6:.1f} MB a message")
+    typer.echo(f"shared: {len(coordinator.shared)} arrays, {numbers:,} numbers, {numbers * 4 / 1e6:.1f} MB as float32")
+    typer.echo(f"privacy: {mechanism}, {described.privacy.minimum_sites} sites a round at least")
 
 
 @app.command()

@@ -34,6 +34,7 @@ __all__ = [
     "Rows",
     "Tensors",
     "Total",
+    "check_weight",
 ]
 
 
@@ -129,6 +130,10 @@ class CohortAggregator(ABC):
         """A new exchange among these sites."""
 
     @abstractmethod
+    def check_card(self, site: SiteId, card: bytes) -> None:
+        """Refuse, with a `MessageError`, a card that is not this site's."""
+
+    @abstractmethod
     def total(self, exchange: Exchange, cards: Mapping[SiteId, bytes]) -> Total:
         """The sum of an exchange, before anybody gave."""
 
@@ -193,7 +198,7 @@ class PlainAggregator:
 
     def seal(self, update: Tensors, *, weight: float) -> Message:
         """The update times its weight, readable, in float32."""
-        _check_weight(weight)
+        check_weight(weight)
         lengths: dict[str, Value] = {}  # of tables that are sent in part
         arrays: dict[str, Array] = {}
         for name, part in update.items():
@@ -210,7 +215,7 @@ class PlainAggregator:
     def check(self, sealed: Message, *, like: Tensors) -> None:
         """Refuse other names, shapes or kinds of number than expected, NaN, infinity, and a weight that is none."""
         update, weight = sealed.group("update"), sealed.value("weight", float)
-        _check_weight(weight)
+        check_weight(weight)
         if not update or _shapes(sealed) != {name: array.shape for name, array in like.items()}:
             raise MessageError("shapes", "an update has other names or shapes than expected")
         for name, array in update.items():
@@ -222,7 +227,7 @@ class PlainAggregator:
         weight, count = 0.0, 0
         for message in sealed:
             shapes, own = _shapes(message), message.value("weight", float)
-            _check_weight(own)
+            check_weight(own)
             total = total or {name: _Sum(shape) for name, shape in shapes.items()}
             if not shapes or shapes != {name: part.shape for name, part in total.items()}:
                 raise MessageError("shapes", "updates have different names or shapes")
@@ -319,7 +324,8 @@ def _length(length: Value, rows: Array, shape: tuple[int, ...]) -> int:
     return length
 
 
-def _check_weight(weight: float) -> None:
+def check_weight(weight: float) -> None:
+    """Refuse, with a `MessageError`, what no update can be weighed by."""
     if not _SMALLEST_WEIGHT <= weight <= _LARGEST_WEIGHT:
         raise MessageError("weight", f"a weight lies between {_SMALLEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}")
 

@@ -21,6 +21,7 @@ __all__ = ["BareWords", "Carrier", "NumberLayout", "SealedNumbers", "SealedWords
 
 Arrays = Mapping[str, Array]
 _TINY = 1e-5  # what CKKS adds to a number, with room
+_NOISE = 1.5e-8  # twelve standard deviations, measured, of what it adds to one site's zeros; it grows as the root
 
 
 class WordSum(Protocol):
@@ -170,9 +171,13 @@ class NumberLayout:
         return Packed(np.concatenate(parts), clipped, residue)
 
     def unpack(self, words: Array, *, share: float, sites: int) -> dict[str, Array]:
-        """The mean; a number outside the clip shows that a site ignored it."""
+        """The mean; a number outside the clip shows that a site ignored it.
+
+        What cannot be told from zero is zero: of a gradient that is all noise, Adam would make a whole step.
+        """
         ends = np.cumsum(list(self._sizes.values()))
-        found = dict(zip(self._shapes, np.split(words / share, ends[:-1]), strict=True))
+        heard = np.where(np.abs(words) < _NOISE * math.sqrt(sites), 0.0, words / share)
+        found = dict(zip(self._shapes, np.split(heard, ends[:-1]), strict=True))
         for name, numbers in found.items():
             if np.abs(numbers).max(initial=0.0) > self._clips[name] * (1 + _TINY) + _TINY:
                 raise MessageError("range", f"{name}: a site ignored its clip or its weight")

@@ -45,6 +45,10 @@ class ProtectedAggregator(CohortAggregator):
         nonce = Exchange.new_nonce()
         return Exchange(self.mechanism.study, round_number, step, nonce, weights, clips, epoch, key)
 
+    def check_card(self, site: SiteId, card: bytes) -> None:
+        """Made out to the site, and vouched for where the study has certificates."""
+        check_card(Card.from_bytes(card), site, self._certifier)
+
     def total(self, exchange: Exchange, cards: Mapping[SiteId, bytes]) -> ProtectedTotal:
         """The sum of an exchange, before anybody gave."""
         return ProtectedTotal(self.mechanism, exchange, cards, self._certifier)

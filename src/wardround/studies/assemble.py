@@ -90,6 +90,7 @@ def mechanism_of(study: Study, model: TaggingModel) -> Mechanism:
     privacy, shared = study.privacy, model.shared_parameters()
     groups = {name: model.group_of(name) for name in shared}
     _check_clips(privacy.clip, groups.values())
+    _check_many(study)
     assert privacy.mechanism != "plain", "there is nothing to agree on"
     return Mechanism(
         digest_of(study),
@@ -147,6 +148,18 @@ def coordinator_of(study: Study, model: TaggingModel | None = None) -> Coordinat
         shared, study.algorithm.config, study.training, seed=study.study.seed, output=model.output_names(shared)
     )
     return coordinator
+
+
+def _check_many(study: Study) -> None:
+    """Refuse more sites than whose noise a sum of ciphertexts bears."""
+    if not study.privacy.is_sealed or study.privacy.scheme != "bfv":
+        return
+    from wardround.privacy.bfv import BfvParameters
+
+    packing, sites = study.privacy.packing, len(study.sites)
+    most = BfvParameters(packing).most_sites
+    if sites > most:
+        raise StudyError(f"[privacy] packing {packing} adds up to {most:,} sites, not {sites:,}")
 
 
 def _check_clips(clips: Mapping[str, float], groups: Iterable[str]) -> None:

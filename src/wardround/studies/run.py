@@ -29,6 +29,8 @@ __all__ = ["Engine", "SiteOutcome", "StudyOutcome", "StudyRun", "Watcher"]
 
 _SCORINGS = 20  # in a study that does not say how often
 _STUDY, _SCORES, _SHARED = "study.toml", "scores.json", "shared.safetensors"
+# By which a site shows that its copy of the shared half is old, of another history, or was left without a sum.
+_PARTED = frozenset({"behind", "round", "transcript"})
 
 
 class Watcher(Protocol):
@@ -189,8 +191,9 @@ class StudyRun:
         ahead = list(dict.fromkeys(gone.site for gone in record.absent if gone.code == "round"))
         if ahead:
             self._put_sites_back(ahead)
-        # From two exchanges of the round, it may be.
-        self._catch_up(list(dict.fromkeys(gone.site for gone in record.absent if gone.code == "behind")))
+        if self.study.privacy.is_sealed:
+            # From two exchanges of the round, it may be.
+            self._catch_up(list(dict.fromkeys(gone.site for gone in record.absent if gone.code in _PARTED)))
         self._compare(record.digests)
 
     def _compare(self, digests: Mapping[SiteId, str]) -> None:

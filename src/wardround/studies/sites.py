@@ -87,7 +87,7 @@ def open_site(
         types=types,
         terms=terms_of(study),
         lasting=lasting,
-        replica=Replica(coordinator_of(study)) if study.privacy.is_sealed else None,
+        replica=Replica(coordinator_of(study)) if study.privacy.is_sealed and model.shared_parameters() else None,
         on_finish=_keeper(folder),
     )
 

@@ -17,7 +17,8 @@ preset = "fedner"                 # `wardround model presets` lists the networks
 # encoder = "minilm"              # in place of a preset: a Hugging Face id, a folder, or minilm
 # vectors = "glove.npz"           # pretrained word vectors for a preset
 shared = ["words", "characters", "word_cnn"]   # the layers trained together; the rest never leaves its site
-word_dimension = 50               # any further line is an option of the network
+word_buckets = 8192               # any further line is an option of the network
+word_dimension = 50
 word_cnn = 100
 lstm = 100
 input_dropout = 0.5
@@ -34,9 +35,11 @@ learning_rate = 0.003
 clip = 5.0                        # largest norm of a gradient
 
 [privacy]
-mechanism = "plain"               # the coordinator sees each update
-minimum_sites = 2                 # fewer answers than this stop the study
+mechanism = "sealed+masked"       # nobody reads an update; or sealed, masked, or plain: the coordinator sees each
+minimum_sites = 3                 # fewer answers than this stop the study
 smallest_batch = 1                # sentences that an update is made of at least; a site gives none of fewer
+packing = "standard"              # 22 bits a number; compact: 15, and two thirds of the bytes
+error_feedback = false            # whether what rounding takes from an update goes into the site's next
 
 [evaluation]
 every = 20                        # rounds between two scorings of the development notes

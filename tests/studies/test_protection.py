@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from tests.privacy.authority import Authority
+from tests.privacy.cohort import buffers, code_of, secret_of
+from tests.studies.tiny_studies import Onlooker, tiny
+from tests.studies.toy_federation import ToyFederation
+
+from wardround.errors import FederationError, KeyMaterialError, MessageError
+from wardround.privacy.identities import Identity, check_card
+from wardround.privacy.key_material import PublicParameters, SealingSecret, find_secrets
+from wardround.privacy.party_keys import CoordinatorKeys
+from wardround.privacy.peers import PartyFiles
+from wardround.privacy.protected_sum import ProtectedAggregator
+from wardround.studies.assemble import aggregator_of, common_model, giver_of
+from wardround.studies.protection import Protection, Rehearsal
+from wardround.studies.run import Engine, StudyRun
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.study_file import Study, digest_of
+from wardround.studies.worker_spec import PartySpec
+
+SEALED = {"mechanism": "sealed", "minimum_sites": 2}
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return tiny(privacy=SEALED)
+
+
+@pytest.fixture(scope="module")
+def masked() -> Study:
+    third = {"lakeside": {"built_in": "lakeside-0003", "types": ["Drug"]}}
+    return tiny(sites=third, privacy={"mechanism": "masked", "minimum_sites": 3})
+
+
+def party_of(files: PartyFiles, service: str = "") -> PartySpec:
+    return PartySpec(str(files.folder), str(files.key), str(files.certificate), str(files.root), service)
+
+
+def party(folder: Path, name: str, number: int) -> PartySpec:
+    """Whom the study's authority knows under this name."""
+    return party_of(Authority().party(folder / name, name, number))
+
+
+# A rehearsal: both ends in one hand
+
+
+def test_every_rehearsal_has_a_secret_of_its_own() -> None:
+    first, second = Rehearsal.new("bfv-standard"), Rehearsal.new("bfv-standard")
+    assert first.secret(1).id != second.secret(1).id
+    assert (first.secret(1).epoch, first.secret(1).scheme) == (1, "bfv-standard")
+    assert first.parameters("5e" * 32) == PublicParameters("5e" * 32, 1, "bfv-standard", first.secret(1).id)
+
+
+def test_workers_read_the_secret_from_memory_and_not_from_a_disk() -> None:
+    rehearsal = Rehearsal.new("bfv-compact")
+    path = rehearsal.path_for_workers()
+    assert rehearsal.path_for_workers() == path  # one file, however many ask
+    assert os.readlink(path).startswith("/memfd:")
+    assert Rehearsal.read(path).secret(1) == rehearsal.secret(1)
+    assert Rehearsal.read(path).secret(1) == rehearsal.secret(1)  # each worker from its beginning
+    descriptor = int(path.rpartition("/")[2])
+    assert not os.get_inheritable(descriptor)
+    assert stat.S_ISREG(os.stat(path).st_mode)
+    rehearsal.close()
+    with pytest.raises(OSError):
+        os.fstat(descriptor)
+    rehearsal.close()
+
+
+def test_a_rehearsal_that_no_worker_asked_for_opens_nothing() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    Rehearsal.new("bfv-standard").close()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_is_no_secret_is_refused() -> None:
+    with pytest.raises(MessageError):
+        Rehearsal(b"secret")
+
+
+# A party's means
+
+
+def test_a_site_keeps_its_keys_while_the_process_lives() -> None:
+    protection = Protection()
+    harbour = protection.identity("harbour")
+    assert protection.identity("harbour") is harbour
+    assert protection.identity("hillside").card.signing != harbour.card.signing
+    assert Protection().identity("harbour").card.signing != harbour.card.signing
+    assert "identit" not in repr(protection)
+
+
+def test_a_hospital_is_vouched_for_by_its_certificate(masked: Study, tmp_path: Path) -> None:
+    sites = {name: Protection.of_site(masked, party(tmp_path, name, n)) for n, name in enumerate(masked.sites, 1)}
+    lead = Protection.of_coordinator(masked, party(tmp_path, "coordinator", 5))
+    assert (lead.parameters, lead.secrets) == (None, None)
+    card = sites["harbour"].identity("harbour").card
+    for other in (lead, sites["hillside"]):
+        check_card(card, "harbour", other.certifier)
+        assert code_of(check_card, card, "hillside", other.certifier) == "card"
+        assert code_of(check_card, Identity.new("harbour", None).card, "harbour", other.certifier) == "certificate"
+    # One's own certificate does not vouch for another's name.
+    forged = sites["hillside"].identity("harbour").card
+    assert code_of(check_card, forged, "harbour", lead.certifier) == "certificate"
+
+
+def test_a_site_without_a_key_says_so(study: Study, tmp_path: Path) -> None:
+    protection = Protection.of_site(study, party(tmp_path, "harbour", 1))
+    assert protection.secrets is not None and protection.parameters is None
+    assert code_of(protection.secrets.secret, 1) == "epoch"
+
+
+def lead_of(study: Study, folder: Path, secret: SealingSecret) -> tuple[Protection, PartySpec]:
+    """A coordinator that was told the parameters of a secret, offline."""
+    files = Authority().party(folder / "coordinator", "coordinator", 5)
+    CoordinatorKeys(files, study=digest_of(study)).import_parameters(secret.public(digest_of(study)))
+    return Protection.of_coordinator(study, party_of(files)), party_of(files)
+
+
+def test_a_coordinator_knows_which_key_is_in_force_and_no_more(study: Study, tmp_path: Path) -> None:
+    secret = secret_of("bfv-standard")
+    protection, spec = lead_of(study, tmp_path, secret)
+    assert protection.secrets is None
+    assert protection.parameters is not None
+    assert protection.parameters() == secret.public(digest_of(study))
+    assert list(find_secrets(Path(spec.folder), own=Path(spec.key))) == []
+
+
+def test_a_coordinator_that_was_told_no_key_cannot_begin_a_round(study: Study, tmp_path: Path) -> None:
+    protection = Protection.of_coordinator(study, party(tmp_path, "coordinator", 5))
+    aggregator = aggregator_of(study, protection)
+    assert isinstance(aggregator, ProtectedAggregator)
+    clips = dict.fromkeys(aggregator.groups, 1.0)
+    with pytest.raises(FederationError, match=r"^nobody tells which sealing key is in force \(no-keys\)$"):
+        aggregator.exchange(round_number=1, step="gradient", weights={"harbour": 1.0, "hillside": 2.0}, clips=clips)
+
+
+@pytest.mark.parametrize("mechanism", ["sealed", "masked"])
+@pytest.mark.parametrize("what", ["marked", "bare", "buried", "another's key"])
+def test_a_coordinator_that_finds_a_secret_stops(
+    what: str, mechanism: str, study: Study, masked: Study, tmp_path: Path
+) -> None:
+    spec, secret = party(tmp_path, "coordinator", 5), secret_of("bfv-standard")
+    found = {
+        "marked": secret.to_bytes(),
+        "bare": secret.secret,
+        "buried": b"x" * 9000 + secret.to_bytes(),
+        "another's key": Path(party(tmp_path, "hillside", 2).key).read_bytes(),
+    }[what]
+    place = Path(spec.folder) / "run" / "left.bin"
+    place.parent.mkdir()
+    place.write_bytes(found)
+    with pytest.raises(KeyMaterialError, match=r"^run/left\.bin is a .*; remove it, and have the keys rotated$"):
+        Protection.of_coordinator(study if mechanism == "sealed" else masked, spec)
+    place.unlink()
+    Protection.of_coordinator(study if mechanism == "sealed" else masked, spec)
+
+
+def test_nothing_that_hangs_on_a_coordinators_run_is_the_secret(study: Study, tmp_path: Path) -> None:
+    secret = secret_of("bfv-standard")
+    protection, _ = lead_of(study, tmp_path, secret)
+    run = StudyRun(
+        study,
+        ToyFederation(tuple(study.sites)),  # sites that are elsewhere: nothing of theirs hangs on it
+        RunFolder(tmp_path / "run"),
+        engine=Engine(checkpoint_every=1, sites_save=True),
+        watcher=Onlooker(),
+        protection=protection,
+    )
+    assert isinstance(run._aggregator, ProtectedAggregator)
+    clips = dict.fromkeys(run._aggregator.groups, 1.0)
+    weights = {"harbour": 1.0, "hillside": 2.0}
+    exchange = run._aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips)
+    total = run._aggregator.total(exchange, {})
+    found = list(buffers((vars(run), run._aggregator, protection, exchange, total)))
+    assert any(secret.id.encode() in part for part in found)  # the search sees what is there
+    hidden = secret.secret[200:264]
+    for needle in (hidden, secret.group_key, secret.group_key.hex().encode(), secret.to_bytes()):
+        assert not any(needle in part for part in found)
+    assert any(hidden in part for part in buffers((vars(run), secret)))  # and would see the secret
+
+
+def test_both_ends_of_a_study_agree(study: Study) -> None:
+    rehearsal = Rehearsal.new("bfv-standard")
+    protection = Protection(secrets=rehearsal, parameters=lambda: rehearsal.parameters(digest_of(study)))
+    model = common_model(study)
+    aggregator, giver = aggregator_of(study, protection, model), giver_of(study, "harbour", model, protection)
+    assert isinstance(aggregator, ProtectedAggregator)
+    clips = dict.fromkeys(aggregator.groups, 1.0)
+    weights = {"harbour": 1.0, "hillside": 2.0}
+    giver.check_exchange(aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips))
+    assert aggregator.groups == ("words", "word_cnn")
+    other = tiny(privacy=SEALED, study={"seed": 8})
+    foreign = giver_of(other, "harbour", model, protection)
+    asked = aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips)
+    assert code_of(foreign.check_exchange, asked) == "study"
