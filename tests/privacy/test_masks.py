@@ -12,7 +12,7 @@ from wardround.errors import MessageError
 from wardround.federation.message import Array
 from wardround.privacy import masks
 from wardround.privacy.identities import Card, Identity
-from wardround.privacy.masks import add, guards, new_seed, own, pairwise, stream, subtract
+from wardround.privacy.masks import add, new_seed, own, pairwise, stream, subtract
 
 CONTEXT = b"c" * 32
 KEY = bytes(range(32))
@@ -190,26 +190,9 @@ def test_seeds_are_fresh() -> None:
     assert {len(new_seed()) for _ in range(3)} == {32}
 
 
-def test_guards_by_hand() -> None:
-    info = b"wardround-guard-1\x00" + b"\x00\x00\x00\x20" + CONTEXT + b"\x00\x00\x00\x02h1"
-    found = guards(KEY, context=CONTEXT, site="h1", blocks=4, modulus=BATCHING)
-    assert (found == stream(hkdf(KEY, info), 4, BATCHING)).all()
-
-
-def test_guards_differ_by_key_exchange_site_and_block() -> None:
-    found = [
-        guards(key, context=context, site=site, blocks=3, modulus=BATCHING)
-        for key in (KEY, bytes(32))
-        for context in (CONTEXT, b"d" * 32, CONTEXT + b"h", b"")
-        for site in ("h1", "1", "h2")
-    ]
-    assert len(set(np.concatenate(found).tolist())) == 2 * 4 * 3 * 3
-
-
 def test_the_kinds_of_mask_do_not_coincide() -> None:
     seed = KEY
     mine = own(seed, context=CONTEXT, words=3, modulus=BATCHING)
-    assert not (mine == guards(seed, context=CONTEXT, site="", blocks=3, modulus=BATCHING)).any()
     assert not (mine == stream(seed, 3, BATCHING)).any()
 
 

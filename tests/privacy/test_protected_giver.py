@@ -35,7 +35,7 @@ from tests.privacy.cohort import (
 from wardround.errors import MessageError
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, encode
-from wardround.privacy import masks
+from wardround.privacy import bfv, masks
 from wardround.privacy.aggregator import Given, Place
 from wardround.privacy.bfv import BfvParameters, Ciphertexts, RunningSum
 from wardround.privacy.exchange import Exchange
@@ -446,6 +446,27 @@ def test_one_contribution_under_another_secret_spoils_the_sum_and_nobody_uses_it
     message = cohort.total(exchange, given).message(seeds_of(mechanism, given))
     for site in ("h1", "h2", "h4"):
         assert cheated(cohort, message, given, at=site) in ("key", "sum")
+
+
+@pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH], ids=named)
+def test_a_sum_that_was_shifted_without_a_key(mechanism: Mechanism) -> None:
+    """Anybody can add to what is in a ciphertext; nobody without the key can make the guard fit."""
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    message = cohort.total(exchange, given).message(seeds_of(mechanism, given))
+    parameters, seal = bfv.BfvParameters(mechanism.packing), bfv._seal()
+    cipher, plain = seal.Ciphertext(), seal.Plaintext()
+    slots = [0, parameters.packing.scale // 4, *[0] * 4094]
+    seal.BatchEncoder(parameters.context).encode(slots, plain)
+    data = message.arrays["sealed"].copy()
+    with bfv._loading(parameters, parameters.summed) as load, bfv._memory_file() as file:
+        load(next(bfv._rows(data, parameters.summed.length)), cipher)
+        seal.Evaluator(parameters.context).add_plain_inplace(cipher, plain)
+        assert file.save_into(cipher, next(bfv._rows(data, parameters.summed.length)))
+    shifted = replace(message, arrays={**message.arrays, "sealed": data})
+    assert cheated(cohort, shifted, given, at="h1") == "sum"
+    cohort.givers["h1"].open(message, own=given["h1"].digest)
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, COMPACT], ids=named)

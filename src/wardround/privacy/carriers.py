@@ -37,8 +37,9 @@ class WordSum(Protocol):
 class Carrier(Protocol):
     """One way for words to travel."""
 
-    def guards(self, words: int) -> int:
-        """How many guards go with so many words."""
+    @property
+    def payload(self) -> int:
+        """How many words one guard goes with; 0 where there are none."""
 
     def sum(self, words: int) -> WordSum:
         """A running sum of so many words; needs no secret."""
@@ -53,9 +54,7 @@ class Carrier(Protocol):
 class BareWords:
     """Words that masks alone hide; nothing guards them, for whoever adds them opens them."""
 
-    def guards(self, words: int) -> int:
-        """None."""
-        return 0
+    payload = 0
 
     def sum(self, words: int) -> WordSum:
         """Modulo 2^32."""
@@ -90,12 +89,10 @@ class _BareSum:
 class SealedWords:
     """Words in ciphertexts, a guard in each."""
 
+    payload = BfvParameters.payload
+
     def __init__(self, parameters: BfvParameters) -> None:
         self._parameters = parameters
-
-    def guards(self, words: int) -> int:
-        """One a ciphertext."""
-        return self._parameters.blocks(words)
 
     def sum(self, words: int) -> WordSum:
         """Of ciphertexts, without a key."""
@@ -124,9 +121,7 @@ class _SealedSum:
 class SealedNumbers:
     """Numbers in ciphertexts of CKKS, which add only nearly; no guard fits in."""
 
-    def guards(self, words: int) -> int:
-        """None."""
-        return 0
+    payload = 0
 
     def sum(self, words: int) -> WordSum:
         """Of ciphertexts, without the key they are under."""

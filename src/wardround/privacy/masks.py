@@ -2,8 +2,7 @@
 
 Two sites share a secret that nobody else knows. From it and from the exchange both derive the same words; the one whose
 name comes first adds them, the other subtracts them: in the sum of the whole cohort nothing is left of them, and any
-smaller sum is noise. A site's own mask stays until the site gives its seed. Guards are derived by whoever holds the
-group key, and show which sites a sealed sum is of.
+smaller sum is noise. A site's own mask stays until the site gives its seed.
 
 A key is used for one stream only. Contexts therefore name one exchange, and each kind of mask has a label of its own.
 """
@@ -23,9 +22,9 @@ from wardround.federation.federation import SiteId
 from wardround.federation.message import Array
 from wardround.privacy.identities import Card, Identity
 
-__all__ = ["add", "guards", "new_seed", "own", "pairwise", "stream", "subtract"]
+__all__ = ["add", "derived", "new_seed", "own", "pairwise", "stream", "subtract"]
 
-_PAIR, _OWN, _GUARD = b"wardround-mask-1\x00", b"wardround-own-1\x00", b"wardround-guard-1\x00"
+_PAIR, _OWN = b"wardround-mask-1\x00", b"wardround-own-1\x00"
 _KEY_LENGTH = 32
 _CHUNK = 1 << 15  # words at a time: what is worked on stays in the processor's cache
 _NOTHING = bytes(8 * _CHUNK)  # enciphered, it is the key stream itself
@@ -68,7 +67,7 @@ def pairwise(identity: Identity, cards: Mapping[SiteId, Card], *, context: bytes
     total: Array = np.zeros(words, np.uint64)
     for name, card in cards.items():
         if name != me:
-            key = _key(identity.agree(card), _PAIR, context, *(part.encode("ascii") for part in sorted((me, name))))
+            key = derived(identity.agree(card), _PAIR, context, *(part.encode("ascii") for part in sorted((me, name))))
             (add if me < name else subtract)(total, stream(key, words, modulus), modulus)
     return total
 
@@ -77,12 +76,7 @@ def own(seed: bytes, *, context: bytes, words: int, modulus: int) -> Array:
     """The mask of one site alone, until it gives the seed."""
     if len(seed) != _KEY_LENGTH:
         raise MessageError("seed", f"a seed has {_KEY_LENGTH} bytes")
-    return stream(_key(seed, _OWN, context), words, modulus)
-
-
-def guards(group_key: bytes, *, context: bytes, site: SiteId, blocks: int, modulus: int) -> Array:
-    """One word a block that only holders of the group key can tell, another for each site and exchange."""
-    return stream(_key(group_key, _GUARD, context, site.encode("ascii")), blocks, modulus)
+    return stream(derived(seed, _OWN, context), words, modulus)
 
 
 def add(into: Array, other: Array, modulus: int) -> None:
@@ -99,7 +93,7 @@ def subtract(into: Array, other: Array, modulus: int) -> None:
         _reduce(part, modulus)
 
 
-def _key(secret: bytes, label: bytes, *parts: bytes) -> bytes:
+def derived(secret: bytes, label: bytes, *parts: bytes) -> bytes:
     """A key for one purpose; each part follows its length, so that no two lists of parts read the same."""
     info = label + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
     return HKDF(algorithm=SHA256(), length=_KEY_LENGTH, salt=None, info=info).derive(secret)

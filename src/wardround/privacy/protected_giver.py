@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from wardround.federation.message import Array, Message
 from wardround.privacy import masks
 from wardround.privacy.aggregator import Given, Giver
 from wardround.privacy.exchange import Exchange
+from wardround.privacy.guards import guards
 from wardround.privacy.identities import Card, Certifier, Identity, check_card
 from wardround.privacy.key_material import SealingSecret
 from wardround.privacy.mechanism import Mechanism
@@ -86,8 +87,8 @@ class ProtectedGiver(Giver):
         packed = layout.pack(update, share=exchange.share_of(self._name))
         seed = self._mask(packed.words, exchange, cards) if self.mechanism.is_masked else b""
         secret = self._secret(exchange)
-        guards = self._guards(exchange, (self._name,), layout.words)
-        arrays = self.mechanism.carrier.seal(packed.words, guards, secret.secret if secret else b"")
+        own = self._guards(exchange, (self._name,), packed.words)
+        arrays = self.mechanism.carrier.seal(packed.words, own, secret.secret if secret else b"")
         sealed = Message({"exchange": exchange.digest(), "clipped": packed.clipped}, arrays)
         digest = sealed_digest(sealed)
         contribution = contribute(self._identity, exchange, digest)
@@ -114,9 +115,9 @@ class ProtectedGiver(Giver):
         layout = self.mechanism.layout(exchange)
         if self.mechanism.is_masked and exchange.weights.keys() != set(transcript.sites):
             raise MessageError("transcript", "lacks a site of the exchange, without which masks do not cancel")
-        words, guards = self.mechanism.carrier.open(taken.arrays, layout.words, secret.secret)
-        if not np.array_equal(guards, self._guards(exchange, transcript.sites, layout.words)):
-            raise MessageError("sum", "is not the sum of what its list names")
+        words, found = self.mechanism.carrier.open(taken.arrays, layout.words, secret.secret)
+        if not np.array_equal(found, self._guards(exchange, transcript.sites, words)):
+            raise MessageError("sum", "is not the sum of what its list names, or was changed")
         if self.mechanism.is_masked:
             seeds = {n.removeprefix("seed/"): b for n, b in taken.blobs.items() if n.startswith("seed/")}
             take_off(words, exchange, seeds, self.mechanism.words.modulus)
@@ -166,20 +167,13 @@ class ProtectedGiver(Giver):
         masks.add(words, masks.own(seed, context=exchange.context, words=len(words), modulus=modulus), modulus)
         return seed
 
-    def _guards(self, exchange: Exchange, sites: tuple[SiteId, ...], words: int) -> Array:
-        """The sum of the guards of these sites."""
-        blocks = self.mechanism.carrier.guards(words)
-        total: Array = np.zeros(blocks, np.uint64)
-        secret = self._secret(exchange) if blocks else None
-        if secret is not None:
-            modulus = self.mechanism.words.modulus
-            for site in sites:
-                masks.add(
-                    total,
-                    masks.guards(secret.group_key, context=exchange.context, site=site, blocks=blocks, modulus=modulus),
-                    modulus,
-                )
-        return total
+    def _guards(self, exchange: Exchange, sites: Iterable[SiteId], words: Array) -> Array:
+        """Of words that these sites gave."""
+        payload, secret = self.mechanism.carrier.payload, self._secret(exchange)
+        if not payload or secret is None:
+            return np.zeros(0, np.uint64)
+        modulus = self.mechanism.words.modulus
+        return guards(secret.group_key, words, context=exchange.context, sites=sites, payload=payload, modulus=modulus)
 
     def _secret(self, exchange: Exchange) -> SealingSecret | None:
         if self._secrets is None:

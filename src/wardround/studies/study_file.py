@@ -50,7 +50,7 @@ __all__ = [
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
-_RESERVED = {"coordinator", "server", "client", "admin"}  # what other parties are called
+_RESERVED = {"coordinator", "keys", "server", "client", "admin"}  # what other parties are called
 
 
 @dataclass(frozen=True)
@@ -354,12 +354,10 @@ def _check_privacy(study: Study) -> None:
             f"[algorithm] {study.algorithm.name} needs to know more of each site's update than their sum; "
             f"it runs with [privacy] mechanism plain, not {privacy.mechanism}"
         )
-    if privacy.scheme == "ckks" and privacy.is_masked:
-        raise StudyError(
-            "[privacy] scheme ckks rounds, and masks cancel exactly or not at all: sealed+masked needs bfv"
-        )
     if privacy.scheme == "ckks" and not privacy.is_sealed:
         raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
+    if privacy.scheme == "ckks" and privacy.is_masked:
+        raise StudyError("[privacy] scheme ckks adds only nearly, and masks need exact sums; sealed+masked goes with bfv")
     if privacy.packing == "compact" and (not privacy.is_sealed or privacy.scheme == "ckks"):
         raise StudyError("[privacy] packing compact is of bfv, in a mechanism that seals")
 
