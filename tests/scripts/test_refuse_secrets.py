@@ -33,7 +33,21 @@ def run(*paths: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "name",
-    ["server.key", "ca.pem", "ca.PEM", "a.p12", "b.pfx", "c.pkl", "d.pickle", "m.pt", "m.pth", "m.ckpt", "m.bin"],
+    [
+        "server.key",
+        "ca.pem",
+        "ca.PEM",
+        "a.p12",
+        "b.pfx",
+        "c.pkl",
+        "d.pickle",
+        "m.pt",
+        "m.pth",
+        "m.ckpt",
+        "m.bin",
+        "k.vault",
+        "h.key.sealed",
+    ],
 )
 def test_a_file_of_a_forbidden_kind(script: ModuleType, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("harmless")
@@ -46,6 +60,19 @@ def test_a_file_of_a_forbidden_kind(script: ModuleType, tmp_path: Path, name: st
 def test_a_key_under_a_harmless_name(script: ModuleType, tmp_path: Path, mark: str) -> None:
     (tmp_path / "notes.md").write_bytes(b"\xff\x00" + f"text\n{mark}\nabc".encode())
     assert script.problems(tmp_path / "notes.md") == [f"{tmp_path / 'notes.md'}: holds a private key"]
+
+
+def test_a_sealing_key_under_a_harmless_name(script: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("tenseal", reason="install wardround[sealed]")
+    from wardround.privacy.bfv import BfvParameters
+    from wardround.privacy.key_material import SealingSecret
+
+    key = BfvParameters("standard").new_secret()
+    for data in (key, SealingSecret(1, "bfv-standard", key).to_bytes()):
+        (tmp_path / "table.txt").write_bytes(data)
+        assert script.problems(tmp_path / "table.txt") == [
+            f"{tmp_path / 'table.txt'}: holds a sealing key, or what was sealed"
+        ]
 
 
 def test_a_public_key_may_be_committed(script: ModuleType, tmp_path: Path) -> None:
