@@ -25,12 +25,12 @@ from wardround.cli.provision import planned
 from wardround.errors import MessageError
 from wardround.federation.flare import supervisor
 from wardround.federation.flare.kits import approve, complete, open_consortium, provision, read_kit, request
-from wardround.privacy.key_client import KeyClient
-from wardround.privacy.key_log import read_log
-from wardround.privacy.key_material import SealingSecret
-from wardround.privacy.party_keys import CoordinatorKeys, SiteKeys
-from wardround.privacy.passphrase import FILE_VARIABLE, VARIABLE
-from wardround.privacy.peers import fingerprint_of
+from wardround.privacy.keys.client import KeyClient
+from wardround.privacy.keys.log import read_log
+from wardround.privacy.keys.material import SealingSecret
+from wardround.privacy.keys.party import CoordinatorKeys, SiteKeys
+from wardround.privacy.keys.passphrase import FILE_VARIABLE, VARIABLE
+from wardround.privacy.keys.peers import fingerprint_of
 
 SEALED = {"mechanism": "sealed", "minimum_sites": 2, "packing": "compact"}
 
@@ -193,7 +193,7 @@ def _ask(kit: Path, port: int) -> list[str]:
     text = f"""
 from pathlib import Path
 from wardround.federation.flare.kits import read_kit
-from wardround.privacy.key_client import KeyClient
+from wardround.privacy.keys.client import KeyClient
 kit = read_kit(Path({str(kit)!r}))
 while True:
     KeyClient("localhost", {port}, files=kit.files, study=kit.study_digest).secret(1)

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from wardround.privacy.peers import PartyFiles
-from wardround.privacy.vault import PassphraseLock
+from wardround.privacy.keys.peers import PartyFiles
+from wardround.privacy.keys.vault import PassphraseLock
 
 PASSPHRASE = "correct horse battery"
 STUDY = "5e" * 32

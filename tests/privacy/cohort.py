@@ -19,7 +19,7 @@ from wardround.federation.message import Array, Message, decode, encode
 from wardround.privacy.aggregator import Given
 from wardround.privacy.exchange import Exchange
 from wardround.privacy.identities import Certifier, Identity
-from wardround.privacy.key_material import PublicParameters, SealingSecret, new_secret
+from wardround.privacy.keys.material import PublicParameters, SealingSecret, new_secret
 from wardround.privacy.mechanism import Mechanism
 from wardround.privacy.protected_giver import ProtectedGiver
 from wardround.privacy.protected_sum import ProtectedAggregator, ProtectedTotal

@@ -36,7 +36,7 @@ from wardround.privacy import masks
 from wardround.privacy.aggregator import Place
 from wardround.privacy.exchange import Exchange
 from wardround.privacy.identities import Identity
-from wardround.privacy.key_material import PublicParameters
+from wardround.privacy.keys.material import PublicParameters
 from wardround.privacy.mechanism import Mechanism
 from wardround.privacy.protected_giver import ProtectedGiver
 from wardround.privacy.protected_sum import ProtectedAggregator, take_off

@@ -16,7 +16,7 @@ from tests.studies.consortium import Consortium
 
 from wardround.algorithms.state_files import load_tensors
 from wardround.cli.main import main
-from wardround.privacy.key_material import find_secrets
+from wardround.privacy.keys.material import find_secrets
 from wardround.privacy.ledger import read_entries
 
 RIVERSIDE = {"built_in": "riverside-0002", "types": ["Drug", "Symptom"], "scheme": "BIO"}

@@ -31,7 +31,7 @@ from wardround.corpora.jsonl import Jsonl
 from wardround.errors import FederationError, StudyError
 from wardround.federation.in_process import InProcessFederation
 from wardround.models.saved import load_model
-from wardround.privacy.key_material import find_secrets
+from wardround.privacy.keys.material import find_secrets
 from wardround.privacy.ledger import read_entries
 from wardround.studies import one_machine
 from wardround.studies.run_folder import RunFolder

@@ -12,9 +12,9 @@ from tests.studies.toy_federation import ToyFederation
 
 from wardround.errors import FederationError, KeyMaterialError, MessageError
 from wardround.privacy.identities import Identity, check_card
-from wardround.privacy.key_material import PublicParameters, SealingSecret, find_secrets
-from wardround.privacy.party_keys import CoordinatorKeys
-from wardround.privacy.peers import PartyFiles
+from wardround.privacy.keys.material import PublicParameters, SealingSecret, find_secrets
+from wardround.privacy.keys.party import CoordinatorKeys
+from wardround.privacy.keys.peers import PartyFiles
 from wardround.privacy.protected_sum import ProtectedAggregator
 from wardround.studies.assemble import aggregator_of, common_model, giver_of
 from wardround.studies.protection import Protection, Rehearsal

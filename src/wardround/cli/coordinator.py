@@ -84,8 +84,8 @@ def key(
     """Note which key is in use, where keys are issued offline; a file that holds a secret is refused."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
-    from wardround.privacy.key_material import PublicParameters, refuse_secrets
-    from wardround.privacy.party_keys import CoordinatorKeys
+    from wardround.privacy.keys.material import PublicParameters, refuse_secrets
+    from wardround.privacy.keys.party import CoordinatorKeys
 
     opened = _coordinator_kit(read_kit(kit))
     if opened.plan.keys:
@@ -99,7 +99,7 @@ def key(
 
 def _coordinator_kit(kit: Kit) -> Kit:
     """The kit, once it is known to be the coordinator's and to hold no secret but the coordinator's own key."""
-    from wardround.privacy.key_material import refuse_secrets
+    from wardround.privacy.keys.material import refuse_secrets
 
     if kit.role == "keys":
         raise UsageError(f"{kit.path.name} is the kit of the key service; `wardround keys serve` takes it")

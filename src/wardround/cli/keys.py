@@ -18,9 +18,9 @@ from wardround.reports.tables import Table
 
 if TYPE_CHECKING:
     from wardround.federation.flare.kits import Kit
-    from wardround.privacy.key_log import LogLine
-    from wardround.privacy.key_material import PublicParameters
-    from wardround.privacy.key_state import Epochs, KeyState
+    from wardround.privacy.keys.log import LogLine
+    from wardround.privacy.keys.material import PublicParameters
+    from wardround.privacy.keys.state import Epochs, KeyState
 
 __all__ = ["app"]
 
@@ -59,9 +59,9 @@ def complete(
 @app.command()
 def serve(kit: KitFolder, passphrase_file: PassphraseFile = None, keyring: KeyringOption = False) -> None:
     """Give keys to the sites of the study until Ctrl-C; the first start makes the first key."""
-    from wardround.privacy.key_client import address
-    from wardround.privacy.key_log import KeyLog
-    from wardround.privacy.key_service import KeyDesk, KeyService
+    from wardround.privacy.keys.client import address
+    from wardround.privacy.keys.log import KeyLog
+    from wardround.privacy.keys.service import KeyDesk, KeyService
 
     opened = _issuer(kit)
     if opened.role != "keys":
@@ -82,7 +82,7 @@ def rotate(
     passphrase_file: PassphraseFile = None,
 ) -> None:
     """Begin a new epoch, under a new key, which a running service gives out from then on."""
-    from wardround.privacy.key_material import new_secret
+    from wardround.privacy.keys.material import new_secret
 
     opened = _issuer(kit)
     _begun(opened, "rotate", _epochs(opened, passphrase_file).rotate(new_secret, at_once=at_once))
@@ -91,7 +91,7 @@ def rotate(
 @app.command()
 def revoke(kit: KitFolder, site: SiteName, passphrase_file: PassphraseFile = None) -> None:
     """Shut a site out, and begin a new epoch that it has no key of."""
-    from wardround.privacy.key_material import new_secret
+    from wardround.privacy.keys.material import new_secret
 
     opened = _issuer(kit)
     _check_site(opened, site)
@@ -126,7 +126,7 @@ def issue(
     keyring: KeyringOption = False,
 ) -> None:
     """Seal a copy of the current key to each site's certificate, for the post; the first time makes the first key."""
-    from wardround.privacy.key_copies import read_certificates, seal_copies
+    from wardround.privacy.keys.copies import read_certificates, seal_copies
 
     opened = _issuer(kit)
     epochs = _epochs(opened, passphrase_file, keyring=keyring, create=True)
@@ -160,7 +160,7 @@ def log(
     last: Annotated[int, typer.Option(min=1, help="How many lines, counted from the newest.")] = 50,
 ) -> None:
     """Who asked for what, and what came of it, the newest last."""
-    from wardround.privacy.key_log import read_log
+    from wardround.privacy.keys.log import read_log
 
     opened = _issuer(kit)
     rows = tuple(_log_row(line) for line in deque(read_log(opened.files.log), maxlen=last))
@@ -178,9 +178,9 @@ def _issuer(kit: Path) -> Kit:
 
 
 def _epochs(kit: Kit, passphrase_file: Path | None, *, keyring: bool = False, create: bool = False) -> Epochs:
-    from wardround.privacy.key_material import new_secret
-    from wardround.privacy.key_state import Epochs
-    from wardround.privacy.passphrase import lock_from
+    from wardround.privacy.keys.material import new_secret
+    from wardround.privacy.keys.passphrase import lock_from
+    from wardround.privacy.keys.state import Epochs
 
     path, study = kit.files.epochs, kit.study_digest
     if path.exists():
@@ -212,7 +212,7 @@ def _begun(kit: Kit, what: str, parameters: PublicParameters) -> None:
 
 
 def _note(kit: Kit, what: str, certificate: str = "", *, epoch: int = 0) -> None:
-    from wardround.privacy.key_log import KeyLog
+    from wardround.privacy.keys.log import KeyLog
 
     KeyLog(kit.files.log).write(what, "done", certificate=certificate, epoch=epoch)
 
@@ -223,7 +223,7 @@ def _check_site(kit: Kit, site: str) -> None:
 
 
 def _own_fingerprint(kit: Kit) -> str:
-    from wardround.privacy.peers import fingerprint_of
+    from wardround.privacy.keys.peers import fingerprint_of
 
     return fingerprint_of(kit.certificate.read_bytes())
 

@@ -14,7 +14,7 @@ from wardround.settings import parse_settings
 
 if TYPE_CHECKING:
     from wardround.federation.flare.kits import Kit
-    from wardround.privacy.vault import Lock
+    from wardround.privacy.keys.vault import Lock
 
 __all__ = ["app"]
 
@@ -89,7 +89,7 @@ def start(
         from wardround.federation.flare.kits import read_kit
         from wardround.federation.flare.supervisor import become
         from wardround.studies import attendance, networked
-    from wardround.privacy.passphrase import hand_on
+    from wardround.privacy.keys.passphrase import hand_on
     from wardround.studies.sites import load_notes
     from wardround.studies.study_file import SiteSection
 
@@ -130,8 +130,8 @@ def key(
     """Keep the study's sealing key in this site's vault: from a copy that came, or from the key service."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
-    from wardround.privacy.passphrase import lock_from
-    from wardround.privacy.peers import fingerprint_of
+    from wardround.privacy.keys.passphrase import lock_from
+    from wardround.privacy.keys.peers import fingerprint_of
 
     opened = _site_kit(read_kit(kit))
     if file is None and not opened.plan.keys:
@@ -144,8 +144,8 @@ def key(
 
 
 def _keep_key(kit: Kit, file: Path | None, lock: Lock) -> None:
-    from wardround.privacy.key_copies import SealedCopy
-    from wardround.privacy.party_keys import SiteKeys
+    from wardround.privacy.keys.copies import SealedCopy
+    from wardround.privacy.keys.party import SiteKeys
 
     keys = SiteKeys(kit.files, study=kit.study_digest, service=kit.plan.keys, lock=lock)
     if file is not None:

@@ -19,7 +19,7 @@ from wardround.privacy.aggregator import Given, Giver
 from wardround.privacy.exchange import Exchange
 from wardround.privacy.guards import guards
 from wardround.privacy.identities import Card, Certifier, Identity, check_card
-from wardround.privacy.key_material import SealingSecret
+from wardround.privacy.keys.material import SealingSecret
 from wardround.privacy.mechanism import Mechanism
 from wardround.privacy.protected_sum import take_off
 from wardround.privacy.transcript import Transcript, contribute, sealed_digest

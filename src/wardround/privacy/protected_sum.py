@@ -11,7 +11,7 @@ from wardround.privacy import masks
 from wardround.privacy.aggregator import CohortAggregator
 from wardround.privacy.exchange import Exchange
 from wardround.privacy.identities import Card, Certifier, check_card
-from wardround.privacy.key_material import PublicParameters
+from wardround.privacy.keys.material import PublicParameters
 from wardround.privacy.mechanism import Mechanism
 from wardround.privacy.transcript import Contribution, Transcript, check_contribution, sealed_digest
 

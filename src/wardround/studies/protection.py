@@ -13,8 +13,8 @@ from wardround.studies.worker_spec import PartySpec
 
 if TYPE_CHECKING:
     from wardround.privacy.identities import Identity
-    from wardround.privacy.key_material import PublicParameters, SealingSecret
-    from wardround.privacy.peers import PartyFiles
+    from wardround.privacy.keys.material import PublicParameters, SealingSecret
+    from wardround.privacy.keys.peers import PartyFiles
     from wardround.privacy.protected_giver import SecretSource
     from wardround.privacy.signatures import Signatures
 
@@ -41,7 +41,7 @@ class Protection:
     @classmethod
     def of_site(cls, study: Study, party: PartySpec) -> Protection:
         """A hospital's: its certificate vouches for it, its sealing keys come from the service or from its vault."""
-        from wardround.privacy.party_keys import SiteKeys
+        from wardround.privacy.keys.party import SiteKeys
         from wardround.privacy.signatures import open_signatures
 
         files = _files(party)
@@ -53,8 +53,8 @@ class Protection:
     @classmethod
     def of_coordinator(cls, study: Study, party: PartySpec) -> Protection:
         """The coordinator's, which holds no secret and stops where it finds one."""
-        from wardround.privacy.key_material import refuse_secrets
-        from wardround.privacy.party_keys import CoordinatorKeys
+        from wardround.privacy.keys.material import refuse_secrets
+        from wardround.privacy.keys.party import CoordinatorKeys
         from wardround.privacy.signatures import open_signatures
 
         files = _files(party)
@@ -67,7 +67,7 @@ class Protection:
 
 
 def _files(party: PartySpec) -> PartyFiles:
-    from wardround.privacy.peers import PartyFiles
+    from wardround.privacy.keys.peers import PartyFiles
 
     return PartyFiles(Path(party.folder), Path(party.key), Path(party.certificate), Path(party.root))
 
@@ -76,7 +76,7 @@ class Rehearsal:
     """The sealing secret of a study on one machine: in memory, for as long as the study runs."""
 
     def __init__(self, data: bytes) -> None:
-        from wardround.privacy.key_material import SealingSecret
+        from wardround.privacy.keys.material import SealingSecret
 
         self._secret = SealingSecret.from_bytes(data)
         self._data = data
@@ -85,7 +85,7 @@ class Rehearsal:
     @classmethod
     def new(cls, scheme: str) -> Rehearsal:
         """A fresh one."""
-        from wardround.privacy.key_material import SealingSecret, new_secret
+        from wardround.privacy.keys.material import SealingSecret, new_secret
 
         return cls(SealingSecret(1, scheme, new_secret(scheme)).to_bytes())
 

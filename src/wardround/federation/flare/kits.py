@@ -38,7 +38,7 @@ from wardround.federation.flare.kit_files import (
     configuration,
     has_server_certificate,
 )
-from wardround.privacy.peers import PartyFiles
+from wardround.privacy.keys.peers import PartyFiles
 
 __all__ = [
     "COORDINATOR",

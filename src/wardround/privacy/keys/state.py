@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from wardround.errors import KeyMaterialError, MessageError
 from wardround.federation.federation import SiteId
-from wardround.privacy.key_material import PublicParameters, SealingSecret
-from wardround.privacy.peers import Peer
-from wardround.privacy.vault import Lock, Vault
+from wardround.privacy.keys.material import PublicParameters, SealingSecret
+from wardround.privacy.keys.peers import Peer
+from wardround.privacy.keys.vault import Lock, Vault
 
 __all__ = ["Epochs", "KeyState"]
 

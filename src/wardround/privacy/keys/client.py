@@ -14,9 +14,9 @@ from http.client import HTTPException, HTTPSConnection
 from wardround.errors import MessageError
 from wardround.federation.message import Message, Value, decode, encode
 from wardround.federation.worker_process import safe_code
-from wardround.privacy.key_material import PublicParameters, SealingSecret
-from wardround.privacy.key_service import SERVICE
-from wardround.privacy.peers import PartyFiles, peer_of, tls_client
+from wardround.privacy.keys.material import PublicParameters, SealingSecret
+from wardround.privacy.keys.peers import PartyFiles, peer_of, tls_client
+from wardround.privacy.keys.service import SERVICE
 
 __all__ = ["KeyClient", "address"]
 

@@ -8,9 +8,9 @@ import pytest
 from tests.privacy.authority import STUDY, lock
 
 from wardround.errors import KeyMaterialError, MessageError
-from wardround.privacy.key_state import Epochs
-from wardround.privacy.peers import Peer
-from wardround.privacy.vault import Vault
+from wardround.privacy.keys.peers import Peer
+from wardround.privacy.keys.state import Epochs
+from wardround.privacy.keys.vault import Vault
 
 H1, H2 = Peer("h1", "SHA256:01"), Peer("h2", "SHA256:02")
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from tests.privacy.authority import STUDY, Authority, lock
-from tests.privacy.serving import Served, code, new, prepared, service
+from tests.privacy.keys.serving import Served, code, new, prepared, service
 
 from wardround.errors import KeyMaterialError
 from wardround.federation.message import Message, decode, encode
-from wardround.privacy import key_service
-from wardround.privacy.key_state import Epochs
-from wardround.privacy.peers import fingerprint_of, tls_client
+from wardround.privacy.keys import service as key_service
+from wardround.privacy.keys.peers import fingerprint_of, tls_client
+from wardround.privacy.keys.state import Epochs
 
 
 @pytest.fixture

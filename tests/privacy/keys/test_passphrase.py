@@ -11,9 +11,9 @@ import pytest
 from tests.privacy.authority import PASSPHRASE, lock
 
 from wardround.errors import KeyMaterialError
-from wardround.privacy import passphrase
-from wardround.privacy.passphrase import FILE_VARIABLE, VARIABLE, hand_on, is_set, lock_from
-from wardround.privacy.vault import KeyringLock, PassphraseLock, Vault
+from wardround.privacy.keys import passphrase
+from wardround.privacy.keys.passphrase import FILE_VARIABLE, VARIABLE, hand_on, is_set, lock_from
+from wardround.privacy.keys.vault import KeyringLock, PassphraseLock, Vault
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from tests.privacy.authority import PASSPHRASE, lock
 
 from wardround.errors import KeyMaterialError
 from wardround.federation.message import Message, decode, encode
-from wardround.privacy.vault import KeyringLock, PassphraseLock, Vault, check_private, write_whole
+from wardround.privacy.keys.vault import KeyringLock, PassphraseLock, Vault, check_private, write_whole
 
 HELD = {"one": b"first secret of all", "two": bytes(range(256))}
 
@@ -110,7 +110,7 @@ def test_killed_in_the_middle_of_writing_it_opens_and_holds_what_was_finished(va
 import sys
 from pathlib import Path
 from tests.privacy.authority import lock
-from wardround.privacy.vault import Vault
+from wardround.privacy.keys.vault import Vault
 vault = Vault.open(Path(sys.argv[1]), lock())
 for number in range(100_000):
     vault.change(lambda held: held.update(n=b"%d" % number, filler=bytes(200_000)))

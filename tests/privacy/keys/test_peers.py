@@ -13,7 +13,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from tests.privacy.authority import Authority, rsa_key
 
 from wardround.errors import KeyMaterialError, MessageError
-from wardround.privacy.peers import PartyFiles, fingerprint_of, issued_key, peer_of, tls_client, tls_server
+from wardround.privacy.keys.peers import PartyFiles, fingerprint_of, issued_key, peer_of, tls_client, tls_server
 
 
 @pytest.fixture(scope="module")

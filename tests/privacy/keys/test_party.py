@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 from tests.privacy.authority import PASSPHRASE, STUDY, lock, rsa_key
-from tests.privacy.serving import Served, code, new, prepared, service
+from tests.privacy.keys.serving import Served, code, new, prepared, service
 
 from wardround.errors import KeyMaterialError, MessageError
-from wardround.privacy.key_copies import SealedCopy
-from wardround.privacy.key_material import SealingSecret, refuse_secrets
-from wardround.privacy.key_service import KeyService
-from wardround.privacy.party_keys import CoordinatorKeys, SiteKeys
-from wardround.privacy.passphrase import FILE_VARIABLE, VARIABLE
-from wardround.privacy.peers import fingerprint_of
-from wardround.privacy.vault import Vault
+from wardround.privacy.keys.copies import SealedCopy
+from wardround.privacy.keys.material import SealingSecret, refuse_secrets
+from wardround.privacy.keys.party import CoordinatorKeys, SiteKeys
+from wardround.privacy.keys.passphrase import FILE_VARIABLE, VARIABLE
+from wardround.privacy.keys.peers import fingerprint_of
+from wardround.privacy.keys.service import KeyService
+from wardround.privacy.keys.vault import Vault
 
 
 class Clock:

@@ -10,10 +10,10 @@ from tests.privacy.authority import STUDY, Authority, lock, pem_of, rsa_key
 
 from wardround.errors import KeyMaterialError
 from wardround.federation.message import Message, encode
-from wardround.privacy.key_copies import SealedCopy, read_certificates, seal_copies
-from wardround.privacy.key_material import PublicParameters, SealingSecret
-from wardround.privacy.key_state import Epochs
-from wardround.privacy.peers import fingerprint_of
+from wardround.privacy.keys.copies import SealedCopy, read_certificates, seal_copies
+from wardround.privacy.keys.material import PublicParameters, SealingSecret
+from wardround.privacy.keys.peers import fingerprint_of
+from wardround.privacy.keys.state import Epochs
 
 SECRET = SealingSecret(3, "ckks", b"0123456789abcdef" * 4)
 KEY = pem_of(rsa_key(1))

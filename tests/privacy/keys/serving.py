@@ -9,11 +9,11 @@ from pathlib import Path
 from tests.privacy.authority import STUDY, Authority, lock
 
 from wardround.errors import MessageError
-from wardround.privacy.key_client import KeyClient
-from wardround.privacy.key_log import KeyLog, LogLine, read_log
-from wardround.privacy.key_service import KeyDesk, KeyService
-from wardround.privacy.key_state import Epochs
-from wardround.privacy.peers import PartyFiles
+from wardround.privacy.keys.client import KeyClient
+from wardround.privacy.keys.log import KeyLog, LogLine, read_log
+from wardround.privacy.keys.peers import PartyFiles
+from wardround.privacy.keys.service import KeyDesk, KeyService
+from wardround.privacy.keys.state import Epochs
 
 SITES = ("h1", "h2")
 # Which key each party has; those of one number are the same.

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from wardround.errors import KeyMaterialError, MessageError
 from wardround.federation.message import Message, Value, decode, encode
-from wardround.privacy.key_material import VAULT_MARK
+from wardround.privacy.keys.material import VAULT_MARK
 
 __all__ = ["KeyringLock", "Lock", "PassphraseLock", "Vault", "check_private", "write_whole"]
 

@@ -15,7 +15,7 @@ from tests.privacy.authority import STUDY, lock, pem_of, rsa_key
 
 from wardround.errors import KeyMaterialError, MessageError
 from wardround.federation.message import Message, decode, encode
-from wardround.privacy.key_material import (
+from wardround.privacy.keys.material import (
     SCHEMES,
     PublicParameters,
     SealingSecret,
@@ -23,7 +23,7 @@ from wardround.privacy.key_material import (
     new_secret,
     refuse_secrets,
 )
-from wardround.privacy.vault import Vault
+from wardround.privacy.keys.vault import Vault
 
 SECRET = SealingSecret(3, "bfv-standard", bytes(range(64)))
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from tests.privacy.authority import STUDY, Authority
-from tests.privacy.serving import Served, code, prepared, service
+from tests.privacy.keys.serving import Served, code, prepared, service
 from tests.processes import free_port
 
 from wardround.errors import MessageError
 from wardround.federation.message import Message, encode
-from wardround.privacy.key_client import KeyClient, address
-from wardround.privacy.key_material import SealingSecret
-from wardround.privacy.peers import PartyFiles, fingerprint_of, tls_server
+from wardround.privacy.keys.client import KeyClient, address
+from wardround.privacy.keys.material import SealingSecret
+from wardround.privacy.keys.peers import PartyFiles, fingerprint_of, tls_server
 
 SECRET = SealingSecret(1, "ckks", bytes(32))
 
@@ -124,7 +124,7 @@ def test_parameters_that_cannot_be_used(values: dict[str, object], expected: str
 
 
 def test_an_answer_without_end(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wardround.privacy.key_client._LARGEST_ANSWER", 1000)
+    monkeypatch.setattr("wardround.privacy.keys.client._LARGEST_ANSWER", 1000)
     with Impostor(served.parties["keys"], bytes(5000)) as impostor:
         assert code(lambda: client(served, impostor.port).secret(1)) == "keys-answer"
 

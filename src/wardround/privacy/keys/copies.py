@@ -21,10 +21,10 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from wardround.errors import KeyMaterialError, MessageError
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Message, Value, decode, encode
-from wardround.privacy.key_material import SealingSecret
-from wardround.privacy.key_state import Epochs
-from wardround.privacy.peers import Peer, fingerprint_of, issued_key
-from wardround.privacy.vault import write_whole
+from wardround.privacy.keys.material import SealingSecret
+from wardround.privacy.keys.peers import Peer, fingerprint_of, issued_key
+from wardround.privacy.keys.state import Epochs
+from wardround.privacy.keys.vault import write_whole
 
 __all__ = ["SealedCopy", "read_certificates", "seal_copies"]
 

@@ -25,9 +25,9 @@ from typing import Any
 from wardround.errors import KeyMaterialError, MessageError, WardroundError
 from wardround.federation.federation import SiteId, code_of
 from wardround.federation.message import Message, decode, encode
-from wardround.privacy.key_log import KeyLog
-from wardround.privacy.key_state import Epochs
-from wardround.privacy.peers import PartyFiles, Peer, peer_of, tls_server
+from wardround.privacy.keys.log import KeyLog
+from wardround.privacy.keys.peers import PartyFiles, Peer, peer_of, tls_server
+from wardround.privacy.keys.state import Epochs
 
 __all__ = ["COORDINATOR", "SERVICE", "KeyDesk", "KeyService"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wardround.errors import KeyMaterialError
-from wardround.privacy.key_log import KeyLog, read_log
+from wardround.privacy.keys.log import KeyLog, read_log
 
 
 def test_what_was_written_is_read_in_its_order(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from getpass import getpass
 from pathlib import Path
 
 from wardround.errors import KeyMaterialError
-from wardround.privacy.vault import KeyringLock, Lock, PassphraseLock, Vault, check_private
+from wardround.privacy.keys.vault import KeyringLock, Lock, PassphraseLock, Vault, check_private
 
 __all__ = ["FILE_VARIABLE", "VARIABLE", "hand_on", "is_set", "lock_from"]
 

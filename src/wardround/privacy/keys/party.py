@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from wardround.errors import KeyMaterialError, MessageError
 from wardround.federation.federation import SiteId
-from wardround.privacy.key_client import KeyClient, address
-from wardround.privacy.key_copies import SealedCopy
-from wardround.privacy.key_material import PublicParameters, SealingSecret
-from wardround.privacy.passphrase import is_set, lock_from
-from wardround.privacy.peers import PartyFiles
-from wardround.privacy.vault import Lock, Vault, write_whole
+from wardround.privacy.keys.client import KeyClient, address
+from wardround.privacy.keys.copies import SealedCopy
+from wardround.privacy.keys.material import PublicParameters, SealingSecret
+from wardround.privacy.keys.passphrase import is_set, lock_from
+from wardround.privacy.keys.peers import PartyFiles
+from wardround.privacy.keys.vault import Lock, Vault, write_whole
 
 __all__ = ["CoordinatorKeys", "SiteKeys"]
 
