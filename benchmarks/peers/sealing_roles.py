@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from wardround.federation.message import Array
-from wardround.privacy.bfv import BfvParameters, Ciphertexts, Opener, RunningSum, Sealer
+from wardround.privacy.bfv import BfvParameters, Ciphertexts, Opener, Sealer
+from wardround.privacy.lanes import BlockSum, running_sum
 from wardround.privacy.packing import Layout
 
 CLIP = 0.05  # five times what most numbers of an update are
@@ -46,15 +47,15 @@ def seal(parameters: BfvParameters, *, numbers: int, sites: int, seed: int, key:
 
 
 def add(parameters: BfvParameters, *, uploads: list[str], out: str) -> dict[str, Any]:
-    """One upload after the other, read and added, then the sum."""
-    running = RunningSum(parameters)
+    """One upload after the other, read and added, then the sum; on as many cores as in a study."""
+    running = running_sum(parameters, Path(uploads[0]).stat().st_size // parameters.fresh.length)
     seconds = [add_one(running, read(upload, parameters.fresh.length)) for upload in uploads]
     started = time.perf_counter()
     running.total().data.tofile(out)
     return {"add_s": seconds, "total_s": time.perf_counter() - started}
 
 
-def add_one(running: RunningSum, sealed: Ciphertexts) -> float:
+def add_one(running: BlockSum, sealed: Ciphertexts) -> float:
     """Seconds to add one upload, which is let go of then."""
     started = time.perf_counter()
     running.add(sealed)
@@ -108,10 +109,19 @@ def read(path: str, length: int) -> Ciphertexts:
 
 
 def peak_megabytes() -> float:
-    """Largest resident memory of this program; `getrusage` would count the parent's, from before the program began."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
+    """Largest resident memory of this program and of the processes it has started, each at its own worst moment.
+
+    `getrusage` would count the parent's, from before the program began.
+    """
+    tasks = Path("/proc/self/task").glob("*/children")
+    children = [pid for task in tasks for pid in task.read_text(encoding="ascii").split()]
+    return sum(map(_peak_kilobytes, ("self", *children))) / 1024
+
+
+def _peak_kilobytes(process: str) -> int:
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024
+    return int(line.split()[1])
 
 
 if __name__ == "__main__":

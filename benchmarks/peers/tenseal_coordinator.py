@@ -10,20 +10,19 @@ import numpy as np
 import tenseal
 from sealing_roles import peak_megabytes
 
-BLOCK = 4096  # numbers of a ciphertext
-
 
 def main() -> None:
-    """The sum of as many sites as asked for; all send the same."""
+    """The sum of as many sites as asked for, so many numbers a vector; all send the same."""
     request = json.load(sys.stdin)
+    block = request["block"]
     context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, 8192, coeff_mod_bit_sizes=[60, 40, 40, 60])
     context.global_scale = 2**40
     public = tenseal.context_from(context.serialize())
     update = np.random.default_rng(0).standard_normal(request["numbers"], np.float32)
-    starts = range(0, len(update), BLOCK)
-    upload = [tenseal.ckks_vector(context, update[start : start + BLOCK]).serialize() for start in starts]
+    starts = range(0, len(update), block)
+    upload = [tenseal.ckks_vector(context, update[start : start + block]).serialize() for start in starts]
     started = time.perf_counter()
-    sites = [[tenseal.ckks_vector_from(public, block) for block in upload] for _ in range(request["sites"])]
+    sites = [[tenseal.ckks_vector_from(public, part) for part in upload] for _ in range(request["sites"])]
     share = 1 / len(sites)
     total = [vector * share for vector in sites[0]]
     for site in sites[1:]:

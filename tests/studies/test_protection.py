@@ -10,12 +10,13 @@ from tests.privacy.cohort import buffers, code_of, secret_of
 from tests.studies.tiny_studies import Onlooker, tiny
 from tests.studies.toy_federation import ToyFederation
 
-from wardround.errors import FederationError, KeyMaterialError, MessageError
+from wardround.errors import FederationError, KeyMaterialError, MessageError, UsageError
 from wardround.privacy.identities import Identity, check_card
 from wardround.privacy.keys.material import PublicParameters, SealingSecret, find_secrets
 from wardround.privacy.keys.party import CoordinatorKeys
 from wardround.privacy.keys.peers import PartyFiles
 from wardround.privacy.protected_sum import ProtectedAggregator
+from wardround.studies import protection
 from wardround.studies.assemble import aggregator_of, common_model, giver_of
 from wardround.studies.protection import Protection, Rehearsal
 from wardround.studies.run import Engine, StudyRun
@@ -35,6 +36,21 @@ def study() -> Study:
 def masked() -> Study:
     third = {"lakeside": {"built_in": "lakeside-0003", "types": ["Drug"]}}
     return tiny(sites=third, privacy={"mechanism": "masked", "minimum_sites": 3})
+
+
+@pytest.mark.parametrize("missing", ["cryptography", "tenseal"])
+def test_what_is_not_installed_is_named_before_anything_is_asked(
+    study: Study, masked: Study, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protection, "find_spec", lambda name: None if name == missing else object())
+    with pytest.raises(UsageError, match=rf"^\[privacy\] sealed needs {missing}: install wardround\[sealed\]$"):
+        aggregator_of(study, Protection())
+    protection.check_installed(tiny())
+    if missing == "tenseal":
+        protection.check_installed(masked)
+    else:
+        with pytest.raises(UsageError, match="masked needs cryptography"):
+            protection.check_installed(masked)
 
 
 def party_of(files: PartyFiles, service: str = "") -> PartySpec:

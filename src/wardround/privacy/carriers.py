@@ -14,7 +14,8 @@ import numpy as np
 from wardround.errors import MessageError
 from wardround.federation.message import Array
 from wardround.privacy import ckks, masks
-from wardround.privacy.bfv import BfvParameters, Ciphertexts, Opener, RunningSum, Sealer
+from wardround.privacy.bfv import BfvParameters, Ciphertexts, Opener, Sealer
+from wardround.privacy.lanes import running_sum
 from wardround.privacy.packing import MASKED, Packed
 
 __all__ = ["BareWords", "Carrier", "NumberLayout", "SealedNumbers", "SealedWords", "WordSum"]
@@ -109,7 +110,7 @@ class SealedWords:
 
 class _SealedSum:
     def __init__(self, parameters: BfvParameters, words: int) -> None:
-        self._sum = RunningSum(parameters, parameters.blocks(words))
+        self._sum = running_sum(parameters, parameters.blocks(words))
 
     def add(self, arrays: Arrays) -> None:
         self._sum.add(_as_ciphertexts(arrays))

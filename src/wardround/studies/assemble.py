@@ -22,7 +22,7 @@ from wardround.models.word_vectors import load_word_vectors
 from wardround.privacy.aggregator import Aggregator, CohortAggregator, Giver, PlainAggregator
 from wardround.settings import did_you_mean, with_settings
 from wardround.studies.catalogue import Sharing
-from wardround.studies.protection import Protection
+from wardround.studies.protection import Protection, check_installed
 from wardround.studies.sections import as_text
 from wardround.studies.study_file import Study, digest_of
 from wardround.text.tag_sets import TagSet
@@ -85,6 +85,7 @@ def recipe(choice: ModelChoice, options: Mapping[str, str], *, seed: int) -> Tra
 
 def mechanism_of(study: Study, model: TaggingModel) -> Mechanism:
     """How the updates of `model`, which shares what every site of the study shares, are protected."""
+    check_installed(study)
     from wardround.privacy.mechanism import Mechanism
 
     privacy, shared = study.privacy, model.shared_parameters()

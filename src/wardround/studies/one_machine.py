@@ -9,7 +9,7 @@ import torch
 from wardround.federation.in_process import InProcessFederation, WorkerPoolFederation
 from wardround.federation.site_door import SiteDoor
 from wardround.federation.worker_process import WorkerProcess
-from wardround.studies.protection import Protection, Rehearsal
+from wardround.studies.protection import Protection, Rehearsal, check_installed
 from wardround.studies.run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.sites import check_place, open_here
@@ -33,6 +33,7 @@ def run_on_one_machine(
     Nothing leaves the machine; with `ledgers`, each site still writes the ledger it would write among hospitals.
     """
     check_notes(study)
+    check_installed(study)
     rehearsal = _rehearsal(study)
     protection = _protection(study, rehearsal)
     if workers:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wardround.errors import UsageError
 from wardround.studies.study_file import Study, digest_of
 from wardround.studies.worker_spec import PartySpec
 
@@ -18,7 +20,15 @@ if TYPE_CHECKING:
     from wardround.privacy.protected_giver import SecretSource
     from wardround.privacy.signatures import Signatures
 
-__all__ = ["Protection", "Rehearsal"]
+__all__ = ["Protection", "Rehearsal", "check_installed"]
+
+
+def check_installed(study: Study) -> None:
+    """Refuse a study whose mechanism needs what is not installed here."""
+    needed = {"plain": (), "masked": ("cryptography",)}.get(study.privacy.mechanism, ("cryptography", "tenseal"))
+    for name in needed:
+        if find_spec(name) is None:
+            raise UsageError(f"[privacy] {study.privacy.mechanism} needs {name}: install wardround[sealed]")
 
 
 @dataclass

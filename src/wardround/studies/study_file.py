@@ -357,7 +357,7 @@ def _check_privacy(study: Study) -> None:
     if privacy.scheme == "ckks" and not privacy.is_sealed:
         raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
     if privacy.scheme == "ckks" and privacy.is_masked:
-        raise StudyError("[privacy] scheme ckks adds only nearly, and masks need exact sums; sealed+masked goes with bfv")
+        raise StudyError("[privacy] scheme ckks adds only nearly, and masks need exact sums; sealed+masked takes bfv")
     if privacy.packing == "compact" and (not privacy.is_sealed or privacy.scheme == "ckks"):
         raise StudyError("[privacy] packing compact is of bfv, in a mechanism that seals")
 

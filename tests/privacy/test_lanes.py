@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wardround.errors import FederationError, MessageError
+from wardround.federation.message import Array
+from wardround.privacy import lanes as module
+from wardround.privacy.bfv import BfvParameters, Ciphertexts, Opener, RunningSum, Sealer
+from wardround.privacy.carriers import SealedWords
+from wardround.privacy.lane_process import Stretches
+from wardround.privacy.lanes import BlockSum, DividedSum, Lanes, running_sum
+
+pytest.importorskip("tenseal", reason="install wardround[sealed]")
+
+STANDARD, COMPACT = BfvParameters("standard"), BfvParameters("compact")
+SECRETS = {parameters.name: parameters.new_secret() for parameters in (STANDARD, COMPACT)}
+BLOCKS = 7
+HEAD, NUMBERS = 123, 4096 * 8  # bytes of a fresh block
+
+
+def sealed(word: int, blocks: int = BLOCKS, parameters: BfvParameters = STANDARD) -> Ciphertexts:
+    """The same word everywhere, and each block's place as its guard."""
+    words = np.full(blocks * parameters.payload, word, np.uint64)
+    return Sealer(parameters, SECRETS[parameters.name]).seal(words, np.arange(blocks, dtype=np.uint64))
+
+
+ONE, TWO, THREE = sealed(1), sealed(20), sealed(300)
+
+
+def added(running: BlockSum, *ciphertexts: Ciphertexts) -> Ciphertexts:
+    for one in ciphertexts:
+        running.add(one)
+    return running.total()
+
+
+def same(found: Ciphertexts, expected: Ciphertexts) -> bool:
+    return np.array_equal(found.data, expected.data) and np.array_equal(found.lengths, expected.lengths)
+
+
+def altered(ciphertexts: Ciphertexts, at: int, new: bytes) -> Ciphertexts:
+    data = ciphertexts.data.copy()
+    data[at : at + len(new)] = np.frombuffer(new, np.uint8)
+    return Ciphertexts(data, ciphertexts.lengths)
+
+
+def pids(lanes: Lanes) -> list[int]:
+    """Of the processes that run."""
+    processes = [lane.process._process for lane in lanes.all]
+    return [process.pid for process in processes if process is not None]
+
+
+def is_gone(pid: int, seconds: float = 5.0) -> bool:
+    """Whether a process ended and was waited for, within a time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def peak_kilobytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Lanes]:
+    """Two lanes, and this process."""
+    lanes = Lanes(2)
+    yield lanes
+    lanes.close()
+
+
+@pytest.fixture
+def own() -> Iterator[Lanes]:
+    """One lane, of one test alone."""
+    lanes = Lanes(1)
+    yield lanes
+    lanes.close()
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lanes]:
+    """What `running_sum` divides a sum among, on a machine with two cores; two blocks are worth it."""
+    monkeypatch.setattr(module, "_FEWEST_BLOCKS", 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    module._shared_lanes.cache_clear()
+    lanes = module._shared_lanes(os.getpid(), 1)
+    yield lanes
+    lanes.close()
+    module._shared_lanes.cache_clear()
+
+
+@pytest.mark.parametrize("parameters", [STANDARD, COMPACT], ids=lambda parameters: parameters.name)
+def test_a_divided_sum_is_the_sum(two: Lanes, parameters: BfvParameters) -> None:
+    sites = [sealed(word, 3, parameters) for word in (1, 20, 300)]
+    total = added(DividedSum(parameters, 3, two), *sites)
+    assert same(total, added(RunningSum(parameters), *sites))
+    words, guards = Opener(parameters, SECRETS[parameters.name]).open(total, 3 * 4095)
+    assert guards.tolist() == [0, 3, 6]
+    assert (words == 321).all()
+
+
+@pytest.mark.parametrize("blocks", [1, 2, BLOCKS])
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_the_bytes_do_not_tell_how_many_added(two: Lanes, count: int, blocks: int) -> None:
+    lanes = Lanes(0)
+    lanes.all = two.all[:count]
+    sites = [sealed(1, blocks), sealed(2, blocks)]
+    assert same(added(DividedSum(STANDARD, blocks, lanes), *sites), added(RunningSum(STANDARD), *sites))
+
+
+def test_long_shares_go_in_stretches(two: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LONGEST_STRETCH", 2)
+    assert module._divided(BLOCKS, 3) == [[slice(0, 2), slice(2, 3)], [slice(3, 5)], [slice(5, 7)]]
+    assert module._divided(10, 2) == [
+        [slice(0, 2), slice(2, 4), slice(4, 5)],
+        [slice(5, 7), slice(7, 9), slice(9, 10)],
+    ]
+    assert module._divided(1, 3) == [[slice(0, 1)], [], []]
+    assert same(added(DividedSum(STANDARD, BLOCKS, two), ONE, TWO), added(RunningSum(STANDARD), ONE, TWO))
+
+
+def test_adding_goes_on_after_a_total(two: Lanes) -> None:
+    running = DividedSum(STANDARD, BLOCKS, two)
+    assert same(added(running, ONE), added(RunningSum(STANDARD), ONE))
+    assert same(running.total(), running.total())
+    assert same(added(running, TWO), added(RunningSum(STANDARD), ONE, TWO))
+
+
+LAST = 6 * len(ONE.data) // BLOCKS  # where the last block begins, which is a lane's
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        sealed(1, BLOCKS - 1),
+        altered(ONE, LAST, b"x"),
+        altered(ONE, LAST + HEAD, b"\xff" * 8),
+        sealed(1, BLOCKS, COMPACT),
+        Ciphertexts(ONE.data[:-1], ONE.lengths),
+        Ciphertexts(ONE.data.astype(np.int8), ONE.lengths),
+    ],
+    ids=["blocks", "form", "ring", "packing", "short", "kind"],
+)
+def test_what_is_malformed_leaves_the_sum_as_it_was(two: Lanes, malformed: Ciphertexts) -> None:
+    running = DividedSum(STANDARD, BLOCKS, two)
+    with pytest.raises(MessageError, match="ciphertext"):
+        running.add(malformed)
+    running.add(ONE)
+    with pytest.raises(MessageError, match="ciphertext"):
+        running.add(malformed)
+    assert same(added(running, TWO), added(RunningSum(STANDARD), ONE, TWO))
+
+
+def test_a_sum_of_nobody_is_refused(two: Lanes) -> None:
+    running = DividedSum(STANDARD, BLOCKS, two)
+    with pytest.raises(MessageError, match="empty"):
+        running.total()
+    assert same(added(running, ONE), added(RunningSum(STANDARD), ONE))
+
+
+def test_a_sum_that_is_not_random_is_refused_wherever_it_lies(two: Lanes) -> None:
+    zeros = altered(ONE, LAST + HEAD, bytes(NUMBERS))
+    running = DividedSum(STANDARD, BLOCKS, two)
+    running.add(zeros)
+    with pytest.raises(MessageError, match="no honest site"):
+        running.total()
+    assert same(added(running, TWO), added(RunningSum(STANDARD), zeros, TWO))
+
+
+def test_sums_do_not_mix_and_leave_when_they_are_gone(own: Lanes) -> None:
+    first, second = DividedSum(STANDARD, BLOCKS, own), DividedSum(STANDARD, BLOCKS, own)
+    first.add(ONE)
+    second.add(TWO)
+    assert same(added(first, TWO), added(RunningSum(STANDARD), ONE, TWO))
+    assert same(added(second, THREE), added(RunningSum(STANDARD), TWO, THREE))
+    (_, share), *_ = first._there
+    (left,) = share.sums
+    del first
+    assert len(left.total().lengths) == 3
+    added(DividedSum(STANDARD, BLOCKS, own), ONE)
+    with pytest.raises(FederationError, match="lost"):
+        left.total()
+    assert same(second.total(), added(RunningSum(STANDARD), TWO, THREE))
+
+
+def test_a_dead_lane_costs_the_exchange_and_not_the_next_one(own: Lanes) -> None:
+    running = DividedSum(STANDARD, BLOCKS, own)
+    running.add(ONE)
+    (pid,) = pids(own)
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(FederationError, match="try the round again"):
+        running.add(TWO)
+    for ask in (running.total, lambda: running.add(TWO)):
+        with pytest.raises(FederationError, match="a part of the exchange's sum is lost"):
+            ask()
+    assert is_gone(pid)
+    assert same(added(DividedSum(STANDARD, BLOCKS, own), ONE, TWO), added(RunningSum(STANDARD), ONE, TWO))
+    assert pids(own) != [pid]
+
+
+def test_a_lane_that_dies_before_the_total(own: Lanes) -> None:
+    running = DividedSum(STANDARD, BLOCKS, own)
+    running.add(ONE)
+    os.kill(pids(own)[0], signal.SIGKILL)
+    for _ in range(2):
+        with pytest.raises(FederationError, match="try the round again"):
+            running.total()
+
+
+def test_a_lane_that_dies_in_the_middle_of_an_addition(own: Lanes) -> None:
+    running = DividedSum(STANDARD, BLOCKS, own)
+    running.add(ONE)
+    (pid,) = pids(own)
+    os.kill(pid, signal.SIGSTOP)
+    threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
+    with pytest.raises(FederationError, match="worker-died"):
+        running.add(TWO)
+    assert is_gone(pid)
+
+
+def test_a_lane_that_hangs_is_not_waited_for(own: Lanes) -> None:
+    running = DividedSum(STANDARD, BLOCKS, own)
+    running.add(ONE)
+    assert running._patience == pytest.approx(60.07)  # seconds
+    running._patience = 0.2
+    (pid,) = pids(own)
+    os.kill(pid, signal.SIGSTOP)
+    started = time.monotonic()
+    with pytest.raises(FederationError, match="worker-died"):
+        running.add(TWO)
+    assert time.monotonic() - started < 5
+    assert is_gone(pid)
+
+
+@pytest.mark.parametrize("command", [("/nowhere/python",), ("true",), (sys.executable, "-c", "raise SystemExit(1)")])
+def test_what_no_lane_can_add_is_added_here(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_COMMAND", command)
+    running = DividedSum(STANDARD, BLOCKS, Lanes(2))
+    assert same(added(running, ONE, TWO), added(RunningSum(STANDARD), ONE, TWO))
+
+
+def test_no_process_is_left_after_close() -> None:
+    lanes = Lanes(2)
+    running = DividedSum(STANDARD, BLOCKS, lanes)
+    running.add(ONE)
+    before = pids(lanes)
+    assert len(before) == 2
+    lanes.close()
+    lanes.close()
+    assert pids(lanes) == []
+    assert all(is_gone(pid, 0.1) for pid in before)
+
+
+def test_the_terminals_interrupt_is_not_for_lanes(own: Lanes) -> None:
+    running = DividedSum(STANDARD, BLOCKS, own)
+    running.add(ONE)
+    os.kill(pids(own)[0], signal.SIGINT)
+    assert same(added(running, TWO), added(RunningSum(STANDARD), ONE, TWO))
+
+
+def test_threads_may_add_to_sums_of_their_own(two: Lanes) -> None:
+    totals: dict[int, Ciphertexts] = {}
+
+    def work(place: int, site: Ciphertexts) -> None:
+        totals[place] = added(DividedSum(STANDARD, BLOCKS, two), ONE, site)
+
+    threads = [threading.Thread(target=work, args=each) for each in enumerate((TWO, THREE))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert same(totals[0], added(RunningSum(STANDARD), ONE, TWO))
+    assert same(totals[1], added(RunningSum(STANDARD), ONE, THREE))
+
+
+def test_small_sums_and_single_cores_make_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(module, "_shared_lanes", lambda _, count: asked.append(count) or Lanes(0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    assert isinstance(running_sum(STANDARD, 99), RunningSum)
+    assert asked == []
+    assert isinstance(running_sum(STANDARD, 100), DividedSum)
+    assert asked == [3]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5})
+    assert isinstance(running_sum(STANDARD, 10_000), RunningSum)
+    assert asked == [3]
+
+
+def test_the_coordinators_sums_share_their_lanes(shared: Lanes) -> None:
+    words = BLOCKS * STANDARD.payload
+    expected = added(RunningSum(STANDARD), ONE, TWO)
+    seen = set()
+    for _ in range(2):
+        running = SealedWords(STANDARD).sum(words)
+        for site in (ONE, TWO):
+            running.add({"sealed": site.data, "lengths": site.lengths})
+        assert np.array_equal(running.total()["sealed"], expected.data)
+        seen.update(pids(shared))
+    assert len(seen) == 1
+
+
+def test_memory_does_not_grow_with_the_number_of_sites(own: Lanes) -> None:
+    site, peaks = sealed(1, 60), []
+    running = DividedSum(STANDARD, 60, own)
+    for sites in range(1, 25):
+        running.add(site)
+        if sites in (4, 24):
+            peaks.append(sum(map(peak_kilobytes, (*pids(own), os.getpid()))))
+    assert peaks[1] - peaks[0] < 1000  # an update has 1,900
+
+
+PARENT = """
+import sys
+import numpy as np
+from wardround.privacy import lanes
+from wardround.privacy.bfv import BfvParameters, Sealer
+parameters = BfvParameters("standard")
+sealer = Sealer(parameters, parameters.new_secret())
+lanes._FEWEST_BLOCKS, lanes.os.sched_getaffinity = 2, lambda _: {0, 1}
+running = lanes.running_sum(parameters, 2)
+running.add(sealer.seal(np.zeros(4096, np.uint64), np.zeros(2, np.uint64)))
+print(lanes._shared_lanes(lanes.os.getpid(), 1).all[0].process._process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "at its end"])
+def test_no_lane_outlives_its_parent(killed: bool) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    assert not is_gone(pid, 0.05)
+    if killed:
+        parent.kill()
+    _, errors = parent.communicate(timeout=20)
+    assert is_gone(pid)
+    assert (parent.returncode, errors) == (-signal.SIGKILL if killed else 0, b"")
+
+
+def test_a_lane_loads_little_and_nothing_that_could_hold_a_key() -> None:
+    heavy = "{'torch', 'transformers', 'cryptography', 'matplotlib', 'wardround.privacy.keys.vault'}"
+    source = f"import sys, wardround.privacy.lane_process; assert not {heavy} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", source], check=True)
+
+
+def test_the_steps_of_a_lane() -> None:
+    stretches = Stretches()
+    data = ONE.data.tobytes()
+    assert stretches.answer_bytes("begin", 7, b"standard") == b""
+    assert stretches.answer_bytes("add", 7, data) == b""
+    assert stretches.answer_bytes("total", 7, b"") == added(RunningSum(STANDARD), ONE).data.tobytes()
+    assert stretches.answer_bytes("forget", 7, b"") == stretches.answer_bytes("forget", 8, b"") == b""
+    for step, number, code in [("add", 7, "lost"), ("total", 8, "lost"), ("open", 7, "step")]:
+        with pytest.raises(MessageError) as refused:
+            stretches.answer_bytes(step, number, data)
+        assert refused.value.code == code
+
+
+def test_a_lane_checks_what_it_adds() -> None:
+    stretches = Stretches()
+    stretches.answer_bytes("begin", 1, b"standard")
+    broken: Array = altered(ONE, 0, b"x").data
+    for data in (ONE.data[:-1], broken):
+        with pytest.raises(MessageError, match="ciphertext"):
+            stretches.answer_bytes("add", 1, data.tobytes())
