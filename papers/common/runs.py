@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -225,6 +225,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=0.0, help="stop after so many; 0 is never")
     parser.add_argument("--set", action="append", metavar="NAME=VALUE", help="a setting of all studies")
     parser.add_argument("--dry-run", action="store_true", help="list the runs and guess their seconds")
+
+
+def picked(tables: Collection[str], studies: Collection[str]) -> Callable[[str], list[str]]:
+    """A kind of argument: names of tables or studies, parted by commas."""
+
+    def names(text: str) -> list[str]:
+        found = text.split(",")
+        for name in found:
+            if name not in tables and name not in studies:
+                raise argparse.ArgumentTypeError(f"{name} is no table and no study; tables are {', '.join(tables)}")
+        return found
+
+    return names
 
 
 def measure(runs: Sequence[Run], head: Mapping[str, Any], asked: argparse.Namespace) -> int:

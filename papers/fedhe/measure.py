@@ -17,7 +17,7 @@ from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
-from papers.common.runs import Run, add_arguments, measure
+from papers.common.runs import Run, add_arguments, measure, picked
 from papers.common.sites import Sites
 from papers.fedhe.variations import TABLES, VARIATIONS, Settings, estimate, rate_of, study_of
 
@@ -64,19 +64,13 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
     without_tuning = [table for table in TABLES if table != "tune"]
-    parser.add_argument("--only", type=_names, default=without_tuning, help=f"of {', '.join(TABLES)}, or studies")
+    parser.add_argument(
+        "--only", type=picked(TABLES, VARIATIONS), default=without_tuning, help=f"of {', '.join(TABLES)}, or studies"
+    )
     parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1])
     parser.add_argument("--rates", type=Path, default=RATES, help="the chosen rates")
     parser.add_argument("--tiny", action="store_true", help="two rounds of one epoch: does it work at all?")
     return parser.parse_args()
-
-
-def _names(text: str) -> list[str]:
-    names = text.split(",")
-    for name in names:
-        if name not in TABLES and name not in VARIATIONS:
-            raise argparse.ArgumentTypeError(f"{name} is no table and no study; tables are {', '.join(TABLES)}")
-    return names
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from papers.common.runs import Run, add_arguments, measure
+from papers.common.runs import Run, add_arguments, measure, picked
 from papers.common.sites import Sites
 from papers.fedner.variations import TABLES, VARIATIONS, Settings, estimate, study_of
 
@@ -63,19 +63,16 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
-    parser.add_argument("--only", type=_names, default=list(TABLES), help=f"of {', '.join(TABLES)}, or studies by name")
+    parser.add_argument(
+        "--only",
+        type=picked(TABLES, VARIATIONS),
+        default=list(TABLES),
+        help=f"of {', '.join(TABLES)}, or studies by name",
+    )
     parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1, 2])
     parser.add_argument("--tune", action="append", metavar="NAME=V1,V2", help="a setting to be tried with each value")
     parser.add_argument("--tiny", action="store_true", help="three rounds without an encoder: does it work at all?")
     return parser.parse_args()
-
-
-def _names(text: str) -> list[str]:
-    names = text.split(",")
-    for name in names:
-        if name not in TABLES and name not in VARIATIONS:
-            raise argparse.ArgumentTypeError(f"{name} is no table and no study; tables are {', '.join(TABLES)}")
-    return names
 
 
 if __name__ == "__main__":

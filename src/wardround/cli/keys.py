@@ -12,8 +12,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from wardround.cli.provision import KeyringOption, KitFolder, PassphraseFile, flare_needed
+from wardround.cli.provision import (
+    Approval,
+    KeyFolder,
+    KeyringOption,
+    KitFolder,
+    PassphraseFile,
+    RequestFolder,
+    SiteName,
+    flare_needed,
+    make_kit,
+    make_request,
+)
 from wardround.errors import UsageError
+from wardround.federation.flare.kit_files import KEYS
 from wardround.reports.tables import Table
 
 if TYPE_CHECKING:
@@ -26,34 +38,19 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Keep and give out the keys under which updates are sealed.", no_args_is_help=True)
 
-SiteName = Annotated[str, typer.Argument(help="The site's name in the study.")]
-
 _LOG_COLUMNS = ("time (UTC)", "who", "asked", "epoch", "outcome", "from", "certificate")
 
 
 @app.command()
-def request(
-    out: Annotated[Path, typer.Option(help="The folder for the key, which stays here.", file_okay=False)],
-) -> None:
+def request(out: KeyFolder) -> None:
     """Make the key service's private key and the request that the coordinator approves."""
-    with flare_needed():
-        from wardround.federation.flare import kits
-    made = kits.request(kits.KEYS, out)
-    typer.echo(f"{out.resolve().name}/{made.name}: send it to the coordinator")
-    typer.echo(f"{out.resolve().name}/{made.with_suffix('.key').name}: the private key; never send it")
+    make_request(KEYS, out)
 
 
 @app.command()
-def complete(
-    folder: Annotated[Path, typer.Argument(help="The folder of the request.", exists=True, file_okay=False)],
-    approval: Annotated[Path, typer.Argument(help="The file that came back.", exists=True, dir_okay=False)],
-) -> None:
+def complete(folder: RequestFolder, approval: Approval) -> None:
     """Join the key and the approval into the kit of the key service."""
-    with flare_needed():
-        from wardround.federation.flare import kits
-    kit = kits.read_kit(kits.complete(folder, approval))
-    typer.echo(f"{folder.resolve().name}/{kit.path.name}: the kit of the key service in the study {kit.plan.study}")
-    typer.echo(f"Compare this fingerprint with the coordinator, by another way than the approval:\n{kit.fingerprint}")
+    make_kit(folder, approval)
 
 
 @app.command()

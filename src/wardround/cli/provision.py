@@ -13,17 +13,23 @@ from wardround.errors import UsageError
 from wardround.federation.flare.kit_files import KitPlan
 
 __all__ = [
+    "Approval",
     "Days",
     "Host",
+    "KeyFolder",
     "KeyringOption",
     "KeysPlace",
     "KitFolder",
     "PassphraseFile",
     "Port",
+    "RequestFolder",
+    "SiteName",
     "StudyFile",
     "Vectors",
     "command",
     "flare_needed",
+    "make_kit",
+    "make_request",
     "planned",
 ]
 
@@ -44,6 +50,10 @@ PassphraseFile = Annotated[
 KeyringOption = Annotated[
     bool, typer.Option("--keyring", help="Keep a new vault's key in the operating system's keyring.")
 ]
+SiteName = Annotated[str, typer.Argument(help="The site's name in the study.")]
+KeyFolder = Annotated[Path, typer.Option(help="The folder for the key, which stays here.", file_okay=False)]
+RequestFolder = Annotated[Path, typer.Argument(help="The folder of the request.", exists=True, file_okay=False)]
+Approval = Annotated[Path, typer.Argument(help="The file that came back.", exists=True, dir_okay=False)]
 Days = Annotated[int, typer.Option(help="For how long certificates are valid.")]
 
 
@@ -85,3 +95,23 @@ def planned(path: Path, *, host: str, port: int, days: int, keys: str = "") -> t
 
     study = read_study(path)
     return KitPlan(study.study.name, host, port, tuple(study.sites), days, keys), study_for_kits(study)
+
+
+def make_request(name: str, out: Path) -> None:
+    """A private key in `out` and the request for its certificate, and what to do with them."""
+    with flare_needed():
+        from wardround.federation.flare import kits
+    made = kits.request(name, out)
+    typer.echo(f"{out.resolve().name}/{made.name}: send it to the coordinator")
+    typer.echo(f"{out.resolve().name}/{made.with_suffix('.key').name}: the private key; never send it")
+
+
+def make_kit(folder: Path, approval: Path) -> None:
+    """The kit of whoever made the request in `folder`, and what to compare."""
+    with flare_needed():
+        from wardround.federation.flare import kits
+    kit = kits.read_kit(kits.complete(folder, approval))
+    holder = "the key service" if kit.role == "keys" else kit.name
+    typer.echo(f"{folder.resolve().name}/{kit.path.name}: the kit of {holder} in the study {kit.plan.study}")
+    typer.echo(f"It trusts {kit.plan.host}:{kit.plan.port} until {kit.expires:%Y-%m-%d}.")
+    typer.echo(f"Compare this fingerprint with the coordinator, by another way than the approval:\n{kit.fingerprint}")
