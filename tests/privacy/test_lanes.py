@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +15,6 @@ import numpy as np
 import pytest
 
 from wardround.errors import FederationError, MessageError
-from wardround.federation.message import Array
 from wardround.privacy import lanes as module
 from wardround.privacy.bfv import BfvParameters, Ciphertexts, Opener, RunningSum, Sealer
 from wardround.privacy.carriers import SealedWords
@@ -114,7 +115,7 @@ def test_a_divided_sum_is_the_sum(two: Lanes, parameters: BfvParameters) -> None
     assert (words == 321).all()
 
 
-@pytest.mark.parametrize("blocks", [1, 2, BLOCKS])
+@pytest.mark.parametrize("blocks", [3, 4, BLOCKS])
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_the_bytes_do_not_tell_how_many_added(two: Lanes, count: int, blocks: int) -> None:
     lanes = Lanes(0)
@@ -123,15 +124,17 @@ def test_the_bytes_do_not_tell_how_many_added(two: Lanes, count: int, blocks: in
     assert same(added(DividedSum(STANDARD, blocks, lanes), *sites), added(RunningSum(STANDARD), *sites))
 
 
-def test_long_shares_go_in_stretches(two: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_sums_are_added_in_turns(two: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert module._turns(BLOCKS, 3) == [[slice(0, 2), slice(2, 4), slice(4, 7)]]
     monkeypatch.setattr(module, "_LONGEST_STRETCH", 2)
-    assert module._divided(BLOCKS, 3) == [[slice(0, 2), slice(2, 3)], [slice(3, 5)], [slice(5, 7)]]
-    assert module._divided(10, 2) == [
-        [slice(0, 2), slice(2, 4), slice(4, 5)],
-        [slice(5, 7), slice(7, 9), slice(9, 10)],
+    assert module._turns(6, 3) == [[slice(0, 2), slice(2, 4), slice(4, 6)]]
+    assert module._turns(BLOCKS, 3) == [
+        [slice(0, 1), slice(1, 2), slice(2, 3)],
+        [slice(3, 4), slice(4, 5), slice(5, 7)],
     ]
-    assert module._divided(1, 3) == [[slice(0, 1)], [], []]
-    assert same(added(DividedSum(STANDARD, BLOCKS, two), ONE, TWO), added(RunningSum(STANDARD), ONE, TWO))
+    running = DividedSum(STANDARD, BLOCKS, two)
+    assert same(added(running, ONE, TWO), added(RunningSum(STANDARD), ONE, TWO))
+    assert same(added(running, THREE), added(RunningSum(STANDARD), ONE, TWO, THREE))
 
 
 def test_adding_goes_on_after_a_total(two: Lanes) -> None:
@@ -188,10 +191,9 @@ def test_sums_do_not_mix_and_leave_when_they_are_gone(own: Lanes) -> None:
     second.add(TWO)
     assert same(added(first, TWO), added(RunningSum(STANDARD), ONE, TWO))
     assert same(added(second, THREE), added(RunningSum(STANDARD), TWO, THREE))
-    (_, share), *_ = first._there
-    (left,) = share.sums
+    (left,) = first._shares[1].sums
     del first
-    assert len(left.total().lengths) == 3
+    assert len(left.total().lengths) == 4
     added(DividedSum(STANDARD, BLOCKS, own), ONE)
     with pytest.raises(FederationError, match="lost"):
         left.total()
@@ -360,23 +362,58 @@ def test_a_lane_loads_little_and_nothing_that_could_hold_a_key() -> None:
     subprocess.run([sys.executable, "-c", source], check=True)
 
 
-def test_the_steps_of_a_lane() -> None:
+@pytest.fixture
+def tray(own: Lanes) -> module._Tray:
+    return own.all[0].tray
+
+
+def begun(tray: module._Tray) -> Stretches:
+    """A lane's end, here, with a sum that is called 7."""
     stretches = Stretches()
-    data = ONE.data.tobytes()
-    assert stretches.answer_bytes("begin", 7, b"standard") == b""
-    assert stretches.answer_bytes("add", 7, data) == b""
-    assert stretches.answer_bytes("total", 7, b"") == added(RunningSum(STANDARD), ONE).data.tobytes()
+    said = json.dumps({"packing": "standard", "tray": tray.path}).encode()
+    assert stretches.answer_bytes("begin", 7, said) == b""
+    return stretches
+
+
+def test_the_steps_of_a_lane(tray: module._Tray) -> None:
+    stretches, expected = begun(tray), added(RunningSum(STANDARD), ONE).data
+    tray.bytes[: len(ONE.data)] = ONE.data
+    assert stretches.answer_bytes("add", 7, b"7") == b""
+    assert stretches.answer_bytes("total", 7, b"") == b"7"
+    assert np.array_equal(tray.bytes[: len(expected)], expected)
     assert stretches.answer_bytes("forget", 7, b"") == stretches.answer_bytes("forget", 8, b"") == b""
     for step, number, code in [("add", 7, "lost"), ("total", 8, "lost"), ("open", 7, "step")]:
         with pytest.raises(MessageError) as refused:
-            stretches.answer_bytes(step, number, data)
+            stretches.answer_bytes(step, number, b"7")
         assert refused.value.code == code
 
 
-def test_a_lane_checks_what_it_adds() -> None:
-    stretches = Stretches()
-    stretches.answer_bytes("begin", 1, b"standard")
-    broken: Array = altered(ONE, 0, b"x").data
-    for data in (ONE.data[:-1], broken):
-        with pytest.raises(MessageError, match="ciphertext"):
-            stretches.answer_bytes("add", 1, data.tobytes())
+def test_a_lane_checks_what_it_adds(tray: module._Tray) -> None:
+    stretches = begun(tray)
+    tray.bytes[: len(ONE.data)] = altered(ONE, LAST, b"x").data
+    with pytest.raises(MessageError, match="other parameters"):
+        stretches.answer_bytes("add", 7, b"7")
+    assert stretches.answer_bytes("add", 7, b"6") == b""
+
+
+def test_a_tray_that_no_lane_can_see(own: Lanes, tray: module._Tray) -> None:
+    tray.path = "/nowhere/tray"
+    running = DividedSum(STANDARD, BLOCKS, own)
+    assert same(added(running, ONE, TWO), added(RunningSum(STANDARD), ONE, TWO))
+    assert [share.lane for share in running._shares] == [None, None]
+
+
+def test_a_tray_has_room_for_the_longest_stretch() -> None:
+    assert STANDARD.summed.length == COMPACT.summed.length == 123 + 2 * NUMBERS
+    assert module._LONGEST_STRETCH * STANDARD.summed.length <= module._TRAY
+
+
+def test_no_file_stays_open() -> None:
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    lanes = Lanes(2)
+    added(DividedSum(STANDARD, BLOCKS, lanes), ONE)
+    lanes.close()
+    del lanes
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before

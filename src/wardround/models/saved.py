@@ -1,14 +1,15 @@
 """A saved model: a folder of safetensors and JSON, written whole or not at all.
 
 `wardround.json` says what the model is; `model.safetensors` holds its weights. The folder of an encoder tagger is a
-Hugging Face folder as well, which `transformers.pipeline("token-classification")` opens as it is.
+Hugging Face folder as well, which `transformers.pipeline("token-classification")` opens as it is. That of a relation
+classifier holds its encoder so, and its output layer in `output.safetensors`.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,41 +20,72 @@ from torch import Tensor
 
 from wardround.errors import ModelError, TextError
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
+from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig, RelationSet
 from wardround.models.tagging_model import TaggingModel
 from wardround.models.vocabulary import RESERVED, ListedWords
 from wardround.models.word_tagger import WordTagger, WordTaggerConfig
 from wardround.models.word_vectors import WordVectors
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["load_model", "model_card", "save_model"]
+__all__ = ["load_model", "load_relation_classifier", "model_card", "save_model", "save_relation_classifier"]
 
-_Config = TypeVar("_Config", WordTaggerConfig, EncoderTaggerConfig)
+_Config = TypeVar("_Config", WordTaggerConfig, EncoderTaggerConfig, RelationClassifierConfig)
 _FORMAT = 1
 _CARD, _WEIGHTS, _WORDS, _CRF = "wardround.json", "model.safetensors", "words.json", "crf.safetensors"
+_OUTPUT = "output.safetensors"
+_RELATIONS = "relation-classifier"
 
 
 def save_model(model: TaggingModel, folder: Path, *, notes: Mapping[str, Any] | None = None) -> None:
     """Write `model` to `folder`, replacing a model that was there; `notes` go into the card as they are."""
-    taken = folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
-    if taken and not (folder / _CARD).is_file():
-        raise ModelError(f"{folder.name!r} holds something that is no model; name an empty or new folder")
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    kind = _save_words(model, partial) if isinstance(model, WordTagger) else _save_encoder(model, partial)
-    card = {"format": _FORMAT, **kind, "types": list(model.tag_set.types), "notes": dict(notes or {})}
-    (partial / _CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.replace(folder)
+
+    def fill(partial: Path) -> dict[str, Any]:
+        kind = _save_words(model, partial) if isinstance(model, WordTagger) else _save_encoder(model, partial)
+        return {**kind, "types": list(model.tag_set.types)}
+
+    _write(folder, fill, notes)
+
+
+def save_relation_classifier(
+    model: RelationClassifier, folder: Path, *, notes: Mapping[str, Any] | None = None
+) -> None:
+    """Write a relation classifier as `save_model` writes a tagger."""
+
+    def fill(partial: Path) -> dict[str, Any]:
+        model.network.save_pretrained(partial, safe_serialization=True)
+        model.tokenizer.tokenizer.save_pretrained(partial)
+        _save_tensors(model.output.state_dict(), partial / _OUTPUT)
+        types = [kind.name for kind in model.relations.types]
+        kind = {"kind": _RELATIONS, "config": model.settings(), "types": types}
+        return {**kind, "relations": model.relations.as_values()}
+
+    _write(folder, fill, notes)
 
 
 def load_model(folder: Path) -> TaggingModel:
     """The model in `folder`, ready to predict."""
     card = model_card(folder)
     loader = {"word-tagger": _load_words, "encoder-tagger": _load_encoder}.get(card["kind"])
+    if card["kind"] == _RELATIONS:
+        raise ModelError(f"{folder.name}: the model finds relations between entities, not the entities themselves")
     if loader is None:
         raise ModelError(f"{folder.name}: a model of kind {card['kind']!r} is unknown to this version")
     model = loader(folder, card, _tag_set(folder, card))
+    model.eval()
+    return model
+
+
+def load_relation_classifier(folder: Path) -> RelationClassifier:
+    """The relation classifier in `folder`, ready to predict."""
+    card = model_card(folder)
+    if card["kind"] != _RELATIONS:
+        raise ModelError(f"{folder.name}: a model of kind {card['kind']!r} finds no relations")
+    try:
+        relations = RelationSet.from_values(card.get("relations"))
+    except TextError as error:
+        raise ModelError(f"{folder.name}/{_CARD}: {error}") from error
+    model = RelationClassifier(_configuration(RelationClassifierConfig, card, folder), relations, source=str(folder))
+    _fill(model.output, _load_tensors(folder / _OUTPUT), folder)
     model.eval()
     return model
 
@@ -69,6 +101,20 @@ def model_card(folder: Path) -> dict[str, Any]:
     if not isinstance(card, dict) or card.get("format") != _FORMAT or not _is_card(card):
         raise ModelError(f"{folder.name}/{_CARD} is not a model card of format {_FORMAT}")
     return card
+
+
+def _write(folder: Path, fill: Callable[[Path], dict[str, Any]], notes: Mapping[str, Any] | None) -> None:
+    """Have `fill` write the weights and describe the model, and put the folder in its place whole."""
+    taken = folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
+    if taken and not (folder / _CARD).is_file():
+        raise ModelError(f"{folder.name!r} holds something that is no model; name an empty or new folder")
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    card = {"format": _FORMAT, **fill(partial), "notes": dict(notes or {})}
+    (partial / _CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.replace(folder)
 
 
 def _is_card(card: dict[str, Any]) -> bool:

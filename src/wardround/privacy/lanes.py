@@ -8,6 +8,7 @@ exchange to the next, since starting one takes as long as adding a few updates.
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import count, pairwise
 from typing import Any, Protocol
 
@@ -27,13 +28,16 @@ from wardround.federation.federation import code_of
 from wardround.federation.message import Array
 from wardround.federation.worker_process import WorkerProcess
 from wardround.privacy.bfv import BfvParameters, Ciphertexts, RunningSum, check
+from wardround.privacy.lane_process import tray_of
 
 __all__ = ["BlockSum", "DividedSum", "Lanes", "running_sum"]
 
 _COMMAND = (sys.executable, "-P", "-m", "wardround.privacy.lane_process")
 _MOST_CORES = 4
 _FEWEST_BLOCKS = 100  # of an update that is worth dividing; one core adds them in 0.015 s, two in 0.010 s
-_LONGEST_STRETCH = 512  # blocks that go to a lane at once, 17 MB; their sum, which comes back, is twice as long
+_LONGEST_STRETCH = 512  # blocks that go to a lane at once
+_TRAY = _LONGEST_STRETCH * 66_000  # bytes; a block of a sum has 65,659
+_HEAD_START = 0.002  # seconds
 _SECONDS, _SECONDS_A_BLOCK = 60.0, 0.01  # that a lane may take; it needs 0.0002 a block
 
 
@@ -68,7 +72,7 @@ class Lanes:
 
 
 class DividedSum:
-    """A `RunningSum` whose blocks are divided among this process and lanes.
+    """A `RunningSum` whose blocks, at least one for each, are divided among this process and lanes.
 
     A lane that dies takes its share along: that, and whatever is asked of the sum afterwards, is a `FederationError`.
     The share of a lane that could not begin is added here.
@@ -77,30 +81,37 @@ class DividedSum:
     def __init__(self, parameters: BfvParameters, blocks: int, lanes: Lanes) -> None:
         self._parameters, self._blocks = parameters, blocks
         self._patience = _SECONDS + _SECONDS_A_BLOCK * blocks
-        self._is_whole = True
-        own, *others = _divided(blocks, 1 + len(lanes.all))
-        self._here = [self._share_here(own)]
-        self._there: list[tuple[_Lane, _Share]] = []
+        self._turns = _turns(blocks, 1 + len(lanes.all))
+        self._shares = [self._share_here()]
         # Nobody waits for it yet: lanes start while the sites are still sealing.
-        self._beginning = [(lane, lane.begin(parameters, ours)) for lane, ours in zip(lanes.all, others, strict=True)]
-        for lane, begun in self._beginning:
-            weakref.finalize(self, lane.forgotten.append, begun.numbers)
+        self._beginning = [(lane, lane.begin(self, parameters, len(self._turns))) for lane in lanes.all]
+        self._is_whole = True
 
     def add(self, ciphertexts: Ciphertexts) -> None:
         """Add one site's; what is refused, as by `check`, leaves the sum as it was."""
         check(self._parameters, ciphertexts, self._blocks)
+        length = self._parameters.fresh.length
+
+        def work(part: BlockSum, stretch: slice) -> None:
+            part.add(Ciphertexts(ciphertexts.data[_bytes(stretch, length)], ciphertexts.lengths[stretch]))
+
         self._check_whole()
         self._settle()
         self._is_whole = False  # unless all come to the end of it
-        self._each(lambda share: share.add(ciphertexts, self._parameters.fresh.length))
+        self._each(work)
         self._is_whole = True
 
     def total(self) -> Ciphertexts:
         """The sum so far; adding may go on."""
-        self._check_whole()
         length = self._parameters.summed.length
         data: Array = np.empty(self._blocks * length, np.uint8)
-        self._each(lambda share: share.save(data, length))
+
+        def work(part: BlockSum, stretch: slice) -> None:
+            data[_bytes(stretch, length)] = part.total().data
+
+        self._check_whole()
+        self._settle()
+        self._each(work)
         return Ciphertexts(data, np.full(self._blocks, length, np.int32))
 
     def _check_whole(self) -> None:
@@ -110,22 +121,27 @@ class DividedSum:
     def _settle(self) -> None:
         """Know who adds what."""
         for lane, begun in self._beginning:
-            self._wait([(lane, begun.done)])
-            try:
-                self._there.append((lane, _Share(begun.stretches, begun.done.result())))
-            except FederationError:
-                self._here.append(self._share_here(begun.stretches))
+            self._wait([(lane, begun)])
+            self._shares.append(self._share_here() if begun.exception() else _Share(begun.result(), lane))
         self._beginning = []
 
-    def _share_here(self, stretches: Sequence[slice]) -> _Share:
-        return _Share(stretches, [RunningSum(self._parameters) for _ in stretches])
+    def _share_here(self) -> _Share:
+        return _Share([RunningSum(self._parameters) for _ in self._turns])
 
-    def _each(self, work: Callable[[_Share], None]) -> None:
-        """Have everybody work on his share, at the same time."""
-        asked = [(lane, lane.thread.submit(work, share)) for lane, share in self._there]
+    def _each(self, work: Callable[[BlockSum, slice], None]) -> None:
+        """Have everybody work on his stretch, turn after turn."""
+        for turn, stretches in enumerate(self._turns):
+            shares = zip(self._shares, stretches, strict=True)
+            self._at_once([(share.lane, partial(work, share.sums[turn], stretch)) for share, stretch in shares])
+
+    def _at_once(self, tasks: Sequence[tuple[_Lane | None, Callable[[], None]]]) -> None:
+        asked = [(lane, lane.thread.submit(task)) for lane, task in tasks if lane is not None]
+        # A thread that calls SEAL again and again hardly ever leaves others time to ask, so they go first.
+        wait([done for _, done in asked], _HEAD_START)
         try:
-            for share in self._here:
-                work(share)
+            for lane, task in tasks:
+                if lane is None:
+                    task()
         finally:
             self._wait(asked)
         for _, done in asked:
@@ -140,100 +156,95 @@ class DividedSum:
 
 
 class _Lane:
-    """A process, and the thread that asks it: one thing after the other, in order."""
+    """A process, the thread that asks it one thing after the other, and the tray between them."""
 
     def __init__(self) -> None:
         self.process = WorkerProcess(_COMMAND, errors=subprocess.DEVNULL)
         self.thread = ThreadPoolExecutor(1)
-        # Numbers of sums that are gone. Python says so at any time, and within anything: whoever begins next tells it.
-        self.forgotten: deque[Sequence[int]] = deque()
         self._numbers = count(1)
+        self._forgotten: deque[Sequence[int]] = deque()
 
-    def begin(self, parameters: BfvParameters, stretches: Sequence[slice]) -> _Begun:
-        numbers = [next(self._numbers) for _ in stretches]
-        sums = [_SumThere(self.process, parameters, number) for number in numbers]
-        return _Begun(stretches, numbers, self.thread.submit(self._begin, sums))
+    @cached_property
+    def tray(self) -> _Tray:
+        return _Tray()
 
-    def _begin(self, sums: Sequence[_SumThere]) -> Sequence[_SumThere]:
-        while self.forgotten:
-            for number in self.forgotten.popleft():
-                _ask(self.process, "forget", number)
-        for one in sums:
-            one.begin()
-        return sums
+    def begin(self, owner: DividedSum, parameters: BfvParameters, sums: int) -> Future[list[_SumThere]]:
+        """Have as many sums begun, which are forgotten some time after their owner is gone."""
+        numbers = [next(self._numbers) for _ in range(sums)]
+        # Python may say that the owner is gone in the midst of anything: it is noted, and told when the next begins.
+        weakref.finalize(owner, self._forgotten.append, numbers)
+        return self.thread.submit(self._begin, parameters, numbers)
+
+    def ask(self, step: str, number: int, data: bytes = b"") -> bytes:
+        try:
+            return self.process.answer_bytes(step, number, data)
+        except (MessageError, OSError) as error:
+            code = code_of(error)
+            if code == "ciphertext":
+                raise MessageError(code, "a sum is not random: no honest site is in it; ask others") from None
+            raise FederationError(f"a process that adds sealed updates failed ({code}); try the round again") from None
+
+    def _begin(self, parameters: BfvParameters, numbers: Sequence[int]) -> list[_SumThere]:
+        while self._forgotten:
+            for number in self._forgotten.popleft():
+                self.ask("forget", number)
+        said = json.dumps({"packing": parameters.name, "tray": self.tray.path}).encode()
+        for number in numbers:
+            self.ask("begin", number, said)
+        return [_SumThere(self, parameters, number) for number in numbers]
 
 
-@dataclass(frozen=True)
-class _Begun:
-    """What a lane was asked to begin: stretches of blocks, the numbers of their sums, and whether it has."""
+class _Tray:
+    """Memory that a lane sees too, once it has opened its path; room for the sum of the longest stretch."""
 
-    stretches: Sequence[slice]
-    numbers: Sequence[int]
-    done: Future[Sequence[_SumThere]]
+    def __init__(self) -> None:
+        descriptor = os.memfd_create("wardround", os.MFD_CLOEXEC)
+        weakref.finalize(self, os.close, descriptor)
+        os.ftruncate(descriptor, _TRAY)  # what is never written takes no memory
+        self.path = f"/proc/{os.getpid()}/fd/{descriptor}"
+        self.bytes = tray_of(descriptor)
 
 
 @dataclass(frozen=True)
 class _Share:
-    """Stretches of blocks, each with its sum."""
+    """The sum of a stretch for each turn; here, where there is no lane."""
 
-    stretches: Sequence[slice]
     sums: Sequence[BlockSum]
-
-    def add(self, ciphertexts: Ciphertexts, length: int) -> None:
-        for stretch, own in zip(self.stretches, self.sums, strict=True):
-            own.add(Ciphertexts(ciphertexts.data[_bytes(stretch, length)], ciphertexts.lengths[stretch]))
-
-    def save(self, data: Array, length: int) -> None:
-        for stretch, own in zip(self.stretches, self.sums, strict=True):
-            data[_bytes(stretch, length)] = own.total().data
+    lane: _Lane | None = None
 
 
 @dataclass(frozen=True)
 class _SumThere:
-    """A running sum in a lane."""
+    """A running sum in a lane; for the lane's thread alone."""
 
-    process: WorkerProcess
+    lane: _Lane
     parameters: BfvParameters
     number: int
 
-    def begin(self) -> None:
-        _ask(self.process, "begin", self.number, self.parameters.name.encode())
-
     def add(self, ciphertexts: Ciphertexts) -> None:
-        _ask(self.process, "add", self.number, ciphertexts.data.tobytes())
+        self.lane.tray.bytes[: len(ciphertexts.data)] = ciphertexts.data
+        self.lane.ask("add", self.number, b"%d" % len(ciphertexts.lengths))
 
     def total(self) -> Ciphertexts:
-        data = np.frombuffer(_ask(self.process, "total", self.number), np.uint8)
-        length = self.parameters.summed.length
-        return Ciphertexts(data, np.full(len(data) // length, length, np.int32))
-
-
-def _ask(process: WorkerProcess, step: str, number: int, data: bytes = b"") -> bytes:
-    try:
-        return process.answer_bytes(step, number, data)
-    except (MessageError, OSError) as error:
-        code = code_of(error)
-        if code == "ciphertext":
-            raise MessageError(code, "a sum is not random: no honest site is in it; ask others") from None
-        raise FederationError(f"a process that adds sealed updates failed ({code}); try the round again") from None
+        """On the tray, until the lane is asked again."""
+        blocks, length = int(self.lane.ask("total", self.number)), self.parameters.summed.length
+        return Ciphertexts(self.lane.tray.bytes[: blocks * length], np.full(blocks, length, np.int32))
 
 
 def _bytes(stretch: slice, length: int) -> slice:
     return slice(stretch.start * length, stretch.stop * length)
 
 
-def _divided(blocks: int, shares: int) -> list[list[slice]]:
-    """Blocks in as many shares, each in stretches that are not too long."""
-    return [_cut(start, stop) for start, stop in pairwise(_edges(0, blocks, shares))]
-
-
-def _cut(start: int, stop: int) -> list[slice]:
-    pieces = -(-(stop - start) // _LONGEST_STRETCH)
-    return [slice(*ends) for ends in pairwise(_edges(start, stop, pieces))] if pieces else []
+def _turns(blocks: int, shares: int) -> list[list[slice]]:
+    """Blocks in turns, and each turn in a stretch a share that is not too long."""
+    assert blocks >= shares, "fewer blocks than processes"
+    turns = _edges(0, blocks, -(-blocks // (shares * _LONGEST_STRETCH)))
+    return [[slice(*ends) for ends in pairwise(_edges(*turn, shares))] for turn in pairwise(turns)]
 
 
 def _edges(start: int, stop: int, pieces: int) -> list[int]:
-    return [start - (start - stop) * piece // pieces for piece in range(pieces + 1)]
+    """Where the pieces begin, of which none is more than one longer than another, and where the last ends."""
+    return [start + (stop - start) * piece // pieces for piece in range(pieces + 1)]
 
 
 @lru_cache(maxsize=1)

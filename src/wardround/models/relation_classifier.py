@@ -1,0 +1,373 @@
+"""A classifier of entity pairs on any Hugging Face encoder (FedED, Section 3.2).
+
+Four markers, <e1> </e1> <e2> </e2>, stand around the two mentions. They are rows of the encoder's embeddings, behind
+those of its vocabulary, and so belong to the group `embeddings`; each starts as a draw from the normal distribution
+that the rows of the vocabulary have in each dimension. The tokenizer does not know them: no note can spell one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoModelForTokenClassification
+
+from wardround.errors import ModelError, TextError
+from wardround.models.encoders import PieceTokenizer, encoder_source, fresh_configuration
+from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
+from wardround.models.ranges import check_share, check_size
+from wardround.text.document import Document, Level
+
+__all__ = [
+    "CONTEXT",
+    "FIRST",
+    "SECOND",
+    "MarkedText",
+    "PairPieces",
+    "Part",
+    "RelationClassifier",
+    "RelationClassifierConfig",
+    "RelationInputs",
+    "RelationSet",
+    "RelationType",
+]
+
+CONTEXT, FIRST, SECOND = 0, 1, 2  # whose words a part of the text holds: nobody's, e1's or e2's
+_MARKERS = 4
+_LAYER = re.compile(r"\.layers?\.(\d+)\.|\.h\.(\d+)\.")
+_TOGETHER = 1024  # texts cut into pieces at once: bounds memory
+
+
+# What is looked for.
+
+
+@dataclass(frozen=True)
+class RelationType:
+    """A type of relation, and between which types of entities it may run; without ends, between any."""
+
+    name: str
+    ends: tuple[tuple[str, str], ...] = ()  # (head type, tail type)
+
+    def allows(self, head: str, tail: str) -> bool:
+        """Whether it may run from an entity of type `head` to one of type `tail`."""
+        return not self.ends or (head, tail) in self.ends
+
+
+@dataclass(frozen=True)
+class RelationSet:
+    """The relation types that are looked for, in a fixed order. Where it is not directed, ends may stand either way."""
+
+    types: tuple[RelationType, ...]
+    negative: str = "none"  # the class of a pair without a relation
+    directed: bool = True
+    level: Level = Level.MENTION
+
+    def __post_init__(self) -> None:
+        if not self.types:
+            raise TextError("a relation set holds no type; name at least one")
+        if not all(self.names):
+            raise TextError("a relation set holds a type without a name")
+        if len(set(self.names)) != len(self.names):
+            raise TextError(f"a relation set names a class twice: {', '.join(self.names)}")
+
+    @classmethod
+    def of(cls, documents: Iterable[Document], *, negative: str = "none", directed: bool = True) -> RelationSet:
+        """The relation types of `documents`, in alphabetical order, each between the entity types it was seen with."""
+        ends: dict[str, set[tuple[str, str]]] = {}
+        levels: set[Level] = set()
+        for document in documents:
+            kinds = _types_of_ends(document)
+            for relation in document.relations:
+                if relation.type != negative:
+                    seen = product(kinds[relation.level, relation.head], kinds[relation.level, relation.tail])
+                    ends.setdefault(relation.type, set()).update(seen)
+                    levels.add(relation.level)
+        if len(levels) > 1:
+            raise TextError("the documents relate both mentions and concepts; learn a set from each kind alone")
+        types = tuple(RelationType(name, tuple(sorted(seen))) for name, seen in sorted(ends.items()))
+        return cls(types, negative, directed, *levels)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every class, the negative one first."""
+        return (self.negative, *(kind.name for kind in self.types))
+
+    def allowed(self, head: str, tail: str) -> tuple[str, ...]:
+        """The relation types that may run between entities of these types."""
+        orders = [(head, tail)] if self.directed else [(head, tail), (tail, head)]
+        return tuple(kind.name for kind in self.types if any(kind.allows(*order) for order in orders))
+
+    def as_values(self) -> dict[str, Any]:
+        """The set as plain values, for JSON."""
+        types = [{"name": kind.name, "ends": [list(pair) for pair in kind.ends]} for kind in self.types]
+        return {"types": types, "negative": self.negative, "directed": self.directed, "level": self.level.value}
+
+    @classmethod
+    def from_values(cls, values: Any) -> RelationSet:
+        """What `as_values` gave."""
+        if not _is_set(values):
+            raise TextError("is no relation set: it has types with their ends, negative, directed and level")
+        types = tuple(
+            RelationType(kind["name"], tuple((head, tail) for head, tail in kind["ends"])) for kind in values["types"]
+        )
+        return cls(types, values["negative"], values["directed"], Level(values["level"]))
+
+
+def _types_of_ends(document: Document) -> Mapping[tuple[Level, str], set[str]]:
+    """The types of the entities that a relation may name as its end."""
+    kinds: dict[tuple[Level, str], set[str]] = {}
+    for entity in document.entities:
+        kinds.setdefault((Level.MENTION, entity.id), set()).add(entity.type)
+        for concept in entity.concepts:
+            kinds.setdefault((Level.CONCEPT, concept), set()).add(entity.type)
+    return kinds
+
+
+def _is_set(values: Any) -> bool:
+    return (
+        isinstance(values, dict)
+        and values.keys() == {"types", "negative", "directed", "level"}
+        and isinstance(values["negative"], str)
+        and isinstance(values["directed"], bool)
+        and values["level"] in [level.value for level in Level]
+        and isinstance(values["types"], list)
+        and all(map(_is_type, values["types"]))
+    )
+
+
+def _is_type(kind: Any) -> bool:
+    if not isinstance(kind, dict) or kind.keys() != {"name", "ends"} or not isinstance(kind["ends"], list):
+        return False
+    return isinstance(kind["name"], str) and all(map(_is_pair, kind["ends"]))
+
+
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, list) and len(pair) == 2 and all(isinstance(end, str) for end in pair)
+
+
+# What is read.
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of text that is context, or belongs to one of the two mentions."""
+
+    words: str = field(repr=False)
+    owner: int = CONTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedText:
+    """A text with two mentions in it, as parts in order; a discontinuous mention has several."""
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not {FIRST, SECOND} <= {part.owner for part in self.parts}:
+            raise TextError("a text for the relation classifier needs both of its mentions marked")
+
+    def __len__(self) -> int:
+        return sum(len(part.words) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class PairPieces:
+    """A marked text as word pieces, markers and special ones included."""
+
+    ids: tuple[int, ...] = field(repr=False)
+    owners: tuple[int, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class RelationInputs:
+    """A batch of marked texts as numbers."""
+
+    ids: Tensor  # [batch, pieces]
+    attention: Tensor  # [batch, pieces]
+    owners: Tensor  # [batch, pieces]: CONTEXT, FIRST or SECOND
+
+    def to(self, device: torch.device) -> RelationInputs:
+        """The same on another device."""
+        return RelationInputs(self.ids.to(device), self.attention.to(device), self.owners.to(device))
+
+
+# What reads it.
+
+
+@dataclass(frozen=True)
+class RelationClassifierConfig:
+    """Which encoder, and which pairs it is given in which form."""
+
+    encoder: str = "minilm"  # Hugging Face id, folder, "minilm", or a compact size to train from scratch
+    dropout: float = 0.1
+    limit: int = 256  # pieces of a text, markers and special ones included
+    window: int = 1  # sentences, in a row, that the two mentions may lie in
+    blinding: bool = True  # a mention is replaced by its type
+    shared: tuple[str, ...] = ()  # layer groups; empty shares all but the output
+
+    def __post_init__(self) -> None:
+        check_share("dropout", self.dropout)
+        check_size("limit", self.limit, least=_MARKERS + 4)
+        check_size("window", self.window, least=1)
+
+
+class RelationClassifier(LayeredModel):
+    """Groups, bottom to top: `embeddings`, `layer_0` …, `output`."""
+
+    def __init__(self, config: RelationClassifierConfig, relations: RelationSet, *, source: str | None = None) -> None:
+        """Build from `config.encoder`, or, for a saved model, from the folder `source`."""
+        super().__init__()
+        self.config, self.relations = config, relations
+        self.class_rows = {name: row for row, name in enumerate(relations.names)}
+        origin = source or encoder_source(config.encoder)
+        self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=0)
+        if not self.tokenizer.prefix:
+            raise ModelError(f"{Path(origin).name}: the encoder reads no piece such as [CLS] before a text")
+        self.network = _network(config, origin, fresh=source is None)
+        if source is None:
+            _add_markers(self.network)
+        self.first_marker = self.network.get_input_embeddings().num_embeddings - _MARKERS
+        self.dropout = nn.Dropout(config.dropout)
+        self.output = nn.Linear(3 * self.network.config.hidden_size, len(relations.names))  # W, b of Eq. 2
+        shared = config.shared or tuple(group for group in self.groups if group not in OUTPUT_GROUPS)
+        self.split = ParameterSplit.sharing(shared, self.groups)
+
+    def settings(self) -> dict[str, Any]:
+        """The configuration as plain values."""
+        return asdict(self.config)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.output.weight.device
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Every layer of the encoder is a group of its own."""
+        found = {self.group_of(name) for name, _ in self.named_parameters()}
+        layers = sorted((g for g in found if g.startswith("layer_")), key=lambda g: int(g.removeprefix("layer_")))
+        return ("embeddings", *layers, "output")
+
+    def group_of(self, parameter: str) -> str:
+        """`network.encoder.layer.3…` is in `layer_3`."""
+        if layer := _LAYER.search(parameter):
+            return f"layer_{layer.group(1) or layer.group(2)}"
+        return "output" if parameter.startswith("output.") else "embeddings"
+
+    def pieces(self, texts: Sequence[MarkedText]) -> list[PairPieces | None]:
+        """Each text as pieces, context cut to the limit; None where the two mentions do not fit in together."""
+        return [row for at in range(0, len(texts), _TOGETHER) for row in self._some_pieces(texts[at : at + _TOGETHER])]
+
+    def collate(self, rows: Sequence[PairPieces]) -> RelationInputs:
+        """Texts as pieces to one batch."""
+        padding = self.tokenizer.tokenizer.pad_token_id or 0
+        ids = pad_sequence([torch.tensor(row.ids) for row in rows], batch_first=True, padding_value=padding)
+        owners = pad_sequence([torch.tensor(row.owners) for row in rows], batch_first=True, padding_value=CONTEXT)
+        lengths = torch.tensor([len(row) for row in rows])
+        return RelationInputs(ids, (torch.arange(ids.shape[1])[None] < lengths[:, None]).long(), owners)
+
+    def prepare(self, texts: Sequence[MarkedText]) -> RelationInputs:
+        """Texts that fit, as the tensors this model reads."""
+        rows = self.pieces(texts)
+        fitting = [row for row in rows if row is not None]
+        if not rows:
+            raise ModelError("there is no text to prepare")
+        if len(fitting) < len(rows):
+            raise ModelError(
+                f"{len(rows) - len(fitting)} of {len(rows)} texts do not fit {self.config.limit} pieces "
+                "even without their context; leave them out or raise the limit"
+            )
+        return self.collate(fitting)
+
+    def logits(self, inputs: RelationInputs) -> Tensor:
+        """A score a class, [batch, classes]."""
+        states = self.network(inputs.ids, attention_mask=inputs.attention).last_hidden_state
+        mentions = [(states * (inputs.owners == owner)[..., None]).sum(1) for owner in (FIRST, SECOND)]
+        scores: Tensor = self.output(self.dropout(torch.cat([states[:, 0], *mentions], dim=-1)))  # Eq. 1
+        return scores
+
+    def loss(self, inputs: RelationInputs, labels: Tensor) -> Tensor:
+        """Mean cross-entropy of the rows of the right classes, [batch] (Eq. 3)."""
+        # torch would take −100 for "do not count this one".
+        if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < len(self.class_rows):
+            raise ModelError(f"a label lies outside the {len(self.class_rows)} classes of the model")
+        return cross_entropy(self.logits(inputs).float(), labels)
+
+    def _some_pieces(self, texts: Sequence[MarkedText]) -> list[PairPieces | None]:
+        # Half a surrogate pair, which JSON can smuggle into a text, is nothing a tokenizer takes.
+        spelled = [part.words.strip().encode("utf-8", "replace").decode() for text in texts for part in text.parts]
+        # A note that says "[SEP]" says five characters: only the tokenizer's own special pieces are special.
+        cut = self.tokenizer.tokenizer(spelled, add_special_tokens=False, split_special_tokens=True, verbose=False)
+        pieces = iter(cut["input_ids"])
+        return [self._row([(next(pieces), part.owner) for part in text.parts]) for text in texts]
+
+    def _row(self, parts: Sequence[tuple[list[int], int]]) -> PairPieces | None:
+        ids, owners, marks = list[int](), list[int](), list[int]()
+        for pieces, owner in parts:
+            around = self._markers(owner)
+            marks += [len(ids), len(ids) + len(pieces) + 1] if around else []
+            ids += [*around[:1], *pieces, *around[1:]]
+            owners += [*[CONTEXT] * len(around[:1]), *[owner] * len(pieces), *[CONTEXT] * len(around[1:])]
+        kept = _around(marks[0], marks[-1] + 1, length=len(ids), room=self.tokenizer.limit)
+        if kept is None:
+            return None
+        prefix, suffix = self.tokenizer.prefix, self.tokenizer.suffix
+        outside = [CONTEXT] * len(prefix), [CONTEXT] * len(suffix)
+        return PairPieces((*prefix, *ids[kept], *suffix), (*outside[0], *owners[kept], *outside[1]))
+
+    def _markers(self, owner: int) -> tuple[int, ...]:
+        """The pieces before and after a part of this owner."""
+        if owner == CONTEXT:
+            return ()
+        before = self.first_marker + 2 * (owner - FIRST)
+        return before, before + 1
+
+
+def _around(start: int, stop: int, *, length: int, room: int) -> slice | None:
+    """`[start, stop)` and as much on either side as there is room for, the same on both where there is enough."""
+    spare = room - (stop - start)
+    if spare < 0:
+        return None
+    left = min(start, max(spare // 2, spare - (length - stop)))
+    return slice(start - left, min(length, stop + spare - left))
+
+
+@torch.no_grad()
+def _add_markers(network: Any) -> None:
+    known = network.get_input_embeddings().weight
+    mean, deviation = known.mean(0), known.std(0)
+    network.resize_token_embeddings(len(known) + _MARKERS, mean_resizing=False)
+    drawn = mean + deviation * torch.randn(_MARKERS, known.shape[1])
+    network.get_input_embeddings().weight[-_MARKERS:] = drawn
+
+
+def _network(config: RelationClassifierConfig, origin: str, *, fresh: bool) -> Any:
+    """The encoder without a pooler, which nothing here would train: what a token classifier stands on."""
+    compact = fresh_configuration(config.encoder) if fresh else None
+    if compact is not None:
+        return AutoModelForTokenClassification.from_config(compact).base_model  # type: ignore[no-untyped-call]
+    try:
+        network, report = AutoModelForTokenClassification.from_pretrained(
+            origin, use_safetensors=True, dtype=torch.float32, ignore_mismatched_sizes=fresh, output_loading_info=True
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise ModelError(
+            f"no encoder could be loaded from {Path(origin).name!r}: name a Hugging Face id that is cached here, "
+            "or a folder with config.json and model.safetensors"
+        ) from error
+    missing = [name for name in report["missing_keys"] if name.startswith(f"{network.base_model_prefix}.")]
+    if missing:
+        raise ModelError(f"{Path(origin).name}: {len(missing)} weights of the encoder are missing")
+    return network.base_model

@@ -1,0 +1,340 @@
+"""Pairs of entities as instances for a relation classifier, and what of the annotation they cannot express.
+
+A pair is a candidate where both mentions lie within a window of sentences and a relation type allows their types.
+Mentions that share characters cannot be marked apart and are no candidate; a discontinuous mention is marked range by
+range. A document of masked placeholders with a label (GAD, EU-ADR) is one instance, whatever its full stops.
+Every annotated relation is carried by an instance or counted among the lost.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from random import Random
+
+from wardround.errors import TextError, TrainingError
+from wardround.models.relation_classifier import CONTEXT, FIRST, SECOND, MarkedText, Part, RelationSet
+from wardround.text.document import Document, Entity, Level, Range, Relation
+from wardround.text.sentences import sentences_of
+
+__all__ = [
+    "LabelledInstance",
+    "LabelledInstances",
+    "PairRules",
+    "RelationCounts",
+    "RelationInstance",
+    "draw_negatives",
+    "instances_of",
+    "labelled_instances",
+    "relations_of",
+]
+
+_PLACEHOLDER = re.compile(r"@[A-Z]+\$")
+_LABEL = "label"  # the attribute of a document that is one masked pair
+
+
+@dataclass(frozen=True)
+class PairRules:
+    """Which pairs of a document become instances, and in which form."""
+
+    relations: RelationSet
+    window: int = 1  # sentences, in a row, that the two mentions may lie in
+    blinding: bool = True  # a mention is replaced by its type; the same words elsewhere stay
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise TextError(f"a window of {self.window} sentences holds no pair; it must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class RelationInstance:
+    """One pair of mentions: e1 is the head of a directed relation, and of an undirected one the first in the text."""
+
+    document: str
+    head: str  # entity ids
+    tail: str
+    head_type: str
+    tail_type: str
+    ends: tuple[tuple[str, str], ...]  # what a relation of this pair may name: the mentions, or their concepts
+    text: MarkedText = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledInstance:
+    """An instance and its class; `relation` is the id of the annotated relation it carries, empty for a negative."""
+
+    instance: RelationInstance
+    label: str
+    relation: str = ""
+
+
+@dataclass(frozen=True)
+class RelationCounts:
+    """What became of the annotated relations, and of the pairs without one, as counts that add."""
+
+    kept: int = 0
+    unknown_type: int = 0  # not looked for; its pair is a negative
+    to_itself: int = 0
+    doubled: int = 0  # an earlier relation holds the same pair
+    overlapping: int = 0  # the two mentions share characters
+    against_types: int = 0  # the set does not allow it between these types of entities
+    out_of_window: int = 0
+    too_long: int = 0  # the two mentions do not fit the encoder together
+    negatives: int = 0
+    negatives_too_long: int = 0
+    negatives_not_drawn: int = 0
+
+    def __add__(self, other: RelationCounts) -> RelationCounts:
+        return RelationCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def lost(self) -> int:
+        """Relations of the wanted types that a classifier cannot learn or find in this form."""
+        return (
+            self.to_itself + self.doubled + self.overlapping + self.against_types + self.out_of_window + self.too_long
+        )
+
+    @property
+    def relations(self) -> int:
+        """All that were annotated."""
+        return self.kept + self.unknown_type + self.lost
+
+
+@dataclass(frozen=True)
+class LabelledInstances:
+    """The instances of some documents with their classes."""
+
+    instances: tuple[LabelledInstance, ...]
+    counts: RelationCounts
+
+
+# Candidates, in calling order.
+
+
+def instances_of(document: Document, rules: PairRules) -> tuple[RelationInstance, ...]:
+    """Every candidate pair once, in the order of the text; what is annotated as related does not matter."""
+    if _is_masked_pair(document):
+        return (_masked_instance(document, rules),)
+    layout = _Layout.of(document)
+    return tuple(
+        _instance(document, *order, layout=layout, rules=rules)
+        for first, second in _close_pairs(layout, rules.window)
+        if not first.overlaps(second)
+        for order in _orders(first, second, rules.relations)
+    )
+
+
+def _is_masked_pair(document: Document) -> bool:
+    return (
+        len(document.entities) == 2
+        and dict(document.attributes).get(_LABEL) in ("0", "1")
+        and all(_PLACEHOLDER.fullmatch(entity.text_in(document.text)) for entity in document.entities)
+        and not document.entities[0].overlaps(document.entities[1])
+    )
+
+
+def _masked_instance(document: Document, rules: PairRules) -> RelationInstance:
+    """The one pair: the way round that the set allows, and in the order of the text where it allows both or none."""
+    first, second = sorted(document.entities, key=_place)
+    orders = [*_orders(first, second, rules.relations), (first, second)]
+    head, tail = orders[0]
+    if rules.relations.directed and any(relation.head == tail.id for relation in document.relations):
+        raise TextError(
+            f"document {document.id!r}: its relation runs from its second mention to its first; give the relation set "
+            "the types of its ends, or make it undirected"
+        )
+    return _instance(document, head, tail, layout=_Layout.of(document), rules=rules)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The entities of a document in order, its sentences, and the first and last sentence of each entity."""
+
+    entities: tuple[Entity, ...]
+    sentences: tuple[Range, ...]
+    held: dict[str, tuple[int, int]]
+
+    @classmethod
+    def of(cls, document: Document) -> _Layout:
+        whole = (Range(0, len(document.text)),)
+        sentences = whole if _is_masked_pair(document) else sentences_of(document) or whole
+        starts = [sentence.start for sentence in sentences]
+
+        def sentence_at(character: int) -> int:
+            return max(bisect_right(starts, character) - 1, 0)
+
+        held = {entity.id: (sentence_at(entity.start), sentence_at(entity.end - 1)) for entity in document.entities}
+        return cls(tuple(sorted(document.entities, key=_place)), sentences, held)
+
+    def span(self, first: Entity, second: Entity) -> tuple[int, int]:
+        """The first and the last sentence that the two lie in."""
+        (start, end), (other_start, other_end) = self.held[first.id], self.held[second.id]
+        return min(start, other_start), max(end, other_end)
+
+    def is_close(self, first: Entity, second: Entity, window: int) -> bool:
+        """Whether both lie within so many sentences in a row."""
+        start, end = self.span(first, second)
+        return end - start < window
+
+
+def _place(entity: Entity) -> tuple[int, int, str]:
+    return entity.start, entity.end, entity.id
+
+
+def _close_pairs(layout: _Layout, window: int) -> Iterator[tuple[Entity, Entity]]:
+    for number, first in enumerate(layout.entities):
+        for second in layout.entities[number + 1 :]:
+            if layout.held[second.id][0] - layout.held[first.id][0] >= window:
+                break  # all that follow begin later still
+            if layout.is_close(first, second, window):
+                yield first, second
+
+
+def _orders(first: Entity, second: Entity, relations: RelationSet) -> Iterator[tuple[Entity, Entity]]:
+    """The ways round in which the pair may be related."""
+    orders = ((first, second), (second, first)) if relations.directed else ((first, second),)
+    for head, tail in orders:
+        if relations.allowed(head.type, tail.type) and _ends(head, tail, relations.level):
+            yield head, tail
+
+
+def _ends(head: Entity, tail: Entity, level: Level) -> tuple[tuple[str, str], ...]:
+    if level is Level.MENTION:
+        return ((head.id, tail.id),)
+    pairs = ((one, other) for one in head.concepts for other in tail.concepts if one != other)
+    return tuple(dict.fromkeys(pairs))
+
+
+def _instance(document: Document, head: Entity, tail: Entity, *, layout: _Layout, rules: PairRules) -> RelationInstance:
+    first, last = layout.span(head, tail)
+    start = min(layout.sentences[first].start, head.start, tail.start)
+    end = max(layout.sentences[last].end, head.end, tail.end)
+    return RelationInstance(
+        document=document.id,
+        head=head.id,
+        tail=tail.id,
+        head_type=head.type,
+        tail_type=tail.type,
+        ends=_ends(head, tail, rules.relations.level),
+        text=_marked(document.text, Range(start, end), (head, tail), blinding=rules.blinding),
+    )
+
+
+def _marked(text: str, window: Range, pair: tuple[Entity, Entity], *, blinding: bool) -> MarkedText:
+    owned = zip((FIRST, SECOND), pair, strict=True)
+    places = sorted((range_, owner, entity.type) for owner, entity in owned for range_ in entity.ranges)
+    parts, position = list[Part](), window.start
+    for (start, end), owner, kind in places:
+        if position < start:
+            parts.append(Part(text[position:start], CONTEXT))
+        parts.append(Part(f"@{kind.upper()}$" if blinding else text[start:end], owner))
+        position = end
+    rest = [Part(text[position : window.end], CONTEXT)] if position < window.end else []
+    return MarkedText((*parts, *rest))
+
+
+# Labels, in calling order.
+
+
+def labelled_instances(documents: Iterable[Document], rules: PairRules) -> LabelledInstances:
+    """Every candidate pair with its class, and what became of each annotated relation."""
+    found: list[LabelledInstance] = []
+    counts = RelationCounts()
+    for document in documents:
+        labelled, more = _label(document, rules)
+        found += labelled
+        counts += more
+    return LabelledInstances(tuple(found), counts)
+
+
+def _label(document: Document, rules: PairRules) -> tuple[list[LabelledInstance], RelationCounts]:
+    wanted, counts = _wanted(document, rules.relations)
+    labelled: list[LabelledInstance] = []
+    second: set[str] = set()  # relations whose pair an earlier one holds
+    for instance in instances_of(document, rules):
+        matching = _matching(instance, wanted, directed=rules.relations.directed)
+        allowed = rules.relations.allowed(instance.head_type, instance.tail_type)
+        carried = [relation for relation in matching if relation.type in allowed]
+        if carried:
+            labelled.append(LabelledInstance(instance, carried[0].type, carried[0].id))
+            second.update(relation.id for relation in carried[1:])
+        elif not matching:  # a pair that is related in a way the set forbids is no negative either
+            labelled.append(LabelledInstance(instance, rules.relations.negative))
+    kept = {example.relation for example in labelled if example.relation}
+    negatives = sum(not example.relation for example in labelled)
+    counts += RelationCounts(kept=len(kept), negatives=negatives)
+    layout = _Layout.of(document)
+    for relation in wanted:
+        if relation.id not in kept:
+            counts += _loss(_pairs_of(relation, document), layout, rules.window, doubled=relation.id in second)
+    return labelled, counts
+
+
+def _wanted(document: Document, relations: RelationSet) -> tuple[list[Relation], RelationCounts]:
+    """The relations that instances may carry, and counts of those that none can."""
+    annotated = sum(relation.type != relations.negative for relation in document.relations)
+    known = relations_of(document, relations)
+    wanted = [relation for relation in known if relation.head != relation.tail]
+    return wanted, RelationCounts(unknown_type=annotated - len(known), to_itself=len(known) - len(wanted))
+
+
+def relations_of(document: Document, relations: RelationSet) -> tuple[Relation, ...]:
+    """The annotated relations of the types that are looked for, which must be at the level of the set."""
+    names = {kind.name for kind in relations.types}
+    known = tuple(relation for relation in document.relations if relation.type in names)
+    for relation in known:
+        if relation.level is not relations.level:
+            raise TextError(
+                f"document {document.id!r}: relation {relation.id!r} is between {relation.level.value}s, those of the "
+                f"relation set are between {relations.level.value}s; make the set from documents of this kind"
+            )
+    return known
+
+
+def _matching(instance: RelationInstance, relations: Sequence[Relation], *, directed: bool) -> list[Relation]:
+    ends = set(instance.ends)
+    return [r for r in relations if (r.head, r.tail) in ends or (not directed and (r.tail, r.head) in ends)]
+
+
+def _pairs_of(relation: Relation, document: Document) -> list[tuple[Entity, Entity]]:
+    """The pairs of mentions that a relation is about."""
+
+    def named(end: str) -> list[Entity]:
+        if relation.level is Level.CONCEPT:
+            return [entity for entity in document.entities if end in entity.concepts]
+        return [entity for entity in document.entities if entity.id == end]
+
+    return [(head, tail) for head in named(relation.head) for tail in named(relation.tail) if head.id != tail.id]
+
+
+def _loss(pairs: Collection[tuple[Entity, Entity]], layout: _Layout, window: int, *, doubled: bool) -> RelationCounts:
+    """Why no instance carries a relation between these."""
+    close = [pair for pair in pairs if layout.is_close(*pair, window)]
+    if doubled:
+        return RelationCounts(doubled=1)
+    if not pairs:
+        return RelationCounts(overlapping=1)  # two concepts of one and the same mention
+    if not close:
+        return RelationCounts(out_of_window=1)
+    if all(head.overlaps(tail) for head, tail in close):
+        return RelationCounts(overlapping=1)
+    return RelationCounts(against_types=1)
+
+
+# Negatives.
+
+
+def draw_negatives(found: LabelledInstances, *, per_positive: float, seed: int) -> LabelledInstances:
+    """At most so many negatives for each positive, drawn by the seed; where there is no positive, one negative."""
+    if not per_positive >= 0:
+        raise TrainingError(f"negatives per positive is {per_positive}; it must be zero or above")
+    negatives = [index for index, example in enumerate(found.instances) if not example.relation]
+    positives = len(found.instances) - len(negatives)
+    wanted = round(min(len(negatives), per_positive * positives if positives else 1))
+    chance = Random(f"{seed}/negatives")  # noqa: S311 – a choice, not a secret
+    drawn = set(chance.sample(negatives, wanted))
+    kept = tuple(e for index, e in enumerate(found.instances) if e.relation or index in drawn)
+    left = len(negatives) - wanted
+    return LabelledInstances(kept, found.counts + RelationCounts(negatives=-left, negatives_not_drawn=left))

@@ -1,0 +1,248 @@
+"""Relations: documents to labelled pairs of entities, a loss, and predictions back as relations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from wardround.errors import TrainingError
+from wardround.evaluation.bootstrap import Average, Interval, Measure, intervals
+from wardround.evaluation.counts import SpanCounts
+from wardround.evaluation.relations import RelationScore, given_gold, score_relations
+from wardround.models.relation_classifier import RelationClassifier, RelationSet
+from wardround.tasks.batches import in_length_order
+from wardround.tasks.relation_instances import (
+    LabelledInstance,
+    LabelledInstances,
+    PairRules,
+    RelationCounts,
+    RelationInstance,
+    draw_negatives,
+    instances_of,
+    labelled_instances,
+    relations_of,
+)
+from wardround.text.document import Document, Level, Relation
+
+__all__ = [
+    "ClassScore",
+    "Predictions",
+    "RelationTable",
+    "ScoredRelations",
+    "batch_loss",
+    "class_table",
+    "encode",
+    "logits",
+    "predict",
+    "rules_of",
+    "score",
+]
+
+_INSTANCES_AHEAD = 1024  # instances held before a prediction is given back: bounds memory, lets lengths be sorted
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a model says of some instances, in their order.
+
+    An instance that does not fit the encoder is `dropped`: its scores are all zero, which favours no class and, the
+    negative class being the first, is read as a negative.
+    """
+
+    logits: Tensor  # [instances, classes], on the CPU
+    dropped: tuple[int, ...] = ()  # their rows
+
+    @property
+    def probabilities(self) -> Tensor:
+        """p(class) of each instance, [instances, classes]."""
+        return self.logits.softmax(-1)
+
+
+@dataclass(frozen=True)
+class ScoredRelations:
+    """A score, and how many candidate pairs were taken for negatives because they do not fit the encoder."""
+
+    score: RelationScore
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """The counts of a relation type, or of all, and where its F1 may lie; None where nothing was there to score."""
+
+    name: str
+    counts: SpanCounts
+    f1: Interval | None
+
+
+@dataclass(frozen=True)
+class RelationTable:
+    """Scores by relation type, in the order of the set (FedED, Table 6), and over all without the negative class.
+
+    With one relation type, as in GAD and EU-ADR, the latter is the plain F1 of a binary task.
+    """
+
+    classes: tuple[ClassScore, ...]
+    micro: ClassScore
+
+
+def rules_of(model: RelationClassifier) -> PairRules:
+    """How this model wants its pairs."""
+    return PairRules(model.relations, window=model.config.window, blinding=model.config.blinding)
+
+
+def encode(
+    documents: Iterable[Document], model: RelationClassifier, *, negatives: float | None = None, seed: int = 0
+) -> LabelledInstances:
+    """What the model trains on: pairs that fit it, and at most `negatives` without a relation for each with one."""
+    rules = rules_of(model)
+    found = _joined(_fitting(labelled_instances([document], rules), model) for document in documents)
+    if negatives is not None:
+        found = draw_negatives(found, per_positive=negatives, seed=seed)
+    if not found.instances:
+        raise TrainingError("the documents hold no pair of entities to train on; widen the window or check the types")
+    return found
+
+
+def batch_loss(model: RelationClassifier, batch: Sequence[LabelledInstance]) -> Tensor:
+    """Mean loss of the instances."""
+    unknown = sorted({example.label for example in batch} - model.class_rows.keys())
+    if unknown:
+        raise TrainingError(f"no class of the model is called {unknown[0]!r}; it has {', '.join(model.class_rows)}")
+    inputs = model.prepare([example.instance.text for example in batch]).to(model.device)
+    labels = torch.tensor([model.class_rows[example.label] for example in batch])
+    return model.loss(inputs, labels.to(model.device))
+
+
+@torch.inference_mode()
+def logits(model: RelationClassifier, instances: Sequence[RelationInstance], *, batch_size: int = 64) -> Predictions:
+    """The model's scores of the instances; beyond rounding, the company an instance comes in does not matter."""
+    model.eval()
+    pieces = model.pieces([instance.text for instance in instances])
+    rows = [(index, row) for index, row in enumerate(pieces) if row is not None]
+    scores = torch.zeros(len(instances), len(model.class_rows))
+    for batch in in_length_order([len(row) for _, row in rows], batch_size):
+        inputs = model.collate([rows[at][1] for at in batch]).to(model.device)
+        scores[[rows[at][0] for at in batch]] = model.logits(inputs).float().cpu()
+    if not scores.isfinite().all():
+        raise TrainingError("the model gives scores that are no numbers; its training has diverged, lower the rate")
+    return Predictions(scores, tuple(index for index, row in enumerate(pieces) if row is None))
+
+
+def predict(model: RelationClassifier, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
+    """Each document with the model's relations among its entities in place of its own, in order, in constant memory."""
+    return (document for document, _ in _predicted(model, documents, batch_size))
+
+
+def score(model: RelationClassifier, documents: Sequence[Document], *, batch_size: int = 64) -> ScoredRelations:
+    """The model, given the entities, against the documents' own relations of its types.
+
+    A relation that no instance can carry counts as not found.
+    """
+    predicted = list(_predicted(model, documents, batch_size))
+    gold = [_in_one_order(_restricted(document, model.relations), model.relations) for document in documents]
+    pairs = zip(gold, (document for document, _ in predicted), strict=True)
+    return ScoredRelations(score_relations(pairs, scorer=given_gold), sum(dropped for _, dropped in predicted))
+
+
+def class_table(score: RelationScore, relations: RelationSet, *, resamples: int = 1000, seed: int = 0) -> RelationTable:
+    """Scores of every type of the set, with intervals from a bootstrap over documents."""
+    names = [kind.name for kind in relations.types]
+    scored = [name for name in names if name in score.counts]
+    measures = [*(Measure(over=name) for name in scored), Measure(over=Average.MICRO)]
+    found = intervals(score.by_document, measures, resamples=resamples, seed=seed)
+    by_name = dict(zip(scored, found, strict=False))
+    classes = tuple(ClassScore(n, score.counts.by_type.get(n, SpanCounts()), by_name.get(n)) for n in names)
+    return RelationTable(classes, ClassScore("all", score.counts.micro, found[-1]))
+
+
+def _fitting(found: LabelledInstances, model: RelationClassifier) -> LabelledInstances:
+    """One document's, without those whose mentions do not fit together; a relation is lost with its last instance."""
+    rows = model.pieces([example.instance.text for example in found.instances])
+    fitting = tuple(e for e, row in zip(found.instances, rows, strict=True) if row is not None)
+    negatives = sum(not e.relation for e in found.instances) - sum(not e.relation for e in fitting)
+    lost = len(_carried(found.instances)) - len(_carried(fitting))
+    change = RelationCounts(kept=-lost, too_long=lost, negatives=-negatives, negatives_too_long=negatives)
+    return LabelledInstances(fitting, found.counts + change)
+
+
+def _carried(examples: Iterable[LabelledInstance]) -> set[str]:
+    return {example.relation for example in examples if example.relation}
+
+
+def _joined(found: Iterable[LabelledInstances]) -> LabelledInstances:
+    instances, counts = list[LabelledInstance](), RelationCounts()
+    for some in found:
+        instances += some.instances
+        counts += some.counts
+    return LabelledInstances(tuple(instances), counts)
+
+
+def _predicted(
+    model: RelationClassifier, documents: Iterable[Document], batch_size: int
+) -> Iterator[tuple[Document, int]]:
+    """Each document with its predictions, and how many of its pairs do not fit the encoder."""
+    rules = rules_of(model)
+    waiting: list[tuple[Document, tuple[RelationInstance, ...]]] = []
+    held = 0
+    for document in documents:
+        waiting.append((document, instances_of(document, rules)))
+        held += 1 + len(waiting[-1][1])  # the document itself counts: it may hold no pair
+        if held >= _INSTANCES_AHEAD:
+            yield from _predict_chunk(model, waiting, batch_size)
+            waiting, held = [], 0
+    yield from _predict_chunk(model, waiting, batch_size)
+
+
+def _predict_chunk(
+    model: RelationClassifier, waiting: Sequence[tuple[Document, tuple[RelationInstance, ...]]], batch_size: int
+) -> Iterator[tuple[Document, int]]:
+    found = logits(model, [instance for _, instances in waiting for instance in instances], batch_size=batch_size)
+    probabilities, start = found.probabilities, 0
+    for document, instances in waiting:
+        end = start + len(instances)
+        relations = _relations(instances, probabilities[start:end], model.relations)
+        related = replace(document, relations=relations)
+        yield _in_one_order(related, model.relations), sum(start <= row < end for row in found.dropped)
+        start = end
+
+
+def _relations(
+    instances: Sequence[RelationInstance], probabilities: Tensor, relations: RelationSet
+) -> tuple[Relation, ...]:
+    """The likeliest class of each pair that its types allow; of mentions of the same concepts the surest decides."""
+    best: dict[tuple[str, str], tuple[float, str]] = {}
+    for instance, row in zip(instances, probabilities.tolist(), strict=True):
+        allowed = (relations.negative, *relations.allowed(instance.head_type, instance.tail_type))
+        sure, name = max(
+            ((row[at], name) for at, name in enumerate(relations.names) if name in allowed), key=lambda found: found[0]
+        )
+        if name != relations.negative:
+            for ends in instance.ends:
+                key = ends if relations.directed or relations.level is Level.MENTION else (min(ends), max(ends))
+                best[key] = max(best.get(key, (0.0, "")), (sure, name), key=lambda found: found[0])
+    named = enumerate(best.items(), start=1)
+    return tuple(Relation(f"R{number}", name, *ends, relations.level) for number, (ends, (_, name)) in named)
+
+
+def _restricted(document: Document, relations: RelationSet) -> Document:
+    """The document with only the relations that are looked for."""
+    return replace(document, relations=relations_of(document, relations))
+
+
+def _in_one_order(document: Document, relations: RelationSet) -> Document:
+    """The document with both ends of an undirected relation in a fixed order, so that two can be compared."""
+    if relations.directed:
+        return document
+    places = {entity.id: (entity.start, entity.end, entity.id) for entity in document.entities}
+
+    def ordered(relation: Relation) -> Relation:
+        ends = (relation.head, relation.tail)
+        key = (lambda end: places[end]) if relation.level is Level.MENTION else None
+        head, tail = sorted(ends, key=key)
+        return replace(relation, head=head, tail=tail)
+
+    return replace(document, relations=tuple(map(ordered, document.relations)))
