@@ -133,3 +133,46 @@ def test_the_study_goes_on_when_keys_and_a_site_are_killed_in_the_middle(tmp_pat
         assert consortium.events("caught_up")
     finally:
         consortium.end()
+
+
+@pytest.mark.slow
+def test_a_new_key_is_taken_up_and_a_revoked_site_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = study(
+        algorithm={"rounds": 500}, privacy={"mechanism": "sealed", "minimum_sites": 2}, evaluation={"every": 500}
+    )
+    consortium = Consortium(tmp_path, text, sealed=True)
+    monkeypatch.setenv("WARDROUND_PASSPHRASE", "nobody reads this one")
+
+    def keys(*words: str) -> None:
+        with pytest.raises(SystemExit) as ended:
+            main(["keys", words[0], str(consortium.kits["keys"]), *words[1:]])
+        assert not ended.value.code, capsys.readouterr()
+
+    def absences(after: int) -> list[tuple[str, str]]:
+        rounds = [event for event in consortium.events("round") if event["round"] > after]
+        return [(site, code) for event in rounds for site, _, code in event["absent"]]
+
+    try:
+        start_all(consortium)
+        consortium.wait_until(lambda: consortium.round_number() >= 3, "it does not begin")
+        keys("rotate")
+        rotated = consortium.round_number()
+        # The coordinator takes the service's last answer for the present one for five seconds.
+        consortium.wait_until(lambda: "secret" in logged(consortium, epoch=2), "nobody asked for the new key")
+        consortium.wait_until(lambda: consortium.round_number() >= rotated + 5, "under a new key it stands still")
+        assert absences(0) == []
+        keys("revoke", "harbour")
+        consortium.wait_until(lambda: ("harbour", "revoked") in absences(rotated), "a revoked site takes part")
+        gone = consortium.round_number()
+        consortium.wait_until(lambda: consortium.round_number() >= gone + 3, "the others do not go on")
+        assert {site for site, _ in absences(gone)} == {"harbour"}
+    finally:
+        consortium.end()
+
+
+def logged(consortium: Consortium, *, epoch: int) -> str:
+    """What was asked of the key service about an epoch."""
+    log = consortium.kits["keys"] / "keys.jsonl"
+    return "".join(line for line in log.read_text().splitlines(keepends=True) if f'"epoch":{epoch},' in line)
