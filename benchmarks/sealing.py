@@ -27,6 +27,7 @@ from common import Bar, arguments, finish, peer_python, run_json
 
 from wardround.federation.message import Array
 from wardround.privacy.bfv import BfvParameters, Opener, Sealer
+from wardround.privacy.guards import guards
 from wardround.privacy.lanes import BlockSum, running_sum
 from wardround.privacy.packing import Layout
 from wardround.reports.tables import Row, Table
@@ -112,22 +113,27 @@ def one_round(way: Way, update: Array) -> Measured:
 
 
 def our_way(packing: str, numbers: int) -> Way:
-    """Two sites of equal weight, under BFV."""
+    """Two sites of equal weight, under BFV, with the guards of each."""
     parameters = BfvParameters(packing)
     layout = Layout({"update": (numbers,)}, {"update": CLIP}, parameters.packing)
-    secret = parameters.new_secret()
-    guards = np.zeros(parameters.blocks(layout.words), np.uint64)
+    secret, modulus = parameters.new_secret(), parameters.packing.modulus
+
+    def guarded(words: Array, *sites: str) -> Array:
+        key, context = bytes(32), bytes(32)
+        return guards(key, words, context=context, sites=sites, payload=parameters.payload, modulus=modulus)
 
     def seal(update: Array) -> Any:
-        return Sealer(parameters, secret).seal(layout.pack({"update": update}, share=0.5).words, guards)
+        words = layout.pack({"update": update}, share=0.5).words
+        return Sealer(parameters, secret).seal(words, guarded(words, "h1"))
 
     def prepare(sealed: Any) -> BlockSum:
-        running = running_sum(parameters, len(guards))
+        running = running_sum(parameters, parameters.blocks(layout.words))
         running.add(sealed)
         return running
 
     def open_mean(total: Any) -> Array:
-        words, _ = Opener(parameters, secret).open(total, layout.words)
+        words, found = Opener(parameters, secret).open(total, layout.words)
+        assert (found == guarded(words, "h1", "h1")).all()
         return layout.unpack(words, share=1.0, sites=2)["update"]
 
     size = lambda sealed: sealed.data.nbytes + sealed.lengths.nbytes  # noqa: E731
