@@ -51,7 +51,6 @@ def start_all(consortium: Consortium, *, supervised: tuple[str, ...] = ()) -> No
 def finish(consortium: Consortium) -> None:
     """Everybody ends by himself but the key service, which nobody tells."""
     keys = consortium.commands.pop("keys")
-    consortium.commands = {name: command for name, command in consortium.commands.items()}
     codes = {name: command.wait(90.0) for name, command in consortium.commands.items()}
     assert set(codes.values()) == {0}, (codes, consortium.told())
     consortium.commands["keys"] = keys

@@ -1,8 +1,8 @@
 """FedAtt (Ji et al. 2019): the further a site's layer went, the more the mean attends to it.
 
 Attention is a softmax over the sites of ‖w_l − w_l^k‖ of each layer l. A round has two exchanges: sites train and tell
-these norms, then each gives its update times its own attention; so the coordinator never needs a single site's update,
-and any aggregator will do.
+these norms, then each gives its update times its own attention; so the coordinator never needs a single site's update.
+The norms still tell more of each than a sum does: a study whose updates are protected refuses this algorithm.
 """
 
 from __future__ import annotations
