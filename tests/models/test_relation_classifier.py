@@ -19,17 +19,14 @@ from wardround.models.relation_classifier import (
     Part,
     RelationClassifier,
     RelationClassifierConfig,
-    RelationSet,
-    RelationType,
 )
 from wardround.models.saved import (
     load_model,
-    load_relation_classifier,
     model_card,
     save_model,
-    save_relation_classifier,
 )
 from wardround.text.document import Document, Entity, Level, Range, Relation
+from wardround.text.relation_sets import RelationSet, RelationType
 
 RELATIONS = RelationSet((RelationType("causes", (("Drug", "ADE"),)), RelationType("dose-of")))
 VOCABULARY = 30_522
@@ -57,74 +54,6 @@ def document(*relations: Relation) -> Document:
         Entity("T3", "Gene", (Range(2, 3),), concepts=("C1",)),
     )
     return Document("n", "abc", entities, relations)
-
-
-# Relation sets.
-
-
-def test_the_negative_class_is_the_first() -> None:
-    assert RELATIONS.names == ("none", "causes", "dose-of")
-
-
-def test_types_of_ends_are_allowed_or_not() -> None:
-    assert RELATIONS.allowed("Drug", "ADE") == ("causes", "dose-of")
-    assert RELATIONS.allowed("ADE", "Drug") == ("dose-of",)
-    undirected = RelationSet((RelationType("causes", (("Drug", "ADE"),)),), directed=False)
-    assert undirected.allowed("ADE", "Drug") == ("causes",)
-    assert undirected.allowed("ADE", "ADE") == ()
-
-
-def test_a_set_is_learned_from_documents() -> None:
-    seen = document(Relation("R1", "b", "T1", "T2"), Relation("R2", "a", "T2", "T1"), Relation("R3", "b", "T3", "T2"))
-    found = RelationSet.of([seen, document(Relation("R1", "none", "T1", "T3"))])
-    ends = (("Drug", "ADE"), ("Gene", "ADE"))
-    assert found == RelationSet((RelationType("a", (("ADE", "Drug"),)), RelationType("b", ends)))
-
-
-def test_a_set_of_relations_between_concepts() -> None:
-    # C1 is named by a mention of type ADE and by one of type Gene.
-    found = RelationSet.of([document(Relation("R1", "a", "D1", "C1", Level.CONCEPT))], directed=False)
-    ends = (("Drug", "ADE"), ("Drug", "Gene"))
-    assert found == RelationSet((RelationType("a", ends),), directed=False, level=Level.CONCEPT)
-
-
-def test_sets_that_cannot_be() -> None:
-    with pytest.raises(TextError, match="both mentions and concepts"):
-        RelationSet.of([document(Relation("R1", "a", "T1", "T2"), Relation("R2", "a", "D1", "C1", Level.CONCEPT))])
-    with pytest.raises(TextError, match="holds no type"):
-        RelationSet.of([document()])
-    with pytest.raises(TextError, match="names a class twice: none, none"):
-        RelationSet((RelationType("none"),))
-    with pytest.raises(TextError, match="without a name"):
-        RelationSet((RelationType(""),))
-
-
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("level", Level)
-def test_a_set_goes_through_json(directed: bool, level: Level) -> None:
-    relations = RelationSet(RELATIONS.types, "nothing", directed, level)
-    assert RelationSet.from_values(json.loads(json.dumps(relations.as_values()))) == relations
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"level": "note"},
-        {"directed": 1},
-        {"negative": None},
-        {"types": {}},
-        {"types": [{"name": "a"}]},
-        {"types": [{"name": 1, "ends": []}]},
-        {"types": [{"name": "a", "ends": [["Drug"]]}]},
-        {"types": [{"name": "a", "ends": [["Drug", 1]]}]},
-        {"more": 1},
-    ],
-)
-def test_values_that_are_no_set(change: dict[str, Any]) -> None:
-    with pytest.raises(TextError, match="is no relation set"):
-        RelationSet.from_values(RELATIONS.as_values() | change)
-    with pytest.raises(TextError, match="is no relation set"):
-        RelationSet.from_values(None)
 
 
 # Texts.
@@ -338,8 +267,8 @@ def test_a_loaded_model_is_the_saved_one(encoder: str, tiny_encoder: Path, tmp_p
     relations = RelationSet(RELATIONS.types, "nothing", directed=False, level=Level.CONCEPT)
     source = tiny_encoder if encoder == "tiny" else encoder
     model = classifier(source, relations, limit=20, window=2, blinding=False, shared=("layer_0",)).eval()
-    save_relation_classifier(model, tmp_path / "model", notes={"f1": 0.5})
-    loaded = load_relation_classifier(tmp_path / "model")
+    save_model(model, tmp_path / "model", notes={"f1": 0.5})
+    loaded = load_model(tmp_path / "model")
     assert not loaded.training
     assert (loaded.relations, loaded.config, loaded.split) == (relations, model.config, model.split)
     assert loaded.first_marker == model.first_marker
@@ -356,17 +285,15 @@ def test_a_loaded_model_is_the_saved_one(encoder: str, tiny_encoder: Path, tmp_p
 
 
 def test_models_of_other_kinds_are_told_apart(tiny_encoder: Path, tmp_path: Path) -> None:
-    save_relation_classifier(classifier(tiny_encoder), tmp_path / "relations")
-    with pytest.raises(ModelError, match="relations: the model finds relations between entities"):
-        load_model(tmp_path / "relations")
+    save_model(classifier(tiny_encoder), tmp_path / "relations")
     save_model(word_tagger(), tmp_path / "tagger")
-    with pytest.raises(ModelError, match="tagger: a model of kind 'word-tagger' finds no relations"):
-        load_relation_classifier(tmp_path / "tagger")
+    kinds = [type(load_model(tmp_path / name)).__name__ for name in ("relations", "tagger")]
+    assert kinds == ["RelationClassifier", "WordTagger"]
 
 
 def test_a_damaged_folder(tiny_encoder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
-    save_relation_classifier(classifier(tiny_encoder), folder)
+    save_model(classifier(tiny_encoder), folder)
     card = json.loads((folder / "wardround.json").read_text())
     for relations, complaint in (
         (None, "model/wardround.json: is no relation set"),
@@ -375,15 +302,15 @@ def test_a_damaged_folder(tiny_encoder: Path, tmp_path: Path) -> None:
     ):
         (folder / "wardround.json").write_text(json.dumps(card | {"relations": relations}))
         with pytest.raises(ModelError, match=complaint):
-            load_relation_classifier(folder)
+            load_model(folder)
     (folder / "wardround.json").write_text(json.dumps(card))
     (folder / "output.safetensors").write_bytes(b"{}")
     with pytest.raises(ModelError, match=r"model/output\.safetensors is missing or damaged"):
-        load_relation_classifier(folder)
+        load_model(folder)
 
 
 def test_a_saved_classifier_can_be_an_encoder_again(tiny_encoder: Path, tmp_path: Path) -> None:
-    save_relation_classifier(classifier(tiny_encoder), tmp_path / "model")
+    save_model(classifier(tiny_encoder), tmp_path / "model")
     assert classifier(tmp_path / "model").first_marker == VOCABULARY + 4
     tagger = EncoderTagger(EncoderTaggerConfig(encoder=str(tmp_path / "model")), tag_set=word_tagger().tag_set)
     assert tagger.groups == ("embeddings", "layer_0", "layer_1", "output")

@@ -12,7 +12,7 @@ from wardround.corpora.ade import Ade
 from wardround.corpora.pair_tsv import PairTsv
 from wardround.corpora.pubtator import Pubtator
 from wardround.errors import TextError, TrainingError
-from wardround.models.relation_classifier import CONTEXT, FIRST, SECOND, RelationSet, RelationType
+from wardround.models.relation_classifier import CONTEXT, FIRST, SECOND
 from wardround.tasks.relation_instances import (
     PairRules,
     RelationCounts,
@@ -22,6 +22,7 @@ from wardround.tasks.relation_instances import (
     labelled_instances,
 )
 from wardround.text.document import Document, Entity, Level, Range, Relation
+from wardround.text.relation_sets import RelationSet, RelationType
 from wardround.text.sentences import sentences_of
 
 TEXT = "Aspirin 5 mg gave rash. No fever on aspirin. Slept well. Pain again."

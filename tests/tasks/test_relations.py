@@ -18,12 +18,11 @@ from wardround.models.relation_classifier import (
     RelationClassifier,
     RelationClassifierConfig,
     RelationInputs,
-    RelationSet,
-    RelationType,
 )
 from wardround.tasks.relation_instances import LabelledInstance, RelationCounts, instances_of, labelled_instances
 from wardround.tasks.relations import batch_loss, class_table, encode, logits, predict, rules_of, score
 from wardround.text.document import Document, Entity, Level, Range, Relation
+from wardround.text.relation_sets import RelationSet, RelationType
 
 CAUSES = RelationType("causes", (("Drug", "ADE"),))
 DOSE = RelationType("dose-of", (("Dose", "Drug"),))

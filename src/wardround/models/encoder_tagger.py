@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
-from transformers import AutoModelForTokenClassification
 
-from wardround.errors import ModelError
 from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
-from wardround.models.encoders import PieceTokenizer, encoder_source, fresh_configuration
+from wardround.models.encoders import PieceTokenizer, encoder_layer, encoder_source, in_layer_order, token_network
 from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
 from wardround.models.ranges import check_choice, check_share, check_size
 from wardround.models.tagging_model import Inputs, TaggingModel
 from wardround.text.tag_sets import TagSet
 
 __all__ = ["EncoderTagger", "EncoderTaggerConfig"]
-
-_LAYER = re.compile(r"\.layers?\.(\d+)\.|\.h\.(\d+)\.")
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ class EncoderTagger(TaggingModel):
         self.config = config
         origin = source or encoder_source(config.encoder)
         self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=config.overlap)
-        self.network = _network(config, self.tags, origin, fresh=source is None)
+        self.network = token_network(config.encoder, origin, fresh=source is None, labels=self.tags)
         self.dropout = nn.Dropout(config.dropout)
         if config.decoder == "crf":
             self.crf = LinearChainCrf(self.tags, self.scheme)
@@ -76,15 +69,14 @@ class EncoderTagger(TaggingModel):
     def groups(self) -> tuple[str, ...]:
         """Every layer of the encoder is a group of its own."""
         found = {self.group_of(name) for name, _ in self.named_parameters()}
-        layers = sorted((g for g in found if g.startswith("layer_")), key=lambda g: int(g.removeprefix("layer_")))
-        return tuple(g for g in ("embeddings", *layers, *OUTPUT_GROUPS) if g in found)
+        return tuple(g for g in (*in_layer_order(found), *OUTPUT_GROUPS) if g in found)
 
     def group_of(self, parameter: str) -> str:
         """`network.bert.encoder.layer.3…` is in `layer_3`."""
         if parameter.startswith("crf."):
             return "crf"
-        if layer := _LAYER.search(parameter):
-            return f"layer_{layer.group(1) or layer.group(2)}"
+        if layer := encoder_layer(parameter):
+            return layer
         return "embeddings" if parameter.startswith(f"network.{self.network.base_model_prefix}.") else "output"
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Inputs:
@@ -99,29 +91,3 @@ class EncoderTagger(TaggingModel):
         states = self.network.base_model(inputs.pieces.ids, attention_mask=inputs.pieces.attention).last_hidden_state
         scores: Tensor = self.network.classifier(self.dropout(inputs.pieces.gather(states)))
         return scores
-
-
-def _network(config: EncoderTaggerConfig, tags: Sequence[str], origin: str, *, fresh: bool) -> Any:
-    labels = {"id2label": dict(enumerate(tags)), "label2id": {tag: row for row, tag in enumerate(tags)}}
-    compact = fresh_configuration(config.encoder) if fresh else None
-    if compact is not None:
-        compact.update({**labels, "num_labels": len(tags)})
-        return AutoModelForTokenClassification.from_config(compact)  # type: ignore[no-untyped-call]
-    try:
-        network, report = AutoModelForTokenClassification.from_pretrained(
-            origin,
-            num_labels=len(tags),
-            use_safetensors=True,
-            dtype=torch.float32,
-            ignore_mismatched_sizes=fresh,  # an encoder fine-tuned for other tags gets a new output layer
-            output_loading_info=True,
-            **labels,
-        )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise ModelError(
-            f"no encoder could be loaded from {Path(origin).name!r}: name a Hugging Face id that is cached here, "
-            "or a folder with config.json and model.safetensors"
-        ) from error
-    if report["missing_keys"] and not fresh:
-        raise ModelError(f"{Path(origin).name}: {len(report['missing_keys'])} weights of the model are missing")
-    return network

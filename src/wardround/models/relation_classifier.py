@@ -7,25 +7,21 @@ that the rows of the vocabulary have in each dimension. The tokenizer does not k
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForTokenClassification
 
 from wardround.errors import ModelError, TextError
-from wardround.models.encoders import PieceTokenizer, encoder_source, fresh_configuration
+from wardround.models.encoders import PieceTokenizer, encoder_layer, encoder_source, in_layer_order, token_network
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
 from wardround.models.ranges import check_share, check_size
-from wardround.text.document import Document, Level
+from wardround.text.relation_sets import RelationSet
 
 __all__ = [
     "CONTEXT",
@@ -37,121 +33,11 @@ __all__ = [
     "RelationClassifier",
     "RelationClassifierConfig",
     "RelationInputs",
-    "RelationSet",
-    "RelationType",
 ]
 
 CONTEXT, FIRST, SECOND = 0, 1, 2  # whose words a part of the text holds: nobody's, e1's or e2's
 _MARKERS = 4
-_LAYER = re.compile(r"\.layers?\.(\d+)\.|\.h\.(\d+)\.")
 _TOGETHER = 1024  # texts cut into pieces at once: bounds memory
-
-
-# What is looked for.
-
-
-@dataclass(frozen=True)
-class RelationType:
-    """A type of relation, and between which types of entities it may run; without ends, between any."""
-
-    name: str
-    ends: tuple[tuple[str, str], ...] = ()  # (head type, tail type)
-
-    def allows(self, head: str, tail: str) -> bool:
-        """Whether it may run from an entity of type `head` to one of type `tail`."""
-        return not self.ends or (head, tail) in self.ends
-
-
-@dataclass(frozen=True)
-class RelationSet:
-    """The relation types that are looked for, in a fixed order. Where it is not directed, ends may stand either way."""
-
-    types: tuple[RelationType, ...]
-    negative: str = "none"  # the class of a pair without a relation
-    directed: bool = True
-    level: Level = Level.MENTION
-
-    def __post_init__(self) -> None:
-        if not self.types:
-            raise TextError("a relation set holds no type; name at least one")
-        if not all(self.names):
-            raise TextError("a relation set holds a type without a name")
-        if len(set(self.names)) != len(self.names):
-            raise TextError(f"a relation set names a class twice: {', '.join(self.names)}")
-
-    @classmethod
-    def of(cls, documents: Iterable[Document], *, negative: str = "none", directed: bool = True) -> RelationSet:
-        """The relation types of `documents`, in alphabetical order, each between the entity types it was seen with."""
-        ends: dict[str, set[tuple[str, str]]] = {}
-        levels: set[Level] = set()
-        for document in documents:
-            kinds = _types_of_ends(document)
-            for relation in document.relations:
-                if relation.type != negative:
-                    seen = product(kinds[relation.level, relation.head], kinds[relation.level, relation.tail])
-                    ends.setdefault(relation.type, set()).update(seen)
-                    levels.add(relation.level)
-        if len(levels) > 1:
-            raise TextError("the documents relate both mentions and concepts; learn a set from each kind alone")
-        types = tuple(RelationType(name, tuple(sorted(seen))) for name, seen in sorted(ends.items()))
-        return cls(types, negative, directed, *levels)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every class, the negative one first."""
-        return (self.negative, *(kind.name for kind in self.types))
-
-    def allowed(self, head: str, tail: str) -> tuple[str, ...]:
-        """The relation types that may run between entities of these types."""
-        orders = [(head, tail)] if self.directed else [(head, tail), (tail, head)]
-        return tuple(kind.name for kind in self.types if any(kind.allows(*order) for order in orders))
-
-    def as_values(self) -> dict[str, Any]:
-        """The set as plain values, for JSON."""
-        types = [{"name": kind.name, "ends": [list(pair) for pair in kind.ends]} for kind in self.types]
-        return {"types": types, "negative": self.negative, "directed": self.directed, "level": self.level.value}
-
-    @classmethod
-    def from_values(cls, values: Any) -> RelationSet:
-        """What `as_values` gave."""
-        if not _is_set(values):
-            raise TextError("is no relation set: it has types with their ends, negative, directed and level")
-        types = tuple(
-            RelationType(kind["name"], tuple((head, tail) for head, tail in kind["ends"])) for kind in values["types"]
-        )
-        return cls(types, values["negative"], values["directed"], Level(values["level"]))
-
-
-def _types_of_ends(document: Document) -> Mapping[tuple[Level, str], set[str]]:
-    """The types of the entities that a relation may name as its end."""
-    kinds: dict[tuple[Level, str], set[str]] = {}
-    for entity in document.entities:
-        kinds.setdefault((Level.MENTION, entity.id), set()).add(entity.type)
-        for concept in entity.concepts:
-            kinds.setdefault((Level.CONCEPT, concept), set()).add(entity.type)
-    return kinds
-
-
-def _is_set(values: Any) -> bool:
-    return (
-        isinstance(values, dict)
-        and values.keys() == {"types", "negative", "directed", "level"}
-        and isinstance(values["negative"], str)
-        and isinstance(values["directed"], bool)
-        and values["level"] in [level.value for level in Level]
-        and isinstance(values["types"], list)
-        and all(map(_is_type, values["types"]))
-    )
-
-
-def _is_type(kind: Any) -> bool:
-    if not isinstance(kind, dict) or kind.keys() != {"name", "ends"} or not isinstance(kind["ends"], list):
-        return False
-    return isinstance(kind["name"], str) and all(map(_is_pair, kind["ends"]))
-
-
-def _is_pair(pair: Any) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and all(isinstance(end, str) for end in pair)
 
 
 # What is read.
@@ -235,7 +121,7 @@ class RelationClassifier(LayeredModel):
         self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=0)
         if not self.tokenizer.prefix:
             raise ModelError(f"{Path(origin).name}: the encoder reads no piece such as [CLS] before a text")
-        self.network = _network(config, origin, fresh=source is None)
+        self.network = token_network(config.encoder, origin, fresh=source is None).base_model
         if source is None:
             _add_markers(self.network)
         self.first_marker = self.network.get_input_embeddings().num_embeddings - _MARKERS
@@ -249,22 +135,14 @@ class RelationClassifier(LayeredModel):
         return asdict(self.config)
 
     @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return self.output.weight.device
-
-    @property
     def groups(self) -> tuple[str, ...]:
         """Every layer of the encoder is a group of its own."""
         found = {self.group_of(name) for name, _ in self.named_parameters()}
-        layers = sorted((g for g in found if g.startswith("layer_")), key=lambda g: int(g.removeprefix("layer_")))
-        return ("embeddings", *layers, "output")
+        return (*in_layer_order(found), "output")
 
     def group_of(self, parameter: str) -> str:
         """`network.encoder.layer.3…` is in `layer_3`."""
-        if layer := _LAYER.search(parameter):
-            return f"layer_{layer.group(1) or layer.group(2)}"
-        return "output" if parameter.startswith("output.") else "embeddings"
+        return encoder_layer(parameter) or ("output" if parameter.startswith("output.") else "embeddings")
 
     def pieces(self, texts: Sequence[MarkedText]) -> list[PairPieces | None]:
         """Each text as pieces, context cut to the limit; None where the two mentions do not fit in together."""
@@ -351,23 +229,3 @@ def _add_markers(network: Any) -> None:
     network.resize_token_embeddings(len(known) + _MARKERS, mean_resizing=False)
     drawn = mean + deviation * torch.randn(_MARKERS, known.shape[1])
     network.get_input_embeddings().weight[-_MARKERS:] = drawn
-
-
-def _network(config: RelationClassifierConfig, origin: str, *, fresh: bool) -> Any:
-    """The encoder without a pooler, which nothing here would train: what a token classifier stands on."""
-    compact = fresh_configuration(config.encoder) if fresh else None
-    if compact is not None:
-        return AutoModelForTokenClassification.from_config(compact).base_model  # type: ignore[no-untyped-call]
-    try:
-        network, report = AutoModelForTokenClassification.from_pretrained(
-            origin, use_safetensors=True, dtype=torch.float32, ignore_mismatched_sizes=fresh, output_loading_info=True
-        )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise ModelError(
-            f"no encoder could be loaded from {Path(origin).name!r}: name a Hugging Face id that is cached here, "
-            "or a folder with config.json and model.safetensors"
-        ) from error
-    missing = [name for name in report["missing_keys"] if name.startswith(f"{network.base_model_prefix}.")]
-    if missing:
-        raise ModelError(f"{Path(origin).name}: {len(missing)} weights of the encoder are missing")
-    return network.base_model

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,72 +20,36 @@ from torch import Tensor
 
 from wardround.errors import ModelError, TextError
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
-from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig, RelationSet
-from wardround.models.tagging_model import TaggingModel
+from wardround.models.parameter_split import LayeredModel
+from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
 from wardround.models.vocabulary import RESERVED, ListedWords
 from wardround.models.word_tagger import WordTagger, WordTaggerConfig
 from wardround.models.word_vectors import WordVectors
+from wardround.text.relation_sets import RelationSet
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["load_model", "load_relation_classifier", "model_card", "save_model", "save_relation_classifier"]
+__all__ = ["load_model", "model_card", "save_model"]
 
 _Config = TypeVar("_Config", WordTaggerConfig, EncoderTaggerConfig, RelationClassifierConfig)
 _FORMAT = 1
 _CARD, _WEIGHTS, _WORDS, _CRF = "wardround.json", "model.safetensors", "words.json", "crf.safetensors"
 _OUTPUT = "output.safetensors"
-_RELATIONS = "relation-classifier"
 
 
-def save_model(model: TaggingModel, folder: Path, *, notes: Mapping[str, Any] | None = None) -> None:
+def save_model(model: LayeredModel, folder: Path, *, notes: Mapping[str, Any] | None = None) -> None:
     """Write `model` to `folder`, replacing a model that was there; `notes` go into the card as they are."""
-
-    def fill(partial: Path) -> dict[str, Any]:
-        kind = _save_words(model, partial) if isinstance(model, WordTagger) else _save_encoder(model, partial)
-        return {**kind, "types": list(model.tag_set.types)}
-
-    _write(folder, fill, notes)
+    save = next((kind.save for kind in _KINDS.values() if isinstance(model, kind.model)), None)
+    assert save is not None, "a kind of model that cannot be saved"
+    _write(folder, lambda partial: {**save(model, partial), "config": model.settings()}, notes)
 
 
-def save_relation_classifier(
-    model: RelationClassifier, folder: Path, *, notes: Mapping[str, Any] | None = None
-) -> None:
-    """Write a relation classifier as `save_model` writes a tagger."""
-
-    def fill(partial: Path) -> dict[str, Any]:
-        model.network.save_pretrained(partial, safe_serialization=True)
-        model.tokenizer.tokenizer.save_pretrained(partial)
-        _save_tensors(model.output.state_dict(), partial / _OUTPUT)
-        types = [kind.name for kind in model.relations.types]
-        kind = {"kind": _RELATIONS, "config": model.settings(), "types": types}
-        return {**kind, "relations": model.relations.as_values()}
-
-    _write(folder, fill, notes)
-
-
-def load_model(folder: Path) -> TaggingModel:
+def load_model(folder: Path) -> LayeredModel:
     """The model in `folder`, ready to predict."""
     card = model_card(folder)
-    loader = {"word-tagger": _load_words, "encoder-tagger": _load_encoder}.get(card["kind"])
-    if card["kind"] == _RELATIONS:
-        raise ModelError(f"{folder.name}: the model finds relations between entities, not the entities themselves")
-    if loader is None:
+    kind = _KINDS.get(card["kind"])
+    if kind is None:
         raise ModelError(f"{folder.name}: a model of kind {card['kind']!r} is unknown to this version")
-    model = loader(folder, card, _tag_set(folder, card))
-    model.eval()
-    return model
-
-
-def load_relation_classifier(folder: Path) -> RelationClassifier:
-    """The relation classifier in `folder`, ready to predict."""
-    card = model_card(folder)
-    if card["kind"] != _RELATIONS:
-        raise ModelError(f"{folder.name}: a model of kind {card['kind']!r} finds no relations")
-    try:
-        relations = RelationSet.from_values(card.get("relations"))
-    except TextError as error:
-        raise ModelError(f"{folder.name}/{_CARD}: {error}") from error
-    model = RelationClassifier(_configuration(RelationClassifierConfig, card, folder), relations, source=str(folder))
-    _fill(model.output, _load_tensors(folder / _OUTPUT), folder)
+    model = kind.load(folder, card)
     model.eval()
     return model
 
@@ -134,39 +98,81 @@ def _tag_set(folder: Path, card: dict[str, Any]) -> TagSet:
         raise ModelError(f"{folder.name}/{_CARD}: {error}") from error
 
 
+def _relation_set(folder: Path, card: dict[str, Any]) -> RelationSet:
+    try:
+        return RelationSet.from_values(card.get("relations"))
+    except TextError as error:
+        raise ModelError(f"{folder.name}/{_CARD}: {error}") from error
+
+
+# One pair a kind of model.
+
+
 def _save_words(model: WordTagger, folder: Path) -> dict[str, Any]:
     _save_tensors(model.state_dict(), folder / _WEIGHTS)
     if isinstance(model.word_index, ListedWords):
         (folder / _WORDS).write_text(json.dumps(model.word_index.words, ensure_ascii=False), encoding="utf-8")
     context = model.contextual.fingerprint() if "contextual" in model.groups else None
-    return {"kind": "word-tagger", "config": model.settings(), "contextual_sha256": context}
+    return {"kind": "word-tagger", "types": list(model.tag_set.types), "contextual_sha256": context}
 
 
-def _save_encoder(model: TaggingModel, folder: Path) -> dict[str, Any]:
-    assert isinstance(model, EncoderTagger), "there are two kinds of tagger"
-    model.network.save_pretrained(folder, safe_serialization=True)
-    model.tokenizer.tokenizer.save_pretrained(folder)
-    if model.config.decoder == "crf":
-        _save_tensors(model.crf.state_dict(), folder / _CRF)
-    return {"kind": "encoder-tagger", "config": model.settings()}
-
-
-def _load_words(folder: Path, card: dict[str, Any], tag_set: TagSet) -> WordTagger:
+def _load_words(folder: Path, card: dict[str, Any]) -> WordTagger:
     config = _configuration(WordTaggerConfig, card, folder)
     weights = _load_tensors(folder / _WEIGHTS)
     vectors = _load_vectors(folder, weights) if (folder / _WORDS).is_file() else None
-    model = WordTagger(config, tag_set, vectors)
+    model = WordTagger(config, _tag_set(folder, card), vectors)
     if "contextual" in model.groups and model.contextual.fingerprint() != card.get("contextual_sha256"):
         raise ModelError(f"{folder.name}: the encoder {config.contextual!r} here is not the one it was trained on")
     _fill(model, weights, folder)
     return model
 
 
-def _load_encoder(folder: Path, card: dict[str, Any], tag_set: TagSet) -> EncoderTagger:
-    model = EncoderTagger(_configuration(EncoderTaggerConfig, card, folder), tag_set, source=str(folder))
+def _save_encoder(model: EncoderTagger, folder: Path) -> dict[str, Any]:
+    model.network.save_pretrained(folder, safe_serialization=True)
+    model.tokenizer.tokenizer.save_pretrained(folder)
+    if model.config.decoder == "crf":
+        _save_tensors(model.crf.state_dict(), folder / _CRF)
+    return {"kind": "encoder-tagger", "types": list(model.tag_set.types)}
+
+
+def _load_encoder(folder: Path, card: dict[str, Any]) -> EncoderTagger:
+    config = _configuration(EncoderTaggerConfig, card, folder)
+    model = EncoderTagger(config, _tag_set(folder, card), source=str(folder))
     if model.config.decoder == "crf":
         _fill(model.crf, _load_tensors(folder / _CRF), folder)
     return model
+
+
+def _save_classifier(model: RelationClassifier, folder: Path) -> dict[str, Any]:
+    model.network.save_pretrained(folder, safe_serialization=True)
+    model.tokenizer.tokenizer.save_pretrained(folder)
+    _save_tensors(model.output.state_dict(), folder / _OUTPUT)
+    types = [kind.name for kind in model.relations.types]
+    return {"kind": "relation-classifier", "types": types, "relations": model.relations.as_values()}
+
+
+def _load_classifier(folder: Path, card: dict[str, Any]) -> RelationClassifier:
+    config = _configuration(RelationClassifierConfig, card, folder)
+    model = RelationClassifier(config, _relation_set(folder, card), source=str(folder))
+    _fill(model.output, _load_tensors(folder / _OUTPUT), folder)
+    return model
+
+
+@dataclass(frozen=True)
+class _Kind:
+    model: type[LayeredModel]
+    save: Callable[[Any, Path], dict[str, Any]]  # writes the weights; what it returns goes into the card
+    load: Callable[[Path, dict[str, Any]], LayeredModel]
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "word-tagger": _Kind(WordTagger, _save_words, _load_words),
+    "encoder-tagger": _Kind(EncoderTagger, _save_encoder, _load_encoder),
+    "relation-classifier": _Kind(RelationClassifier, _save_classifier, _load_classifier),
+}
+
+
+# Weights and configurations.
 
 
 def _load_vectors(folder: Path, weights: Mapping[str, Tensor]) -> WordVectors:

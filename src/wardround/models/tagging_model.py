@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -49,10 +49,6 @@ class TaggingModel(LayeredModel):
         self.tags = tag_set.tags(self.scheme)
         self.tag_rows = {tag: row for row, tag in enumerate(self.tags)}
 
-    def settings(self) -> dict[str, Any]:
-        """The configuration as plain values."""
-        raise NotImplementedError
-
     @property
     def decoder(self) -> Decoder:
         """What turns scores into tags."""
@@ -65,11 +61,6 @@ class TaggingModel(LayeredModel):
     def emissions(self, inputs: Inputs) -> Tensor:
         """A score a word and tag, [batch, words, tags]."""
         raise NotImplementedError
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return next(self.parameters()).device
 
     def loss(self, inputs: Inputs, tags: Tensor) -> Tensor:
         """Mean negative log likelihood of a sentence (FedNER, Eq. 1)."""

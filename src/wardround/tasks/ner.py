@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 import torch
 from torch import Tensor
@@ -13,12 +13,13 @@ from wardround.errors import TrainingError
 from wardround.evaluation.spans import CorpusScore, score_corpus
 from wardround.models.tagging_model import TaggingModel
 from wardround.tasks.batches import in_length_order
+from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.alignment import Alignment, AlignmentCounts, align, entities_from_spans
 from wardround.text.document import Document, Entity
 from wardround.text.tag_schemes import TagScheme
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["Examples", "TaggedSentence", "batch_loss", "encode", "predict", "score"]
+__all__ = ["Examples", "NerTask", "TaggedSentence", "batch_loss", "encode", "predict", "score"]
 
 _SENTENCES_AHEAD = 1024  # sentences read before a prediction is given back: bounds memory, lets lengths be sorted
 
@@ -81,6 +82,54 @@ def score(
     wanted = types or model.tag_set
     predicted = map(wanted.restrict, predict(model, documents, batch_size=batch_size))
     return score_corpus(zip(map(wanted.restrict, documents), predicted, strict=True))
+
+
+class NerTask(Task):
+    """Named entities of the types that a site annotates; a model that is shared whole may know more of them."""
+
+    readings = ("strict", "relaxed")
+
+    def __init__(self, model: TaggingModel, types: TagSet | None = None) -> None:
+        self.model: TaggingModel = model
+        self.types = types or model.tag_set
+        self.lost: Mapping[str, int] = {}
+
+    def encode(self, documents: Iterable[Document]) -> Sequence[TaggedSentence]:
+        """Tagged sentences over the types of this site."""
+        annotated = (self.types.restrict(document) for document in documents)
+        found = encode(annotated, self.model.tag_set, self.model.scheme)
+        self.lost = asdict(found.counts)
+        return found.sentences
+
+    def length(self, example: Example) -> int:
+        """In words."""
+        return len(example.words)
+
+    def batch_loss(self, batch: Sequence[Example]) -> Tensor:
+        """Mean loss of the sentences."""
+        return batch_loss(self.model, batch)
+
+    def predict(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Each document with the model's entities."""
+        return predict(self.model, documents)
+
+    def score(self, documents: Sequence[Document]) -> TaskScore:
+        """Strict and relaxed, on the types of this site."""
+        found = score(self.model, documents, types=self.types)
+        return TaskScore({"strict": found.strict_by_document, "relaxed": found.relaxed_by_document})
+
+    def classes(self) -> Mapping[str, int]:
+        """A row a word."""
+        return {"tags": len(self.model.tags)}
+
+    def labels(self, batch: Sequence[Example]) -> dict[str, Tensor]:
+        """The tags."""
+        return {"tags": torch.tensor([self.model.tag_rows[tag] for example in batch for tag in example.tags])}
+
+    def heads(self, batch: Sequence[Example]) -> dict[str, Tensor]:
+        """The emissions."""
+        inputs = self.model.prepare([example.words for example in batch]).to(self.model.device)
+        return {"tags": self.model.emissions(inputs).float()[inputs.mask]}
 
 
 @torch.inference_mode()

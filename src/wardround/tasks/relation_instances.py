@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, fields
 from random import Random
 
 from wardround.errors import TextError, TrainingError
-from wardround.models.relation_classifier import CONTEXT, FIRST, SECOND, MarkedText, Part, RelationSet
+from wardround.models.relation_classifier import CONTEXT, FIRST, SECOND, MarkedText, Part
 from wardround.text.document import Document, Entity, Level, Range, Relation
+from wardround.text.relation_sets import RelationSet
 from wardround.text.sentences import sentences_of
 
 __all__ = [

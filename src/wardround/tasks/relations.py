@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from wardround.errors import TrainingError
 from wardround.evaluation.bootstrap import Average, Interval, Measure, intervals
 from wardround.evaluation.counts import SpanCounts
 from wardround.evaluation.relations import RelationScore, given_gold, score_relations
-from wardround.models.relation_classifier import RelationClassifier, RelationSet
+from wardround.models.relation_classifier import RelationClassifier
 from wardround.tasks.batches import in_length_order
 from wardround.tasks.relation_instances import (
     LabelledInstance,
@@ -25,12 +25,15 @@ from wardround.tasks.relation_instances import (
     labelled_instances,
     relations_of,
 )
+from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document, Level, Relation
+from wardround.text.relation_sets import RelationSet
 
 __all__ = [
     "ClassScore",
     "Predictions",
     "RelationTable",
+    "RelationTask",
     "ScoredRelations",
     "batch_loss",
     "class_table",
@@ -109,11 +112,8 @@ def encode(
 
 def batch_loss(model: RelationClassifier, batch: Sequence[LabelledInstance]) -> Tensor:
     """Mean loss of the instances."""
-    unknown = sorted({example.label for example in batch} - model.class_rows.keys())
-    if unknown:
-        raise TrainingError(f"no class of the model is called {unknown[0]!r}; it has {', '.join(model.class_rows)}")
+    labels = _label_rows(model, batch)
     inputs = model.prepare([example.instance.text for example in batch]).to(model.device)
-    labels = torch.tensor([model.class_rows[example.label] for example in batch])
     return model.loss(inputs, labels.to(model.device))
 
 
@@ -157,6 +157,60 @@ def class_table(score: RelationScore, relations: RelationSet, *, resamples: int 
     by_name = dict(zip(scored, found, strict=False))
     classes = tuple(ClassScore(n, score.counts.by_type.get(n, SpanCounts()), by_name.get(n)) for n in names)
     return RelationTable(classes, ClassScore("all", score.counts.micro, found[-1]))
+
+
+class RelationTask(Task):
+    """Relations among entities that are given; of pairs without one, at most `negatives` for each with one."""
+
+    readings = ("relations",)
+
+    def __init__(self, model: RelationClassifier, *, negatives: float | None = None, seed: int = 0) -> None:
+        self.model: RelationClassifier = model
+        self.negatives, self.seed = negatives, seed
+        self.lost: Mapping[str, int] = {}
+
+    def encode(self, documents: Iterable[Document]) -> Sequence[LabelledInstance]:
+        """Pairs that fit the encoder."""
+        found = encode(documents, self.model, negatives=self.negatives, seed=self.seed)
+        self.lost = asdict(found.counts)
+        return found.instances
+
+    def length(self, example: Example) -> int:
+        """In characters."""
+        return len(example.instance.text)
+
+    def batch_loss(self, batch: Sequence[Example]) -> Tensor:
+        """Mean loss of the pairs."""
+        return batch_loss(self.model, batch)
+
+    def predict(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Each document with the model's relations among its entities."""
+        return predict(self.model, documents)
+
+    def score(self, documents: Sequence[Document]) -> TaskScore:
+        """Given the entities."""
+        found = score(self.model, documents)
+        return TaskScore({"relations": found.score.by_document}, found.dropped)
+
+    def classes(self) -> Mapping[str, int]:
+        """A row a pair."""
+        return {"relations": len(self.model.class_rows)}
+
+    def labels(self, batch: Sequence[Example]) -> dict[str, Tensor]:
+        """The classes."""
+        return {"relations": _label_rows(self.model, batch)}
+
+    def heads(self, batch: Sequence[Example]) -> dict[str, Tensor]:
+        """The scores of the output layer."""
+        inputs = self.model.prepare([example.instance.text for example in batch]).to(self.model.device)
+        return {"relations": self.model.logits(inputs).float()}
+
+
+def _label_rows(model: RelationClassifier, batch: Sequence[LabelledInstance]) -> Tensor:
+    unknown = sorted({example.label for example in batch} - model.class_rows.keys())
+    if unknown:
+        raise TrainingError(f"no class of the model is called {unknown[0]!r}; it has {', '.join(model.class_rows)}")
+    return torch.tensor([model.class_rows[example.label] for example in batch])
 
 
 def _fitting(found: LabelledInstances, model: RelationClassifier) -> LabelledInstances:

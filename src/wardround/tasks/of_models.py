@@ -1,0 +1,20 @@
+"""Which task a model is for: what a command that is given any saved model asks."""
+
+from __future__ import annotations
+
+from wardround.models.parameter_split import LayeredModel
+from wardround.models.relation_classifier import RelationClassifier
+from wardround.models.tagging_model import TaggingModel
+from wardround.tasks.ner import NerTask
+from wardround.tasks.relations import RelationTask
+from wardround.tasks.task import Task
+
+__all__ = ["task_of"]
+
+
+def task_of(model: LayeredModel) -> Task:
+    """The task of a model, with the settings it needs to predict and score."""
+    if isinstance(model, RelationClassifier):
+        return RelationTask(model)
+    assert isinstance(model, TaggingModel), "a kind of model without a task"
+    return NerTask(model)
