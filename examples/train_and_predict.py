@@ -13,7 +13,8 @@ from wardround.models.saved import load_model
 from wardround.studies.assemble import ModelChoice, build_model
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData, train_at_one_site
-from wardround.tasks import ner
+from wardround.tasks.ner import NerTask
+from wardround.tasks.of_models import task_of
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
 
@@ -26,11 +27,11 @@ model = build_model(ModelChoice("fedner", options=sizes), TagSet(harbour.types),
 with tempfile.TemporaryDirectory() as folder:
     run = RunFolder(Path(folder) / "harbour")
     recipe = replace(WORD_RECIPE, epochs=2 if quick else 30, batch_size=16)
-    outcome = train_at_one_site(model, data, recipe, folder=run)
-    print(f"strict F1 {outcome.strict_f1.estimate:.3f} on {outcome.score.documents} test notes")
+    outcome = train_at_one_site(NerTask(model), data, recipe, folder=run)
+    print(f"strict F1 {outcome.f1['strict'].estimate:.3f} on {outcome.score.documents} test notes")
 
     tagger = load_model(run.model)
     note = Document("new", "Started on ramipril 5 mg once daily for hypertension; no rash.")
-    for found in ner.predict(tagger, [note]):
+    for found in task_of(tagger).predict([note]):
         for entity in found.entities:
             print(f"{entity.type:8} {entity.text_in(found.text)}")

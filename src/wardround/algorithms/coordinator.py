@@ -44,6 +44,11 @@ class RoundsConfig:
         if not 0 < self.participation <= 1:
             raise TrainingError(f"participation is {self.participation}; it is a fraction of the sites, up to 1")
 
+    @property
+    def sites_keep_models(self) -> bool:
+        """Whether a site's model is its own, and no layer of it is another's."""
+        return False
+
     def fixed(self) -> dict[str, Value]:
         """What a site is asked alike in every round; it holds the questions against this too."""
         return {}
@@ -264,7 +269,7 @@ class Coordinator(ABC):
                 absent.append(reply)  # its cost is counted with its absence
             else:
                 spent += reply.traffic
-                self.sizes[reply.site] = reply.message.value("sentences", int)
+                self.sizes[reply.site] = reply.message.value("examples", int)
         return absent, spent
 
     def _drawn(self, sites: Sequence[SiteId]) -> list[SiteId]:
@@ -279,8 +284,8 @@ class Coordinator(ABC):
 
 
 def _check_size(described: Message) -> None:
-    if described.value("sentences", int) < 1:
-        raise MessageError("empty", "a site without sentences cannot train")
+    if described.value("examples", int) < 1:
+        raise MessageError("empty", "a site with nothing to train on cannot train")
 
 
 def _check_taken(answer: Message) -> None:

@@ -17,7 +17,6 @@ from wardround.algorithms.site import Site, Step
 from wardround.algorithms.stepping import Rates, clip, finite
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.message import Array, Message, Value
-from wardround.tasks.ner import batch_loss
 
 __all__ = ["STEPS", "FedAvg", "FedAvgConfig", "add", "local_update", "train"]
 
@@ -111,7 +110,7 @@ def _mini_batches(site: Site, message: Message, size: int) -> int:
 def _backward(site: Site, size: int) -> float:
     site.model.train()
     site.model.zero_grad(set_to_none=True)
-    loss = batch_loss(site.model, site.next_batch(size))
+    loss = site.task.batch_loss(site.next_batch(size))
     loss.backward()  # type: ignore[no-untyped-call]
     return finite(loss)
 

@@ -21,7 +21,6 @@ from wardround.algorithms.stepping import Rates, Stepper, SteppingConfig, clip, 
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.message import Array, Message, Value
 from wardround.privacy.aggregator import Rows
-from wardround.tasks.ner import batch_loss
 
 __all__ = ["STEPS", "FedNer", "FedNerConfig", "batch_share", "gradient", "train_share"]
 
@@ -98,7 +97,7 @@ def gradient(site: Site, message: Message) -> Message:
     site.model.train()
     site.model.zero_grad(set_to_none=True)
     with site.randomness(number), _sparse_tables(site):
-        loss = batch_loss(site.model, site.next_batch(share))
+        loss = site.task.batch_loss(site.next_batch(share))
         loss.backward()  # type: ignore[no-untyped-call]
     values: dict[str, Value] = {"loss": finite(loss)}
     clip(site.private, largest)

@@ -19,10 +19,9 @@ from torch import Tensor
 from wardround.algorithms.state_files import load_moments, moments, under
 from wardround.algorithms.training_config import TrainingConfig
 from wardround.errors import TrainingError
-from wardround.models.parameter_split import OUTPUT_GROUPS
-from wardround.models.tagging_model import TaggingModel
+from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel
 from wardround.tasks.batches import length_buckets
-from wardround.tasks.ner import TaggedSentence, batch_loss, score
+from wardround.tasks.task import Example, Task
 from wardround.text.document import Document
 
 __all__ = ["EpochRecord", "Listener", "LocalTraining", "Silence", "TrainingState", "rate_factor"]
@@ -53,8 +52,8 @@ class EpochRecord:
     """One epoch in figures."""
 
     epoch: int  # from 1
-    loss: float  # mean over the sentences
-    dev_f1: float  # strict, micro
+    loss: float  # mean over the examples
+    dev_f1: float  # micro, under the task's main reading
     best: bool  # no epoch before scored higher
     seconds: float
 
@@ -72,15 +71,16 @@ class LocalTraining:
 
     def __init__(
         self,
-        model: TaggingModel,
+        task: Task,
         config: TrainingConfig,
         *,
-        train: Sequence[TaggedSentence],
+        train: Sequence[Example],
         dev: Sequence[Document],
     ) -> None:
-        self.model, self.config, self.train, self.dev = model, config, train, dev
+        self.task, self.config, self.train, self.dev = task, config, train, dev
+        self.model = task.model
         self.records: list[EpochRecord] = []
-        self._optimizer = _optimizer(model, config)
+        self._optimizer = _optimizer(self.model, config)
         self._rates = [group["lr"] for group in self._optimizer.param_groups]
         self._best: dict[str, Tensor] = {}
         self._steps_an_epoch = -(-len(train) // config.batch_size)
@@ -99,7 +99,7 @@ class LocalTraining:
     def _epoch(self, number: int, listener: Listener) -> EpochRecord:
         started = perf_counter()
         name = f"{self.config.seed}/epoch-{number}"
-        batches = length_buckets([len(s.words) for s in self.train], self.config.batch_size, name)
+        batches = length_buckets(list(map(self.task.length, self.train)), self.config.batch_size, name)
         total = 0.0
         with torch.random.fork_rng(devices=_cuda_devices(self.model)):
             torch.manual_seed(int.from_bytes(sha256(name.encode()).digest()[:8], "big") >> 1)
@@ -114,11 +114,11 @@ class LocalTraining:
         listener.on_epoch(record)
         return record
 
-    def step(self, batch: Sequence[TaggedSentence]) -> float:
+    def step(self, batch: Sequence[Example]) -> float:
         """One mini-batch: gradient, clip, update; returns the loss before it."""
         self._optimizer.zero_grad(set_to_none=True)
         with self._precision():
-            loss = batch_loss(self.model, batch)
+            loss = self.task.batch_loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         if self.config.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
@@ -131,7 +131,7 @@ class LocalTraining:
         return nullcontext()
 
     def _score(self, number: int, loss: float, started: float) -> EpochRecord:
-        f1 = score(self.model, self.dev).strict.micro.f1
+        f1 = self.task.score(self.dev).main.micro.f1
         best = f1 > max((record.dev_f1 for record in self.records), default=-1.0)
         record = EpochRecord(number, loss, f1, best, perf_counter() - started)
         self.records.append(record)
@@ -173,7 +173,7 @@ def rate_factor(step: int, steps: int, config: TrainingConfig) -> float:
     return 1.0 if config.schedule == "constant" else (steps - step) / max(steps - warm, 1)
 
 
-def _optimizer(model: TaggingModel, config: TrainingConfig) -> torch.optim.Optimizer:
+def _optimizer(model: LayeredModel, config: TrainingConfig) -> torch.optim.Optimizer:
     top = model.parameters_in(OUTPUT_GROUPS)
     rest = [p for name, p in model.named_parameters() if p.requires_grad and name not in top]
     rates = (config.learning_rate, config.output_learning_rate or config.learning_rate)
@@ -186,7 +186,7 @@ def _optimizer(model: TaggingModel, config: TrainingConfig) -> torch.optim.Optim
     return torch.optim.AdamW(groups, weight_decay=decay, fused=True)
 
 
-def _cuda_devices(model: TaggingModel) -> list[int]:
+def _cuda_devices(model: LayeredModel) -> list[int]:
     return [model.device.index or 0] if model.device.type == "cuda" else []
 
 

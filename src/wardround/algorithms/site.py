@@ -25,15 +25,11 @@ from wardround.algorithms.state_files import copy_into, load_tensors, save_tenso
 from wardround.algorithms.stepping import Stepper
 from wardround.algorithms.terms import Terms, filled_up
 from wardround.errors import MessageError, TrainingError
-from wardround.evaluation.bootstrap import Measure, intervals
-from wardround.evaluation.spans import CorpusScore
 from wardround.federation.message import Array, Message, Value
-from wardround.models.tagging_model import TaggingModel
 from wardround.privacy.aggregator import Aggregator, Tensors
-from wardround.tasks import ner
 from wardround.tasks.batches import length_buckets
+from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document
-from wardround.text.tag_sets import TagSet
 
 __all__ = ["COMMON_STEPS", "Site", "SiteNotes", "Step", "score_message"]
 
@@ -44,7 +40,7 @@ _GENERATIONS = 2  # states kept on disk: the newest, and the one before in case 
 class SiteNotes:
     """What a site trains and is scored on; it never leaves this object."""
 
-    train: Sequence[ner.TaggedSentence] = field(repr=False)
+    train: Sequence[Example] = field(repr=False)
     dev: Sequence[Document] = field(repr=False)
     test: Sequence[Document] = field(repr=False)
 
@@ -59,26 +55,25 @@ class Site:
     def __init__(
         self,
         name: str,
-        model: TaggingModel,
+        task: Task,
         notes: SiteNotes,
         *,
         aggregator: Aggregator | Giving,
         steps: Mapping[str, Step],
         folder: Path,
         seed: int,
-        types: TagSet | None = None,
         terms: Terms | None = None,
         lasting: bool = False,
         replica: Replica | None = None,
-        on_finish: Callable[[TaggingModel, CorpusScore], None] | None = None,
+        on_finish: Callable[[Task, TaskScore], None] | None = None,
     ) -> None:
-        self.name, self.model, self.notes, self.aggregator, self.folder = name, model, notes, aggregator, folder
+        self.name, self.task, self.notes, self.aggregator, self.folder = name, task, notes, aggregator, folder
+        self.model = model = task.model
         self.giving = aggregator if isinstance(aggregator, Giving) else None
         self.replica = replica  # of the shared half, where only sites can open the sum
         self.steps, self.seed = {**COMMON_STEPS, **steps}, seed
         self.steps |= GIVING_STEPS if self.giving else {}
         self.steps |= REPLICA_STEPS if replica else {}
-        self.types = types or model.tag_set  # what this site annotates; a model that is shared whole may know more
         self.terms, self.on_finish = terms, on_finish
         self.private, self.shared = model.private_parameters(), model.shared_parameters()
         self.private_stepper, self.shared_stepper = self._stepper(self.private), self._stepper(self.shared)
@@ -146,7 +141,7 @@ class Site:
             for name, parameter in self.shared.items():
                 _fill(parameter, arrays[name])
 
-    def next_batch(self, size: int) -> list[ner.TaggedSentence]:
+    def next_batch(self, size: int) -> list[Example]:
         """The next mini-batch; each epoch is shuffled by the seed, the site and the epoch's number.
 
         One of them holds what is left, filled up to the smallest batch of the terms.
@@ -156,7 +151,7 @@ class Site:
         per_epoch = -(-len(self.notes.train) // size)
         epoch, position = divmod(self.batches_drawn, per_epoch)
         if self._order_of != (epoch, size, self._again()):
-            lengths = [len(sentence.words) for sentence in self.notes.train]
+            lengths = [self.task.length(example) for example in self.notes.train]
             batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}{self._again()}")
             self._order = batches if self.terms is None else filled_up(batches, self.terms.smallest_batch)
             self._order_of = (epoch, size, self._again())
@@ -175,10 +170,6 @@ class Site:
             if devices:
                 torch.cuda.manual_seed(seed)
             yield
-
-    def score(self, documents: Sequence[Document]) -> CorpusScore:
-        """The model as it is now, on the types this site annotates."""
-        return ner.score(self.model, documents, types=self.types)
 
     def keep_if_best(self, f1: float) -> None:
         """Remember the whole model where no round before scored higher; without a private half there is no need to."""
@@ -295,27 +286,24 @@ def _fill(parameter: Tensor, array: Array) -> None:
         parameter.copy_(torch.from_numpy(array.copy()))
 
 
-def score_message(score: CorpusScore) -> Message:
-    """Counts by type, strict and relaxed: numbers that add, and nothing else."""
-    return Message(
-        {
-            "documents": score.documents,
-            "strict": {kind: [c.tp, c.fp, c.fn] for kind, c in score.strict.items()},
-            "relaxed": {kind: [c.tp, c.fp, c.fn] for kind, c in score.relaxed.items()},
-        }
-    )
+def score_message(score: TaskScore) -> Message:
+    """Counts by type under each reading: numbers that add, and nothing else."""
+    counts: dict[str, Value] = {
+        reading: {kind: [c.tp, c.fp, c.fn] for kind, c in typed.items()} for reading, typed in score.counts.items()
+    }
+    return Message({"documents": score.documents, **counts})
 
 
 def _describe(site: Site, message: Message) -> Message:
-    return Message({"sentences": len(site.notes.train), "documents": len(site.notes.test)})
+    return Message({"examples": len(site.notes.train), "documents": len(site.notes.test)})
 
 
 def _score(site: Site, message: Message) -> Message:
     site.receive(message, back=0)
     if site.replica is not None:
         site.replica.keep_scored(message.value("best_round", int))
-    score = site.score(site.notes.dev)
-    site.keep_if_best(score.strict.micro.f1)
+    score = site.task.score(site.notes.dev)
+    site.keep_if_best(score.main.micro.f1)
     return score_message(score)
 
 
@@ -325,10 +313,10 @@ def _finish(site: Site, message: Message) -> Message:
     else:
         site.fill(site.replica.best(message.value("best_round", int)))
     site.put_kept_back()
-    score = site.score(site.notes.test or site.notes.dev)
+    score = site.task.score(site.notes.test or site.notes.dev)
     if site.on_finish is not None:
-        site.on_finish(site.model, score)
-    interval = intervals(score.strict_by_document, [Measure()])[0]
+        site.on_finish(site.task, score)
+    interval = score.interval()
     counts = score_message(score)
     return replace(counts, values={**counts.values, "interval": [interval.low, interval.high]})
 

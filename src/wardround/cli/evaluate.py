@@ -10,11 +10,10 @@ from rich.console import Console
 
 from wardround.cli.options import Device, Format, FormatOptions, ModelFolder, chosen_format
 from wardround.corpora.source import open_for_writing
-from wardround.evaluation.bootstrap import Measure, intervals
 from wardround.models.saved import load_model
-from wardround.reports.score_tables import confusion_table, muc_table, score_table
+from wardround.reports.score_tables import confusion_table, main_note, muc_table, score_tables
 from wardround.studies.single_site import load_part, pick_device
-from wardround.tasks import ner
+from wardround.tasks.of_models import task_of
 
 __all__ = ["command"]
 
@@ -28,16 +27,18 @@ def command(
     csv: Annotated[Path | None, typer.Option(help="Write the table of scores here too.")] = None,
     details: Annotated[bool, typer.Option(help="Show MUC categories and confusions.")] = False,
 ) -> None:
-    """Score strictly and relaxed, by type, with a bootstrap interval."""
-    tagger = load_model(model).to(pick_device(device))
+    """Score by type, with a bootstrap interval: entities strictly and relaxed, relations given entities or not."""
+    task = task_of(load_model(model).to(pick_device(device)))
     documents = load_part(data, chosen_format(format, option), "test")
-    score = ner.score(tagger, documents)
-    interval = intervals(score.strict_by_document, [Measure()])[0] if documents else None
-    table = score_table(score, title=f"{model.name} on {data.name}", micro_f1=interval)
+    score = task.score(documents)
+    note = main_note(task.readings[0], score.interval(), score.documents) if documents else ""
+    tables = score_tables(score.counts, title=f"{model.name} on {data.name}", note=note)
     console = Console()
-    console.print(table.to_rich())
-    if details:
-        console.print(muc_table(score.muc).to_rich(), confusion_table(score.confusion).to_rich())
+    console.print(*(table.to_rich() for table in tables))
+    if score.dropped:
+        console.print(f"{score.dropped:,} pairs do not fit the encoder and count as not related", highlight=False)
+    if details and score.entities is not None:
+        console.print(muc_table(score.entities.muc).to_rich(), confusion_table(score.entities.confusion).to_rich())
     if csv is not None:
         with open_for_writing(csv) as stream:
-            stream.write(table.to_csv())
+            stream.write("\n".join(table.to_csv() for table in tables))

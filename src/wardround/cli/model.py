@@ -19,14 +19,16 @@ app = typer.Typer(no_args_is_help=True)
 @app.command()
 def show(model: ModelFolder) -> None:
     """Types, scheme, layer groups and their sizes, shared and private."""
-    tagger, card = load_model(model), model_card(model)
+    loaded, card = load_model(model), model_card(model)
     console = Console()
-    facts: dict[str, Cell] = {"kind": card["kind"], "scheme": tagger.scheme.name}
-    facts["types"] = ", ".join(tagger.tag_set.types)
+    facts: dict[str, Cell] = {"kind": card["kind"]}
+    if "scheme" in card["config"]:
+        facts["scheme"] = card["config"]["scheme"]
+    facts["types"] = ", ".join(card["types"])
     for name, value in card.get("notes", {}).items():
         facts[name] = value if isinstance(value, float) else str(value)
     console.print(Table(model.name, ("fact", "value"), tuple(facts.items())).to_rich())
-    console.print(groups_table(tagger).to_rich())
+    console.print(groups_table(loaded).to_rich())
 
 
 @app.command()

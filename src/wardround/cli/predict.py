@@ -21,7 +21,7 @@ from wardround.reports.coloured import coloured
 from wardround.reports.plain_text import neutralise
 from wardround.settings import parse_settings
 from wardround.studies.single_site import pick_device
-from wardround.tasks import ner
+from wardround.tasks.of_models import task_of
 from wardround.text.document import Document
 
 __all__ = ["command"]
@@ -42,10 +42,10 @@ def command(
     if out is not None:
         refuse_existing(out)
     documents = _standard_input() if str(notes) == "-" else chosen_format(format, option).read(notes)
-    tagger = load_model(model).to(pick_device(device))
-    found = ner.predict(tagger, documents)
+    task = task_of(load_model(model).to(pick_device(device)))
+    found = task.predict(documents)
     if out is None:
-        _show(found, tagger.tag_set.types)
+        _show(found, task.entity_types)
     else:
         writer.write(track(found, description="notes", console=Console(stderr=True)), out)
         typer.echo(str(out))

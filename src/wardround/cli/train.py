@@ -1,8 +1,7 @@
-"""`wardround train`: a tagger at one site."""
+"""`wardround train`: one model at one site: of entities, of relations, or of both."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,16 +10,14 @@ import typer
 from rich.console import Console
 
 from wardround.cli.options import Device, Format, FormatOptions, OutFolder, Types, chosen_format, listed
-from wardround.errors import UsageError
+from wardround.models.encoders import MINILM
 from wardround.reports.progress import TrainingProgress
-from wardround.reports.score_tables import score_table
+from wardround.reports.score_tables import main_note, score_tables
 from wardround.reports.training_page import write_training_page
-from wardround.settings import did_you_mean, parse_settings
-from wardround.studies.assemble import ModelChoice, build_model, recipe
+from wardround.settings import parse_settings
+from wardround.studies.assemble import ModelChoice, WantedTask, recipe, task_at_one_site
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import load_site, pick_device, train_at_one_site
-from wardround.text.document import Document
-from wardround.text.tag_sets import TagSet
 
 __all__ = ["command"]
 
@@ -34,43 +31,43 @@ def command(
     encoder: Annotated[str, typer.Option(help="In place of a preset: Hugging Face id, folder or minilm.")] = "",
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe text or npz.", exists=True)] = None,
     types: Types = None,
+    task: Annotated[str, typer.Option(help="ner, relations (among given entities) or joint (both).")] = "ner",
+    undirected: Annotated[
+        bool, typer.Option("--undirected", help="The ends of a relation may stand either way.")
+    ] = False,
+    negatives: Annotated[
+        float | None, typer.Option(help="Unrelated pairs to train on for each related; else all.")
+    ] = None,
     model_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As scheme=BIOES.")] = None,
     training_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As epochs=20.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same machine: same model.")] = 0,
     device: Device = "auto",
 ) -> None:
     """Train, stop early on the development set, score on the test set, save model and report."""
+    encoder = encoder or ("" if task == "ner" else MINILM)  # relations are read by an encoder always
     choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option))
     config = recipe(choice, parse_settings(training_option), seed=seed)
     site = load_site(data, chosen_format(format, option))
     for warning in site.warnings:
         Console(stderr=True).print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
-    tag_set = _tag_set(site.data.train, listed(types))
-    model = build_model(choice, tag_set, seed=seed).to(pick_device(device))
+    wanted = WantedTask(task, listed(types), directed=not undirected, negatives=negatives)
+    bound = task_at_one_site(wanted, choice, site.data.train, seed=seed)
+    bound.model.to(pick_device(device))
     folder = RunFolder(out)
     with TrainingProgress(out.name, config.epochs) as progress:
-        outcome = train_at_one_site(model, site.data, config, folder=folder, listener=progress)
+        outcome = train_at_one_site(bound, site.data, config, folder=folder, listener=progress)
     title = f"{choice.encoder or choice.preset} on {data.name}"
-    table = score_table(outcome.score, title=f"{title}, {outcome.scored_on}", micro_f1=outcome.strict_f1)
-    Console().print(table.to_rich())
+    reading, interval = next(iter(outcome.f1.items()))
+    note = main_note(reading, interval, outcome.score.documents)
+    tables = score_tables(outcome.score.counts, title=f"{title}, {outcome.scored_on}", note=note)
+    Console().print(*(table.to_rich() for table in tables))
     write_training_page(
         folder.report,
         title,
-        score=outcome.score,
-        strict_f1=outcome.strict_f1,
+        scores=tables,
+        entities=outcome.score.entities,
+        reading=reading,
         epochs=outcome.records,
-        settings={**model.settings(), **asdict(config)},
+        settings={**bound.model.settings(), **asdict(config)},
     )
     typer.echo(f"model   {folder.model}\nreport  {folder.report}")
-
-
-def _tag_set(documents: Sequence[Document], wanted: Sequence[str] | None) -> TagSet:
-    """The types to learn: those wanted, or all; a type that nobody annotated cannot be learned."""
-    annotated = TagSet.of(documents)
-    if not annotated.types:
-        raise UsageError("the training notes hold no entity to learn from")
-    for name in wanted or ():
-        if name not in annotated:
-            near = did_you_mean(name, annotated.types)
-            raise UsageError(f"no training note has the type {name!r}{near}; there are {', '.join(annotated.types)}")
-    return TagSet(tuple(wanted)) if wanted else annotated

@@ -52,6 +52,11 @@ class LayeredModel(nn.Module):
         raise NotImplementedError
 
     @property
+    def outputs(self) -> tuple[str, ...]:
+        """What its output layers score, in their order."""
+        raise NotImplementedError
+
+    @property
     def device(self) -> torch.device:
         """Where the parameters are."""
         return next(self.parameters()).device

@@ -135,6 +135,11 @@ class RelationClassifier(LayeredModel):
         return asdict(self.config)
 
     @property
+    def outputs(self) -> tuple[str, ...]:
+        """The classes of a pair."""
+        return self.relations.names
+
+    @property
     def groups(self) -> tuple[str, ...]:
         """Every layer of the encoder is a group of its own."""
         found = {self.group_of(name) for name, _ in self.named_parameters()}

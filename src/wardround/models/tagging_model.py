@@ -50,6 +50,11 @@ class TaggingModel(LayeredModel):
         self.tag_rows = {tag: row for row, tag in enumerate(self.tags)}
 
     @property
+    def outputs(self) -> tuple[str, ...]:
+        """The tags."""
+        return self.tags
+
+    @property
     def decoder(self) -> Decoder:
         """What turns scores into tags."""
         raise NotImplementedError

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.confusion import Confusion
 from wardround.evaluation.counts import MacroScores, SpanCounts, TypedCounts
@@ -10,7 +13,30 @@ from wardround.evaluation.spans import CorpusScore
 from wardround.evaluation.tokens import HidingScore
 from wardround.reports.tables import Row, Table
 
-__all__ = ["confusion_table", "counts_table", "hiding_table", "interval_text", "muc_table", "score_table"]
+__all__ = [
+    "confusion_table",
+    "counts_table",
+    "hiding_table",
+    "interval_text",
+    "main_note",
+    "muc_table",
+    "score_table",
+    "score_tables",
+]
+
+
+def score_tables(counts: Mapping[str, TypedCounts], *, title: str = "Scores", note: str = "") -> tuple[Table, ...]:
+    """The scores of any task by type: of entities strict and relaxed side by side, else a table a reading."""
+    if counts.keys() == {"strict", "relaxed"}:
+        entities = CorpusScore(strict=counts["strict"], relaxed=counts["relaxed"])
+        return (replace(score_table(entities, title=title), note=note),)
+    tables = [counts_table(typed, title=f"{title}: {reading}") for reading, typed in counts.items()]
+    return (replace(tables[0], note=note), *tables[1:])
+
+
+def main_note(reading: str, f1: Interval, documents: int) -> str:
+    """What stands below the scores: where the F1 by which models are compared may lie."""
+    return f"{reading.capitalize()} micro-F1 {interval_text(f1)}; documents: {documents:,}."
 
 
 def score_table(score: CorpusScore, *, title: str = "Entities", micro_f1: Interval | None = None) -> Table:
@@ -28,7 +54,7 @@ def score_table(score: CorpusScore, *, title: str = "Entities", micro_f1: Interv
             row("micro", strict.micro, relaxed.micro, strict.micro.gold),
             row("macro", strict.macro, relaxed.macro, strict.micro.gold),
         ),
-        note="" if micro_f1 is None else f"Strict micro-F1 {interval_text(micro_f1)}; documents: {score.documents:,}.",
+        note="" if micro_f1 is None else main_note("strict", micro_f1, score.documents),
     )
 
 

@@ -8,12 +8,11 @@ from typing import Any, Protocol
 
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import TypedCounts
-from wardround.evaluation.spans import CorpusScore
 from wardround.reports.page import Drawing, Section, write_page
 from wardround.reports.plots import Labels, bar_chart, learning_curves
-from wardround.reports.score_tables import interval_text, score_table
+from wardround.reports.score_tables import interval_text, score_tables
 from wardround.reports.study_progress import megabytes
-from wardround.reports.tables import Table
+from wardround.reports.tables import Row, Table
 
 __all__ = ["ScoredSite", "study_table", "write_study_page"]
 
@@ -24,12 +23,8 @@ class ScoredSite(Protocol):
     """A site's scores."""
 
     @property
-    def strict(self) -> TypedCounts:
-        """By type."""
-
-    @property
-    def relaxed(self) -> TypedCounts:
-        """By type."""
+    def counts(self) -> Mapping[str, TypedCounts]:
+        """By reading of the task, the main one first, and by type."""
 
     @property
     def documents(self) -> int:
@@ -37,30 +32,36 @@ class ScoredSite(Protocol):
 
     @property
     def interval(self) -> Interval:
-        """Of the strict micro-F1."""
+        """Of the micro-F1 under the main reading."""
 
 
 def study_table(sites: Mapping[str, ScoredSite], *, title: str = "Scores on each site's test notes") -> Table:
     """A row a site."""
-    rows = tuple(
+    main, *others = next(iter(sites.values())).counts
+    figures = {name: _figures(site.counts) for name, site in sites.items()}
+    mean = [sum(values) / len(sites) for values in zip(*figures.values(), strict=True)]
+    rows: tuple[Row, ...] = tuple(
         (
             name,
             site.documents,
-            site.strict.micro.precision,
-            site.strict.micro.recall,
-            site.strict.micro.f1,
+            *figures[name][:3],
             f"{site.interval.low:.3f}–{site.interval.high:.3f}",
-            site.relaxed.micro.f1,
+            *figures[name][3:],
         )
         for name, site in sites.items()
     )
-    mean = [sum(values) / len(rows) for values in zip(*((row[2], row[3], row[4], row[6]) for row in rows), strict=True)]
     return Table(
         title,
-        ("site", "notes", "P", "R", "strict F1", "95% interval", "relaxed F1"),
+        ("site", "notes", "P", "R", f"{main} F1", "95% interval", *(f"{reading} F1" for reading in others)),
         rows,
-        totals=(("mean", sum(row[1] for row in rows), *mean[:3], "", mean[3]),),
+        totals=(("mean", sum(site.documents for site in sites.values()), *mean[:3], "", *mean[3:]),),
     )
+
+
+def _figures(counts: Mapping[str, TypedCounts]) -> list[float]:
+    """P, R and F1 under the main reading, then the F1 under each of the others."""
+    main, *others = (typed.micro for typed in counts.values())
+    return [main.precision, main.recall, main.f1, *(counted.f1 for counted in others)]
 
 
 def write_study_page(
@@ -75,8 +76,10 @@ def write_study_page(
     record = list(events)
     rounds = _last_of_each([event for event in record if event["event"] == "round"])
     scored = _last_of_each([event for event in record if event["event"] == "scored"])
+    reading = next(iter(next(iter(sites.values())).counts))
     bars = bar_chart(
-        {"strict F1": {name: site.interval for name, site in sites.items()}}, Labels("Strict F1", "", "strict micro-F1")
+        {f"{reading} F1": {name: site.interval for name, site in sites.items()}},
+        Labels(f"{reading.capitalize()} F1", "", f"{reading} micro-F1"),
     )
     first = Section(
         "Scores",
@@ -88,7 +91,7 @@ def write_study_page(
         title,
         [
             first,
-            Section("Rounds", drawings=tuple(_curves(rounds, scored))),
+            Section("Rounds", drawings=tuple(_curves(rounds, scored, reading))),
             Section("What passed the door", tables=(_traffic(rounds), *_clipped(rounds), _absences(rounds))),
             *(_site_section(name, site) for name, site in sites.items()),
             Section("The study file", tables=(_file(study),)),
@@ -101,19 +104,21 @@ def _last_of_each(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
     return list({event["round"]: event for event in events}.values())
 
 
-def _curves(rounds: Sequence[Mapping[str, Any]], scored: Sequence[Mapping[str, Any]]) -> Iterable[Drawing]:
+def _curves(
+    rounds: Sequence[Mapping[str, Any]], scored: Sequence[Mapping[str, Any]], reading: str
+) -> Iterable[Drawing]:
     names = list(dict.fromkeys(name for event in scored for name in event["f1"]))
     if len(names) > _MOST_CURVES:
         series = {"mean": [(event["round"], event["mean_f1"]) for event in scored]}
     else:
         series = {name: [(e["round"], e["f1"][name]) for e in scored if name in e["f1"]] for name in names}
     if series:
-        curve = learning_curves(series, Labels("Development F1", "round", "strict micro-F1"))
-        yield Drawing(curve.to_svg(), "Strict micro-F1 on each site's development notes.")
+        curve = learning_curves(series, Labels("Development F1", "round", f"{reading} micro-F1"))
+        yield Drawing(curve.to_svg(), f"{reading.capitalize()} micro-F1 on each site's development notes.")
     if rounds:
         loss = learning_curves(
             {"loss": [(event["round"], event["loss"]) for event in rounds]},
-            Labels("Training loss", "round", "mean a sentence"),
+            Labels("Training loss", "round", "mean an example"),
         )
         yield Drawing(loss.to_svg(), "Mean over the sites that answered, weighted by their sizes.")
 
@@ -150,9 +155,9 @@ def _absences(rounds: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _site_section(name: str, site: ScoredSite) -> Section:
-    score = CorpusScore(strict=site.strict, relaxed=site.relaxed)
-    prose = f"Strict micro-F1 {interval_text(site.interval)} on {site.documents:,} notes."
-    return Section(name.capitalize(), prose, tables=(score_table(score, title="By type"),))
+    reading = next(iter(site.counts))
+    prose = f"{reading.capitalize()} micro-F1 {interval_text(site.interval)} on {site.documents:,} notes."
+    return Section(name.capitalize(), prose, tables=score_tables(site.counts, title="By type"))
 
 
 def _file(study: str) -> Table:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.spans import CorpusScore
 from wardround.reports.page import Drawing, Section, write_page
 from wardround.reports.plots import Labels, confusion_map, learning_curves
 from wardround.reports.progress import EpochFigures
-from wardround.reports.score_tables import confusion_table, muc_table, score_table
+from wardround.reports.score_tables import confusion_table, muc_table
 from wardround.reports.tables import Table
 
 __all__ = ["write_training_page"]
@@ -20,33 +19,39 @@ def write_training_page(
     path: Path,
     title: str,
     *,
-    score: CorpusScore,
-    strict_f1: Interval,
+    scores: Sequence[Table],
+    entities: CorpusScore | None,
+    reading: str,
     epochs: Sequence[EpochFigures],
     settings: Mapping[str, object],
 ) -> None:
-    """Write one self-contained page."""
+    """Write one self-contained page; `reading` is that of the development F1, `entities` are looked into closer."""
+    errors = [] if entities is None else [_errors(entities)]
     sections = [
-        Section("Scores", tables=(score_table(score, micro_f1=strict_f1),)),
-        Section("Training", drawings=_curves(epochs)),
-        Section(
-            "Where it errs",
-            tables=(confusion_table(score.confusion), muc_table(score.muc)),
-            drawings=(Drawing(confusion_map(score.confusion).to_svg(), "Gold types down, predicted types across."),),
-        ),
+        Section("Scores", tables=tuple(scores)),
+        Section("Training", drawings=_curves(epochs, reading)),
+        *errors,
         Section("Made with", tables=(_settings_table(settings),)),
     ]
     write_page(path, title, sections)
 
 
-def _curves(epochs: Sequence[EpochFigures]) -> tuple[Drawing, ...]:
+def _errors(score: CorpusScore) -> Section:
+    return Section(
+        "Where it errs",
+        tables=(confusion_table(score.confusion), muc_table(score.muc)),
+        drawings=(Drawing(confusion_map(score.confusion).to_svg(), "Gold types down, predicted types across."),),
+    )
+
+
+def _curves(epochs: Sequence[EpochFigures], reading: str) -> tuple[Drawing, ...]:
     loss = [(record.epoch, record.loss) for record in epochs]
     f1 = [(record.epoch, record.dev_f1) for record in epochs]
-    curve = learning_curves({"F1": f1}, Labels("Development F1", "epoch", "strict micro-F1"))
-    descent = learning_curves({"loss": loss}, Labels("Training loss", "epoch", "mean a sentence"))
+    curve = learning_curves({"F1": f1}, Labels("Development F1", "epoch", f"{reading} micro-F1"))
+    descent = learning_curves({"loss": loss}, Labels("Training loss", "epoch", "mean an example"))
     return (
-        Drawing(curve.to_svg(), "Strict micro-F1 on the development notes after each epoch."),
-        Drawing(descent.to_svg(), "Mean loss of a training sentence in each epoch."),
+        Drawing(curve.to_svg(), f"{reading.capitalize()} micro-F1 on the development notes after each epoch."),
+        Drawing(descent.to_svg(), "Mean loss of a training example in each epoch."),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +14,10 @@ from wardround.algorithms.training_config import ENCODER_RECIPE, TRANSFER_RECIPE
 from wardround.errors import StudyError, UsageError
 from wardround.federation.message import Array
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
-from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
+from wardround.models.encoders import MINILM
+from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
 from wardround.models.presets import preset
+from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
 from wardround.models.tagging_model import TaggingModel
 from wardround.models.word_tagger import GROUPS, WordTagger
 from wardround.models.word_vectors import load_word_vectors
@@ -25,24 +27,36 @@ from wardround.studies.catalogue import Sharing
 from wardround.studies.protection import Protection, check_installed
 from wardround.studies.sections import as_text
 from wardround.studies.study_file import Study, digest_of
+from wardround.tasks.ner import NerTask
+from wardround.tasks.relations import RelationTask
+from wardround.tasks.task import Task
+from wardround.text.document import Document
+from wardround.text.relation_sets import RelationSet
 from wardround.text.tag_sets import TagSet
 
 if TYPE_CHECKING:
     from wardround.privacy.mechanism import Mechanism
 
 __all__ = [
+    "TASKS",
     "ModelChoice",
+    "WantedTask",
     "aggregator_of",
+    "build_classifier",
     "build_model",
     "common_model",
     "coordinator_of",
     "giver_of",
     "mechanism_of",
     "model_of",
+    "readings_of",
     "recipe",
     "shared_arrays",
+    "task_at_one_site",
+    "task_on",
 ]
 
+TASKS: Mapping[str, type[Task]] = {"ner": NerTask, "relations": RelationTask}
 _ALL = "all"
 
 
@@ -60,6 +74,16 @@ class ModelChoice:
             raise UsageError("an encoder brings its own embeddings: word vectors go with a preset only")
 
 
+@dataclass(frozen=True)
+class WantedTask:
+    """What one site on its own is to learn."""
+
+    kind: str = "ner"
+    types: Sequence[str] | None = None  # of entities; None is all that are annotated
+    directed: bool = True
+    negatives: float | None = None
+
+
 def build_model(choice: ModelChoice, tag_set: TagSet, *, seed: int) -> TaggingModel:
     """The network with fresh weights drawn from `seed`."""
     with torch.random.fork_rng(devices=[]):
@@ -70,6 +94,39 @@ def build_model(choice: ModelChoice, tag_set: TagSet, *, seed: int) -> TaggingMo
         words = with_settings(preset(choice.preset), choice.options, f"the preset {choice.preset!r}")
         vectors = None if choice.vectors is None else load_word_vectors(choice.vectors)
         return WordTagger(words, tag_set, vectors)
+
+
+def build_classifier(choice: ModelChoice, relations: RelationSet, *, seed: int) -> RelationClassifier:
+    """A classifier of entity pairs, its output layer drawn from `seed`."""
+    config = RelationClassifierConfig(encoder=choice.encoder or MINILM)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return RelationClassifier(with_settings(config, choice.options, "the relation classifier"), relations)
+
+
+def task_at_one_site(wanted: WantedTask, choice: ModelChoice, documents: Sequence[Document], *, seed: int) -> Task:
+    """A task of one site on its own: it learns what its training documents are annotated with."""
+    if wanted.kind not in TASKS:
+        near = did_you_mean(wanted.kind, TASKS)
+        raise UsageError(f"{wanted.kind!r} is no task{near}; there are {', '.join(TASKS)}")
+    if wanted.kind == "ner":
+        return NerTask(build_model(choice, _tag_set(documents, wanted.types), seed=seed))
+    if not any(document.relations for document in documents):
+        raise UsageError("the training notes hold no relation to learn from")
+    relations = RelationSet.of(documents, directed=wanted.directed)
+    return RelationTask(build_classifier(choice, relations, seed=seed), negatives=wanted.negatives, seed=seed)
+
+
+def _tag_set(documents: Sequence[Document], wanted: Sequence[str] | None) -> TagSet:
+    """The types to learn: those wanted, or all; a type that nobody annotated cannot be learned."""
+    annotated = TagSet.of(documents)
+    if not annotated.types:
+        raise UsageError("the training notes hold no entity to learn from")
+    for name in wanted or ():
+        if name not in annotated:
+            near = did_you_mean(name, annotated.types)
+            raise UsageError(f"no training note has the type {name!r}{near}; there are {', '.join(annotated.types)}")
+    return TagSet(tuple(wanted)) if wanted else annotated
 
 
 def recipe(choice: ModelChoice, options: Mapping[str, str], *, seed: int) -> TrainingConfig:
@@ -83,7 +140,7 @@ def recipe(choice: ModelChoice, options: Mapping[str, str], *, seed: int) -> Tra
     return replace(with_settings(base, options, "the training"), seed=seed)
 
 
-def mechanism_of(study: Study, model: TaggingModel) -> Mechanism:
+def mechanism_of(study: Study, model: LayeredModel) -> Mechanism:
     """How the updates of `model`, which shares what every site of the study shares, are protected."""
     check_installed(study)
     from wardround.privacy.mechanism import Mechanism
@@ -107,7 +164,7 @@ def mechanism_of(study: Study, model: TaggingModel) -> Mechanism:
 
 
 def aggregator_of(
-    study: Study, protection: Protection | None = None, model: TaggingModel | None = None
+    study: Study, protection: Protection | None = None, model: LayeredModel | None = None
 ) -> Aggregator | CohortAggregator:
     """The coordinator's side of the second door, as the study wants it; `model` is the common one, if at hand."""
     if study.privacy.mechanism == "plain":
@@ -122,7 +179,7 @@ def aggregator_of(
     )
 
 
-def giver_of(study: Study, name: str, model: TaggingModel, protection: Protection) -> Giver:
+def giver_of(study: Study, name: str, model: LayeredModel, protection: Protection) -> Giver:
     """A site's side of the second door."""
     from wardround.privacy.protected_giver import ProtectedGiver
 
@@ -134,14 +191,14 @@ def giver_of(study: Study, name: str, model: TaggingModel, protection: Protectio
     )
 
 
-def common_model(study: Study) -> TaggingModel:
+def common_model(study: Study) -> LayeredModel:
     """A network with the shared half of every site's; of the rest it has what the first site has."""
     # Of sites that differ in scheme only layers are shared whose shape no scheme changes.
     scheme = next(iter(study.sites.values())).scheme
     return model_of(study, TagSet(study.types or ("any",)), scheme=scheme)
 
 
-def coordinator_of(study: Study, model: TaggingModel | None = None) -> Coordinator:
+def coordinator_of(study: Study, model: LayeredModel | None = None) -> Coordinator:
     """The server of the study's algorithm, before round 1; `model` is the common one, where it is at hand."""
     kind, model = study.algorithm.kind, model or common_model(study)
     shared = shared_arrays(model)
@@ -171,35 +228,56 @@ def _check_clips(clips: Mapping[str, float], groups: Iterable[str]) -> None:
             raise StudyError(f"[privacy] clip: no shared layer group is called {group!r}{near}; {', '.join(known)} are")
 
 
-def shared_arrays(model: TaggingModel) -> dict[str, Array]:
+def shared_arrays(model: LayeredModel) -> dict[str, Array]:
     """A copy of the shared half."""
     return {name: parameter.detach().cpu().numpy().copy() for name, parameter in model.shared_parameters().items()}
 
 
-def model_of(study: Study, types: TagSet, *, scheme: str) -> TaggingModel:
+def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> LayeredModel:
     """A site's network: its own types on top, or those of all sites where the top is shared."""
-    section = study.model
+    section, seed = study.model, study.study.seed
     options = {name: as_text(value) for name, value in section.options.items()}
     options |= {"scheme": scheme} if scheme else {}
-    choice = ModelChoice(section.preset, section.encoder, section.vectors, options)
-    model = build_model(choice, types, seed=study.study.seed)
-    shared = _shared_groups(study, model)
-    if set(OUTPUT_GROUPS) & set(shared):
-        _check_one_top(study)
-        if model.tag_set.types != study.types:
-            model = build_model(choice, TagSet(study.types), seed=study.study.seed)
+    choice = ModelChoice(section.preset, encoder or section.encoder, section.vectors, options)
+    if study.task.kind == "relations":
+        model: LayeredModel = build_classifier(choice, study.task.relation_set, seed=seed)
+        shared = _shared_groups(study, model)
+    else:
+        model = build_model(choice, types, seed=seed)
+        shared = _shared_groups(study, model)
+        if set(OUTPUT_GROUPS) & set(shared):
+            _check_one_top(study)
+            if types.types != study.types:
+                model = build_model(choice, TagSet(study.types), seed=seed)
     model.split = ParameterSplit.sharing(shared, model.groups)
     return model
 
 
-def _shared_groups(study: Study, model: TaggingModel) -> tuple[str, ...]:
+def task_on(study: Study, model: LayeredModel, types: TagSet | None = None) -> Task:
+    """The study's task with a network of it; `types` are what a site annotates."""
+    if isinstance(model, RelationClassifier):
+        return RelationTask(model, negatives=study.task.negatives, seed=study.study.seed)
+    assert isinstance(model, TaggingModel), "a kind of model without a task"
+    return NerTask(model, types)
+
+
+def readings_of(study: Study) -> tuple[str, ...]:
+    """How sites of the study score their models, the main reading first."""
+    return TASKS[study.task.kind].readings
+
+
+def _shared_groups(study: Study, model: LayeredModel) -> tuple[str, ...]:
     wanted, sharing = study.model.shared, study.algorithm.kind.sharing
-    if sharing is Sharing.NOTHING:
+    keep = study.algorithm.config.sites_keep_models
+    if sharing is Sharing.NOTHING or keep:
         return ()
+    if sharing is Sharing.WHOLE:
+        return model.groups
+    one_top = study.task.kind != "ner" or _is_one_top(study)  # relations are those of the study, at every site
     if sharing is Sharing.POOLED:
-        return tuple(group for group in model.groups if _is_one_top(study) or group not in OUTPUT_GROUPS)
+        return tuple(group for group in model.groups if one_top or group not in OUTPUT_GROUPS)
     if wanted is None:
-        return model.split.shared
+        return model.split.shared if study.task.kind == "ner" else model.groups
     if wanted == (_ALL,):
         return model.groups
     known = GROUPS if isinstance(model, WordTagger) else model.groups

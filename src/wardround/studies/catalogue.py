@@ -21,6 +21,7 @@ class Sharing(Enum):
     CHOSEN = "chosen"  # those the section [model] names
     NOTHING = "nothing"
     POOLED = "pooled"  # all; where sites differ in types or scheme, all below the output layers
+    WHOLE = "whole"  # all, the output layers included; where sites keep their models, nothing
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class AlgorithmKind:
     sharing: Sharing
     line: str
     adds_updates: bool = True  # it needs nothing of the sites' updates but their sum
+    needs_public: bool = False  # it works on notes that everybody may read
+    central: bool = False  # the model stays with the coordinator, also where only sites can open a sum
 
 
 _PER_BATCH = SteppingConfig()

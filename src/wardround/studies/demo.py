@@ -116,6 +116,6 @@ def _site_scores(hospital: SyntheticSite, outcomes: Mapping[str, StudyOutcome]) 
         hospital.style,
         hospital.types,
         len(ner.encode(hospital.train, TagSet(hospital.types), BIO).sentences),
-        {method: CorpusScore(strict=site.strict, relaxed=site.relaxed) for method, site in found.items()},
+        {m: CorpusScore(strict=s.counts["strict"], relaxed=s.counts["relaxed"]) for m, s in found.items()},
         {method: site.interval for method, site in found.items()},
     )

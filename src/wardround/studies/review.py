@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from wardround.models.tagging_model import TaggingModel
+from wardround.models.parameter_split import LayeredModel
 from wardround.studies.assemble import model_of
 from wardround.studies.study_file import Study
 from wardround.text.tag_sets import TagSet
@@ -14,7 +14,7 @@ __all__ = ["STEPS_IN_WORDS", "TOLD_TO_ALL", "ReviewSection", "review"]
 
 # Every step that some algorithm asks for; a test holds this against the algorithms.
 STEPS_IN_WORDS: Mapping[str, str] = {
-    "describe": "says how many training sentences and test notes you have",
+    "describe": "says how many training examples (sentences, or pairs of entities) and test notes you have",
     "gradient": "computes the gradient of one mini-batch of your notes and sends that of the shared layers",
     "train_share": "trains on some mini-batches of your notes and sends how far the shared layers came",
     "train": "trains on some mini-batches of your notes and sends how far the shared layers came",
@@ -123,7 +123,7 @@ def _protecting(study: Study) -> Iterator[str]:
         yield from ("take", "share_copy", "take_copy")
 
 
-def _leaving(study: Study, model: TaggingModel) -> Iterator[str]:
+def _leaving(study: Study, model: LayeredModel) -> Iterator[str]:
     shared = model.shared_parameters()
     numbers = sum(parameter.numel() for parameter in shared.values())
     if shared:
@@ -158,14 +158,14 @@ def _terms(study: Study, *, gives_updates: bool) -> str:
     return f"An update is made of at least {sentences}; requests outside the study's own settings are refused."
 
 
-def _staying(model: TaggingModel) -> Iterator[str]:
+def _staying(model: LayeredModel) -> Iterator[str]:
     yield "Your notes and their annotation, the names of your files and folders."
     private = model.split.private
     yield f"The private layers: {', '.join(private)}." if private else "No layer: this study shares the whole model."
     yield "What goes wrong here crosses as a code, never as a text."
 
 
-def _readers(study: Study, model: TaggingModel) -> Iterator[str]:
+def _readers(study: Study, model: LayeredModel) -> Iterator[str]:
     mechanism = study.privacy.mechanism
     yield f"The mechanism is {mechanism}."
     if model.split.shared:

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,11 +20,11 @@ from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.federation.federation import Federation, Quorum, Reply, SiteId, Traffic, checked
 from wardround.federation.message import Array, Message, Value, grouped
 from wardround.models.saved import save_model
-from wardround.studies.assemble import aggregator_of, common_model, coordinator_of, model_of
+from wardround.studies.assemble import aggregator_of, common_model, coordinator_of, readings_of
 from wardround.studies.protection import Protection
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.single_site import figures_by_type
 from wardround.studies.study_file import Study, to_toml
-from wardround.text.tag_sets import TagSet
 
 __all__ = ["Engine", "SiteOutcome", "StudyOutcome", "StudyRun", "Watcher"]
 
@@ -63,18 +64,20 @@ class Engine:
 class SiteOutcome:
     """How a site's model scored on its test notes, as counts it gave itself."""
 
-    strict: TypedCounts
-    relaxed: TypedCounts
+    counts: Mapping[str, TypedCounts]  # by reading of the task, the main one first
     documents: int
-    interval: Interval  # of the strict micro-F1
+    interval: Interval  # of the micro-F1 under the main reading
+
+    @property
+    def main(self) -> TypedCounts:
+        """Under the reading by which rounds are compared."""
+        return next(iter(self.counts.values()))
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for `scores.json`."""
-        counts = {"strict": self.strict, "relaxed": self.relaxed}
-        figures: dict[str, Any] = {name: typed.micro.figures() for name, typed in counts.items()}
-        figures["strict"]["interval"] = [self.interval.low, self.interval.high]
-        types = {kind: {name: typed[kind].figures() for name, typed in counts.items()} for kind in self.strict}
-        return {"documents": self.documents, **figures, "types": types}
+        figures: dict[str, Any] = {name: typed.micro.figures() for name, typed in self.counts.items()}
+        figures[next(iter(figures))]["interval"] = [self.interval.low, self.interval.high]
+        return {"documents": self.documents, **figures, "types": figures_by_type(self.counts)}
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,7 @@ class StudyRun:
         self.coordinator = coordinator_of(study, model)
         self._aggregator, self._quorum = aggregator_of(study, protection, model), Quorum(study.privacy.minimum_sites)
         self._every = study.evaluation.every or max(1, study.algorithm.config.rounds // _SCORINGS)
+        self._readings = readings_of(study)
         self._progress = _Progress(self._shared())
 
     def run(self) -> StudyOutcome:
@@ -191,7 +195,7 @@ class StudyRun:
         ahead = list(dict.fromkeys(gone.site for gone in record.absent if gone.code == "round"))
         if ahead:
             self._put_sites_back(ahead)
-        if self.study.privacy.is_sealed:
+        if self.study.shared_at_sites:
             # From two exchanges of the round, it may be.
             self._catch_up(list(dict.fromkeys(gone.site for gone in record.absent if gone.code in _PARTED)))
         self._compare(record.digests)
@@ -228,9 +232,9 @@ class StudyRun:
         """The development sets under the shared half as it is now."""
         question = self._question(self._shared())
         f1 = {}
-        for reply in self._asked("score", question, check=_check_counts):
+        for reply in self._asked("score", question, check=partial(_check_counts, self._readings)):
             if reply.message is not None:
-                f1[reply.site] = _counts(reply.message, "strict").micro.f1
+                f1[reply.site] = _counts(reply.message, self._readings[0]).micro.f1
         mean = sum(f1.values()) / len(f1) if f1 else 0.0
         self.folder.log("scored", {"round": self.coordinator.number, "f1": f1, "mean_f1": mean})
         self._watcher.on_scores(self.coordinator.number, f1)
@@ -242,14 +246,14 @@ class StudyRun:
 
     def _shared(self) -> dict[str, torch.Tensor]:
         """A copy of the shared half, where the coordinator has it."""
-        if self.study.privacy.is_sealed:
+        if self.study.shared_at_sites:
             return {}
         return {name: tensor.clone() for name, tensor in self.coordinator.shared.items()}
 
     def _question(self, shared: Mapping[str, torch.Tensor]) -> Message:
         """Of the last finished round: with the shared half, or with which round's was the best."""
         values: dict[str, Value] = {"round": self.coordinator.number}
-        if self.study.privacy.is_sealed:
+        if self.study.shared_at_sites:
             values["best_round"] = self._progress.best_round
         return Message(values, grouped("shared", {name: tensor.numpy() for name, tensor in shared.items()}))
 
@@ -281,9 +285,9 @@ class StudyRun:
         sites: dict[SiteId, SiteOutcome] = {}
         for _ in range(2):
             behind = []
-            for reply in self._asked("finish", question, to=left, check=_check_outcome):
+            for reply in self._asked("finish", question, to=left, check=partial(_check_outcome, self._readings)):
                 if reply.message is not None:
-                    sites[reply.site] = _outcome(reply.message)
+                    sites[reply.site] = _outcome(self._readings, reply.message)
                 elif reply.code == "behind":
                     behind.append(reply.site)
             if not behind:
@@ -304,14 +308,14 @@ class StudyRun:
             tensors = {name: torch.from_numpy(np.array(array)) for name, array in outcome.shared.items()}
             save_tensors(self.folder.path / _SHARED, tensors)
         self._write_model(outcome)
-        f1 = {name: site.strict.micro.f1 for name, site in outcome.sites.items()}
+        f1 = {name: site.main.micro.f1 for name, site in outcome.sites.items()}
         self.folder.log("finished", {"rounds": outcome.rounds, "best_round": outcome.best_round, "f1": f1})
 
     def _write_model(self, outcome: StudyOutcome) -> None:
         """Where nothing is private, the study's model is whole; unless only sites have it."""
-        if not self.study.types or self.study.privacy.is_sealed:
+        if self.study.shared_at_sites or (self.study.task.kind == "ner" and not self.study.types):
             return
-        model = model_of(self.study, TagSet(self.study.types), scheme=next(iter(self.study.sites.values())).scheme)
+        model = common_model(self.study)
         if model.private_parameters():
             return
         with torch.no_grad():
@@ -353,8 +357,8 @@ def _count(value: Any) -> int:
     return value
 
 
-def _check_counts(message: Message) -> None:
-    for name in ("strict", "relaxed"):
+def _check_counts(readings: Sequence[str], message: Message) -> None:
+    for name in readings:
         _counts(message, name)
 
 
@@ -363,19 +367,15 @@ def _check_copy(message: Message) -> None:
         raise MessageError("value-missing", "a copy of the shared half")
 
 
-def _check_outcome(message: Message) -> None:
-    _outcome(message)
+def _check_outcome(readings: Sequence[str], message: Message) -> None:
+    _outcome(readings, message)
 
 
-def _outcome(message: Message) -> SiteOutcome:
-    strict = _counts(message, "strict")
+def _outcome(readings: Sequence[str], message: Message) -> SiteOutcome:
+    counts = {name: _counts(message, name) for name in readings}
     interval = message.value("interval", list)
     if len(interval) != 2 or not all(isinstance(end, float) and 0 <= end <= 1 for end in interval):
         raise MessageError("value", "an interval is two shares")
     low, high = interval
-    return SiteOutcome(
-        strict,
-        _counts(message, "relaxed"),
-        message.value("documents", int),
-        Interval(strict.micro.f1, low, high, 0.95),
-    )
+    f1 = counts[readings[0]].micro.f1
+    return SiteOutcome(counts, message.value("documents", int), Interval(f1, low, high, 0.95))

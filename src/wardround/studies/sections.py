@@ -24,9 +24,11 @@ def table_in(table: Mapping[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def parsed(cls: type[Section], table: Mapping[str, Any], place: str) -> Section:
-    """The table as a `cls`; `place` names it in an error."""
-    settings = _values(cls, table, place)
+def parsed(
+    cls: type[Section], table: Mapping[str, Any], place: str, *, more: Mapping[str, Any] | None = None
+) -> Section:
+    """The table as a `cls`; `place` names it in an error, `more` are values that were read already."""
+    settings = {**_values(cls, table, place), **(more or {})}
     for setting in fields(cls):  # type: ignore[arg-type]
         needed = setting.default is MISSING and setting.default_factory is MISSING
         if needed and setting.name not in settings:

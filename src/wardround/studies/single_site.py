@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from itertools import combinations
@@ -18,16 +18,26 @@ from wardround.algorithms.training_config import TrainingConfig
 from wardround.corpora.source import CorpusFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.errors import SplitError, TrainingError, UsageError
-from wardround.evaluation.bootstrap import Average, Interval, Measure, intervals
-from wardround.evaluation.spans import CorpusScore
+from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.counts import TypedCounts
+from wardround.models.parameter_split import LayeredModel
 from wardround.models.saved import save_model
-from wardround.models.tagging_model import TaggingModel
 from wardround.studies.checkpoint import load_checkpoint, save_checkpoint
 from wardround.studies.run_folder import RunFolder
-from wardround.tasks import ner
+from wardround.tasks.task import Task, TaskScore
 from wardround.text.document import Document
 
-__all__ = ["Outcome", "Site", "SiteData", "load_part", "load_site", "pick_device", "train_at_one_site"]
+__all__ = [
+    "Outcome",
+    "Site",
+    "SiteData",
+    "digest_of_documents",
+    "figures_by_type",
+    "load_part",
+    "load_site",
+    "pick_device",
+    "train_at_one_site",
+]
 
 
 @dataclass(frozen=True)
@@ -56,23 +66,22 @@ class Outcome:
     """What a training gave."""
 
     records: tuple[EpochRecord, ...]
-    score: CorpusScore  # on the test part, or the development part where there is none
+    score: TaskScore  # on the test part, or the development part where there is none
     scored_on: str
-    strict_f1: Interval
-    relaxed_f1: Interval
+    f1: Mapping[str, Interval]  # micro, by reading, the main one first
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for `scores.json`."""
-        types = {
-            kind: {"strict": self.score.strict[kind].figures(), "relaxed": self.score.relaxed[kind].figures()}
-            for kind in self.score.strict
+        counts = self.score.counts
+        readings = {
+            name: typed.micro.figures() | {"interval": [self.f1[name].low, self.f1[name].high]}
+            for name, typed in counts.items()
         }
         return {
             "scored_on": self.scored_on,
             "documents": self.score.documents,
-            "strict": self.score.strict.micro.figures() | {"interval": [self.strict_f1.low, self.strict_f1.high]},
-            "relaxed": self.score.relaxed.micro.figures() | {"interval": [self.relaxed_f1.low, self.relaxed_f1.high]},
-            "types": types,
+            **readings,
+            "types": figures_by_type(counts),
             "epochs": [asdict(record) for record in self.records],
         }
 
@@ -125,59 +134,63 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def train_at_one_site(
-    model: TaggingModel,
+    task: Task,
     data: SiteData,
     config: TrainingConfig,
     *,
     folder: RunFolder,
     listener: Listener | None = None,
 ) -> Outcome:
-    """Train `model` (in place, already on its device), or go on from the folder's checkpoint; score; save."""
+    """Train the task's model in place, or go on from the folder's checkpoint; score; save."""
     data = data.with_dev(config.seed)
-    examples = ner.encode(data.train, model.tag_set, model.scheme)
-    training = LocalTraining(model, config, train=examples.sentences, dev=data.dev)
-    settings = _fingerprint(model, config, data)
+    examples = task.encode(data.train)
+    training = LocalTraining(task, config, train=examples, dev=data.dev)
+    settings = _fingerprint(task.model, config, data)
     if folder.checkpoint.is_file():
         training.restore(load_checkpoint(folder.checkpoint, settings=settings))
     else:
-        folder.log("started", {"sentences": len(examples.sentences), **asdict(examples.counts)})
+        folder.log("started", {"examples": len(examples), **task.lost})
     for record in training.run(listener):
         save_checkpoint(folder.checkpoint, training.state(), settings=settings)
         folder.log("epoch", asdict(record))
-    outcome = _score(model, data, tuple(training.records))
+    outcome = _score(task, data, tuple(training.records))
     folder.write_json("scores.json", outcome.as_json())
-    save_model(model, folder.model, notes={"strict_f1": outcome.strict_f1.estimate, "scored_on": outcome.scored_on})
-    folder.log("finished", {"strict_f1": outcome.strict_f1.estimate, "relaxed_f1": outcome.relaxed_f1.estimate})
+    f1 = {f"{reading}_f1": interval.estimate for reading, interval in outcome.f1.items()}
+    save_model(task.model, folder.model, notes={**f1, "scored_on": outcome.scored_on})
+    folder.log("finished", f1)
     return outcome
 
 
-def _score(model: TaggingModel, data: SiteData, records: tuple[EpochRecord, ...]) -> Outcome:
+def figures_by_type(counts: Mapping[str, TypedCounts]) -> dict[str, dict[str, Any]]:
+    """By type, and by each reading that knows the type."""
+    types = dict.fromkeys(kind for typed in counts.values() for kind in typed)
+    return {
+        kind: {reading: typed[kind].figures() for reading, typed in counts.items() if kind in typed} for kind in types
+    }
+
+
+def _score(task: Task, data: SiteData, records: tuple[EpochRecord, ...]) -> Outcome:
     scored_on, documents = ("test", data.test) if data.test else ("dev", data.dev)
-    score = ner.score(model, documents)
-    micro_f1 = [Measure("f1", Average.MICRO)]
-    return Outcome(
-        records=records,
-        score=score,
-        scored_on=scored_on,
-        strict_f1=intervals(score.strict_by_document, micro_f1)[0],
-        relaxed_f1=intervals(score.relaxed_by_document, micro_f1)[0],
-    )
+    score = task.score(documents)
+    return Outcome(records, score, scored_on, {reading: score.interval(reading) for reading in task.readings})
 
 
-def _fingerprint(model: TaggingModel, config: TrainingConfig, data: SiteData) -> str:
+def _fingerprint(model: LayeredModel, config: TrainingConfig, data: SiteData) -> str:
     """A digest of everything the result depends on, so that a checkpoint is never continued as something else."""
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
-    settings = [asdict(config), model.settings(), shapes, list(model.tags)]
+    settings = [asdict(config), model.settings(), shapes, list(model.outputs)]
     digest = sha256(json.dumps(settings, sort_keys=True).encode())
     for part in (data.train, data.dev):
-        digest.update(_digest_of(part))
+        digest.update(digest_of_documents(part))
     return digest.hexdigest()
 
 
-def _digest_of(documents: Sequence[Document]) -> bytes:
+def digest_of_documents(documents: Iterable[Document]) -> bytes:
+    """Of all that a model could learn from them."""
     digest = sha256()
     for document in documents:
         digest.update(document.text.encode("utf-8", "surrogatepass"))
-        entities = [(entity.type, entity.ranges) for entity in document.entities]
-        digest.update(repr((entities, document.words, document.sentences)).encode())
+        entities = [(entity.id, entity.type, entity.ranges, entity.concepts) for entity in document.entities]
+        relations = [(relation.type, relation.head, relation.tail, relation.level) for relation in document.relations]
+        digest.update(repr((entities, relations, document.words, document.sentences)).encode())
     return digest.digest()

@@ -15,20 +15,19 @@ from wardround.algorithms.terms import Terms
 from wardround.corpora.formats import open_format
 from wardround.corpora.synthetic import SyntheticSite, clinical_hospitals, many_hospitals
 from wardround.errors import StudyError
-from wardround.evaluation.spans import CorpusScore
 from wardround.federation.message import Message
 from wardround.federation.site_door import SiteDoor
+from wardround.models.parameter_split import LayeredModel
 from wardround.models.saved import save_model
-from wardround.models.tagging_model import TaggingModel
 from wardround.privacy.aggregator import Aggregator, PlainAggregator
 from wardround.privacy.ledger import Ledger
 from wardround.settings import did_you_mean
-from wardround.studies.assemble import coordinator_of, giver_of, model_of
+from wardround.studies.assemble import coordinator_of, giver_of, model_of, task_on
 from wardround.studies.protection import Protection
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData, load_site
 from wardround.studies.study_file import SiteSection, Study
-from wardround.tasks import ner
+from wardround.tasks.task import Task, TaskScore
 from wardround.text.tag_sets import TagSet
 
 __all__ = ["LEDGER", "check_place", "load_notes", "open_door", "open_here", "open_site", "terms_of"]
@@ -68,34 +67,41 @@ def open_site(
     """The site as the study describes it, going on from what lies in its folder."""
     section = study.sites[name]
     data = data.with_dev(study.study.seed)
-    types = TagSet(section.types) if section.types else TagSet.of(data.train)
-    if not types.types:
-        raise StudyError(f"[sites.{name}]: its training notes hold no entity to learn from")
-    model = model_of(study, types, scheme=section.scheme).to(device)
-    annotated = [types.restrict(document) for document in data.train]
-    train = ner.encode(annotated, model.tag_set, model.scheme).sentences
+    types = _annotated(study, name, data)
+    model = model_of(study, types, scheme=section.scheme, encoder=section.encoder).to(device)
+    task = task_on(study, model, types)
+    train = task.encode(data.train)
     _check_enough(study, name, len(train))
     state = folder / "state"
     return Site(
         name,
-        model,
+        task,
         SiteNotes(train, data.dev, data.test),
         aggregator=_aggregator(study, name, model, state, protection, lasting=lasting),
         steps=study.algorithm.kind.steps,
         folder=state,
         seed=study.study.seed,
-        types=types,
         terms=terms_of(study),
         lasting=lasting,
-        replica=Replica(coordinator_of(study)) if study.privacy.is_sealed and model.shared_parameters() else None,
+        replica=Replica(coordinator_of(study)) if study.shared_at_sites and model.shared_parameters() else None,
         on_finish=_keeper(folder),
     )
+
+
+def _annotated(study: Study, name: str, data: SiteData) -> TagSet:
+    """The types of entities that a site annotates; where entities are given, nobody asks."""
+    if study.task.kind == "relations":
+        return TagSet(())
+    types = study.sites[name].types or (study.types if study.task.kind == "joint" else TagSet.of(data.train).types)
+    if not types:
+        raise StudyError(f"[sites.{name}]: its training notes hold no entity to learn from")
+    return TagSet(types)
 
 
 def _aggregator(
     study: Study,
     name: str,
-    model: TaggingModel,
+    model: LayeredModel,
     folder: Path,
     protection: Protection | None,
     *,
@@ -148,18 +154,19 @@ def open_door(study: Study, site: Site, folder: Path, *, lasting: bool) -> SiteD
     return SiteDoor(site, send)
 
 
-def _check_enough(study: Study, name: str, sentences: int) -> None:
+def _check_enough(study: Study, name: str, examples: int) -> None:
     least = study.privacy.smallest_batch
-    if sentences < least:
+    if examples < least:
+        kind = "pairs" if study.task.kind == "relations" else "sentences"
         raise StudyError(
-            f"[sites.{name}]: its training notes hold {sentences} sentences; [privacy] smallest_batch wants {least}"
+            f"[sites.{name}]: its training notes hold {examples} {kind}; [privacy] smallest_batch wants {least}"
         )
 
 
-def _keeper(folder: Path) -> Callable[[TaggingModel, CorpusScore], None]:
-    def keep(model: TaggingModel, score: CorpusScore) -> None:
-        run = RunFolder(folder)
-        save_model(model, run.model, notes={"strict_f1": score.strict.micro.f1})
+def _keeper(folder: Path) -> Callable[[Task, TaskScore], None]:
+    def keep(task: Task, score: TaskScore) -> None:
+        notes = {f"{reading}_f1": counts.micro.f1 for reading, counts in score.counts.items()}
+        save_model(task.model, RunFolder(folder).model, notes=notes)
 
     return keep
 

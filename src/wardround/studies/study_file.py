@@ -1,7 +1,8 @@
 """The study file: one TOML, one frozen configuration a section; what nobody knows is refused.
 
 [study]       name, seed, description
-[task]        what is learned
+[task]        what is learned: entities, relations, or both
+[public]      a small set that everybody may read, where the algorithm wants one
 [model]       which network, which of its layers are shared, and its options
 [algorithm]   which algorithm, for how many rounds, and its settings
 [training]    how a mini-batch steps the model
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from wardround.algorithms.coordinator import RoundsConfig
 from wardround.algorithms.stepping import SteppingConfig
@@ -27,6 +28,15 @@ from wardround.errors import StudyError
 from wardround.settings import did_you_mean
 from wardround.studies.catalogue import ALGORITHMS, AlgorithmKind, Sharing
 from wardround.studies.sections import as_text, parsed, parsed_over, table_in
+from wardround.studies.study_sections import (
+    EvaluationSection,
+    FederationSection,
+    ModelSection,
+    PrivacySection,
+    SiteSection,
+    StudySection,
+)
+from wardround.studies.task_sections import PublicSection, TaskSection, public_from, task_from
 from wardround.text.tag_schemes import SCHEMES
 
 __all__ = [
@@ -35,6 +45,7 @@ __all__ = [
     "FederationSection",
     "ModelSection",
     "PrivacySection",
+    "PublicSection",
     "SiteSection",
     "Study",
     "StudySection",
@@ -49,39 +60,7 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 _RESERVED = {"coordinator", "keys", "server", "client", "admin"}  # what other parties are called
-
-
-@dataclass(frozen=True)
-class StudySection:
-    """Which study this is."""
-
-    name: str
-    seed: int = 0
-    description: str = ""
-
-    def __post_init__(self) -> None:
-        if not _STUDY_NAME.fullmatch(self.name):
-            raise StudyError("name is up to 63 letters, digits, blanks and . _ -")
-
-
-@dataclass(frozen=True)
-class TaskSection:
-    """What is learned."""
-
-    kind: Literal["ner"] = "ner"
-
-
-@dataclass(frozen=True)
-class ModelSection:
-    """Which network; every further key is an option of it, as `wardround model presets` lists them."""
-
-    preset: str = "fedner"
-    encoder: str = ""  # takes the preset's place: Hugging Face id, folder or minilm
-    vectors: Path | None = None  # word vectors for a preset: GloVe text or npz
-    shared: tuple[str, ...] | None = None  # layer groups; ["all"] is every one; unset is the network's own split
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,75 +77,6 @@ class AlgorithmSection:
 
 
 @dataclass(frozen=True)
-class PrivacySection:
-    """How updates are protected on their way into the sum."""
-
-    mechanism: Literal["plain", "masked", "sealed", "sealed+masked"] = "plain"
-    minimum_sites: int = 1  # answers that an exchange needs; fewer stop the study
-    smallest_batch: int = 1  # sentences that an update is made of at least
-    scheme: Literal["bfv", "ckks"] = "bfv"  # of sealed updates; ckks is the FedHE paper's, for comparison
-    packing: Literal["standard", "compact"] = "standard"  # of bfv: 22 bits a number, or 15 and two thirds of the bytes
-    clip: Mapping[str, float] = field(default_factory=dict)  # by layer group; what is missing is learned in round 1
-    error_feedback: bool = False  # what rounding takes from an update is added to the site's next
-
-    def __post_init__(self) -> None:
-        if self.smallest_batch < 1:
-            raise StudyError(f"smallest_batch is {self.smallest_batch}; it must be above zero")
-        for group, clip in self.clip.items():
-            if not 0 < clip < float("inf"):
-                raise StudyError(f"clip of {group} is {clip}; it must be above zero")
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether updates are encrypted, and only sites can open their sum."""
-        return self.mechanism.startswith("sealed")
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether updates are masked, so that nobody can open one alone."""
-        return self.mechanism.endswith("masked")
-
-
-@dataclass(frozen=True)
-class EvaluationSection:
-    """When the development sets are scored."""
-
-    every: int = 0  # rounds; 0 is twenty times in the study
-    patience: int = 0  # scorings without a better mean F1 before the study ends early; 0 is never
-
-    def __post_init__(self) -> None:
-        for name in ("every", "patience"):
-            if getattr(self, name) < 0:
-                raise StudyError(f"{name} is {getattr(self, name)}; it must be zero or above")
-
-
-@dataclass(frozen=True)
-class FederationSection:
-    """What the engine must know."""
-
-    deadline: float = 600.0  # seconds a hospital has for an answer
-    wait: float = 3600.0  # seconds the coordinator waits for enough hospitals before it gives up
-    checkpoint_every: int = 50  # rounds between two checkpoints on one machine; among hospitals, each round has one
-
-    def __post_init__(self) -> None:
-        for name in ("deadline", "wait", "checkpoint_every"):
-            if not getattr(self, name) > 0:
-                raise StudyError(f"{name} is {getattr(self, name)}; it must be above zero")
-
-
-@dataclass(frozen=True)
-class SiteSection:
-    """One site. Where its notes are is for studies on one machine; a hospital says so itself and to nobody else."""
-
-    data: Path | None = None
-    format: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)  # of the format
-    built_in: str = ""  # a hospital of the synthetic corpus, in place of data and format
-    types: tuple[str, ...] = ()  # what it annotates; empty is what its training notes hold
-    scheme: str = ""  # BIO, BIOES or IOB1; empty is the model's
-
-
-@dataclass(frozen=True)
 class Study:
     """One training among sites."""
 
@@ -176,6 +86,7 @@ class Study:
     model: ModelSection = field(default_factory=ModelSection)
     algorithm: AlgorithmSection = field(default_factory=AlgorithmSection)
     training: SteppingConfig = field(default_factory=SteppingConfig)
+    public: PublicSection = field(default_factory=PublicSection)
     privacy: PrivacySection = field(default_factory=PrivacySection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
     federation: FederationSection = field(default_factory=FederationSection)
@@ -186,13 +97,20 @@ class Study:
     @property
     def types(self) -> tuple[str, ...]:
         """Every type that some site says it annotates, in the order of the file."""
-        return tuple(dict.fromkeys(kind for site in self.sites.values() for kind in site.types))
+        named = tuple(dict.fromkeys(kind for site in self.sites.values() for kind in site.types))
+        return named or self.task.entity_types
+
+    @property
+    def shared_at_sites(self) -> bool:
+        """Whether the shared half is at the sites alone, for only they can open the sum that moves it."""
+        return self.privacy.is_sealed and not self.algorithm.kind.central
 
     def for_hospitals(self) -> Study:
         """The same without where anybody's notes and vectors are: what may be given to others."""
         cleared = {n: replace(s, data=None, format="", options={}, built_in="") for n, s in self.sites.items()}
         vectors = None if self.model.vectors is None else Path(self.model.vectors.name)
-        return replace(self, sites=cleared, model=replace(self.model, vectors=vectors))
+        public = self.public if self.public.data is None else replace(self.public, data=Path(self.public.data.name))
+        return replace(self, sites=cleared, public=public, model=replace(self.model, vectors=vectors))
 
 
 def read_study(path: Path) -> Study:
@@ -240,7 +158,8 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
     algorithm, training = _algorithm(table_in(table, "algorithm"))
     return Study(
         study=parsed(StudySection, table_in(table, "study"), "study"),
-        task=parsed(TaskSection, table_in(table, "task"), "task"),
+        task=task_from(table_in(table, "task")),
+        public=public_from(table_in(table, "public"), folder),
         model=_model(table_in(table, "model"), folder),
         algorithm=algorithm,
         training=parsed_over(training, table_in(table, "training"), "training"),
@@ -282,7 +201,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items() if part is not None}
     if isinstance(value, tuple):
-        return list(value)
+        return [_plain(part) for part in value]
     return str(value) if isinstance(value, Path) else value
 
 
@@ -321,6 +240,7 @@ def _check(study: Study) -> None:
     """Refuse what makes no sense, before anybody is asked anything."""
     _check_counts(study)
     _check_privacy(study)
+    _check_public(study)
     for name, site in study.sites.items():
         if site.scheme and site.scheme not in SCHEMES:
             near = did_you_mean(site.scheme, SCHEMES)
@@ -332,6 +252,22 @@ def _check(study: Study) -> None:
     if study.algorithm.kind.sharing is not Sharing.CHOSEN and study.model.shared is not None:
         raise StudyError(
             f"[model] shared is for an algorithm that shares what it is told; {study.algorithm.name} decides itself"
+        )
+
+
+def _check_public(study: Study) -> None:
+    kind, public = study.algorithm.kind, study.public
+    if kind.needs_public and not public.is_there:
+        raise StudyError(
+            f"[algorithm] {study.algorithm.name} needs notes that everybody may read: name them in [public]"
+        )
+    if not kind.needs_public and public.is_there:
+        raise StudyError(f"[public] is read by nobody: {study.algorithm.name} has no use for it; leave it out")
+    own = [name for name, site in study.sites.items() if site.encoder]
+    if own and not study.algorithm.config.sites_keep_models:
+        raise StudyError(
+            f"[sites.{own[0]}] encoder: sites with encoders of their own share nothing but predictions; "
+            'that is [algorithm] feded with start = "own"'
         )
 
 

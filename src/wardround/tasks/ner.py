@@ -94,6 +94,11 @@ class NerTask(Task):
         self.types = types or model.tag_set
         self.lost: Mapping[str, int] = {}
 
+    @property
+    def entity_types(self) -> tuple[str, ...]:
+        """Those of the model."""
+        return self.model.tag_set.types
+
     def encode(self, documents: Iterable[Document]) -> Sequence[TaggedSentence]:
         """Tagged sentences over the types of this site."""
         annotated = (self.types.restrict(document) for document in documents)
@@ -116,7 +121,8 @@ class NerTask(Task):
     def score(self, documents: Sequence[Document]) -> TaskScore:
         """Strict and relaxed, on the types of this site."""
         found = score(self.model, documents, types=self.types)
-        return TaskScore({"strict": found.strict_by_document, "relaxed": found.relaxed_by_document})
+        by_document = {"strict": found.strict_by_document, "relaxed": found.relaxed_by_document}
+        return TaskScore(by_document, entities=found)
 
     def classes(self) -> Mapping[str, int]:
         """A row a word."""

@@ -169,10 +169,24 @@ class RelationTask(Task):
         self.negatives, self.seed = negatives, seed
         self.lost: Mapping[str, int] = {}
 
+    @property
+    def entity_types(self) -> tuple[str, ...]:
+        """Those that a relation names as its ends; entities are given, and may be of others."""
+        ends = (end for kind in self.model.relations.types for pair in kind.ends for end in pair)
+        return tuple(dict.fromkeys(ends))
+
     def encode(self, documents: Iterable[Document]) -> Sequence[LabelledInstance]:
         """Pairs that fit the encoder."""
         found = encode(documents, self.model, negatives=self.negatives, seed=self.seed)
         self.lost = asdict(found.counts)
+        return found.instances
+
+    def public(self, documents: Iterable[Document]) -> Sequence[LabelledInstance]:
+        """Every pair, also one that this encoder cannot read and another may."""
+        found = labelled_instances(documents, rules_of(self.model))
+        self.lost = asdict(found.counts)
+        if not found.instances:
+            raise TrainingError("the public documents hold no pair of entities; widen the window or check the types")
         return found.instances
 
     def length(self, example: Example) -> int:
@@ -201,9 +215,15 @@ class RelationTask(Task):
         return {"relations": _label_rows(self.model, batch)}
 
     def heads(self, batch: Sequence[Example]) -> dict[str, Tensor]:
-        """The scores of the output layer."""
-        inputs = self.model.prepare([example.instance.text for example in batch]).to(self.model.device)
-        return {"relations": self.model.logits(inputs).float()}
+        """The scores of the output layer; of a pair that does not fit the encoder all zero, which favours no class."""
+        rows = self.model.pieces([example.instance.text for example in batch])
+        fitting = [row for row in rows if row is not None]
+        scores = torch.zeros(len(rows), len(self.model.class_rows), device=self.model.device)
+        if fitting:
+            places = torch.tensor([row is not None for row in rows], device=self.model.device)
+            found = self.model.logits(self.model.collate(fitting).to(self.model.device)).float()
+            scores = scores.masked_scatter(places[:, None], found)
+        return {"relations": scores}
 
 
 def _label_rows(model: RelationClassifier, batch: Sequence[LabelledInstance]) -> Tensor:

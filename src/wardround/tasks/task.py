@@ -18,6 +18,7 @@ from torch import Tensor
 from wardround.errors import TrainingError
 from wardround.evaluation.bootstrap import Interval, Measure, intervals
 from wardround.evaluation.counts import TypedCounts
+from wardround.evaluation.spans import CorpusScore
 from wardround.models.parameter_split import LayeredModel
 from wardround.tasks.batches import in_length_order
 from wardround.text.document import Document
@@ -33,6 +34,7 @@ class TaskScore:
 
     by_document: Mapping[str, tuple[TypedCounts, ...]]
     dropped: int = 0  # candidates that the model could not read and that counted as not found
+    entities: CorpusScore | None = None  # where entities are looked for: also MUC categories and confusions
 
     @property
     def counts(self) -> dict[str, TypedCounts]:
@@ -62,9 +64,18 @@ class Task(ABC):
     readings: tuple[str, ...]
     lost: Mapping[str, int]  # what of the annotation the last `encode` could not express, by reason
 
+    @property
+    @abstractmethod
+    def entity_types(self) -> tuple[str, ...]:
+        """What entities of its predictions may be."""
+
     @abstractmethod
     def encode(self, documents: Iterable[Document]) -> Sequence[Example]:
         """What the model trains on; documents without any are a `TrainingError`."""
+
+    def public(self, documents: Iterable[Document]) -> Sequence[Example]:
+        """What sites predict on: of the same documents the same rows for every model of the task."""
+        return self.encode(documents)
 
     @abstractmethod
     def length(self, example: Example) -> int:

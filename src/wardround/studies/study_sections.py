@@ -1,0 +1,116 @@
+"""The sections of a study file that every study has; what is learned is in `task_sections`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from wardround.errors import StudyError
+
+__all__ = [
+    "EvaluationSection",
+    "FederationSection",
+    "ModelSection",
+    "PrivacySection",
+    "SiteSection",
+    "StudySection",
+]
+
+_STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
+
+
+@dataclass(frozen=True)
+class StudySection:
+    """Which study this is."""
+
+    name: str
+    seed: int = 0
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if not _STUDY_NAME.fullmatch(self.name):
+            raise StudyError("name is up to 63 letters, digits, blanks and . _ -")
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    """Which network; every further key is an option of it, as `wardround model presets` lists them."""
+
+    preset: str = "fedner"
+    encoder: str = ""  # takes the preset's place: Hugging Face id, folder or minilm
+    vectors: Path | None = None  # word vectors for a preset: GloVe text or npz
+    shared: tuple[str, ...] | None = None  # layer groups; ["all"] is every one; unset is the network's own split
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PrivacySection:
+    """How updates are protected on their way into the sum."""
+
+    mechanism: Literal["plain", "masked", "sealed", "sealed+masked"] = "plain"
+    minimum_sites: int = 1  # answers that an exchange needs; fewer stop the study
+    smallest_batch: int = 1  # sentences that an update is made of at least
+    scheme: Literal["bfv", "ckks"] = "bfv"  # of sealed updates; ckks is the FedHE paper's, for comparison
+    packing: Literal["standard", "compact"] = "standard"  # of bfv: 22 bits a number, or 15 and two thirds of the bytes
+    clip: Mapping[str, float] = field(default_factory=dict)  # by layer group; what is missing is learned in round 1
+    error_feedback: bool = False  # what rounding takes from an update is added to the site's next
+
+    def __post_init__(self) -> None:
+        if self.smallest_batch < 1:
+            raise StudyError(f"smallest_batch is {self.smallest_batch}; it must be above zero")
+        for group, clip in self.clip.items():
+            if not 0 < clip < float("inf"):
+                raise StudyError(f"clip of {group} is {clip}; it must be above zero")
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether updates are encrypted, and only sites can open their sum."""
+        return self.mechanism.startswith("sealed")
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether updates are masked, so that nobody can open one alone."""
+        return self.mechanism.endswith("masked")
+
+
+@dataclass(frozen=True)
+class EvaluationSection:
+    """When the development sets are scored."""
+
+    every: int = 0  # rounds; 0 is twenty times in the study
+    patience: int = 0  # scorings without a better mean F1 before the study ends early; 0 is never
+
+    def __post_init__(self) -> None:
+        for name in ("every", "patience"):
+            if getattr(self, name) < 0:
+                raise StudyError(f"{name} is {getattr(self, name)}; it must be zero or above")
+
+
+@dataclass(frozen=True)
+class FederationSection:
+    """What the engine must know."""
+
+    deadline: float = 600.0  # seconds a hospital has for an answer
+    wait: float = 3600.0  # seconds the coordinator waits for enough hospitals before it gives up
+    checkpoint_every: int = 50  # rounds between two checkpoints on one machine; among hospitals, each round has one
+
+    def __post_init__(self) -> None:
+        for name in ("deadline", "wait", "checkpoint_every"):
+            if not getattr(self, name) > 0:
+                raise StudyError(f"{name} is {getattr(self, name)}; it must be above zero")
+
+
+@dataclass(frozen=True)
+class SiteSection:
+    """One site. Where its notes are is for studies on one machine; a hospital says so itself and to nobody else."""
+
+    data: Path | None = None
+    format: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)  # of the format
+    built_in: str = ""  # a hospital of the synthetic corpus, in place of data and format
+    types: tuple[str, ...] = ()  # what it annotates; empty is what its training notes hold
+    scheme: str = ""  # BIO, BIOES or IOB1; empty is the model's
+    encoder: str = ""  # of its own, where sites share nothing but predictions; empty is the study's

@@ -1,0 +1,105 @@
+"""The sections of a study file that say what is learned, and what everybody may read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from wardround.errors import StudyError
+from wardround.studies.sections import as_text, parsed
+from wardround.text.document import Level
+from wardround.text.relation_sets import RelationSet, RelationType
+
+__all__ = ["Ends", "PublicSection", "TaskSection", "public_from", "task_from"]
+
+Ends = tuple[tuple[str, str], ...]  # between which types of entities; empty is any
+
+
+@dataclass(frozen=True)
+class TaskSection:
+    """What is learned: entities, relations among entities that are given, or both from raw text."""
+
+    kind: Literal["ner", "relations", "joint"] = "ner"
+    relations: Mapping[str, Ends] = field(default_factory=dict)  # the types that are looked for
+    directed: bool = True  # whether a relation runs from its head to its tail
+    level: Literal["mention", "concept"] = "mention"  # what relations of the corpus name as their ends
+    negatives: float | None = None  # in training, pairs without a relation for each with one; unset is all
+    relation_weight: float = 1.0  # of joint: the loss of relations beside that of entities
+
+    def __post_init__(self) -> None:
+        if self.kind == "ner" and self.relations:
+            raise StudyError("relations are for a task of kind relations or joint")
+        if self.kind != "ner" and not self.relations:
+            raise StudyError(f"a task of kind {self.kind} needs its relations: name each type in [task.relations]")
+        if self.negatives is not None and not self.negatives >= 0:
+            raise StudyError(f"negatives is {self.negatives}; it must be zero or above")
+        if not self.relation_weight > 0:
+            raise StudyError(f"relation_weight is {self.relation_weight}; it must be above zero")
+        if self.kind == "joint" and self.level == "concept":
+            raise StudyError("level concept needs entities whose concepts are given; a joint task finds mentions")
+        if self.relations:
+            self.relation_set  # noqa: B018 – refuses classes that cannot be told apart
+
+    @property
+    def relation_set(self) -> RelationSet:
+        """The classes of a pair."""
+        types = tuple(RelationType(name, ends) for name, ends in self.relations.items())
+        return RelationSet(types, directed=self.directed, level=Level(self.level))
+
+    @property
+    def entity_types(self) -> tuple[str, ...]:
+        """Every type of entity that a relation names as its end."""
+        return tuple(dict.fromkeys(end for ends in self.relations.values() for pair in ends for end in pair))
+
+
+@dataclass(frozen=True)
+class PublicSection:
+    """A small set of notes that everybody in the study may read; on it sites say what their models predict."""
+
+    data: Path | None = None
+    format: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)  # of the format
+    built_in: str = ""  # a hospital of the synthetic corpus that is no site, in place of data and format
+    labelled: bool = True  # whether its annotation is learned from; where not, only the teacher is
+    sha256: str = ""  # of what it holds; unset is not compared
+
+    def __post_init__(self) -> None:
+        if self.built_in and (self.data or self.format):
+            raise StudyError("names a built-in hospital and data; one of them")
+        if self.data and not self.format:
+            raise StudyError("names data; it needs a format as well")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the study has one."""
+        return bool(self.built_in or self.data)
+
+
+def task_from(table: Mapping[str, Any]) -> TaskSection:
+    """The section [task]."""
+    settings = dict(table)
+    relations = settings.pop("relations", {})
+    if not isinstance(relations, dict):
+        raise StudyError('[task.relations] must be a section: a line a type, as ADE = [["Drug", "Effect"]]')
+    ends = {name: _ends(name, found) for name, found in relations.items()}
+    return parsed(TaskSection, settings, "task", more={"relations": ends})
+
+
+def _ends(name: str, found: Any) -> Ends:
+    pairs = found if isinstance(found, list) else [found]
+    if not all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(e, str) for e in pair) for pair in pairs):
+        raise StudyError(f'[task.relations] {name} must be a list of pairs of entity types, as [["Drug", "Effect"]]')
+    return tuple((head, tail) for head, tail in pairs)
+
+
+def public_from(table: Mapping[str, Any], folder: Path) -> PublicSection:
+    """The section [public]; its path begins in `folder`."""
+    settings = dict(table)
+    options = settings.pop("options", {})
+    if not isinstance(options, dict):
+        raise StudyError("[public] options must be a table of the format's options")
+    section = parsed(PublicSection, settings, "public")
+    data = None if section.data is None else (folder / section.data).resolve()
+    return replace(section, data=data, options={key: as_text(value) for key, value in options.items()})

@@ -1,0 +1,79 @@
+"""Documents as passages: the words that an extractor of entities and relations reads together.
+
+With a window of W sentences, a passage owns W sentences in a row and reads the W − 1 that follow them as well. Every
+word is owned by one passage, and any two mentions within W sentences in a row lie together in the passage that owns
+the first word of the two. With W = 1 a passage is a sentence.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field, replace
+
+from wardround.models.joint_extractor import SpanPair
+from wardround.text.alignment import AlignmentCounts, align
+from wardround.text.document import Document, Entity, Range
+from wardround.text.sentences import sentences_of
+from wardround.text.tag_schemes import WordSpan
+
+__all__ = ["CutDocument", "Passage", "cut_passages"]
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Words in order, the owned ones first, and the mentions that tags can express as spans of these."""
+
+    words: tuple[Range, ...]
+    owned: int
+    spans: tuple[WordSpan, ...] = ()
+
+    def place(self, entity: Entity) -> WordSpan | None:
+        """The words that a mention touches, of a discontinuous one its longest part; None where they are not here."""
+        start, end = _longest(entity)
+        first = bisect_right(self.words, start, key=lambda word: word.end)
+        last = bisect_left(self.words, end, key=lambda word: word.start)
+        return WordSpan(first, last, entity.type) if first < last and end <= self.words[-1].end else None
+
+
+@dataclass(frozen=True)
+class CutDocument:
+    """A document as passages, and what of its mentions tags cannot express."""
+
+    document: Document = field(repr=False)
+    passages: tuple[Passage, ...]
+    counts: AlignmentCounts
+
+    def texts(self, passage: Passage) -> tuple[str, ...]:
+        """The words of a passage as strings."""
+        return tuple(self.document.text[start:end] for start, end in passage.words)
+
+    def place(self, head: Entity, tail: Entity) -> tuple[int, SpanPair] | None:
+        """The number of the passage that a pair belongs to, and its place there; None where it has none."""
+        start = min(_longest(head), _longest(tail)).start
+        number = bisect_right(self.passages, start, key=lambda passage: passage.words[passage.owned - 1].end)
+        if number == len(self.passages):
+            return None
+        spans = self.passages[number].place(head), self.passages[number].place(tail)
+        return None if spans[0] is None or spans[1] is None else (number, SpanPair(spans[0], spans[1]))
+
+
+def cut_passages(document: Document, window: int) -> CutDocument:
+    """Cut a document into the passages of a window of so many sentences."""
+    sentences = sentences_of(document)
+    blocks = [sentences[start : start + window] for start in range(0, len(sentences), window)]
+    owned = tuple(Range(block[0].start, block[-1].end) for block in blocks)
+    aligned = align(replace(document, sentences=owned))
+    words = [word for block in aligned.sentences for word in block.words]
+    passages, start = list[Passage](), 0
+    for block in aligned.sentences:
+        stop = start + len(block.words)
+        last = bisect_right(sentences, block.words[-1].start, key=lambda sentence: sentence.start)
+        read_to = sentences[min(-(-last // window) * window + window - 1, len(sentences)) - 1].end
+        end = max(stop, bisect_left(words, read_to, key=lambda word: word.start))
+        passages.append(Passage(tuple(words[start:end]), stop - start, block.spans))
+        start = stop
+    return CutDocument(document, tuple(passages), aligned.counts)
+
+
+def _longest(entity: Entity) -> Range:
+    return max(entity.ranges, key=lambda range_: range_.end - range_.start)
