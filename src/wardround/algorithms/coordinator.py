@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -20,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.gathering import Gathered, gather_among, with_values
+from wardround.algorithms.gathering import Gathered, agreed_mean, check_opened, gather_among, with_values
 from wardround.algorithms.state_files import copy_into, load_tensors, save_tensors, under
 from wardround.algorithms.stepping import SteppingConfig
 from wardround.errors import FederationError, MessageError, TrainingError
@@ -49,6 +50,11 @@ class RoundsConfig:
         """Whether a site's model is its own, and no layer of it is another's."""
         return False
 
+    @property
+    def needs_plain(self) -> str:
+        """The setting that no mechanism but plain can serve; empty where there is none."""
+        return ""
+
     def fixed(self) -> dict[str, Value]:
         """What a site is asked alike in every round; it holds the questions against this too."""
         return {}
@@ -74,6 +80,7 @@ class Round:
     traffic: Traffic  # of all its exchanges; seconds of sites that work side by side are added
     clipped: int = 0  # numbers of updates that lay outside their clip
     digests: Mapping[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
+    figures: Mapping[str, float] = field(default_factory=dict)  # what the algorithm has to tell beside the loss
 
 
 @dataclass
@@ -98,7 +105,7 @@ class Turn:
         """The updates that the sites give in a step, as Σ n_i u_i / Σ n_i."""
         if isinstance(self.aggregator, CohortAggregator):
             return gather_among(self, self.aggregator, step, values)
-        aggregator, like = self.aggregator, self.coordinator.as_asked()
+        aggregator, like = self.aggregator, self.coordinator.wanted()
         replies = self.answers(step, self.question(values), check=lambda reply: aggregator.check(reply, like=like))
         mean = aggregator.open(aggregator.combine(message for _, message in replies))
         return Gathered(tuple(self.present), mean)
@@ -115,10 +122,21 @@ class Turn:
 
     def question(self, values: Mapping[str, Value]) -> Message:
         """A question of the coming round, with the shared half where the coordinator has it."""
-        at_sites = self.aggregator.opens_at is Place.SITE
+        at_sites = self.aggregator.opens_at is Place.SITE and not self.coordinator.central
         # No copy: what is asked is fixed at once, and the shared half changes after the last answer.
-        shared = {} if at_sites else self.coordinator.as_asked()
-        return Message({**values, "round": self.coordinator.number + 1}, grouped("shared", shared))
+        told = {} if at_sites else self.coordinator.told()
+        return Message({**values, "round": self.coordinator.number + 1}, told)
+
+    def opened(self, gathered: Gathered) -> Gathered:
+        """The same with its mean; one that only sites can open, those of the round open for the coordinator."""
+        if gathered.sealed is None:
+            return gathered
+        question = with_values(gathered.sealed, gathered.values)
+        like = self.coordinator.wanted()
+        means = [
+            m.group("mean") for _, m in self.answers("open_mean", question, check=partial(check_opened, like=like))
+        ]
+        return replace(gathered, mean=agreed_mean(means), sealed=None)
 
     def answers(
         self,
@@ -144,6 +162,10 @@ class Turn:
             self.present.append(site)
             yield site, message
 
+    def note_loss(self, loss: float) -> None:
+        """Of a round in which the coordinator alone trained."""
+        self._loss, self._weight = self._loss + loss, self._weight + 1
+
     def loss(self) -> float:
         """Over the answers that gave one."""
         return self._loss / self._weight if self._weight else float("nan")
@@ -163,6 +185,8 @@ class Turn:
 class Coordinator(ABC):
     """The server of an algorithm; `output` names the shared parameters of output layers."""
 
+    central = False  # whether the shared half stays here, also where only sites can open what they gave
+
     def __init__(
         self,
         shared: Mapping[str, Array],
@@ -178,6 +202,7 @@ class Coordinator(ABC):
         self.spent_in_vain = Traffic()  # in the last round that too few sites answered
         self.sizes: dict[SiteId, int] = {}  # |S_i|
         self.clips: dict[str, float] = {}  # by layer group, once learned; under a mechanism that needs them
+        self.figures: dict[str, float] = {}  # of the last round: what an algorithm has to tell beside the loss
 
     @abstractmethod
     def gather(self, turn: Turn) -> Gathered | None:
@@ -219,7 +244,16 @@ class Coordinator(ABC):
                 turn.traffic,
                 turn.clipped,
                 turn.digests,
+                dict(self.figures),
             )
+
+    def told(self) -> dict[str, Array]:
+        """What sites are told of the coming round's start."""
+        return grouped("shared", self.as_asked())
+
+    def wanted(self) -> dict[str, Array]:
+        """Arrays such as a site gives in a round."""
+        return self.as_asked()
 
     def as_asked(self) -> dict[str, Array]:
         """The shared half as it is now; its numbers change with it."""

@@ -50,7 +50,8 @@ def as_shared(scores: Tensor, exchange: Exchanged) -> npt.NDArray[np.float32]:
     """What a model gives of its scores, [rows, classes]: probabilities, or the scores themselves."""
     _check_exchanged(exchange)
     rows = scores.detach().float().cpu()
-    return np.array(rows.softmax(-1) if exchange == "probabilities" else rows, np.float32)
+    given: npt.NDArray[np.float32] = (rows.softmax(-1) if exchange == "probabilities" else rows.clone()).numpy()
+    return given
 
 
 def teacher(mean: npt.NDArray[Any], exchange: Exchanged, temperature: float) -> Tensor:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from wardround.errors import MessageError
-from wardround.federation.message import Message
+from wardround.federation.message import Message, grouped
+from wardround.privacy.aggregator import Place
 
 if TYPE_CHECKING:
     from wardround.algorithms.site import Site
 
-__all__ = ["GIVING_STEPS", "REPLICA_STEPS"]
+__all__ = ["GIVING_STEPS", "REPLICA_STEPS", "open_mean"]
 
 
 def _give(site: Site, message: Message) -> Message:
@@ -31,6 +32,13 @@ def _take(site: Site, message: Message) -> Message:
     site.replica.arrays(after=number - 1)  # before anything is opened
     site.replica.step(site.giving.open(message), message.values, number=number)
     return Message({"shared": site.giving.giver.fingerprint(site.replica.shared_bytes())})
+
+
+def open_mean(site: Site, message: Message) -> Message:
+    """Open the sum of a round for the coordinator, where a study has its mean be known."""
+    if site.giving is None or site.giving.giver.opens_at is not Place.SITE:
+        raise MessageError("step", "in this study sites open nothing")
+    return Message({}, grouped("mean", site.giving.open(message)))
 
 
 def _share_copy(site: Site, message: Message) -> Message:

@@ -18,17 +18,17 @@ from wardround.algorithms.stepping import Rates, clip, finite
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.message import Array, Message, Value
 
-__all__ = ["STEPS", "FedAvg", "FedAvgConfig", "add", "local_update", "train"]
+__all__ = ["STEPS", "FedAvg", "FedAvgConfig", "LocalConfig", "add", "local_update", "train", "train_locally"]
 
 
 @dataclass(frozen=True)
-class FedAvgConfig(RoundsConfig):
-    """The settings of FederatedAveraging."""
+class LocalConfig(RoundsConfig):
+    """How far a site trains on its own in a round."""
 
     rounds: int = 50
     local_epochs: int = 1  # E, the passes over a site's notes in a round
     local_steps: int = 0  # mini-batches a round in place of epochs; 0 is epochs
-    server_rate: float = 1.0  # how much of the mean the shared half moves by
+    keep_moments: bool = True  # whether a site's Adam remembers, in the next round, what it learned in this one
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,12 +36,22 @@ class FedAvgConfig(RoundsConfig):
             raise TrainingError(f"local_epochs is {self.local_epochs}; it must be above zero")
         if self.local_steps < 0:
             raise TrainingError(f"local_steps is {self.local_steps}; it is a number of mini-batches, or 0 for epochs")
-        if not self.server_rate > 0:
-            raise TrainingError(f"server_rate is {self.server_rate}; it must be above zero")
 
     def fixed(self) -> dict[str, Value]:
         """How far a site goes in a round."""
-        return {"steps": self.local_steps, "epochs": self.local_epochs}
+        return {"steps": self.local_steps, "epochs": self.local_epochs, "keep_moments": self.keep_moments}
+
+
+@dataclass(frozen=True)
+class FedAvgConfig(LocalConfig):
+    """The settings of FederatedAveraging."""
+
+    server_rate: float = 1.0  # how much of the mean the shared half moves by
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.server_rate > 0:
+            raise TrainingError(f"server_rate is {self.server_rate}; it must be above zero")
 
 
 class FedAvg(Coordinator):
@@ -70,26 +80,40 @@ def train(site: Site, message: Message) -> Message:
 
 
 def local_update(site: Site, message: Message, *, pull: float = 0.0) -> tuple[dict[str, Array], float]:
-    """Train both halves on mini-batches; returns how far the shared half came, and the mean loss.
+    """Train both halves; returns how far the shared half came, and the mean loss.
 
     `pull` holds the shared half near where it began. A site whose work fails half-way is to be put back by the caller.
     """
-    number, size = message.value("round", int), message.value("batch_size", int)
-    rates, largest = Rates.of(message), message.value("clip", float)
-    site.check_round(number)
-    steps = _mini_batches(site, message, size)
+    site.check_round(message.value("round", int))
     site.receive(message)
     start = {name: parameter.detach().clone() for name, parameter in site.shared.items()}
+    loss = train_locally(site, message, towards=start if pull else {}, pull=pull)
+    update = {name: (parameter.detach() - start[name]).cpu().numpy() for name, parameter in site.shared.items()}
+    return update, loss
+
+
+def train_locally(
+    site: Site, message: Message, *, towards: Mapping[str, Tensor] | None = None, pull: float = 0.0
+) -> float:
+    """Train both halves as they are on the mini-batches of a round; returns the mean loss."""
+    number, size = message.value("round", int), message.value("batch_size", int)
+    rates, largest = Rates.of(message), message.value("clip", float)
+    steps = _mini_batches(site, message, size)
+    if not message.value("keep_moments", bool):
+        site.shared_stepper.forget()
+        site.private_stepper.forget()
     losses = []
     with site.randomness(number):
         for _ in range(steps):
             losses.append(_backward(site, size))
-            if pull:
-                _pull(site, start, pull)
+            if towards:
+                _pull(site, towards, pull)
             _step(site, rates, largest)
+    if not message.value("keep_moments", bool):
+        site.shared_stepper.forget()  # nothing of it is written to disk
+        site.private_stepper.forget()
     site.round = number
-    update = {name: (parameter.detach() - start[name]).cpu().numpy() for name, parameter in site.shared.items()}
-    return update, sum(losses) / len(losses)
+    return sum(losses) / len(losses)
 
 
 def add(shared: Mapping[str, Tensor], mean: Mapping[str, Array], *, rate: float = 1.0) -> None:

@@ -8,10 +8,12 @@ given, and after that never give the same update again; so no two sums of one ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from wardround.errors import FederationError, MessageError
 from wardround.federation.federation import Replies, Reply, SiteId, checked
@@ -21,10 +23,12 @@ from wardround.privacy.aggregator import CohortAggregator, Exchange, Place, Tota
 if TYPE_CHECKING:
     from wardround.algorithms.coordinator import Turn
 
-__all__ = ["Gathered", "gather_among", "with_values"]
+__all__ = ["Gathered", "agreed_mean", "check_opened", "gather_among", "with_values"]
 
 _MARGIN = 2.0  # of a learned clip over the largest number of the first round
 _SMALLEST_CLIP = 1e-6  # of layers that the first round did not move
+_ROUNDING = 1e-4  # by which two sites may open the same sum differently: those of ckks are only near
+_FLOAT = np.dtype(np.float32)
 _LARGEST_EXTENT = 1e9  # of an update that makes sense; a clip made for more would leave nothing of the others'
 
 
@@ -72,6 +76,24 @@ def gather_among(turn: Turn, aggregator: CohortAggregator, step: str, values: Ma
         return Gathered(given, sealed=total.message(seeds))
     except MessageError as error:  # whose fault it is nobody can tell; the round may be tried again
         raise FederationError(f"the round's sum cannot be used ({error.code})") from None
+
+
+def check_opened(answer: Message, *, like: Mapping[str, Array]) -> None:
+    """Refuse what cannot be the opened mean of arrays named and shaped `like` these."""
+    mean = answer.group("mean")
+    if {name: (a.dtype, a.shape) for name, a in mean.items()} != {n: (_FLOAT, a.shape) for n, a in like.items()}:
+        raise MessageError("shapes", "a mean has other names or shapes than expected")
+    if not all(np.isfinite(array).all() for array in mean.values()):
+        raise MessageError("not-a-number", "a mean holds NaN or infinity")
+
+
+def agreed_mean(means: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """What most sites opened; they opened the same sum, so that the others, up to rounding, must say the same."""
+    for mean in means:
+        alike = [other for other in means if all(np.allclose(other[n], a, atol=_ROUNDING) for n, a in mean.items())]
+        if 2 * len(alike) > len(means):
+            return dict(mean)
+    raise FederationError("the sites do not agree on what they opened")
 
 
 def with_values(message: Message, values: Mapping[str, Value]) -> Message:

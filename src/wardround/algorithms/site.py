@@ -31,9 +31,17 @@ from wardround.tasks.batches import length_buckets
 from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document
 
-__all__ = ["COMMON_STEPS", "Site", "SiteNotes", "Step", "score_message"]
+__all__ = ["COMMON_STEPS", "PublicSet", "Site", "SiteNotes", "Step", "score_message"]
 
 _GENERATIONS = 2  # states kept on disk: the newest, and the one before in case the coordinator never saw it
+
+
+@dataclass(frozen=True)
+class PublicSet:
+    """The examples of a small set that everybody in a study may read; empty where the algorithm wants none."""
+
+    examples: Sequence[Example] = field(default=(), repr=False)
+    labelled: bool = True  # whether their labels are to be believed
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,7 @@ class SiteNotes:
     train: Sequence[Example] = field(repr=False)
     dev: Sequence[Document] = field(repr=False)
     test: Sequence[Document] = field(repr=False)
+    public: PublicSet = field(default_factory=PublicSet, repr=False)  # what everybody in the study may read
 
 
 class Site:

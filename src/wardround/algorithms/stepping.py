@@ -90,6 +90,10 @@ class Stepper:
             group["lr"], group["weight_decay"] = rate, rates.decay
         self._optimizer.step()
 
+    def forget(self) -> None:
+        """Begin anew."""
+        self._optimizer.state.clear()
+
     def state(self) -> dict[str, Tensor]:
         """What it remembers."""
         return moments(self._optimizer)

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from wardround.cli.options import refuse_existing
-from wardround.studies.assemble import common_model, coordinator_of, mechanism_of
+from wardround.studies.assemble import common_task, coordinator_of, form_of, mechanism_of
 from wardround.studies.catalogue import ALGORITHMS
+from wardround.studies.public_set import public_set
 from wardround.studies.study_file import read_study, to_toml
 from wardround.studies.template import TEMPLATE
 
@@ -37,11 +38,12 @@ def show(study: StudyFile) -> None:
 def check(study: StudyFile) -> None:
     """Build what the coordinator would, and say what the study shares; nothing is trained."""
     described = read_study(study)
-    model = common_model(described)
-    coordinator = coordinator_of(described, model)
-    mechanism = described.privacy.mechanism
+    task = common_task(described)
+    public = public_set(described, task)
+    coordinator = coordinator_of(described, task, public)
+    mechanism, form = described.privacy.mechanism, form_of(described, task, public)
     if mechanism != "plain":
-        mechanism_of(described, model)  # which refuses what cannot be protected so
+        mechanism_of(described, form)  # which refuses what cannot be protected so
     numbers = sum(tensor.numel() for tensor in coordinator.shared.values())
     kind = described.algorithm.kind
     typer.echo(f"{described.study.name}: {len(described.sites)} sites, {described.algorithm.config.rounds} rounds")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from wardround.algorithms.coordinator import Coordinator
+from wardround.algorithms.feded import FedEdConfig, prediction_shapes
+from wardround.algorithms.site import PublicSet
 from wardround.algorithms.training_config import ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE, TrainingConfig
 from wardround.errors import StudyError, UsageError
 from wardround.federation.message import Array
@@ -22,6 +25,7 @@ from wardround.models.tagging_model import TaggingModel
 from wardround.models.word_tagger import GROUPS, WordTagger
 from wardround.models.word_vectors import load_word_vectors
 from wardround.privacy.aggregator import Aggregator, CohortAggregator, Giver, PlainAggregator
+from wardround.privacy.predictions import PlainPredictions
 from wardround.settings import did_you_mean, with_settings
 from wardround.studies.catalogue import Sharing
 from wardround.studies.protection import Protection, check_installed
@@ -39,16 +43,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TASKS",
+    "GivenForm",
     "ModelChoice",
     "WantedTask",
     "aggregator_of",
+    "arrays_of",
     "build_classifier",
     "build_model",
     "common_model",
+    "common_task",
     "coordinator_of",
+    "form_of",
     "giver_of",
     "mechanism_of",
     "model_of",
+    "plain_aggregator",
     "readings_of",
     "recipe",
     "shared_arrays",
@@ -140,51 +149,87 @@ def recipe(choice: ModelChoice, options: Mapping[str, str], *, seed: int) -> Tra
     return replace(with_settings(base, options, "the training"), seed=seed)
 
 
-def mechanism_of(study: Study, model: LayeredModel) -> Mechanism:
-    """How the updates of `model`, which shares what every site of the study shares, are protected."""
+@dataclass(frozen=True)
+class GivenForm:
+    """What a site gives in a round: the shapes of its arrays, the group of each, and clips by group."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    groups: Mapping[str, str]
+    clips: Mapping[str, float]
+
+
+def form_of(study: Study, task: Task, public: PublicSet) -> GivenForm:
+    """Updates of the shared half, or predictions on the public set."""
+    if study.algorithm.kind.central:
+        shapes = prediction_shapes(task, public.examples)
+        # No probability is above one: there is nothing to learn of their clip.
+        known = {head: 1.0 for head in shapes if _exchange(study) == "probabilities"}
+        return GivenForm(shapes, {head: head for head in shapes}, {**known, **study.privacy.clip})
+    shared = task.model.shared_parameters()
+    groups = {name: task.model.group_of(name) for name in shared}
+    return GivenForm({name: tuple(p.shape) for name, p in shared.items()}, groups, study.privacy.clip)
+
+
+def _exchange(study: Study) -> str:
+    config = study.algorithm.config
+    return config.exchange if isinstance(config, FedEdConfig) else ""
+
+
+def mechanism_of(study: Study, form: GivenForm) -> Mechanism:
+    """How what sites give in the study is protected."""
     check_installed(study)
     from wardround.privacy.mechanism import Mechanism
 
-    privacy, shared = study.privacy, model.shared_parameters()
-    groups = {name: model.group_of(name) for name in shared}
-    _check_clips(privacy.clip, groups.values())
+    privacy = study.privacy
+    _check_clips(privacy.clip, form.groups.values())
     _check_many(study)
     assert privacy.mechanism != "plain", "there is nothing to agree on"
     return Mechanism(
         digest_of(study),
         privacy.mechanism,
-        {name: tuple(parameter.shape) for name, parameter in shared.items()},
-        groups,
+        form.shapes,
+        form.groups,
         tuple(study.sites),
         privacy.minimum_sites,
         privacy.scheme,
         privacy.packing,
-        privacy.clip,
+        form.clips,
     )
 
 
-def aggregator_of(
-    study: Study, protection: Protection | None = None, model: LayeredModel | None = None
-) -> Aggregator | CohortAggregator:
-    """The coordinator's side of the second door, as the study wants it; `model` is the common one, if at hand."""
-    if study.privacy.mechanism == "plain":
+def plain_aggregator(study: Study, form: GivenForm) -> Aggregator:
+    """The second door where nothing is protected: of updates, or of predictions at their precision."""
+    config = study.algorithm.config
+    if not isinstance(config, FedEdConfig):
         return PlainAggregator()
+    return PlainPredictions(
+        form.shapes,
+        precision=config.precision,
+        top_k=config.top_k,
+        normalised=config.exchange == "probabilities",
+    )
+
+
+def aggregator_of(study: Study, form: GivenForm, protection: Protection | None = None) -> Aggregator | CohortAggregator:
+    """The coordinator's side of the second door, as the study wants it."""
+    if study.privacy.mechanism == "plain":
+        return plain_aggregator(study, form)
     from wardround.privacy.protected_sum import ProtectedAggregator
 
     assert protection is not None, "what is protected needs its means"
     return ProtectedAggregator(
-        mechanism_of(study, model or common_model(study)),
+        mechanism_of(study, form),
         parameters=protection.parameters,
         certifier=protection.certifier,
     )
 
 
-def giver_of(study: Study, name: str, model: LayeredModel, protection: Protection) -> Giver:
+def giver_of(study: Study, name: str, form: GivenForm, protection: Protection) -> Giver:
     """A site's side of the second door."""
     from wardround.privacy.protected_giver import ProtectedGiver
 
     return ProtectedGiver(
-        mechanism_of(study, model),
+        mechanism_of(study, form),
         protection.identity(name),
         secrets=protection.secrets,
         certifier=protection.certifier,
@@ -198,12 +243,27 @@ def common_model(study: Study) -> LayeredModel:
     return model_of(study, TagSet(study.types or ("any",)), scheme=scheme)
 
 
-def coordinator_of(study: Study, model: LayeredModel | None = None) -> Coordinator:
-    """The server of the study's algorithm, before round 1; `model` is the common one, where it is at hand."""
-    kind, model = study.algorithm.kind, model or common_model(study)
+def common_task(study: Study) -> Task:
+    """The study's task with the common model."""
+    return task_on(study, common_model(study))
+
+
+def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | None = None) -> Coordinator:
+    """The server of the study's algorithm, before round 1; `task` is the common one, where it is at hand."""
+    kind, task = study.algorithm.kind, task or common_task(study)
+    model, more = task.model, dict[str, Any]()
     shared = shared_arrays(model)
+    if kind.central:
+        assert public is not None, "a central model learns on the public set"
+        shared = arrays_of(model.parameters_in(model.groups))
+        more = {"task": task, "public": public}
     coordinator: Coordinator = kind.server(
-        shared, study.algorithm.config, study.training, seed=study.study.seed, output=model.output_names(shared)
+        shared,
+        study.algorithm.config,
+        study.training,
+        seed=study.study.seed,
+        output=model.output_names(shared),
+        **more,
     )
     return coordinator
 
@@ -230,7 +290,12 @@ def _check_clips(clips: Mapping[str, float], groups: Iterable[str]) -> None:
 
 def shared_arrays(model: LayeredModel) -> dict[str, Array]:
     """A copy of the shared half."""
-    return {name: parameter.detach().cpu().numpy().copy() for name, parameter in model.shared_parameters().items()}
+    return arrays_of(model.shared_parameters())
+
+
+def arrays_of(parameters: Mapping[str, Tensor]) -> dict[str, Array]:
+    """A copy of some parameters."""
+    return {name: parameter.detach().cpu().numpy().copy() for name, parameter in parameters.items()}
 
 
 def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> LayeredModel:

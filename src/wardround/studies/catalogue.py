@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from wardround.algorithms import fedatt, fedavg, fedner, fedprox, single
+from wardround.algorithms import fedatt, fedavg, feded, fedner, fedprox, single
 from wardround.algorithms.coordinator import RoundsConfig
 from wardround.algorithms.site import Step
 from wardround.algorithms.stepping import SteppingConfig
@@ -41,6 +41,7 @@ class AlgorithmKind:
 
 _PER_BATCH = SteppingConfig()
 _LOCAL = replace(_PER_BATCH, batch_size=16)
+_DISTILLED = replace(_LOCAL, learning_rate=5e-5)  # of encoders, which are what it is for
 
 ALGORITHMS: Mapping[str, AlgorithmKind] = {
     "fedner": AlgorithmKind(
@@ -75,6 +76,26 @@ ALGORITHMS: Mapping[str, AlgorithmKind] = {
         Sharing.CHOSEN,
         "Federated averaging that attends to the layers that went furthest.",
         adds_updates=False,
+    ),
+    "feded": AlgorithmKind(
+        feded.FedEd,
+        feded.FedEdConfig(),
+        _DISTILLED,
+        feded.STEPS,
+        Sharing.WHOLE,
+        "FedED: sites give predictions on a public set, whose mean teaches the central model.",
+        needs_public=True,
+        central=True,
+    ),
+    "public": AlgorithmKind(
+        feded.PublicOnly,
+        feded.PublicConfig(),
+        _DISTILLED,
+        {},
+        Sharing.WHOLE,
+        "The central model learns from the public set alone: what FedED is measured against.",
+        needs_public=True,
+        central=True,
     ),
     "single": AlgorithmKind(
         single.Single,

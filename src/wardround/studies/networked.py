@@ -20,6 +20,7 @@ from wardround.studies.attendance import SPEC, site_folder
 from wardround.studies.protection import Protection
 from wardround.studies.run import Engine, StudyOutcome, StudyRun
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.single_site import pick_device
 from wardround.studies.study_file import SiteSection, Study, parse_study, to_toml
 from wardround.studies.worker_spec import PartySpec, WorkerSpec
 
@@ -80,7 +81,9 @@ def _conduct(
         checkpoint_every=1, sites_save=True, retries=max(1, int(study.federation.wait / _PAUSE)), pause=_PAUSE
     )
     with StudyProgress(study.study.name, list(study.sites), rounds, console=console) as progress:
-        run = StudyRun(study, federation, folder, engine=engine, watcher=progress, protection=protection)
+        run = StudyRun(
+            study, federation, folder, engine=engine, watcher=progress, protection=protection, device=pick_device()
+        )
         outcome = run.run()
     _report(study, folder, outcome)
     console.print(study_table(outcome.sites).to_rich())

@@ -10,6 +10,7 @@ from wardround.federation.in_process import InProcessFederation, WorkerPoolFeder
 from wardround.federation.site_door import SiteDoor
 from wardround.federation.worker_process import WorkerProcess
 from wardround.studies.protection import Protection, Rehearsal, check_installed
+from wardround.studies.public_set import check_public
 from wardround.studies.run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.sites import check_place, open_here
@@ -45,7 +46,9 @@ def run_on_one_machine(
         federation = _alone(study, folder, device, ledgers, protection)
     engine = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
     try:
-        return StudyRun(study, federation, folder, engine=engine, watcher=watcher, protection=protection).run()
+        return StudyRun(
+            study, federation, folder, engine=engine, watcher=watcher, protection=protection, device=device
+        ).run()
     finally:
         federation.close()
         if rehearsal is not None:
@@ -68,6 +71,7 @@ def check_notes(study: Study) -> None:
     """Refuse a study with a site whose notes are nowhere, before any of them is read."""
     for name, section in study.sites.items():
         check_place(name, section)
+    check_public(study)
 
 
 def _alone(

@@ -20,8 +20,9 @@ from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.federation.federation import Federation, Quorum, Reply, SiteId, Traffic, checked
 from wardround.federation.message import Array, Message, Value, grouped
 from wardround.models.saved import save_model
-from wardround.studies.assemble import aggregator_of, common_model, coordinator_of, readings_of
+from wardround.studies.assemble import aggregator_of, common_model, common_task, coordinator_of, form_of, readings_of
 from wardround.studies.protection import Protection
+from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import figures_by_type
 from wardround.studies.study_file import Study, to_toml
@@ -124,12 +125,17 @@ class StudyRun:
         engine: Engine,
         watcher: Watcher,
         protection: Protection | None = None,
+        device: torch.device | None = None,
     ) -> None:
         self.study, self.federation, self.folder = study, federation, folder
         self._engine, self._watcher = engine, watcher
-        model = common_model(study)
-        self.coordinator = coordinator_of(study, model)
-        self._aggregator, self._quorum = aggregator_of(study, protection, model), Quorum(study.privacy.minimum_sites)
+        task = common_task(study)
+        public = public_set(study, task)
+        if study.algorithm.kind.central and device is not None:
+            task.model.to(device)  # where it learns
+        self.coordinator = coordinator_of(study, task, public)
+        form = form_of(study, task, public)
+        self._aggregator, self._quorum = aggregator_of(study, form, protection), Quorum(study.privacy.minimum_sites)
         self._every = study.evaluation.every or max(1, study.algorithm.config.rounds // _SCORINGS)
         self._readings = readings_of(study)
         self._progress = _Progress(self._shared())
@@ -188,6 +194,8 @@ class StudyRun:
         figures = {"round": record.number, "loss": record.loss, "answered": record.answered, "absent": absent}
         if self.study.privacy.mechanism != "plain":
             figures["clipped"] = record.clipped
+        if record.figures:
+            figures["figures"] = dict(record.figures)
         self.folder.log("round", figures | traffic)
         self._progress.traffic += record.traffic
         self._watcher.on_round(record)
@@ -255,7 +263,8 @@ class StudyRun:
         values: dict[str, Value] = {"round": self.coordinator.number}
         if self.study.shared_at_sites:
             values["best_round"] = self._progress.best_round
-        return Message(values, grouped("shared", {name: tensor.numpy() for name, tensor in shared.items()}))
+        told = {} if self.study.algorithm.config.sites_keep_models else shared
+        return Message(values, grouped("shared", {name: tensor.numpy() for name, tensor in told.items()}))
 
     def _has_stalled(self) -> bool:
         patience = self.study.evaluation.patience
@@ -316,10 +325,10 @@ class StudyRun:
         if self.study.shared_at_sites or (self.study.task.kind == "ner" and not self.study.types):
             return
         model = common_model(self.study)
-        if model.private_parameters():
+        if model.private_parameters() and not self.study.algorithm.kind.central:
             return
         with torch.no_grad():
-            for name, parameter in model.shared_parameters().items():
+            for name, parameter in model.parameters_in(model.groups).items():
                 parameter.copy_(torch.from_numpy(np.array(outcome.shared[name])))
         save_model(model, self.folder.model, notes={"study": self.study.study.name, "round": outcome.best_round})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -13,27 +12,25 @@ from wardround.algorithms.replica import Replica
 from wardround.algorithms.site import Site, SiteNotes
 from wardround.algorithms.terms import Terms
 from wardround.corpora.formats import open_format
-from wardround.corpora.synthetic import SyntheticSite, clinical_hospitals, many_hospitals
 from wardround.errors import StudyError
 from wardround.federation.message import Message
 from wardround.federation.site_door import SiteDoor
-from wardround.models.parameter_split import LayeredModel
 from wardround.models.saved import save_model
-from wardround.privacy.aggregator import Aggregator, PlainAggregator
+from wardround.privacy.aggregator import Aggregator
 from wardround.privacy.ledger import Ledger
-from wardround.settings import did_you_mean
-from wardround.studies.assemble import coordinator_of, giver_of, model_of, task_on
+from wardround.studies.assemble import GivenForm, coordinator_of, form_of, giver_of, model_of, plain_aggregator, task_on
 from wardround.studies.protection import Protection
+from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData, load_site
 from wardround.studies.study_file import SiteSection, Study
+from wardround.studies.synthetic_sites import built_in_hospital
 from wardround.tasks.task import Task, TaskScore
 from wardround.text.tag_sets import TagSet
 
 __all__ = ["LEDGER", "check_place", "load_notes", "open_door", "open_here", "open_site", "terms_of"]
 
 LEDGER = "ledger.jsonl"
-_MANY = "-"  # `harbour-0012` is one of many small hospitals
 
 
 def check_place(name: str, section: SiteSection) -> None:
@@ -47,7 +44,7 @@ def check_place(name: str, section: SiteSection) -> None:
 def load_notes(name: str, section: SiteSection, *, seed: int) -> SiteData:
     """The notes a study file points at."""
     if section.built_in:
-        hospital = _built_in(section.built_in, seed)
+        hospital = built_in_hospital(section.built_in, seed)
         return SiteData(tuple(hospital.train), tuple(hospital.dev), tuple(hospital.test))
     check_place(name, section)
     assert section.data is not None, "it was looked for"
@@ -72,12 +69,13 @@ def open_site(
     task = task_on(study, model, types)
     train = task.encode(data.train)
     _check_enough(study, name, len(train))
+    public = public_set(study, task)
     state = folder / "state"
     return Site(
         name,
         task,
-        SiteNotes(train, data.dev, data.test),
-        aggregator=_aggregator(study, name, model, state, protection, lasting=lasting),
+        SiteNotes(train, data.dev, data.test, public),
+        aggregator=_aggregator(study, name, form_of(study, task, public), state, protection, lasting=lasting),
         steps=study.algorithm.kind.steps,
         folder=state,
         seed=study.study.seed,
@@ -101,7 +99,7 @@ def _annotated(study: Study, name: str, data: SiteData) -> TagSet:
 def _aggregator(
     study: Study,
     name: str,
-    model: LayeredModel,
+    form: GivenForm,
     folder: Path,
     protection: Protection | None,
     *,
@@ -109,10 +107,10 @@ def _aggregator(
 ) -> Aggregator | Giving:
     privacy = study.privacy
     if privacy.mechanism == "plain":
-        return PlainAggregator()
+        return plain_aggregator(study, form)
     assert protection is not None, "what is protected needs its means"
-    giver = giver_of(study, name, model, protection)
-    return Giving(giver, folder, clips=privacy.clip, feedback=privacy.error_feedback, lasting=lasting)
+    giver = giver_of(study, name, form, protection)
+    return Giving(giver, folder, clips=form.clips, feedback=privacy.error_feedback, lasting=lasting)
 
 
 def terms_of(study: Study) -> Terms:
@@ -169,23 +167,3 @@ def _keeper(folder: Path) -> Callable[[Task, TaskScore], None]:
         save_model(task.model, RunFolder(folder).model, notes=notes)
 
     return keep
-
-
-def _built_in(name: str, seed: int) -> SyntheticSite:
-    number = name.partition(_MANY)[2]
-    if number.isdecimal():
-        small = many_hospitals(int(number) + 1, seed)[int(number)]
-        if small.name != name:
-            raise StudyError(f"no built-in hospital is called {name!r} – did you mean {small.name!r}?")
-        return small
-    known = {hospital.name: hospital for hospital in _hospitals(seed)}
-    if name not in known:
-        raise StudyError(
-            f"no built-in hospital is called {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}"
-        )
-    return known[name]
-
-
-@lru_cache(maxsize=2)
-def _hospitals(seed: int) -> tuple[SyntheticSite, ...]:
-    return clinical_hospitals(seed)

@@ -290,6 +290,11 @@ def _check_privacy(study: Study) -> None:
             f"[algorithm] {study.algorithm.name} needs to know more of each site's update than their sum; "
             f"it runs with [privacy] mechanism plain, not {privacy.mechanism}"
         )
+    if study.algorithm.config.needs_plain:
+        raise StudyError(
+            f"[algorithm] {study.algorithm.config.needs_plain} is of mechanism plain; under {privacy.mechanism} every "
+            "number is packed alike"
+        )
     if privacy.scheme == "ckks" and not privacy.is_sealed:
         raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
     if privacy.scheme == "ckks" and privacy.is_masked:

@@ -1,0 +1,277 @@
+"""FedED (Sui et al. 2020): sites give what their models predict on a public set, and no parameter.
+
+In each round the sites that were drawn train on their own notes and predict; the mean of their predictions teaches the
+central model on the public set. They begin from the central model, or, where each keeps its own, of whatever kind, they
+learn on the public set themselves from the mean of the round before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wardround.algorithms.coordinator import Coordinator, Gathered, RoundsConfig, Turn
+from wardround.algorithms.distillation import DistillationConfig, Exchanged, as_shared, distil, figures, teacher
+from wardround.algorithms.exchange_steps import open_mean
+from wardround.algorithms.fedavg import LocalConfig, train_locally
+from wardround.algorithms.site import PublicSet, Site, Step
+from wardround.algorithms.stepping import Rates, SteppingConfig
+from wardround.errors import FederationError, MessageError, TrainingError
+from wardround.federation.message import Array, Message, Value, grouped
+from wardround.privacy.predictions import Precision, check_mean
+from wardround.tasks.task import Task, head_scores
+
+__all__ = ["STEPS", "FedEd", "FedEdConfig", "PublicConfig", "PublicOnly", "prediction_shapes", "train_and_predict"]
+
+_ROUNDING = 1e-3  # a class: by which a row of a protected mean may miss one; 15 bits a number round by less
+
+
+@dataclass(frozen=True)
+class FedEdConfig(LocalConfig):
+    """The settings of Algorithm 1 of the paper, and those it leaves open."""
+
+    rounds: int = 30
+    local_epochs: int = 2  # E
+    keep_moments: bool = False
+    start: Literal["central", "own"] = "central"  # what a site trains in a round: the central model, or its own
+    exchange: Exchanged = "probabilities"  # what is averaged, Eq. 5
+    precision: Precision = "float32"  # of a prediction on its way; masked or sealed, the packing decides
+    top_k: int = 1  # of precision top-k: classes of a row that are sent
+    temperature: float = 1.0  # τ, Eq. 4
+    distillation_epochs: int = 1  # over the public set, in each round
+    distillation_batch: int = 0  # 0 is the sites' batch size
+    label_weight: float = 1.0  # of the labels of the public set in Eq. 6
+    teacher_weight: float = 1.0  # of the teacher
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.distillation_batch < 0:
+            raise TrainingError(f"distillation_batch is {self.distillation_batch}; it must be zero or above")
+        if not self.teacher_weight > 0:
+            raise TrainingError("teacher_weight is 0; the algorithm public learns without the sites")
+        if self.precision == "top-k" and (self.exchange == "logits" or self.top_k < 1):
+            raise TrainingError(
+                "precision top-k sends the top_k likeliest classes of a row, one at least; of logits "
+                "those left out cannot be told: exchange probabilities"
+            )
+        self.distillation(batch_size=1, labelled=True)
+
+    @property
+    def sites_keep_models(self) -> bool:
+        """Whether a site's model is its own."""
+        return self.start == "own"
+
+    @property
+    def needs_plain(self) -> str:
+        """Under masks and seals every number is packed alike."""
+        return "" if self.precision == "float32" else f"precision {self.precision}"
+
+    def fixed(self) -> dict[str, Value]:
+        """How a site trains and predicts, and how it learns from the others where it keeps its model."""
+        own: dict[str, Value] = {
+            "temperature": self.temperature,
+            "distillation_epochs": self.distillation_epochs,
+            "distillation_batch": self.distillation_batch,
+            "label_weight": self.label_weight,
+            "teacher_weight": self.teacher_weight,
+        }
+        return {**super().fixed(), "exchange": self.exchange, **(own if self.sites_keep_models else {})}
+
+    def distillation(self, *, batch_size: int, labelled: bool) -> DistillationConfig:
+        """How the central model learns."""
+        return DistillationConfig(
+            batch_size=self.distillation_batch or batch_size,
+            epochs=self.distillation_epochs,
+            temperature=self.temperature,
+            label_weight=self.label_weight,
+            teacher_weight=self.teacher_weight,
+            labelled=labelled,
+        )
+
+
+@dataclass(frozen=True)
+class PublicConfig(RoundsConfig):
+    """The settings of a central model that learns from the public set alone."""
+
+    rounds: int = 30
+    epochs: int = 1  # over the public set, in each round
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.epochs < 1:
+            raise TrainingError(f"epochs is {self.epochs}; it must be above zero")
+
+
+class _Central(Coordinator):
+    """A coordinator that holds the model and the public set, and trains the one on the other."""
+
+    central = True
+
+    def __init__(
+        self,
+        shared: Mapping[str, Array],
+        config: RoundsConfig,
+        training: SteppingConfig,
+        *,
+        task: Task,
+        public: PublicSet,
+        seed: int = 0,
+        output: Sequence[str] = (),
+    ) -> None:
+        super().__init__(shared, config, training, seed=seed, output=output)
+        self.task, self.public = task, public
+        self._labels = task.labels(public.examples) if public.labelled else None
+
+    def learn(self, taught: Mapping[str, Tensor], config: DistillationConfig) -> float:
+        """One round of the central model on the public set; what is to tell of it is in `figures`."""
+        parameters = self.task.model.parameters_in(self.task.model.groups)
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(self.shared[name])
+        before = head_scores(self.task, self.public.examples)
+        loss = distil(
+            self.task,
+            self.public.examples,
+            taught,
+            config=config,
+            rates=self.training.rates(self.number + 1, self.config.rounds),
+            clip=self.training.clip,
+            seed=f"{self.seed}/round-{self.number + 1}/public",
+        )
+        after = head_scores(self.task, self.public.examples)
+        self.figures = {**figures(taught, before, after, self._labels), "public_loss": loss}
+        for name, parameter in parameters.items():
+            self.shared[name].copy_(parameter.detach())
+        return loss
+
+
+class FedEd(_Central):
+    """The server of Algorithm 1."""
+
+    config: FedEdConfig
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._like = {
+            head: np.zeros(shape, np.float32)
+            for head, shape in prediction_shapes(self.task, self.public.examples).items()
+        }
+        self._mean: dict[str, Array] = {}  # of the last round: what sites that keep their models learn from
+
+    def gather(self, turn: Turn) -> Gathered | None:
+        """Every site trains and predicts; a mean that only sites can open, they open for the coordinator."""
+        gathered = turn.opened(turn.gather("train_and_predict", {**self.settings(), **self.config.fixed()}))
+        assert gathered.mean is not None
+        try:
+            for head, rows in gathered.mean.items():
+                tolerance = _ROUNDING * rows.shape[-1]
+                normalised = self.config.exchange == "probabilities"
+                check_mean({head: rows}, {head: self._like[head]}, normalised=normalised, tolerance=tolerance)
+        except MessageError as error:
+            raise FederationError(f"the round's mean prediction cannot be used ({error.code})") from None
+        return gathered
+
+    def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
+        """Distil the ensemble into the central model (Eq. 4 to 6)."""
+        self._mean = {head: np.array(rows) for head, rows in mean.items()}
+        taught = {head: teacher(rows, self.config.exchange, self.config.temperature) for head, rows in mean.items()}
+        size = self.training.batch_size
+        self.learn(taught, self.config.distillation(batch_size=size, labelled=self.public.labelled))
+
+    def told(self) -> dict[str, Array]:
+        """The central model; where sites keep their own, what the ensemble said in the round before."""
+        return grouped("mean", self._mean) if self.config.sites_keep_models else super().told()
+
+    def wanted(self) -> dict[str, Array]:
+        """Predictions on the public set."""
+        return self._like
+
+    def memory(self) -> dict[str, Tensor]:
+        """What the ensemble said."""
+        return {head: torch.from_numpy(rows) for head, rows in self._mean.items()}
+
+    def remember(self, memory: Mapping[str, Tensor]) -> None:
+        """Take up what `memory` gave."""
+        self._mean = {head: rows.numpy() for head, rows in memory.items()}
+
+
+class PublicOnly(_Central):
+    """Learns from the public set alone: what a study with sites is measured against."""
+
+    config: PublicConfig
+
+    def gather(self, turn: Turn) -> Gathered | None:
+        """Nobody is asked."""
+        config = DistillationConfig(
+            batch_size=self.training.batch_size, epochs=self.config.epochs, labelled=self.public.labelled
+        )
+        turn.note_loss(self.learn({}, config))
+        return None
+
+
+def prediction_shapes(task: Task, examples: Sequence[Any]) -> dict[str, tuple[int, int]]:
+    """By head, the rows of some examples and the classes of each."""
+    rows = {head: len(labels) for head, labels in task.labels(examples).items()}
+    return {head: (rows[head], classes) for head, classes in task.classes().items()}
+
+
+def train_and_predict(site: Site, message: Message) -> Message:
+    """LocalUpdate: train for a while, give the predictions on the public set."""
+    exchange = _exchange(message)
+    with site.all_or_nothing():
+        site.check_round(message.value("round", int))
+        if site.shared:
+            site.receive(message)
+        else:
+            _learn_from_others(site, message, exchange)
+        loss = train_locally(site, message)
+        scores = head_scores(site.task, site.notes.public.examples)
+        given = {head: as_shared(rows, exchange) for head, rows in scores.items()}
+        return site.give(given, weight=1.0, values={"loss": loss})
+
+
+def _exchange(message: Message) -> Exchanged:
+    match message.value("exchange", str):
+        case "probabilities":
+            return "probabilities"
+        case "logits":
+            return "logits"
+        case _:
+            raise MessageError("value", "predictions are exchanged as probabilities or as logits")
+
+
+def _learn_from_others(site: Site, message: Message, exchange: Exchanged) -> None:
+    """A site with a model of its own learns on the public set what the ensemble said of it in the round before."""
+    mean = message.group("mean")
+    if not mean:
+        return
+    expected = prediction_shapes(site.task, site.notes.public.examples)
+    if {head: (rows.dtype, rows.shape) for head, rows in mean.items()} != {
+        head: (np.dtype(np.float32), shape) for head, shape in expected.items()
+    }:
+        raise MessageError("shapes", "the ensemble's mean has other heads, rows or classes than the public set")
+    config = DistillationConfig(
+        batch_size=message.value("distillation_batch", int) or message.value("batch_size", int),
+        epochs=message.value("distillation_epochs", int),
+        temperature=message.value("temperature", float),
+        label_weight=message.value("label_weight", float),
+        teacher_weight=message.value("teacher_weight", float),
+        labelled=site.notes.public.labelled,
+    )
+    distil(
+        site.task,
+        site.notes.public.examples,
+        {head: teacher(rows, exchange, config.temperature) for head, rows in mean.items()},
+        config=config,
+        rates=Rates.of(message),
+        clip=message.value("clip", float),
+        seed=f"{site.seed}/{site.name}/round-{message.value('round', int)}/public",
+    )
+
+
+STEPS: dict[str, Step] = {"train_and_predict": train_and_predict, "open_mean": open_mean}

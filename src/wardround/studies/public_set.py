@@ -1,0 +1,60 @@
+"""The public set of a study: read, compared with what was agreed, and made into examples of a task."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from wardround.algorithms.site import PublicSet
+from wardround.corpora.formats import open_format
+from wardround.errors import StudyError
+from wardround.studies.single_site import digest_of_documents
+from wardround.studies.study_file import Study
+from wardround.studies.synthetic_sites import built_in_hospital
+from wardround.tasks.task import Task
+from wardround.text.document import Document
+
+__all__ = ["check_public", "public_digest", "public_documents", "public_set"]
+
+
+def check_public(study: Study) -> None:
+    """Refuse a study whose public set is nowhere; nothing of it is read."""
+    data = study.public.data
+    if data is not None and not data.exists():
+        raise StudyError(f"[public] data: {data.name} does not exist")
+
+
+def public_documents(study: Study) -> tuple[Document, ...]:
+    """What everybody may read; refused where it is not what the study says it is."""
+    section = study.public
+    if not section.is_there:
+        return ()
+    check_public(study)
+    if section.built_in:
+        found = built_in_hospital(section.built_in, study.study.seed)
+        documents = tuple(found.train)
+    else:
+        assert section.data is not None
+        documents = _read(section.data, section.format, tuple(sorted(section.options.items())))
+    if not documents:
+        raise StudyError("[public] holds no document")
+    if section.sha256 and section.sha256 != public_digest(documents):
+        raise StudyError("[public] holds other documents than the study was made with (sha256 differs)")
+    return documents
+
+
+def public_set(study: Study, task: Task) -> PublicSet:
+    """The same as examples of a task; empty where the study has none."""
+    documents = public_documents(study)
+    return PublicSet(task.public(documents), study.public.labelled) if documents else PublicSet()
+
+
+def public_digest(documents: tuple[Document, ...]) -> str:
+    """By which the parties know that they predict on the same documents."""
+    return sha256(digest_of_documents(documents)).hexdigest()
+
+
+@lru_cache(maxsize=2)
+def _read(path: Path, form: str, options: tuple[tuple[str, str], ...]) -> tuple[Document, ...]:
+    return tuple(open_format(form, dict(options)).read(path))
