@@ -80,7 +80,7 @@ class FedEdConfig(LocalConfig):
             "label_weight": self.label_weight,
             "teacher_weight": self.teacher_weight,
         }
-        return {**super().fixed(), "exchange": self.exchange, **(own if self.sites_keep_models else {})}
+        return {**super().fixed(), "given_as": self.exchange, **(own if self.sites_keep_models else {})}
 
     def distillation(self, *, batch_size: int, labelled: bool) -> DistillationConfig:
         """How the central model learns."""
@@ -236,7 +236,7 @@ def train_and_predict(site: Site, message: Message) -> Message:
 
 
 def _exchange(message: Message) -> Exchanged:
-    match message.value("exchange", str):
+    match message.value("given_as", str):
         case "probabilities":
             return "probabilities"
         case "logits":

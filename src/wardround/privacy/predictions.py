@@ -97,7 +97,8 @@ class PlainPredictions:
             raise MessageError("empty", "there is no prediction to open")
         if _shapes(total) != self.shapes:
             raise MessageError("shapes", "a sum has other heads, rows or classes than the study's public set")
-        mean: dict[str, Array] = {head: np.asarray(rows / combined.weight, np.float32) for head, rows in total.items()}
+        with np.errstate(over="ignore"):  # refused below
+            mean: dict[str, Array] = {h: np.asarray(rows / combined.weight, np.float32) for h, rows in total.items()}
         for head, rows in mean.items():
             _check_rows(head, rows, slack=self._slack(rows))
         return mean

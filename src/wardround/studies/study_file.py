@@ -188,6 +188,8 @@ def to_toml(study: Study) -> str:
     sections: dict[str, Any] = {
         section.name: asdict(getattr(study, section.name)) for section in fields(Study) if section.name != "sites"
     }
+    if study.public == PublicSection():
+        del sections["public"]  # a study without one says nothing of where notes are
     sections["algorithm"] = {"name": study.algorithm.name, **asdict(study.algorithm.config)}
     sections["model"] |= sections["model"].pop("options")
     sections["sites"] = {
