@@ -35,7 +35,12 @@ MAY_IMPORT["studies"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = {*MAY_IMPORT, ""}  # "" is the house itself, for its version
 
 # All that an algorithm knows of engines and of cryptography.
-DOORS = ("wardround.federation.federation", "wardround.federation.message", "wardround.privacy.aggregator")
+DOORS = (
+    "wardround.federation.federation",
+    "wardround.federation.message",
+    "wardround.privacy.aggregator",
+    "wardround.privacy.predictions",
+)
 
 # Heavy or dangerous things have one place each: a folder below the house.
 ONLY_IN = {

@@ -106,7 +106,12 @@ class Turn:
         if isinstance(self.aggregator, CohortAggregator):
             return gather_among(self, self.aggregator, step, values)
         aggregator, like = self.aggregator, self.coordinator.wanted()
-        replies = self.answers(step, self.question(values), check=lambda reply: aggregator.check(reply, like=like))
+
+        def check(reply: Message) -> None:
+            aggregator.check(reply, like=like)
+            self.coordinator.check_weight(reply.value("weight", float))
+
+        replies = self.answers(step, self.question(values), check=check)
         mean = aggregator.open(aggregator.combine(message for _, message in replies))
         return Gathered(tuple(self.present), mean)
 
@@ -185,6 +190,7 @@ class Turn:
 class Coordinator(ABC):
     """The server of an algorithm; `output` names the shared parameters of output layers."""
 
+    weighs_alike = False  # whether the mean is over sites, whatever their sizes
     central = False  # whether the shared half stays here, also where only sites can open what they gave
 
     def __init__(
@@ -246,6 +252,11 @@ class Coordinator(ABC):
                 turn.digests,
                 dict(self.figures),
             )
+
+    def check_weight(self, weight: float) -> None:
+        """Refuse, with a `MessageError`, a weight that no site of this algorithm has."""
+        if self.weighs_alike and weight != 1.0:
+            raise MessageError("weight", "what a site gives weighs as much as any other's")
 
     def told(self) -> dict[str, Array]:
         """What sites are told of the coming round's start."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from itertools import accumulate, pairwise
 from typing import Any, Literal, get_args
 
@@ -21,11 +19,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import kl_div
 
+from wardround.algorithms.randomness import drawn_from
 from wardround.algorithms.stepping import Rates, Stepper, finite
 from wardround.algorithms.stepping import clip as clip_gradients
 from wardround.errors import TrainingError
 from wardround.evaluation.counts import SpanCounts
-from wardround.models.parameter_split import LayeredModel
 from wardround.tasks.batches import length_buckets
 from wardround.tasks.task import Example, Task
 
@@ -156,7 +154,7 @@ def distil(
     parameters = {name: tensor for name, tensor in task.model.named_parameters() if tensor.requires_grad}
     stepper = Stepper(parameters, task.model.output_names(parameters))
     total = 0.0
-    with _randomness(seed, task.model):
+    with drawn_from(seed, task.model):
         task.model.train()
         for batch in _batches(task, examples, config, seed):
             task.model.zero_grad(set_to_none=True)
@@ -208,19 +206,6 @@ def _batches(task: Task, examples: Sequence[Example], config: DistillationConfig
     lengths = [task.length(example) for example in examples]
     for epoch in range(1, config.epochs + 1):
         yield from length_buckets(lengths, config.batch_size, f"{seed}/epoch-{epoch}")
-
-
-@contextmanager
-def _randomness(name: str, model: LayeredModel) -> Iterator[None]:
-    """Dropout that depends on a name alone; whoever draws afterwards draws as if nothing had been drawn here."""
-    devices = [model.device.index or 0] if model.device.type == "cuda" else []
-    seed = int.from_bytes(sha256(name.encode()).digest()[:8], "big") >> 1
-    with torch.random.fork_rng(devices=devices):
-        # Not `torch.manual_seed`: without a GPU it notes every call, with its stack, for a GPU to come.
-        torch.default_generator.manual_seed(seed)
-        for device in devices:
-            torch.cuda.default_generators[device].manual_seed(seed)
-        yield
 
 
 # How near a student came.

@@ -21,7 +21,7 @@ from wardround.federation.message import Array, Message, Value
 from wardround.privacy.aggregator import CohortAggregator, Exchange, Place, Total, check_weight
 
 if TYPE_CHECKING:
-    from wardround.algorithms.coordinator import Turn
+    from wardround.algorithms.coordinator import Coordinator, Turn
 
 __all__ = ["Gathered", "agreed_mean", "check_opened", "gather_among", "with_values"]
 
@@ -106,13 +106,14 @@ def _ready(turn: Turn, aggregator: CohortAggregator, step: str, values: Mapping[
     replies = turn.federation.ask(step, turn.question(values), to=turn.sites)
     return {
         site: _Ready(answer.value("weight", float), answer.blobs["card"], _extents(answer) if learning else {})
-        for site, answer in turn.usable(_each(replies, partial(_check_ready, aggregator)))
+        for site, answer in turn.usable(_each(replies, partial(_check_ready, turn.coordinator, aggregator)))
     }
 
 
-def _check_ready(aggregator: CohortAggregator, site: SiteId, answer: Message) -> None:
+def _check_ready(coordinator: Coordinator, aggregator: CohortAggregator, site: SiteId, answer: Message) -> None:
     """Before anybody gives: what is wrong with one site would keep the others from giving."""
     check_weight(answer.value("weight", float))
+    coordinator.check_weight(answer.value("weight", float))
     if "card" not in answer.blobs:
         raise MessageError("value-missing", "a site that holds an update shows its card")
     aggregator.check_card(site, answer.blobs["card"])

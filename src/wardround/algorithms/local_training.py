@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from hashlib import sha256
 from time import perf_counter
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from wardround.algorithms.randomness import drawn_from
 from wardround.algorithms.state_files import load_moments, moments, under
 from wardround.algorithms.training_config import TrainingConfig
 from wardround.errors import TrainingError
@@ -101,8 +101,7 @@ class LocalTraining:
         name = f"{self.config.seed}/epoch-{number}"
         batches = length_buckets(list(map(self.task.length, self.train)), self.config.batch_size, name)
         total = 0.0
-        with torch.random.fork_rng(devices=_cuda_devices(self.model)):
-            torch.manual_seed(int.from_bytes(sha256(name.encode()).digest()[:8], "big") >> 1)
+        with drawn_from(name, self.model):
             self.model.train()
             for step, batch in enumerate(batches):
                 self._set_rate((number - 1) * self._steps_an_epoch + step)
@@ -184,10 +183,6 @@ def _optimizer(model: LayeredModel, config: TrainingConfig) -> torch.optim.Optim
     if config.optimizer == "adam":
         return torch.optim.Adam(groups, weight_decay=decay, fused=True)
     return torch.optim.AdamW(groups, weight_decay=decay, fused=True)
-
-
-def _cuda_devices(model: LayeredModel) -> list[int]:
-    return [model.device.index or 0] if model.device.type == "cuda" else []
 
 
 def _check_finite(loss: float, epoch: int) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from wardround.algorithms.exchange_steps import GIVING_STEPS, REPLICA_STEPS
 from wardround.algorithms.giving import Giving
+from wardround.algorithms.randomness import drawn_from
 from wardround.algorithms.replica import Replica
 from wardround.algorithms.state_files import copy_into, load_tensors, save_tensors, under
 from wardround.algorithms.stepping import Stepper
@@ -170,14 +170,7 @@ class Site:
     @contextmanager
     def randomness(self, round_number: int) -> Iterator[None]:
         """Dropout that depends on seed, site and round alone, whatever was done before."""
-        name = f"{self.seed}/{self.name}/round-{round_number}{self._again()}"
-        devices = [self.model.device.index or 0] if self.model.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            seed = int.from_bytes(sha256(name.encode()).digest()[:8], "big") >> 1
-            # Not `torch.manual_seed`: without a GPU it notes every call, with its stack, for a GPU to come.
-            torch.default_generator.manual_seed(seed)
-            if devices:
-                torch.cuda.manual_seed(seed)
+        with drawn_from(f"{self.seed}/{self.name}/round-{round_number}{self._again()}", self.model):
             yield
 
     def keep_if_best(self, f1: float) -> None:

@@ -16,6 +16,7 @@ from wardround.algorithms.site import PublicSet
 from wardround.algorithms.training_config import ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE, TrainingConfig
 from wardround.errors import StudyError, UsageError
 from wardround.federation.message import Array
+from wardround.models.decoders import IndependentWords
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
 from wardround.models.encoders import MINILM
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
@@ -255,6 +256,7 @@ def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | N
     shared = shared_arrays(model)
     if kind.central:
         assert public is not None, "a central model learns on the public set"
+        _check_heads(study, model)
         shared = arrays_of(model.parameters_in(model.groups))
         more = {"task": task, "public": public}
     coordinator: Coordinator = kind.server(
@@ -266,6 +268,15 @@ def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | N
         **more,
     )
     return coordinator
+
+
+def _check_heads(study: Study, model: LayeredModel) -> None:
+    """Refuse a model of whose predictions the rows are not all."""
+    if isinstance(model, TaggingModel) and not isinstance(model.decoder, IndependentWords):
+        raise StudyError(
+            f"[model] ends in a CRF; {study.algorithm.name} distils each word's tag on its own: name an encoder with "
+            'decoder = "softmax"'
+        )
 
 
 def _check_many(study: Study) -> None:
