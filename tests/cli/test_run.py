@@ -13,6 +13,7 @@ import pytest
 from tests.cli.running import Run
 from tests.studies.tiny_studies import Killed, Onlooker, events_of, learnable, scores_of, tensors_of, text_of
 from tests.studies.tiny_studies import run as run_study
+from wardround.reports.sizes import size_text
 from wardround.studies.study_file import read_study, to_toml
 
 DEADLINE = 120.0  # seconds
@@ -36,7 +37,7 @@ def test_scores_models_and_a_report(run: Run, study: Path, tmp_path: Path) -> No
         assert (out / "sites" / name / "model" / "model.safetensors").is_file()
     assert ran.row("mean")[0] == "6"  # notes, three at each
     best, traffic = written["best_round"], written["traffic"]
-    passed = f"up {traffic['up'] / 1e6:.1f} MB, down {traffic['down'] / 1e6:.1f} MB"
+    passed = f"up {size_text(traffic['up'])}, down {size_text(traffic['down'])}"
     assert f"rounds  3, the best {best}; {passed}\n" in ran.out
     assert ran.out.endswith(f"report  {out / 'report.html'}\n")
     assert "As it ran, with every default" in (out / "report.html").read_text()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,7 @@ from wardround.reports.study_page import study_table, write_study_page
 
 @dataclass(frozen=True)
 class Scored:
-    strict: TypedCounts
-    relaxed: TypedCounts
+    counts: Mapping[str, TypedCounts]
     documents: int
     interval: Interval
 
@@ -26,7 +26,7 @@ class Scored:
 def scored(tp: int, fp: int, fn: int, *, documents: int = 5) -> Scored:
     strict = TypedCounts({"Drug": SpanCounts(tp, fp, fn)})
     relaxed = TypedCounts({"Drug": SpanCounts(tp + fp, 0, fn)})
-    return Scored(strict, relaxed, documents, Interval(strict.micro.f1, 0.25, 0.75, 0.95))
+    return Scored({"strict": strict, "relaxed": relaxed}, documents, Interval(strict.micro.f1, 0.25, 0.75, 0.95))
 
 
 # Precision 3/4, recall 3/4; and 1/1, 1/3.
@@ -100,7 +100,7 @@ def test_scores_of_each_site(page: str) -> None:
 def test_bytes_of_a_round_done_again_after_a_crash_count_once(page: str) -> None:
     # Three rounds of 2 MB up and half of one down; the round of 9 MB was lost.
     assert cells(page, "up, from the sites") == [["6.0 MB", "2.0 MB"]]
-    assert cells(page, "down, to the sites") == [["1.5 MB", "0.5 MB"]]
+    assert cells(page, "down, to the sites") == [["1.5 MB", "500.0 KB"]]
 
 
 def test_absences_are_counted_by_site_and_code(page: str) -> None:
@@ -145,7 +145,7 @@ def test_the_study_file_line_by_line(page: str) -> None:
 def test_without_events_there_is_a_page_still(tmp_path: Path) -> None:
     page = written(tmp_path, events=[])
     assert len(drawings(page)) == 1
-    assert cells(page, "up, from the sites") == [["0.0 MB", "0.0 MB"]]
+    assert cells(page, "up, from the sites") == [["0 B", "0 B"]]
 
 
 @pytest.mark.parametrize(("count", "named"), [(10, True), (11, False)])

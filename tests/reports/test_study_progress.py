@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from wardround.reports import study_progress
-from wardround.reports.study_progress import StudyProgress, megabytes
+from wardround.reports.study_progress import StudyProgress
 
 SITES = ("harbour", "hillside")
 
@@ -197,8 +197,3 @@ def test_it_writes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "harbour 0.500" in captured.err
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0.0 MB"), (49_999, "0.0 MB"), (1_250_000_000, "1,250.0 MB")])
-def test_megabytes(count: int, text: str) -> None:
-    assert megabytes(count) == text

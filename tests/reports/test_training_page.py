@@ -7,6 +7,7 @@ import pytest
 from tests.reports.pages import Figures, a_score, assert_self_contained, cells, drawings
 
 from wardround.evaluation.bootstrap import Interval
+from wardround.reports.score_tables import score_table
 from wardround.reports.training_page import write_training_page
 
 EPOCHS = [Figures(1, 2.5, 0.25, True), Figures(2, 1.5, 0.5, True), Figures(3, 1.25, 0.5, False)]
@@ -16,11 +17,13 @@ SETTINGS = {"lstm": 200, "shared": ("words", "<b>"), "learning_rate": 0.001}
 @pytest.fixture
 def page(tmp_path: Path) -> str:
     path = tmp_path / "run" / "report.html"
+    score = a_score(found=2)
     write_training_page(
         path,
         "fedner on <ward>",
-        score=a_score(found=2),
-        strict_f1=Interval(0.5, 0.4, 0.6),
+        scores=(score_table(score, micro_f1=Interval(0.5, 0.4, 0.6)),),
+        entities=score,
+        reading="strict",
         epochs=EPOCHS,
         settings=SETTINGS,
     )
@@ -55,7 +58,7 @@ def test_two_curves_and_a_map_each_told_in_words(page: str) -> None:
     assert len(drawings(page)) == 3
     assert re.findall(r'<img [^>]*alt="([^"]*)"', page) == [
         "Strict micro-F1 on the development notes after each epoch.",
-        "Mean loss of a training sentence in each epoch.",
+        "Mean loss of a training example in each epoch.",
         "Gold types down, predicted types across.",
     ]
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.studies.tiny_studies import ONE_TOP, tiny
+from tests.studies.tiny_studies import ONE_TOP, of_algorithm, tiny
 
 from wardround.algorithms.exchange_steps import GIVING_STEPS, REPLICA_STEPS
 from wardround.algorithms.site import COMMON_STEPS
@@ -29,8 +29,7 @@ def lines(study: Study, heading: str, *, site: str = "harbour") -> tuple[str, ..
 
 
 def of(algorithm: str, **sections: dict[str, object]) -> Study:
-    shared = {"model": {"shared": None}} if ALGORITHMS[algorithm].sharing is not Sharing.CHOSEN else {}
-    return tiny(**{**shared, "algorithm": {"name": algorithm}, **sections})  # type: ignore[arg-type]
+    return of_algorithm(algorithm, **sections)
 
 
 def test_every_step_has_its_sentence_and_no_sentence_is_left_over() -> None:
@@ -75,7 +74,7 @@ def test_what_leaves_in_numbers() -> None:
     # 62,500 × 8 = 500,000; 8 × 8 × 3 = 192; 8. In four bytes each 2.0008 MB, and 500 times that 1.0004 GB.
     assert [line.partition(" ")[2] for line in arrays] == ["62500 × 8", "8 × 8 × 3", "8"]
     assert told[0].startswith("In each round an update of 3 arrays, 500,200 numbers, 2.0 MB; ")
-    assert told[0].endswith("over all rounds up to 1.00 GB.")
+    assert told[0].endswith("over all rounds up to 1.0 GB.")
 
 
 def test_where_nothing_is_shared_nothing_but_figures_leave() -> None:

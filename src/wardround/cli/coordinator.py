@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wardround.cli.provision import Days, Host, KeysPlace, KitFolder, Port, StudyFile, Vectors, flare_needed, planned
+from wardround.cli.provision import (
+    Days,
+    Host,
+    KeysPlace,
+    KitFolder,
+    Port,
+    Public,
+    StudyFile,
+    Vectors,
+    flare_needed,
+    planned,
+)
 from wardround.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,25 +66,28 @@ def approve(
 
 
 @app.command()
-def start(kit: KitFolder, vectors: Vectors = None) -> None:
+def start(kit: KitFolder, vectors: Vectors = None, public: Public = None) -> None:
     """Lead the study to its end; what was interrupted goes on at the round it had. Ctrl-C ends it, nothing is lost."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
         from wardround.federation.flare.supervisor import become
-        from wardround.studies.attendance import party_command
+        from wardround.studies.attendance import Places, party_command
         from wardround.studies.networked import study_of
-    opened = _coordinator_kit(read_kit(kit))
-    study_of(opened, vectors)
-    raise typer.Exit(become(party_command("coordinator", kit, vectors)))
+    from wardround.studies.public_set import public_documents
+
+    opened, places = _coordinator_kit(read_kit(kit)), Places(vectors, public)
+    public_documents(study_of(opened, places))  # now, while somebody looks on
+    raise typer.Exit(become(party_command("coordinator", kit, places)))
 
 
 @app.command(hidden=True)
-def work(kit: KitFolder, vectors: Vectors = None) -> None:
+def work(kit: KitFolder, vectors: Vectors = None, public: Public = None) -> None:
     """What `start` runs, and runs again when it dies."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
+        from wardround.studies.attendance import Places
         from wardround.studies.networked import lead
-    raise typer.Exit(lead(_coordinator_kit(read_kit(kit)), vectors))
+    raise typer.Exit(lead(_coordinator_kit(read_kit(kit)), Places(vectors, public)))
 
 
 @app.command()

@@ -22,6 +22,7 @@ __all__ = [
     "KitFolder",
     "PassphraseFile",
     "Port",
+    "Public",
     "RequestFolder",
     "SiteName",
     "StudyFile",
@@ -40,6 +41,7 @@ KitFolder = Annotated[Path, typer.Argument(help="The participant's kit.", exists
 Vectors = Annotated[
     Path | None, typer.Option(help="Where the word vectors are that the study names.", exists=True, dir_okay=False)
 ]
+Public = Annotated[Path | None, typer.Option(help="Where the public set is that the study names.", exists=True)]
 KeysPlace = Annotated[
     str, typer.Option("--keys", metavar="HOST:PORT", help="Where sites reach the key service, if there is one.")
 ]
@@ -91,9 +93,10 @@ def flare_needed() -> Iterator[None]:
 def planned(path: Path, *, host: str, port: int, days: int, keys: str = "") -> tuple[KitPlan, bytes]:
     """The plan for a study file, and the study as everybody may have it."""
     # Here, for the process that answers for a site needs no model and loads none.
+    from wardround.studies.public_set import with_digest
     from wardround.studies.study_file import read_study, study_for_kits
 
-    study = read_study(path)
+    study = with_digest(read_study(path))
     return KitPlan(study.study.name, host, port, tuple(study.sites), days, keys), study_for_kits(study)
 
 

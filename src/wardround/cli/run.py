@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 
 from wardround.cli.options import Device, OutFolder
+from wardround.reports.sizes import size_text
 from wardround.reports.study_page import study_table, write_study_page
-from wardround.reports.study_progress import StudyProgress, megabytes
+from wardround.reports.study_progress import StudyProgress
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import pick_device
@@ -44,7 +45,7 @@ def command(
         study=to_toml(described),
     )
     Console().print(study_table(outcome.sites).to_rich())
-    passed = f"up {megabytes(outcome.traffic.up)}, down {megabytes(outcome.traffic.down)}"
+    passed = f"up {size_text(outcome.traffic.up)}, down {size_text(outcome.traffic.down)}"
     typer.echo(f"rounds  {outcome.rounds}, the best {outcome.best_round}; {passed}")
     for name in outcome.sites:
         typer.echo(f"model   {name:12} {folder.site(name) / 'model'}")

@@ -14,6 +14,7 @@ from wardround.cli.provision import (
     KeyringOption,
     KitFolder,
     PassphraseFile,
+    Public,
     RequestFolder,
     SiteName,
     Vectors,
@@ -50,6 +51,7 @@ def review(
     kit: KitFolder,
     accept: Annotated[bool, typer.Option("--accept", help="Let the site answer in this study.")] = False,
     vectors: Vectors = None,
+    public: Public = None,
 ) -> None:
     """Say in plain words what the study would do here and what would leave; the site answers once it is accepted."""
     with flare_needed():
@@ -59,7 +61,9 @@ def review(
 
     opened = _site_kit(read_kit(kit))
     place = f"{opened.plan.host}:{opened.plan.port}"
-    for section in reviewed(networked.study_of(opened, vectors), opened.name, coordinator=place):
+    for section in reviewed(
+        networked.study_of(opened, attendance.Places(vectors, public)), opened.name, coordinator=place
+    ):
         typer.secho(f"\n{section.heading}", bold=True)
         for line in section.lines:
             typer.echo(f"  {line}")
@@ -77,6 +81,7 @@ def start(
     option: FormatOptions = None,
     built_in: Annotated[str, typer.Option(help="For a rehearsal: a synthetic hospital in place of notes.")] = "",
     vectors: Vectors = None,
+    public: Public = None,
     device: Device = "auto",
     threads: Annotated[int, typer.Option(help="Threads of the training.", min=1)] = 1,
     passphrase_file: PassphraseFile = None,
@@ -87,6 +92,7 @@ def start(
         from wardround.federation.flare.supervisor import become
         from wardround.studies import attendance, networked
     from wardround.privacy.keys.passphrase import hand_on
+    from wardround.studies.public_set import public_documents
     from wardround.studies.sites import load_notes
     from wardround.studies.study_file import SiteSection
 
@@ -97,9 +103,12 @@ def start(
         raise UsageError(f"the study was not accepted; read `wardround site review {kit.name}`, then add --accept")
     notes = SiteSection(data and data.resolve(), format, parse_settings(option), built_in)
     # Now, while somebody looks on: later, notes that cannot be read are an absence with a code.
-    load_notes(opened.name, notes, seed=networked.study_of(opened, vectors).study.seed)
+    places = attendance.Places(vectors, public)
+    study = networked.study_of(opened, places)
+    load_notes(opened.name, notes, seed=study.study.seed)
+    public_documents(study)
     hand_on(passphrase_file, opened.files.vault)
-    networked.SiteChoice(notes, device, threads, vectors).write_spec(opened)
+    networked.SiteChoice(notes, device, threads, places).write_spec(opened)
     typer.echo(f"{opened.name} takes part in {opened.plan.study}; coordinator {opened.plan.host}:{opened.plan.port}")
     typer.echo(f"ledger  {attendance.site_folder(opened).path / 'ledger.jsonl'}")
     raise typer.Exit(become(attendance.party_command("site", kit)))

@@ -11,7 +11,7 @@ from wardround.evaluation.counts import TypedCounts
 from wardround.reports.page import Drawing, Section, write_page
 from wardround.reports.plots import Labels, bar_chart, learning_curves
 from wardround.reports.score_tables import interval_text, score_tables
-from wardround.reports.study_progress import megabytes
+from wardround.reports.sizes import size_text
 from wardround.reports.tables import Row, Table
 
 __all__ = ["ScoredSite", "study_table", "write_study_page"]
@@ -91,7 +91,7 @@ def write_study_page(
         title,
         [
             first,
-            Section("Rounds", drawings=tuple(_curves(rounds, scored, reading))),
+            Section("Rounds", drawings=(*_curves(rounds, scored, reading), *_teaching(rounds))),
             Section("What passed the door", tables=(_traffic(rounds), *_clipped(rounds), _absences(rounds))),
             *(_site_section(name, site) for name, site in sites.items()),
             Section("The study file", tables=(_file(study),)),
@@ -123,6 +123,33 @@ def _curves(
         yield Drawing(loss.to_svg(), "Mean over the sites that answered, weighted by their sizes.")
 
 
+_SHARES = {
+    "teacher_accuracy": "teacher right",
+    "student_before": "student right before",
+    "student_accuracy": "student right after",
+    "agreement": "student as teacher",
+}
+
+
+def _teaching(rounds: Sequence[Mapping[str, Any]]) -> Iterable[Drawing]:
+    """How well the ensemble and the central model that learns from it know the public set, head by head."""
+    told = [event for event in rounds if event.get("figures")]
+    heads = dict.fromkeys(name.rpartition("/")[0] for event in told for name in event["figures"])
+    for head in heads:
+        prefix = f"{head}/" if head else ""
+        series = {
+            label: [(e["round"], e["figures"][prefix + name]) for e in told if prefix + name in e["figures"]]
+            for name, label in _SHARES.items()
+        }
+        known = {label: points for label, points in series.items() if points}
+        if known:
+            title = f"Teacher and student: {head}" if head else "Teacher and student"
+            curve = learning_curves(known, Labels(title, "round", "share of the public set"))
+            yield Drawing(
+                curve.to_svg(), "The ensemble of the sites; the central model before and after each round."
+            )
+
+
 def _traffic(rounds: Sequence[Mapping[str, Any]]) -> Table:
     up, down = (sum(event[name] for event in rounds) for name in ("up", "down"))
     count = max(1, len(rounds))
@@ -130,8 +157,8 @@ def _traffic(rounds: Sequence[Mapping[str, Any]]) -> Table:
         "Bytes of the rounds",
         ("way", "all rounds", "a round"),
         (
-            ("up, from the sites", megabytes(up), megabytes(up // count)),
-            ("down, to the sites", megabytes(down), megabytes(down // count)),
+            ("up, from the sites", size_text(up), size_text(up // count)),
+            ("down, to the sites", size_text(down), size_text(down // count)),
         ),
     )
 

@@ -12,7 +12,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["AbsentSite", "RoundFigures", "StudyProgress", "megabytes"]
+from wardround.reports.sizes import size_text
+
+__all__ = ["AbsentSite", "RoundFigures", "StudyProgress"]
 
 _MOST_SITES = 12  # rows; of more sites the worst ones are shown
 _REFRESH = 4  # times a second
@@ -116,7 +118,7 @@ class StudyProgress:
 
     def _head(self) -> str:
         loss = f"loss {self._loss:.3f}"
-        passed = f"up {megabytes(self._up)}  down {megabytes(self._down)}"
+        passed = f"up {size_text(self._up)}  down {size_text(self._down)}"
         return f"round {self._number}/{self._rounds}  {loss}  {passed}  left {self._left()}"
 
     def _left(self) -> str:
@@ -137,8 +139,3 @@ class StudyProgress:
             figures = (f"{scores[-1]:.3f}", f"{max(scores):.3f}") if scores else ("–", "–")
             table.add_row(site, *figures, self._absent.get(site, ""))
         return Group(Text(f"{self._name}  {self._head()}", style="bold"), table)
-
-
-def megabytes(count: int) -> str:
-    """`12.3 MB`."""
-    return f"{count / 1e6:,.1f} MB"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from wardround.privacy.signatures import open_signatures
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.worker_spec import worker_command
 
-__all__ = ["SPEC", "accept", "has_accepted", "party_command", "site_folder", "take_part"]
+__all__ = ["SPEC", "Places", "accept", "has_accepted", "party_command", "site_folder", "take_part"]
 
 SPEC = "worker.json"  # what the site decided for itself, in its folder
 _ACCEPTED = "accepted.json"
@@ -50,10 +51,22 @@ def has_accepted(kit: Kit) -> bool:
     return isinstance(noted, dict) and noted.get("study") == sha256(kit.study).hexdigest()
 
 
-def party_command(role: str, kit: Path, vectors: Path | None = None) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Places:
+    """Where files are that a study names and that its kits do not hold."""
+
+    vectors: Path | None = None
+    public: Path | None = None
+
+    def options(self) -> tuple[str, ...]:
+        """The same for a command line."""
+        named = (("--vectors", self.vectors), ("--public", self.public))
+        return tuple(part for name, path in named if path is not None for part in (name, str(path.resolve())))
+
+
+def party_command(role: str, kit: Path, places: Places | None = None) -> tuple[str, ...]:
     """What a supervisor runs: this program again, for one party."""
-    where = () if vectors is None else ("--vectors", str(vectors.resolve()))
-    return (sys.executable, "-m", "wardround.cli.main", role, "work", str(kit), *where)
+    return (sys.executable, "-m", "wardround.cli.main", role, "work", str(kit), *(places or Places()).options())
 
 
 def _acceptance(kit: Kit) -> Callable[[], bool]:

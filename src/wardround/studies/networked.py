@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -16,7 +16,7 @@ from wardround.federation.flare.kits import Kit
 from wardround.privacy.signatures import open_signatures
 from wardround.reports.study_page import study_table, write_study_page
 from wardround.reports.study_progress import StudyProgress
-from wardround.studies.attendance import SPEC, site_folder
+from wardround.studies.attendance import SPEC, Places, site_folder
 from wardround.studies.protection import Protection
 from wardround.studies.run import Engine, StudyOutcome, StudyRun
 from wardround.studies.run_folder import RunFolder
@@ -30,15 +30,24 @@ _PAUSE = 2.0  # seconds between two tries of a round
 _GRACE = 5.0  # seconds for the others, once enough sites are here
 
 
-def study_of(kit: Kit, vectors: Path | None = None) -> Study:
-    """The study a kit is for; the kit names its word vectors, where they lie each party says for itself."""
-    study = parse_study(kit.study.decode())
-    named = study.model.vectors
-    if named is not None and vectors is None:
-        raise UsageError(f"the study uses the word vectors {named.name}; say by --vectors where that file is")
-    if named is None and vectors is not None:
-        raise UsageError("the study uses no word vectors; leave --vectors out")
-    return replace(study, model=replace(study.model, vectors=vectors and vectors.resolve()))
+def study_of(kit: Kit, places: Places | None = None) -> Study:
+    """The study a kit is for; where the files lie that it names, each party says for itself."""
+    study, places = parse_study(kit.study.decode()), places or Places()
+    vectors = _found("word vectors", "--vectors", study.model.vectors, places.vectors)
+    public = _found("public set", "--public", study.public.data, places.public)
+    return replace(study, model=replace(study.model, vectors=vectors), public=replace(study.public, data=public))
+
+
+def _found(what: str, option: str, named: Path | None, place: Path | None) -> Path | None:
+    if named is None and place is not None:
+        raise UsageError(f"the study names no {what}; leave {option} out")
+    if named is None:
+        return None
+    if place is None:
+        raise UsageError(f"the study uses the {what} {named.name}; say by {option} where that is")
+    if place.name != named.name:
+        raise UsageError(f"{option} names {place.name}; the study calls its {what} {named.name}")
+    return place.resolve()
 
 
 def run_folder(kit: Kit) -> RunFolder:
@@ -46,9 +55,9 @@ def run_folder(kit: Kit) -> RunFolder:
     return RunFolder(kit.path / "run")
 
 
-def lead(kit: Kit, vectors: Path | None = None) -> int:
+def lead(kit: Kit, places: Places | None = None) -> int:
     """Run the coordinator in this process until the study is over; the exit code."""
-    study = study_of(kit, vectors)
+    study = study_of(kit, places)
     protected = study.privacy.mechanism != "plain"
     protection = Protection.of_coordinator(study, party_of(kit)) if protected else None
     return serve(
@@ -107,14 +116,14 @@ class SiteChoice:
     notes: SiteSection
     device: str = "auto"
     threads: int = 1
-    vectors: Path | None = None
+    places: Places = field(default_factory=Places)
 
     def write_spec(self, kit: Kit) -> Path:
         """Note it for the site's worker, at the site."""
-        study = study_of(kit, self.vectors)
+        study = study_of(kit, self.places)
         data = None if self.notes.data is None else self.notes.data.resolve()
         said = study.sites[kit.name]
-        own = replace(self.notes, data=data, types=said.types, scheme=said.scheme)
+        own = replace(self.notes, data=data, types=said.types, scheme=said.scheme, encoder=said.encoder)
         text = to_toml(replace(study, sites={**study.sites, kit.name: own}))
         folder = site_folder(kit)
         party = None if study.privacy.mechanism == "plain" else party_of(kit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +16,7 @@ from wardround.studies.synthetic_sites import built_in_hospital
 from wardround.tasks.task import Task
 from wardround.text.document import Document
 
-__all__ = ["check_public", "public_digest", "public_documents", "public_set"]
+__all__ = ["check_public", "public_digest", "public_documents", "public_set", "with_digest"]
 
 
 def check_public(study: Study) -> None:
@@ -48,6 +49,12 @@ def public_set(study: Study, task: Task) -> PublicSet:
     """The same as examples of a task; empty where the study has none."""
     documents = public_documents(study)
     return PublicSet(task.public(documents), study.public.labelled) if documents else PublicSet()
+
+
+def with_digest(study: Study) -> Study:
+    """The same study, saying what its public set holds: each party then knows whether it has the same."""
+    documents = public_documents(study)
+    return replace(study, public=replace(study.public, sha256=public_digest(documents))) if documents else study
 
 
 def public_digest(documents: tuple[Document, ...]) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
 from wardround.models.parameter_split import LayeredModel
-from wardround.studies.assemble import model_of
+from wardround.reports.sizes import size_text
+from wardround.studies.assemble import GivenForm, form_of, model_of, task_on
+from wardround.studies.public_set import public_set
 from wardround.studies.study_file import Study
 from wardround.text.tag_sets import TagSet
 
@@ -21,6 +24,8 @@ STEPS_IN_WORDS: Mapping[str, str] = {
     "train_near": "trains on some mini-batches of your notes and sends how far the shared layers came",
     "train_and_hold": "trains on some mini-batches of your notes and sends a number for each shared layer",
     "give_attended": "sends how far the shared layers came, weighted",
+    "train_and_predict": "trains on your notes and sends what the model then predicts on the public notes",
+    "open_mean": "opens the mean of the sites' predictions here and sends that mean to the coordinator",
     "train_alone": "trains on some mini-batches of your notes and sends nothing but the mean loss",
     "give": "sends the update that was held, protected for the sites of this round",
     "reveal": "sends the seed of your own mask, once all sites of the round have given",
@@ -51,6 +56,25 @@ _READ_BY: Mapping[str, str] = {
         "masks between them hide your update in it: also a site that conspires with the coordinator sees no more."
     ),
 }
+# The same of predictions on the public set.
+_PREDICTIONS_READ_BY: Mapping[str, str] = {
+    "plain": (
+        "The coordinator sees what your model predicts on the public notes. It does not see the model; still, a model "
+        "that was trained on few notes predicts differently where it knows them."
+    ),
+    "masked": (
+        "The coordinator sees the mean of the sites' predictions of a round, and none by itself: masks between the "
+        "sites hide them."
+    ),
+    "sealed": (
+        "The coordinator adds ciphertexts. The sites of a round open the mean and give it to the coordinator; every "
+        "site holds the key: one that conspires with the coordinator could open your predictions."
+    ),
+    "sealed+masked": (
+        "The coordinator adds ciphertexts. The sites of a round open the mean and give it to the coordinator; masks "
+        "between them hide your predictions in it, also from a site that conspires with the coordinator."
+    ),
+}
 _WEIGHTS = "Other sites are told who gives in a round, and the weight of each: its number of training sentences."
 _WORDS_SHARED = (
     "The word embeddings are shared: which of their rows change in an update shows which words, up to words that share "
@@ -71,6 +95,11 @@ TOLD_TO_ALL: Mapping[str, str] = {
         "Other sites receive the shared layers that came out, and a share for each site and shared layer, by site: "
         "the further its update went, the larger."
     ),
+    "feded": (
+        "Other sites receive the central model that came out, or, where each keeps its own, the mean of all sites' "
+        "predictions on the public notes."
+    ),
+    "public": "Other sites receive the model that learned from the public notes alone; of your notes nothing is in it.",
     "single": "Other sites receive nothing.",
     "pooled": _SIZES,
 }
@@ -87,13 +116,16 @@ class ReviewSection:
 def review(study: Study, site: str, *, coordinator: str) -> list[ReviewSection]:
     """What the study would do at `site`, what would leave it, and who would see that."""
     section = study.sites[site]
-    model = model_of(study, TagSet(section.types or ("any",)), scheme=section.scheme)
+    types = TagSet(section.types or ("any",))
+    model = model_of(study, types, scheme=section.scheme, encoder=section.encoder)
+    task = task_on(study, model, types)
+    form = form_of(study, task, public_set(study, task))
     return [
         ReviewSection("The study", tuple(_about(study, coordinator))),
         ReviewSection("What would run here", tuple(_steps(study))),
-        ReviewSection("What would leave this site", tuple(_leaving(study, model))),
-        ReviewSection("What would stay", tuple(_staying(model))),
-        ReviewSection("Who could read what leaves", tuple(_readers(study, model))),
+        ReviewSection("What would leave this site", tuple(_leaving(study, form))),
+        ReviewSection("What would stay", tuple(_staying(study, model))),
+        ReviewSection("Who could read what leaves", tuple(_readers(study, model, gives=bool(form.shapes)))),
     ]
 
 
@@ -102,6 +134,12 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
     yield f"Its coordinator is at {coordinator}; it has {len(study.sites)} sites: {', '.join(study.sites)}."
     config = study.algorithm.config
     yield f"The algorithm is {study.algorithm.name}, for {config.rounds:,} rounds at most."
+    if study.public.is_there:
+        labels = "with its annotation" if study.public.labelled else "without its annotation"
+        yield f"Everybody in it reads one public set of notes, {labels}; none of yours is among them."
+    if study.task.kind != "ner":
+        yield f"It learns relations: {', '.join(study.task.relations)}."
+        return
     for name, site in study.sites.items():
         yield f"{name} annotates {', '.join(site.types) if site.types else 'what it does not say here'}."
 
@@ -119,24 +157,25 @@ def _protecting(study: Study) -> Iterator[str]:
         yield "give"
     if privacy.is_masked:
         yield "reveal"
-    if privacy.is_sealed:
+    if study.shared_at_sites:
         yield from ("take", "share_copy", "take_copy")
 
 
-def _leaving(study: Study, model: LayeredModel) -> Iterator[str]:
-    shared = model.shared_parameters()
-    numbers = sum(parameter.numel() for parameter in shared.values())
-    if shared:
+def _leaving(study: Study, form: GivenForm) -> Iterator[str]:
+    numbers = sum(prod(shape) for shape in form.shapes.values())
+    if form.shapes:
         rounds = study.algorithm.config.rounds
+        what = "predictions" if study.algorithm.kind.central else "an update"
         yield (
-            f"In each round an update of {len(shared)} arrays, {numbers:,} numbers, {numbers * 4 / 1e6:,.1f} MB; over "
-            f"all rounds up to {numbers * 4 * rounds / 1e9:,.2f} GB."
+            f"In each round {what} of {len(form.shapes)} arrays, {numbers:,} numbers, {size_text(numbers * 4)}; over "
+            f"all rounds up to {size_text(numbers * 4 * rounds)}."
         )
-        for name, parameter in shared.items():
-            yield f"{name} {' × '.join(map(str, parameter.shape))}"
-    yield _terms(study, gives_updates=bool(shared))
-    yield "With it your number of training sentences, and the mean loss of the batch."
-    if shared and study.privacy.mechanism != "plain":
+        for name, shape in form.shapes.items():
+            yield f"{name} {' × '.join(map(str, shape))}"
+    yield _terms(study, gives_updates=bool(form.shapes))
+    examples = "pairs of entities" if study.task.kind == "relations" else "sentences"
+    yield f"With it your number of training {examples}, and the mean loss of the batch."
+    if form.shapes and study.privacy.mechanism != "plain":
         yield from _with_protection(study)
     yield "Now and then counts of right, wrong and missed mentions by type; no text, no word, no note's name or number."
     yield "Every message is written to this site's ledger before it is sent: `wardround ledger show`."
@@ -144,9 +183,9 @@ def _leaving(study: Study, model: LayeredModel) -> Iterator[str]:
 
 def _with_protection(study: Study) -> Iterator[str]:
     yield "With it two public keys of this start of your site, and how many of the update's numbers had to be clipped."
-    if not study.privacy.clip:
+    if not study.privacy.clip and not study.algorithm.kind.central:
         yield "In the first round the largest number of the update in each shared layer group, to learn its clip."
-    if study.privacy.is_sealed:
+    if study.shared_at_sites:
         yield "The shared layers that come out are at the sites alone; the coordinator never has them."
 
 
@@ -158,19 +197,24 @@ def _terms(study: Study, *, gives_updates: bool) -> str:
     return f"An update is made of at least {sentences}; requests outside the study's own settings are refused."
 
 
-def _staying(model: LayeredModel) -> Iterator[str]:
+def _staying(study: Study, model: LayeredModel) -> Iterator[str]:
     yield "Your notes and their annotation, the names of your files and folders."
     private = model.split.private
-    yield f"The private layers: {', '.join(private)}." if private else "No layer: this study shares the whole model."
+    if study.algorithm.kind.central:
+        yield "Your model: nothing of it leaves but what it predicts on the public notes."
+    else:
+        yield (
+            f"The private layers: {', '.join(private)}." if private else "No layer: this study shares the whole model."
+        )
     yield "What goes wrong here crosses as a code, never as a text."
 
 
-def _readers(study: Study, model: LayeredModel) -> Iterator[str]:
-    mechanism = study.privacy.mechanism
+def _readers(study: Study, model: LayeredModel, *, gives: bool) -> Iterator[str]:
+    mechanism, central = study.privacy.mechanism, study.algorithm.kind.central
     yield f"The mechanism is {mechanism}."
-    if model.split.shared:
-        yield _READ_BY[mechanism]
-    if mechanism == "plain" and "words" in model.split.shared and "words" in model.groups:
+    if gives:
+        yield (_PREDICTIONS_READ_BY if central else _READ_BY)[mechanism]
+    if mechanism == "plain" and not central and "words" in model.split.shared and "words" in model.groups:
         yield _WORDS_SHARED
     if mechanism != "plain":
         yield _WEIGHTS
