@@ -56,7 +56,7 @@ with tempfile.TemporaryDirectory() as scratch:
     folder = RunFolder(Path(scratch))
     outcome = run_on_one_machine(study, folder, device=torch.device("cpu"), watcher=Lines(), ledgers=True)
     for name, site in outcome.sites.items():
-        print(f"{name:10} strict F1 {site.strict.micro.f1:.3f} ({site.interval.low:.3f} to {site.interval.high:.3f})")
+        print(f"{name:10} strict F1 {site.main.micro.f1:.3f} ({site.interval.low:.3f} to {site.interval.high:.3f})")
 
     # What would leave a hospital, line by line.
     entries = list(read_entries(folder.site("harbour") / "ledger.jsonl"))

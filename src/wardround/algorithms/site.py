@@ -103,7 +103,10 @@ class Site:
             raise MessageError("step", "this site does not know the step")
         self.check_terms(message.values)
         before = self._progress()
-        answer = self.steps[step](self, message)
+        try:
+            answer = self.steps[step](self, message)
+        finally:
+            self.model.zero_grad(set_to_none=True)  # as large as the model; the next question may be to another site
         if self._lasting and self._progress() != before:
             self.save(max(self.round, self.replica.number if self.replica else 0))
         return answer

@@ -9,6 +9,7 @@ import torch
 from wardround.federation.in_process import InProcessFederation, WorkerPoolFederation
 from wardround.federation.site_door import SiteDoor
 from wardround.federation.worker_process import WorkerProcess
+from wardround.studies.lending import Lending
 from wardround.studies.protection import Protection, Rehearsal, check_installed
 from wardround.studies.public_set import check_public
 from wardround.studies.run import Engine, StudyOutcome, StudyRun, Watcher
@@ -77,8 +78,11 @@ def check_notes(study: Study) -> None:
 def _alone(
     study: Study, folder: RunFolder, device: torch.device, ledgers: bool, protection: Protection
 ) -> InProcessFederation:
+    lending = Lending(study, device)
+
     def open_named(name: str) -> SiteDoor:
-        return open_here(study, name, folder.site(name), device=device, ledger=ledgers, protection=protection)
+        own = folder.site(name)
+        return open_here(study, name, own, device=device, ledger=ledgers, protection=protection, lending=lending)
 
     return InProcessFederation(tuple(study.sites), open_named)
 

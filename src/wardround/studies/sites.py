@@ -19,6 +19,7 @@ from wardround.models.saved import save_model
 from wardround.privacy.aggregator import Aggregator
 from wardround.privacy.ledger import Ledger
 from wardround.studies.assemble import GivenForm, coordinator_of, form_of, giver_of, model_of, plain_aggregator, task_on
+from wardround.studies.lending import Lending
 from wardround.studies.protection import Protection
 from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
@@ -60,12 +61,16 @@ def open_site(
     device: torch.device,
     lasting: bool = False,
     protection: Protection | None = None,
+    lending: Lending | None = None,
 ) -> Site:
-    """The site as the study describes it, going on from what lies in its folder."""
+    """The site as the study describes it, going on from what lies in its folder; without `lending`, all is its own."""
     section = study.sites[name]
     data = data.with_dev(study.study.seed)
     types = _annotated(study, name, data)
-    model = model_of(study, types, scheme=section.scheme, encoder=section.encoder).to(device)
+    if lending is None:
+        model = model_of(study, types, scheme=section.scheme, encoder=section.encoder).to(device)
+    else:
+        model = lending.network(types, scheme=section.scheme, encoder=section.encoder)
     task = task_on(study, model, types)
     train = task.encode(data.train)
     _check_enough(study, name, len(train))
@@ -82,7 +87,7 @@ def open_site(
         terms=terms_of(study),
         lasting=lasting,
         replica=Replica(coordinator_of(study)) if study.shared_at_sites and model.shared_parameters() else None,
-        on_finish=_keeper(folder),
+        on_finish=_keeper(folder, lending),
     )
 
 
@@ -129,10 +134,13 @@ def open_here(
     lasting: bool = False,
     ledger: bool = False,
     protection: Protection | None = None,
+    lending: Lending | None = None,
 ) -> SiteDoor:
     """A site whose notes its section points at; among hospitals, `lasting`, its door always writes its ledger."""
     notes = load_notes(name, study.sites[name], seed=study.study.seed)
-    site = open_site(study, name, notes, folder=folder, device=device, lasting=lasting, protection=protection)
+    site = open_site(
+        study, name, notes, folder=folder, device=device, lasting=lasting, protection=protection, lending=lending
+    )
     return open_door(study, site, folder, lasting=lasting) if lasting or ledger else SiteDoor(site)
 
 
@@ -161,9 +169,11 @@ def _check_enough(study: Study, name: str, examples: int) -> None:
         )
 
 
-def _keeper(folder: Path) -> Callable[[Task, TaskScore], None]:
+def _keeper(folder: Path, lending: Lending | None) -> Callable[[Task, TaskScore], None]:
+    write = save_model if lending is None else lending.keep
+
     def keep(task: Task, score: TaskScore) -> None:
         notes = {f"{reading}_f1": counts.micro.f1 for reading, counts in score.counts.items()}
-        save_model(task.model, RunFolder(folder).model, notes=notes)
+        write(task.model, RunFolder(folder).model, notes=notes)
 
     return keep

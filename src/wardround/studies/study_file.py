@@ -299,6 +299,11 @@ def _check_privacy(study: Study) -> None:
         )
     if privacy.scheme == "ckks" and not privacy.is_sealed:
         raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
+    if privacy.scheme == "ckks" and kind.central:
+        raise StudyError(
+            "[privacy] scheme ckks adds only nearly, and an opened mean that comes back would give the key away; "
+            f"{study.algorithm.name} takes bfv"
+        )
     if privacy.scheme == "ckks" and privacy.is_masked:
         raise StudyError("[privacy] scheme ckks adds only nearly, and masks need exact sums; sealed+masked takes bfv")
     if privacy.packing == "compact" and (not privacy.is_sealed or privacy.scheme == "ckks"):

@@ -15,6 +15,7 @@ import torch
 from wardround.federation.open_sites import OpenSites
 from wardround.federation.site_door import SiteDoor
 from wardround.federation.worker_process import serve_worker
+from wardround.studies.lending import Lending
 from wardround.studies.protection import Protection, Rehearsal
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import pick_device
@@ -37,9 +38,11 @@ def main(arguments: list[str]) -> None:
         )
         return
     protection = Protection(secrets=Rehearsal.read(spec.key) if spec.key else None)
+    lending = Lending(study, device)
 
     def open_named(name: str) -> SiteDoor:
-        return open_here(study, name, folder.site(name), device=device, ledger=spec.ledgers, protection=protection)
+        own = folder.site(name)
+        return open_here(study, name, own, device=device, ledger=spec.ledgers, protection=protection, lending=lending)
 
     serve_worker(lambda: OpenSites(open_named))
 

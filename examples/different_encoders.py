@@ -1,0 +1,69 @@
+"""Three hospitals with three encoders find relations together: all they share is what they predict on a public set.
+
+A minute with `--quick`, some minutes at full size. No layer of any model crosses, in either direction.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+from wardround.reports.sizes import size_text
+from wardround.reports.study_page import study_table
+from wardround.reports.study_progress import StudyProgress
+from wardround.studies.one_machine import run_on_one_machine
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.study_file import parse_study
+
+quick = "--quick" in sys.argv
+study = parse_study(f"""
+[study]
+name = "different-encoders"
+
+[task]
+kind = "relations"
+negatives = 3.0
+[task.relations]
+causes = [["Drug", "ADE"]]
+treats = [["Drug", "Disease"], ["Drug", "Symptom"]]
+has_dosage = [["Drug", "Dosage"]]
+
+[model]
+encoder = "bert-tiny"
+
+[public]
+built_in = "riverside"
+
+[algorithm]
+name = "feded"
+start = "own"
+rounds = {1 if quick else 8}
+
+[training]
+learning_rate = 0.0005
+
+[privacy]
+mechanism = "masked"
+minimum_sites = 3
+
+[sites.harbour]
+built_in = "harbour{"-0000" if quick else ""}"
+
+[sites.hillside]
+built_in = "hillside{"-0001" if quick else ""}"
+encoder = "bert-mini"
+
+[sites.hillside-annex]
+built_in = "hillside-0005"
+encoder = "minilm"
+""")
+
+torch.set_num_threads(1)
+with tempfile.TemporaryDirectory() as folder:
+    with StudyProgress(study.study.name, list(study.sites), study.algorithm.config.rounds) as progress:
+        outcome = run_on_one_machine(study, RunFolder(Path(folder)), device=torch.device("cpu"), watcher=progress)
+    print(study_table(outcome.sites).to_csv())
+    print(f"up {size_text(outcome.traffic.up)}, down {size_text(outcome.traffic.down)}, for all sites and rounds")
