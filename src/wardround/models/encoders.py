@@ -5,8 +5,10 @@ Only safetensors weights are loaded and no remote code is run: loading an encode
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -19,6 +21,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer, BertConfig
+from transformers.utils import logging as remarks
 
 from wardround.errors import ModelError
 from wardround.text.pieces import PieceLayout, lay_pieces
@@ -33,6 +36,7 @@ __all__ = [
     "fresh_configuration",
     "in_layer_order",
     "token_network",
+    "without_remarks",
 ]
 
 MINILM = "minilm"
@@ -85,6 +89,20 @@ def in_layer_order(groups: Iterable[str]) -> tuple[str, ...]:
     return ("embeddings", *layers)
 
 
+@contextmanager
+def without_remarks() -> Iterator[None]:
+    """While `transformers` loads or saves: no progress bars, and no report on layers that are meant to differ."""
+    verbosity, bars = remarks.get_verbosity(), remarks.is_progress_bar_enabled()
+    remarks.set_verbosity(logging.ERROR)
+    remarks.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        remarks.set_verbosity(verbosity)
+        if bars:
+            remarks.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
 def token_network(encoder: str, origin: str, *, fresh: bool, labels: Sequence[str] = ()) -> Any:
     """A network of `transformers` that gives each piece a state and, with `labels`, a score for each of them.
 
@@ -98,14 +116,15 @@ def token_network(encoder: str, origin: str, *, fresh: bool, labels: Sequence[st
         compact.update(asked)
         return AutoModelForTokenClassification.from_config(compact)  # type: ignore[no-untyped-call]
     try:
-        network, report = AutoModelForTokenClassification.from_pretrained(
-            origin,
-            use_safetensors=True,
-            dtype=torch.float32,
-            ignore_mismatched_sizes=fresh,  # an encoder fine-tuned for other labels gets a new output layer
-            output_loading_info=True,
-            **asked,
-        )
+        with without_remarks():
+            network, report = AutoModelForTokenClassification.from_pretrained(
+                origin,
+                use_safetensors=True,
+                dtype=torch.float32,
+                ignore_mismatched_sizes=fresh,  # an encoder fine-tuned for other labels gets a new output layer
+                output_loading_info=True,
+                **asked,
+            )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(
             f"no encoder could be loaded from {Path(origin).name!r}: name a Hugging Face id that is cached here, "
