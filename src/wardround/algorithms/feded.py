@@ -54,8 +54,13 @@ class FedEdConfig(LocalConfig):
         super().__post_init__()
         if self.distillation_batch < 0:
             raise TrainingError(f"distillation_batch is {self.distillation_batch}; it must be zero or above")
+        if self.distillation_epochs < 1:
+            raise TrainingError(f"distillation_epochs is {self.distillation_epochs}; it must be above zero")
         if not self.teacher_weight > 0:
-            raise TrainingError("teacher_weight is 0; the algorithm public learns without the sites")
+            raise TrainingError(
+                f"teacher_weight is {self.teacher_weight}; it must be above zero: without sites the algorithm public "
+                "learns"
+            )
         if self.precision == "top-k" and (self.exchange == "logits" or self.top_k < 1):
             raise TrainingError(
                 "precision top-k sends the top_k likeliest classes of a row, one at least; of logits "
@@ -216,6 +221,11 @@ class PublicOnly(_Central):
     """Learns from the public set alone: what a study with sites is measured against."""
 
     config: PublicConfig
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        if not self.public.labelled:
+            raise TrainingError("the public set is not labelled, and the algorithm public learns from its labels alone")
 
     def gather(self, turn: Turn) -> Gathered | None:
         """Nobody is asked."""

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from wardround.cli.options import refuse_existing
-from wardround.studies.assemble import common_task, coordinator_of, form_of, mechanism_of
+from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.public_set import public_set
+from wardround.studies.second_door import form_of, mechanism_of
 from wardround.studies.study_file import read_study, to_toml
 from wardround.studies.template import TEMPLATE
 

@@ -36,7 +36,7 @@ def command(
         bool, typer.Option("--undirected", help="The ends of a relation may stand either way.")
     ] = False,
     negatives: Annotated[
-        float | None, typer.Option(help="Unrelated pairs to train on for each related; else all.")
+        float | None, typer.Option(min=0.0, help="Unrelated pairs to train on for each related; else all.")
     ] = None,
     model_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As scheme=BIOES.")] = None,
     training_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As epochs=20.")] = None,

@@ -2,7 +2,8 @@
 
 `wardround.json` says what the model is; `model.safetensors` holds its weights. The folder of an encoder tagger is a
 Hugging Face folder as well, which `transformers.pipeline("token-classification")` opens as it is. That of a relation
-classifier holds its encoder so, and its output layer in `output.safetensors`.
+classifier holds its encoder so, and its output layer in `output.safetensors`. That of a joint extractor is both: an
+encoder tagger's, with the relation head in `output.safetensors`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from wardround.errors import ModelError, TextError
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
+from wardround.models.joint_extractor import JointExtractor, JointExtractorConfig
 from wardround.models.parameter_split import LayeredModel
 from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
 from wardround.models.vocabulary import RESERVED, ListedWords
@@ -30,7 +32,7 @@ from wardround.text.tag_sets import TagSet
 
 __all__ = ["load_model", "model_card", "save_model"]
 
-_Config = TypeVar("_Config", WordTaggerConfig, EncoderTaggerConfig, RelationClassifierConfig)
+_Config = TypeVar("_Config", WordTaggerConfig, EncoderTaggerConfig, RelationClassifierConfig, JointExtractorConfig)
 _FORMAT = 1
 _CARD, _WEIGHTS, _WORDS, _CRF = "wardround.json", "model.safetensors", "words.json", "crf.safetensors"
 _OUTPUT = "output.safetensors"
@@ -127,7 +129,7 @@ def _load_words(folder: Path, card: dict[str, Any]) -> WordTagger:
     return model
 
 
-def _save_encoder(model: EncoderTagger, folder: Path) -> dict[str, Any]:
+def _save_encoder(model: EncoderTagger | JointExtractor, folder: Path) -> dict[str, Any]:
     model.network.save_pretrained(folder, safe_serialization=True)
     model.tokenizer.tokenizer.save_pretrained(folder)
     if model.config.decoder == "crf":
@@ -158,6 +160,21 @@ def _load_classifier(folder: Path, card: dict[str, Any]) -> RelationClassifier:
     return model
 
 
+def _save_joint(model: JointExtractor, folder: Path) -> dict[str, Any]:
+    card = _save_encoder(model, folder)
+    _save_tensors(model.relation_head.state_dict(), folder / _OUTPUT)
+    return {**card, "kind": "joint-extractor", "relations": model.relations.as_values()}
+
+
+def _load_joint(folder: Path, card: dict[str, Any]) -> JointExtractor:
+    config = _configuration(JointExtractorConfig, card, folder)
+    model = JointExtractor(config, _tag_set(folder, card), _relation_set(folder, card), source=str(folder))
+    if model.config.decoder == "crf":
+        _fill(model.crf, _load_tensors(folder / _CRF), folder)
+    _fill(model.relation_head, _load_tensors(folder / _OUTPUT), folder)
+    return model
+
+
 @dataclass(frozen=True)
 class _Kind:
     model: type[LayeredModel]
@@ -169,6 +186,7 @@ _KINDS: Mapping[str, _Kind] = {
     "word-tagger": _Kind(WordTagger, _save_words, _load_words),
     "encoder-tagger": _Kind(EncoderTagger, _save_encoder, _load_encoder),
     "relation-classifier": _Kind(RelationClassifier, _save_classifier, _load_classifier),
+    "joint-extractor": _Kind(JointExtractor, _save_joint, _load_joint),
 }
 
 

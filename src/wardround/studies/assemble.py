@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from wardround.algorithms.coordinator import Coordinator
-from wardround.algorithms.feded import FedEdConfig, prediction_shapes
 from wardround.algorithms.site import PublicSet
 from wardround.algorithms.training_config import ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE, TrainingConfig
 from wardround.errors import StudyError, UsageError
@@ -19,19 +18,18 @@ from wardround.federation.message import Array
 from wardround.models.decoders import IndependentWords
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
 from wardround.models.encoders import MINILM
+from wardround.models.joint_extractor import JointExtractor, JointExtractorConfig
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
 from wardround.models.presets import preset
 from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
 from wardround.models.tagging_model import TaggingModel
 from wardround.models.word_tagger import GROUPS, WordTagger
 from wardround.models.word_vectors import load_word_vectors
-from wardround.privacy.aggregator import Aggregator, CohortAggregator, Giver, PlainAggregator
-from wardround.privacy.predictions import PlainPredictions
 from wardround.settings import did_you_mean, with_settings
 from wardround.studies.catalogue import Sharing
-from wardround.studies.protection import Protection, check_installed
 from wardround.studies.sections import as_text
-from wardround.studies.study_file import Study, digest_of
+from wardround.studies.study_file import Study
+from wardround.tasks.joint import JointTask
 from wardround.tasks.ner import NerTask
 from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Task
@@ -40,25 +38,20 @@ from wardround.text.relation_sets import RelationSet
 from wardround.text.tag_sets import TagSet
 
 if TYPE_CHECKING:
-    from wardround.privacy.mechanism import Mechanism
+    pass
 
 __all__ = [
     "TASKS",
-    "GivenForm",
     "ModelChoice",
     "WantedTask",
-    "aggregator_of",
     "arrays_of",
     "build_classifier",
+    "build_joint",
     "build_model",
     "common_model",
     "common_task",
     "coordinator_of",
-    "form_of",
-    "giver_of",
-    "mechanism_of",
     "model_of",
-    "plain_aggregator",
     "readings_of",
     "recipe",
     "shared_arrays",
@@ -66,7 +59,7 @@ __all__ = [
     "task_on",
 ]
 
-TASKS: Mapping[str, type[Task]] = {"ner": NerTask, "relations": RelationTask}
+TASKS: Mapping[str, type[Task]] = {"ner": NerTask, "relations": RelationTask, "joint": JointTask}
 _ALL = "all"
 
 
@@ -114,6 +107,16 @@ def build_classifier(choice: ModelChoice, relations: RelationSet, *, seed: int) 
         return RelationClassifier(with_settings(config, choice.options, "the relation classifier"), relations)
 
 
+def build_joint(choice: ModelChoice, types: TagSet, relations: RelationSet, *, seed: int) -> JointExtractor:
+    """A network that finds entities and their relations, its heads drawn from `seed`."""
+    config = with_settings(
+        JointExtractorConfig(encoder=choice.encoder or MINILM), choice.options, "the joint extractor"
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return JointExtractor(config, types, relations)
+
+
 def task_at_one_site(wanted: WantedTask, choice: ModelChoice, documents: Sequence[Document], *, seed: int) -> Task:
     """A task of one site on its own: it learns what its training documents are annotated with."""
     if wanted.kind not in TASKS:
@@ -124,6 +127,9 @@ def task_at_one_site(wanted: WantedTask, choice: ModelChoice, documents: Sequenc
     if not any(document.relations for document in documents):
         raise UsageError("the training notes hold no relation to learn from")
     relations = RelationSet.of(documents, directed=wanted.directed)
+    if wanted.kind == "joint":
+        joint = build_joint(choice, _tag_set(documents, wanted.types), relations, seed=seed)
+        return JointTask(joint, negatives=wanted.negatives, seed=seed)
     return RelationTask(build_classifier(choice, relations, seed=seed), negatives=wanted.negatives, seed=seed)
 
 
@@ -148,93 +154,6 @@ def recipe(choice: ModelChoice, options: Mapping[str, str], *, seed: int) -> Tra
     else:
         base = TRANSFER_RECIPE if choice.preset == "transfer" else WORD_RECIPE
     return replace(with_settings(base, options, "the training"), seed=seed)
-
-
-@dataclass(frozen=True)
-class GivenForm:
-    """What a site gives in a round: the shapes of its arrays, the group of each, and clips by group."""
-
-    shapes: Mapping[str, tuple[int, ...]]
-    groups: Mapping[str, str]
-    clips: Mapping[str, float]
-
-
-def form_of(study: Study, task: Task, public: PublicSet) -> GivenForm:
-    """Updates of the shared half, or predictions on the public set."""
-    if study.algorithm.kind.central:
-        shapes = prediction_shapes(task, public.examples)
-        # No probability is above one: there is nothing to learn of their clip.
-        known = {head: 1.0 for head in shapes if _exchange(study) == "probabilities"}
-        return GivenForm(shapes, {head: head for head in shapes}, {**known, **study.privacy.clip})
-    shared = task.model.shared_parameters()
-    groups = {name: task.model.group_of(name) for name in shared}
-    return GivenForm({name: tuple(p.shape) for name, p in shared.items()}, groups, study.privacy.clip)
-
-
-def _exchange(study: Study) -> str:
-    config = study.algorithm.config
-    return config.exchange if isinstance(config, FedEdConfig) else ""
-
-
-def mechanism_of(study: Study, form: GivenForm) -> Mechanism:
-    """How what sites give in the study is protected."""
-    check_installed(study)
-    from wardround.privacy.mechanism import Mechanism
-
-    privacy = study.privacy
-    _check_clips(privacy.clip, form.groups.values())
-    _check_many(study)
-    assert privacy.mechanism != "plain", "there is nothing to agree on"
-    return Mechanism(
-        digest_of(study),
-        privacy.mechanism,
-        form.shapes,
-        form.groups,
-        tuple(study.sites),
-        privacy.minimum_sites,
-        privacy.scheme,
-        privacy.packing,
-        form.clips,
-    )
-
-
-def plain_aggregator(study: Study, form: GivenForm) -> Aggregator:
-    """The second door where nothing is protected: of updates, or of predictions at their precision."""
-    config = study.algorithm.config
-    if not isinstance(config, FedEdConfig):
-        return PlainAggregator()
-    return PlainPredictions(
-        form.shapes,
-        precision=config.precision,
-        top_k=config.top_k,
-        normalised=config.exchange == "probabilities",
-    )
-
-
-def aggregator_of(study: Study, form: GivenForm, protection: Protection | None = None) -> Aggregator | CohortAggregator:
-    """The coordinator's side of the second door, as the study wants it."""
-    if study.privacy.mechanism == "plain":
-        return plain_aggregator(study, form)
-    from wardround.privacy.protected_sum import ProtectedAggregator
-
-    assert protection is not None, "what is protected needs its means"
-    return ProtectedAggregator(
-        mechanism_of(study, form),
-        parameters=protection.parameters,
-        certifier=protection.certifier,
-    )
-
-
-def giver_of(study: Study, name: str, form: GivenForm, protection: Protection) -> Giver:
-    """A site's side of the second door."""
-    from wardround.privacy.protected_giver import ProtectedGiver
-
-    return ProtectedGiver(
-        mechanism_of(study, form),
-        protection.identity(name),
-        secrets=protection.secrets,
-        certifier=protection.certifier,
-    )
 
 
 def common_model(study: Study) -> LayeredModel:
@@ -272,31 +191,11 @@ def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | N
 
 def _check_heads(study: Study, model: LayeredModel) -> None:
     """Refuse a model of whose predictions the rows are not all."""
-    if isinstance(model, TaggingModel) and not isinstance(model.decoder, IndependentWords):
+    if isinstance(model, TaggingModel | JointExtractor) and not isinstance(model.decoder, IndependentWords):
         raise StudyError(
             f"[model] ends in a CRF; {study.algorithm.name} distils each word's tag on its own: name an encoder with "
             'decoder = "softmax"'
         )
-
-
-def _check_many(study: Study) -> None:
-    """Refuse more sites than whose noise a sum of ciphertexts bears."""
-    if not study.privacy.is_sealed or study.privacy.scheme != "bfv":
-        return
-    from wardround.privacy.bfv import BfvParameters
-
-    packing, sites = study.privacy.packing, len(study.sites)
-    most = BfvParameters(packing).most_sites
-    if sites > most:
-        raise StudyError(f"[privacy] packing {packing} adds up to {most:,} sites, not {sites:,}")
-
-
-def _check_clips(clips: Mapping[str, float], groups: Iterable[str]) -> None:
-    known = tuple(dict.fromkeys(groups))
-    for group in clips:
-        if group not in known:
-            near = did_you_mean(group, known)
-            raise StudyError(f"[privacy] clip: no shared layer group is called {group!r}{near}; {', '.join(known)} are")
 
 
 def shared_arrays(model: LayeredModel) -> dict[str, Array]:
@@ -318,6 +217,9 @@ def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> 
     if study.task.kind == "relations":
         model: LayeredModel = build_classifier(choice, study.task.relation_set, seed=seed)
         shared = _shared_groups(study, model)
+    elif study.task.kind == "joint":
+        model = build_joint(choice, TagSet(study.types), study.task.relation_set, seed=seed)
+        shared = _shared_groups(study, model)
     else:
         model = build_model(choice, types, seed=seed)
         shared = _shared_groups(study, model)
@@ -331,8 +233,11 @@ def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> 
 
 def task_on(study: Study, model: LayeredModel, types: TagSet | None = None) -> Task:
     """The study's task with a network of it; `types` are what a site annotates."""
+    section, seed = study.task, study.study.seed
     if isinstance(model, RelationClassifier):
-        return RelationTask(model, negatives=study.task.negatives, seed=study.study.seed)
+        return RelationTask(model, negatives=section.negatives, seed=seed)
+    if isinstance(model, JointExtractor):
+        return JointTask(model, negatives=section.negatives, seed=seed, relation_weight=section.relation_weight)
     assert isinstance(model, TaggingModel), "a kind of model without a task"
     return NerTask(model, types)
 

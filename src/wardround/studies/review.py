@@ -8,8 +8,9 @@ from math import prod
 
 from wardround.models.parameter_split import LayeredModel
 from wardround.reports.sizes import size_text
-from wardround.studies.assemble import GivenForm, form_of, model_of, task_on
+from wardround.studies.assemble import model_of, task_on
 from wardround.studies.public_set import public_set
+from wardround.studies.second_door import GivenForm, form_of
 from wardround.studies.study_file import Study
 from wardround.text.tag_sets import TagSet
 

@@ -20,10 +20,11 @@ from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.federation.federation import Federation, Quorum, Reply, SiteId, Traffic, checked
 from wardround.federation.message import Array, Message, Value, grouped
 from wardround.models.saved import save_model
-from wardround.studies.assemble import aggregator_of, common_model, common_task, coordinator_of, form_of, readings_of
+from wardround.studies.assemble import common_model, common_task, coordinator_of, readings_of
 from wardround.studies.protection import Protection
 from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.second_door import aggregator_of, form_of
 from wardround.studies.single_site import figures_by_type
 from wardround.studies.study_file import Study, to_toml
 

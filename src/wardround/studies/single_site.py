@@ -20,7 +20,6 @@ from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_docu
 from wardround.errors import SplitError, TrainingError, UsageError
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import TypedCounts
-from wardround.models.parameter_split import LayeredModel
 from wardround.models.saved import save_model
 from wardround.studies.checkpoint import load_checkpoint, save_checkpoint
 from wardround.studies.run_folder import RunFolder
@@ -145,7 +144,7 @@ def train_at_one_site(
     data = data.with_dev(config.seed)
     examples = task.encode(data.train)
     training = LocalTraining(task, config, train=examples, dev=data.dev)
-    settings = _fingerprint(task.model, config, data)
+    settings = _fingerprint(training, data)
     if folder.checkpoint.is_file():
         training.restore(load_checkpoint(folder.checkpoint, settings=settings))
     else:
@@ -175,11 +174,13 @@ def _score(task: Task, data: SiteData, records: tuple[EpochRecord, ...]) -> Outc
     return Outcome(records, score, scored_on, {reading: score.interval(reading) for reading in task.readings})
 
 
-def _fingerprint(model: LayeredModel, config: TrainingConfig, data: SiteData) -> str:
+def _fingerprint(training: LocalTraining, data: SiteData) -> str:
     """A digest of everything the result depends on, so that a checkpoint is never continued as something else."""
+    model = training.model
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
-    settings = [asdict(config), model.settings(), shapes, list(model.outputs)]
+    settings = [asdict(training.config), model.settings(), shapes, list(model.outputs)]
     digest = sha256(json.dumps(settings, sort_keys=True).encode())
+    digest.update(repr(training.train).encode())  # which examples were drawn from the documents, and their labels
     for part in (data.train, data.dev):
         digest.update(digest_of_documents(part))
     return digest.hexdigest()

@@ -18,11 +18,12 @@ from wardround.federation.site_door import SiteDoor
 from wardround.models.saved import save_model
 from wardround.privacy.aggregator import Aggregator
 from wardround.privacy.ledger import Ledger
-from wardround.studies.assemble import GivenForm, coordinator_of, form_of, giver_of, model_of, plain_aggregator, task_on
+from wardround.studies.assemble import coordinator_of, model_of, task_on
 from wardround.studies.lending import Lending
 from wardround.studies.protection import Protection
 from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.second_door import GivenForm, form_of, giver_of, plain_aggregator
 from wardround.studies.single_site import SiteData, load_site
 from wardround.studies.study_file import SiteSection, Study
 from wardround.studies.synthetic_sites import built_in_hospital
@@ -93,9 +94,9 @@ def open_site(
 
 def _annotated(study: Study, name: str, data: SiteData) -> TagSet:
     """The types of entities that a site annotates; where entities are given, nobody asks."""
-    if study.task.kind == "relations":
-        return TagSet(())
-    types = study.sites[name].types or (study.types if study.task.kind == "joint" else TagSet.of(data.train).types)
+    if study.task.kind != "ner":
+        return TagSet(study.types)  # those of the study, at every site
+    types = study.sites[name].types or TagSet.of(data.train).types
     if not types:
         raise StudyError(f"[sites.{name}]: its training notes hold no entity to learn from")
     return TagSet(types)

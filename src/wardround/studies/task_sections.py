@@ -37,8 +37,6 @@ class TaskSection:
             raise StudyError(f"negatives is {self.negatives}; it must be zero or above")
         if not self.relation_weight > 0:
             raise StudyError(f"relation_weight is {self.relation_weight}; it must be above zero")
-        if self.kind == "joint" and self.level == "concept":
-            raise StudyError("level concept needs entities whose concepts are given; a joint task finds mentions")
         if self.relations:
             self.relation_set  # noqa: B018 – refuses classes that cannot be told apart
 

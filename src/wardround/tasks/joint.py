@@ -19,12 +19,12 @@ from wardround.errors import TrainingError
 from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.relations import given_gold, strict
 from wardround.evaluation.spans import score_corpus
-from wardround.models.joint_extractor import JointExtractor, PairRows, SpanPair
+from wardround.models.joint_extractor import JointExtractor, PairRows
 from wardround.tasks.batches import in_length_order
 from wardround.tasks.joint_examples import JointExample, encode, mention_rules, wanted_of
 from wardround.tasks.mention_relations import in_one_order
-from wardround.tasks.passages import CutDocument, cut_passages
-from wardround.tasks.relation_instances import RelationInstance, instances_of, relations_of
+from wardround.tasks.passages import Candidate, CutDocument, Place, cut_passages
+from wardround.tasks.relation_instances import relations_of
 from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document, Entity, Range, Relation
 from wardround.text.relation_sets import RelationSet
@@ -33,7 +33,7 @@ __all__ = ["JointTask", "predict", "score"]
 
 _WORDS_AHEAD = 32_768  # words whose states are held before a prediction is given back: bounds memory
 _LEAST_WORDS = 64  # that a document counts for, however short: so many documents at most are held
-_TOGETHER = 64  # passages whose pairs are scored at once
+_PAIRS_TOGETHER, _PASSAGES_TOGETHER = 4096, 64  # the most that are scored at once
 
 
 class JointTask(Task):
@@ -111,8 +111,8 @@ class JointTask(Task):
         return {"tags": emissions[owned], "relations": self.model.relation_scores(states, self._pairs(batch))}
 
     def _pairs(self, batch: Sequence[JointExample]) -> PairRows:
-        spans = [[pair.spans for pair in example.pairs] for example in batch]
-        return self.model.pair_rows(spans).to(self.model.device)
+        pairs = [(text, pair.spans) for text, example in enumerate(batch) for pair in example.pairs]
+        return self.model.pair_rows(pairs, [len(example.words) for example in batch]).to(self.model.device)
 
 
 def predict(model: JointExtractor, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
@@ -211,42 +211,46 @@ class _Related:
 @torch.inference_mode()
 def _related(model: JointExtractor, read: _Read, document: Document) -> _Related:
     """The document with the likeliest relations, of those that types allow, among its entities."""
-    rules = mention_rules(model)
-    candidates = instances_of(document, rules)
-    scores = _pair_scores(model, read, _places(read.cut, document, candidates))
-    named = [(_likeliest(row, candidates[at], rules.relations), candidates[at]) for at, row in sorted(scores.items())]
-    kept = [(name, pair.head, pair.tail) for name, pair in named if name != rules.relations.negative]
-    relations = tuple(Relation(f"R{number}", *ends) for number, ends in enumerate(kept, start=1))
-    return _Related(replace(document, relations=relations), len(candidates) - len(scores))
+    relations: list[Relation] = []
+    dropped = 0
+    for some in _together(read.cut.candidates(document.entities, mention_rules(model))):
+        placed = [(pair.head, pair.tail, pair.place) for pair in some if pair.place is not None]
+        dropped += len(some) - len(placed)
+        scores = _pair_scores(model, read, [place for _, _, place in placed])
+        for (head, tail, _), row in zip(placed, scores, strict=True):
+            name = _likeliest(row, model.relations, head.type, tail.type)
+            if name != model.relations.negative:
+                relations.append(Relation(f"R{len(relations) + 1}", name, head.id, tail.id))
+    return _Related(replace(document, relations=tuple(relations)), dropped)
 
 
-def _places(cut: CutDocument, document: Document, pairs: Sequence[RelationInstance]) -> dict[int, dict[int, SpanPair]]:
-    """By passage, the spans of its pairs by their number; a pair without a place is left out."""
-    entities = {entity.id: entity for entity in document.entities}
-    places: dict[int, dict[int, SpanPair]] = {}
-    for number, pair in enumerate(pairs):
-        if place := cut.place(entities[pair.head], entities[pair.tail]):
-            places.setdefault(place[0], {})[number] = place[1]
-    return places
+def _together(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
+    """Pairs that are scored at once: so many, of so many passages."""
+    held, passages = list[Candidate](), set[int]()
+    for candidate in candidates:
+        held.append(candidate)
+        passages |= {candidate.place.passage} if candidate.place else set()
+        if len(held) == _PAIRS_TOGETHER or len(passages) == _PASSAGES_TOGETHER:
+            yield held
+            held, passages = [], set()
+    yield held
 
 
-def _pair_scores(
-    model: JointExtractor, read: _Read, places: Mapping[int, Mapping[int, SpanPair]]
-) -> dict[int, list[float]]:
-    """The scores of the classes of each pair, by its number."""
-    found: dict[int, list[float]] = {}
-    passages = list(places)
-    for start in range(0, len(passages), _TOGETHER):
-        some = passages[start : start + _TOGETHER]
-        states = pad_sequence([read.states[passage] for passage in some], batch_first=True)
-        rows = model.pair_rows([list(places[passage].values()) for passage in some]).to(states.device)
-        scores = _finite(model.relation_scores(states, rows)).tolist()
-        found |= zip((number for passage in some for number in places[passage]), scores, strict=True)
+def _pair_scores(model: JointExtractor, read: _Read, places: Sequence[Place]) -> list[list[float]]:
+    """The scores of the classes of each pair."""
+    if not places:
+        return []
+    texts = {passage: text for text, passage in enumerate(dict.fromkeys(place.passage for place in places))}
+    held = [read.states[passage] for passage in texts]
+    rows = model.pair_rows([(texts[passage], spans) for passage, spans in places], list(map(len, held)))
+    scores = model.relation_scores(pad_sequence(held, batch_first=True), rows.to(model.device))
+    found: list[list[float]] = _finite(scores).tolist()
     return found
 
 
-def _likeliest(scores: Sequence[float], pair: RelationInstance, relations: RelationSet) -> str:
-    allowed = {relations.negative, *relations.allowed(pair.head_type, pair.tail_type)}
+def _likeliest(scores: Sequence[float], relations: RelationSet, head: str, tail: str) -> str:
+    """The class with the highest score among the negative one and those that the types of the ends allow."""
+    allowed = {relations.negative, *relations.allowed(head, tail)}
     return max(zip(scores, relations.names, strict=True), key=lambda it: it[0] if it[1] in allowed else -inf)[1]
 
 

@@ -96,8 +96,9 @@ def mention_rules(model: JointExtractor) -> PairRules:
 def wanted_of(document: Document, model: JointExtractor) -> Wanted:
     """The entities of the types of the model, and the relations of its types among these, between mentions."""
     known = model.tag_set.restrict(document)
-    elsewhere = len(document.relations) - len(known.relations)  # of entities of types that are not looked for
-    counts = JointCounts(relations=RelationCounts(unknown_type=elsewhere))
+    before, after = (sum(r.type != model.relations.negative for r in d.relations) for d in (document, known))
+    # A relation of an entity of a type that is not looked for is not looked for either.
+    counts = JointCounts(relations=RelationCounts(unknown_type=before - after))
     if model.relations.level is Level.CONCEPT:
         known, lost = relate_mentions(known, replace(mention_rules(model), relations=model.relations))
         counts += JointCounts(concepts=lost)

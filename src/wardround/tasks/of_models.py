@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from wardround.models.joint_extractor import JointExtractor
 from wardround.models.parameter_split import LayeredModel
 from wardround.models.relation_classifier import RelationClassifier
 from wardround.models.tagging_model import TaggingModel
+from wardround.tasks.joint import JointTask
 from wardround.tasks.ner import NerTask
 from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Task
@@ -16,5 +18,7 @@ def task_of(model: LayeredModel) -> Task:
     """The task of a model, with the settings it needs to predict and score."""
     if isinstance(model, RelationClassifier):
         return RelationTask(model)
+    if isinstance(model, JointExtractor):
+        return JointTask(model)
     assert isinstance(model, TaggingModel), "a kind of model without a task"
     return NerTask(model)

@@ -8,15 +8,33 @@ the first word of the two. With W = 1 a passage is a sentence.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from wardround.models.joint_extractor import SpanPair
+from wardround.tasks.relation_instances import PairRules
 from wardround.text.alignment import AlignmentCounts, align
 from wardround.text.document import Document, Entity, Range
 from wardround.text.sentences import sentences_of
 from wardround.text.tag_schemes import WordSpan
 
-__all__ = ["CutDocument", "Passage", "cut_passages"]
+__all__ = ["Candidate", "CutDocument", "Passage", "Place", "cut_passages"]
+
+
+class Place(NamedTuple):
+    """The number of the passage that a pair belongs to, and its words there."""
+
+    passage: int
+    spans: SpanPair
+
+
+class Candidate(NamedTuple):
+    """Two mentions that may be related, and where they lie; None where one of them lies in no word that is read."""
+
+    head: Entity
+    tail: Entity
+    place: Place | None
 
 
 @dataclass(frozen=True)
@@ -27,7 +45,7 @@ class Passage:
     owned: int
     spans: tuple[WordSpan, ...] = ()
 
-    def place(self, entity: Entity) -> WordSpan | None:
+    def find(self, entity: Entity) -> WordSpan | None:
         """The words that a mention touches, of a discontinuous one its longest part; None where they are not here."""
         start, end = _longest(entity)
         first = bisect_right(self.words, start, key=lambda word: word.end)
@@ -47,22 +65,35 @@ class CutDocument:
         """The words of a passage as strings."""
         return tuple(self.document.text[start:end] for start, end in passage.words)
 
-    def place(self, head: Entity, tail: Entity) -> tuple[int, SpanPair] | None:
-        """The number of the passage that a pair belongs to, and its place there; None where it has none."""
+    def place(self, head: Entity, tail: Entity) -> Place | None:
+        """Where a pair lies; None where one of the two lies in no word that its passage reads."""
         start = min(_longest(head), _longest(tail)).start
         number = bisect_right(self.passages, start, key=lambda passage: passage.words[passage.owned - 1].end)
         if number == len(self.passages):
             return None
-        spans = self.passages[number].place(head), self.passages[number].place(tail)
-        return None if spans[0] is None or spans[1] is None else (number, SpanPair(spans[0], spans[1]))
+        one, other = (self.passages[number].find(entity) for entity in (head, tail))
+        return None if one is None or other is None else Place(number, SpanPair(one, other))
+
+    def candidates(self, entities: Iterable[Entity], rules: PairRules) -> Iterator[Candidate]:
+        """The pairs of `tasks.relation_instances`, mention by mention and without their text.
+
+        A model at the beginning of its training may take every other word for a mention: their pairs are given one
+        by one, and nobody need hold them.
+        """
+        for first, second in _close_pairs(self.document, entities, rules.window):
+            if first.overlaps(second):
+                continue
+            for head, tail in ((first, second), (second, first))[: 2 if rules.relations.directed else 1]:
+                if rules.relations.allowed(head.type, tail.type):
+                    yield Candidate(head, tail, self.place(head, tail))
 
 
 def cut_passages(document: Document, window: int) -> CutDocument:
     """Cut a document into the passages of a window of so many sentences."""
     sentences = sentences_of(document)
     blocks = [sentences[start : start + window] for start in range(0, len(sentences), window)]
-    owned = tuple(Range(block[0].start, block[-1].end) for block in blocks)
-    aligned = align(replace(document, sentences=owned))
+    # Tags are laid over what a passage owns as if it were one sentence.
+    aligned = align(replace(document, sentences=tuple(Range(block[0].start, block[-1].end) for block in blocks)))
     words = [word for block in aligned.sentences for word in block.words]
     passages, start = list[Passage](), 0
     for block in aligned.sentences:
@@ -73,6 +104,23 @@ def cut_passages(document: Document, window: int) -> CutDocument:
         passages.append(Passage(tuple(words[start:end]), stop - start, block.spans))
         start = stop
     return CutDocument(document, tuple(passages), aligned.counts)
+
+
+def _close_pairs(document: Document, entities: Iterable[Entity], window: int) -> Iterator[tuple[Entity, Entity]]:
+    """Two mentions within so many sentences in a row, the first in the text first."""
+    starts = [sentence.start for sentence in sentences_of(document)]
+
+    def sentence_at(character: int) -> int:
+        return max(bisect_right(starts, character) - 1, 0)
+
+    ordered = sorted(entities, key=lambda entity: (entity.start, entity.end, entity.id))
+    held = [(sentence_at(entity.start), sentence_at(entity.end - 1), entity) for entity in ordered]
+    for number, (begin, end, first) in enumerate(held):
+        for later, last, second in held[number + 1 :]:
+            if later - begin >= window:
+                break  # all that follow begin later still
+            if max(end, last) - begin < window:
+                yield first, second
 
 
 def _longest(entity: Entity) -> Range:

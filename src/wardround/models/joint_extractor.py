@@ -1,0 +1,247 @@
+"""Entities and the relations among them from one pass of any Hugging Face encoder.
+
+The text goes in as it is: no mention is marked or replaced, so that one pass serves both heads and every pair. The
+entity head scores the tags of each word. The relation head scores a pair of spans, wherever they come from, by the
+states of their words, of the words between them, by the two entity types and by which of the two comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, pad
+
+from wardround.errors import ModelError
+from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
+from wardround.models.encoders import (
+    PieceBatch,
+    PieceTokenizer,
+    encoder_layer,
+    encoder_source,
+    in_layer_order,
+    token_network,
+)
+from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
+from wardround.models.ranges import check_choice, check_share, check_size
+from wardround.text.relation_sets import RelationSet
+from wardround.text.tag_schemes import SCHEMES, WordSpan
+from wardround.text.tag_sets import TagSet
+
+__all__ = ["JointExtractor", "JointExtractorConfig", "PairRows", "RelationHead", "SpanPair"]
+
+_TYPE_WIDTH = 32  # of the learned vector of an entity type, and of either order of the two mentions
+
+
+# What is read.
+
+
+class SpanPair(NamedTuple):
+    """Two mentions of a text, each some of its words; the relation runs from head to tail."""
+
+    head: WordSpan
+    tail: WordSpan
+
+    @property
+    def between(self) -> tuple[int, int]:
+        """The words that lie between the two."""
+        start = min(self.head.end, self.tail.end)
+        return start, max(start, self.head.start, self.tail.start)
+
+
+@dataclass(frozen=True)
+class PairRows:
+    """The pairs of a batch of texts as numbers, one after the other."""
+
+    texts: Tensor  # [pairs]: place of the text in its batch
+    words: Tensor  # [pairs, 3, 2]: first word, and one past the last, of head, tail and what is between
+    types: Tensor  # [pairs, 2]: rows of the types of head and tail
+    turned: Tensor  # [pairs]: 1 where the tail comes first, else 0
+
+    def to(self, device: torch.device) -> PairRows:
+        """The same on another device."""
+        return PairRows(*(part.to(device) for part in (self.texts, self.words, self.types, self.turned)))
+
+
+# What reads it.
+
+
+@dataclass(frozen=True)
+class JointExtractorConfig:
+    """Which encoder, how it is read, and which pairs it is asked about."""
+
+    encoder: str = "minilm"  # Hugging Face id, folder, "minilm", or a compact size to train from scratch
+    decoder: str = "softmax"  # crf | softmax
+    scheme: str = "BIO"
+    dropout: float = 0.1
+    limit: int = 256  # pieces in a window of the encoder, special ones included
+    overlap: int = 64  # pieces that neighbouring windows share
+    window: int = 1  # sentences, in a row, that the two mentions may lie in
+    shared: tuple[str, ...] = ()  # layer groups; empty shares all but the output
+
+    def __post_init__(self) -> None:
+        check_choice("decoder", self.decoder, ("crf", "softmax"))
+        check_choice("scheme", self.scheme, tuple(SCHEMES))
+        check_share("dropout", self.dropout)
+        check_size("limit", self.limit, least=4)
+        check_size("overlap", self.overlap, least=0)
+        check_size("window", self.window, least=1)
+
+
+class RelationHead(nn.Module):
+    """Scores of the classes of a pair of spans, from the states of the words of its text."""
+
+    def __init__(self, width: int, *, types: int, classes: int, dropout: float) -> None:
+        super().__init__()
+        self.types = nn.Embedding(types, _TYPE_WIDTH)
+        self.order = nn.Embedding(2, _TYPE_WIDTH)
+        self.dropout = nn.Dropout(dropout)
+        self.hidden = nn.Linear(3 * width + 3 * _TYPE_WIDTH, width)
+        self.classes = nn.Linear(width, classes)
+
+    def forward(self, states: Tensor, pairs: PairRows) -> Tensor:
+        """States [batch, words, width] to [pairs, classes]."""
+        spans = _means(states, pairs)  # [pairs, 3, width]
+        kinds = self.types(pairs.types)  # [pairs, 2, …]
+        whole = torch.cat([spans.flatten(1), kinds.flatten(1), self.order(pairs.turned)], dim=1)
+        scores: Tensor = self.classes(self.dropout(self.hidden(self.dropout(whole)).relu()))
+        return scores
+
+
+class JointExtractor(LayeredModel):
+    """Groups, bottom to top: `embeddings`, `layer_0` …, `output` of both heads, and `crf` where there is one."""
+
+    def __init__(
+        self, config: JointExtractorConfig, tag_set: TagSet, relations: RelationSet, *, source: str | None = None
+    ) -> None:
+        """Build from `config.encoder`, or, for a saved model, from the folder `source`."""
+        super().__init__()
+        _check_ends(tag_set, relations)
+        self.config, self.tag_set, self.relations = config, tag_set, relations
+        self.scheme = SCHEMES[config.scheme]
+        self.tags = tag_set.tags(self.scheme)
+        self.tag_rows = {tag: row for row, tag in enumerate(self.tags)}
+        self.type_rows = {kind: row for row, kind in enumerate(tag_set.types)}
+        self.class_rows = {name: row for row, name in enumerate(relations.names)}
+        origin = source or encoder_source(config.encoder)
+        self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=config.overlap)
+        self.network = token_network(config.encoder, origin, fresh=source is None, labels=self.tags)
+        self.dropout = nn.Dropout(config.dropout)
+        if config.decoder == "crf":
+            self.crf = LinearChainCrf(self.tags, self.scheme)
+        else:
+            self.independent = IndependentWords(self.tags, self.scheme)
+        self.relation_head = RelationHead(
+            self.network.config.hidden_size,
+            types=len(tag_set.types),
+            classes=len(relations.names),
+            dropout=config.dropout,
+        )
+        shared = config.shared or tuple(group for group in self.groups if group not in OUTPUT_GROUPS)
+        self.split = ParameterSplit.sharing(shared, self.groups)
+
+    def settings(self) -> dict[str, Any]:
+        """The configuration as plain values."""
+        return asdict(self.config)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The tags of a word, then the classes of a pair."""
+        return (*self.tags, *self.relations.names)
+
+    @property
+    def decoder(self) -> Decoder:
+        """The CRF, or words on their own."""
+        return self.crf if self.config.decoder == "crf" else self.independent
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Every layer of the encoder is a group of its own."""
+        found = {self.group_of(name) for name, _ in self.named_parameters()}
+        return tuple(g for g in (*in_layer_order(found), *OUTPUT_GROUPS) if g in found)
+
+    def group_of(self, parameter: str) -> str:
+        """`network.bert.encoder.layer.3…` is in `layer_3`."""
+        if parameter.startswith("crf."):
+            return "crf"
+        if layer := encoder_layer(parameter):
+            return layer
+        return "embeddings" if parameter.startswith(f"network.{self.network.base_model_prefix}.") else "output"
+
+    def prepare(self, texts: Sequence[Sequence[str]]) -> PieceBatch:
+        """Texts of words as the tensors this model reads."""
+        if not texts or not all(texts):
+            raise ModelError("there is no word to prepare; leave empty texts out")
+        return self.tokenizer.encode(texts)
+
+    def pair_rows(self, pairs: Sequence[tuple[int, SpanPair]], lengths: Sequence[int]) -> PairRows:
+        """Pairs, each with the place of its text in the batch, as tensors; `lengths` are the texts' words."""
+        if not all(0 <= span.start < span.end <= lengths[text] for text, pair in pairs for span in pair):
+            raise ModelError("a mention of a pair is empty or lies outside its text")
+        unknown = sorted({span.type for _, pair in pairs for span in pair} - self.type_rows.keys())
+        if unknown:
+            known = ", ".join(self.type_rows)
+            raise ModelError(f"no entity type of the model is called {unknown[0]!r}; it has {known}")
+        words = [[pair.head[:2], pair.tail[:2], pair.between] for _, pair in pairs]
+        types = [[self.type_rows[span.type] for span in pair] for _, pair in pairs]
+        return PairRows(
+            torch.tensor([text for text, _ in pairs], dtype=torch.long),
+            torch.tensor(words, dtype=torch.long).reshape(-1, 3, 2),
+            torch.tensor(types, dtype=torch.long).reshape(-1, 2),
+            torch.tensor([pair.tail[:2] < pair.head[:2] for _, pair in pairs], dtype=torch.long),
+        )
+
+    def states(self, pieces: PieceBatch) -> Tensor:
+        """What both heads read: the state of each word's first piece, [batch, words, width]."""
+        states = self.network.base_model(pieces.ids, attention_mask=pieces.attention).last_hidden_state
+        return pieces.gather(states).float()
+
+    def emissions(self, states: Tensor) -> Tensor:
+        """A score a word and tag, [batch, words, tags]."""
+        scores: Tensor = self.network.classifier(self.dropout(states))
+        return scores.float()
+
+    def relation_scores(self, states: Tensor, pairs: PairRows) -> Tensor:
+        """A score a pair and class, [pairs, classes]."""
+        scores: Tensor = self.relation_head(states, pairs)
+        return scores.float()
+
+    def tag_loss(self, emissions: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
+        """Negative log likelihood of the tags [batch, words], summed over the texts."""
+        return -self.decoder.log_likelihood(emissions, mask, tags).sum()
+
+    def relation_loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Negative log likelihood of the classes [pairs], summed over the pairs; zero where there are none."""
+        # torch would take −100 for "do not count this one".
+        if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < len(self.class_rows):
+            raise ModelError(f"a label lies outside the {len(self.class_rows)} classes of the model")
+        return cross_entropy(scores, labels, reduction="sum")
+
+    def decode(self, emissions: Tensor, mask: Tensor) -> list[list[str]]:
+        """The best legal tags of each text."""
+        best = self.decoder.best(emissions, mask).tolist()
+        lengths = mask.sum(1).tolist()
+        return [[self.tags[row] for row in rows[:length]] for rows, length in zip(best, lengths, strict=True)]
+
+
+def _means(states: Tensor, pairs: PairRows) -> Tensor:
+    """The mean state of the words of head, tail and what is between, [pairs, 3, width]; zero where there is none."""
+    sums = pad(states.cumsum(1), (0, 0, 1, 0))  # of the words before each place
+    start, stop = pairs.words.unbind(2)
+    held = sums[pairs.texts[:, None], stop] - sums[pairs.texts[:, None], start]
+    return held / (stop - start).clamp(min=1)[..., None]
+
+
+def _check_ends(tag_set: TagSet, relations: RelationSet) -> None:
+    if not tag_set.types:
+        raise ModelError("the tag set holds no type of entity, so there is nothing to relate; name at least one")
+    for kind in relations.types:
+        unknown = sorted({end for pair in kind.ends for end in pair if end not in tag_set})
+        if unknown:
+            raise ModelError(
+                f"relation {kind.name!r} may run between entities of type {unknown[0]!r}, which the tag set does not "
+                f"have; it has {', '.join(tag_set.types)}"
+            )
