@@ -1,7 +1,8 @@
 """Studies run side by side, each in a process of its own, and one file of results.
 
 A run that is in the results is not repeated; one that was cut off goes on from its checkpoint where its folder is still
-there.
+there. A script that leaves a summary also when it is stopped says so in it (`cut_off`): what it has is kept in the
+results until the run is repeated.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Run:
     facts: Mapping[str, Any] = field(default_factory=dict)  # more to be written down with its figures
     workers: int = 0  # processes that share its sites; 0 is the run's own
     score_training: bool = False
+    script: Path | None = None  # that runs it, with its folder and the device; none is `one_run.py`
+    own_options: Sequence[str] = ()  # of that script
 
     @property
     def name(self) -> str:
@@ -60,9 +63,9 @@ class Run:
         return max(1, self.workers)
 
     def options(self) -> list[str]:
-        """Of `one_run.py`."""
+        """Of its script."""
         workers = ["--workers", str(self.workers)] if self.workers else []
-        return [*workers, *(["--score-training"] if self.score_training else [])]
+        return [*workers, *(["--score-training"] if self.score_training else []), *self.own_options]
 
 
 @dataclass
@@ -88,11 +91,12 @@ class Results:
 
     def has(self, run: Run) -> bool:
         """Whether the run is finished."""
-        return any(_key(found) == run.key for found in self.runs)
+        return any(_key(found) == run.key and not found.get("cut_off") for found in self.runs)
 
     def add(self, run: Run, summary: Mapping[str, Any]) -> None:
-        """Write it down."""
+        """Write it down, in place of what it left when it was cut off."""
         own = {"variation": run.variation, "seed": run.seed, "tuned": run.tuned}
+        self.runs = [found for found in self.runs if _key(found) != run.key]
         self.runs.append({**own, **run.facts, **summary})
         self.runs.sort(key=_key)
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +157,7 @@ class Pool:
             shutil.rmtree(folder)
             folder.mkdir()
         known.write_text(asked, encoding="utf-8")
-        command = [sys.executable, str(_ONE_RUN), str(folder), self.device, *run.options()]
+        command = [sys.executable, str(run.script or _ONE_RUN), str(folder), self.device, *run.options()]
         with (folder / "log.txt").open("ab") as log:
             process = subprocess.Popen(command, env=os.environ | _ENVIRONMENT, stdout=log, stderr=log)
         self._running.append(Running(run, process))
@@ -171,10 +175,8 @@ class Pool:
             return
         summary = json.loads(written.read_text(encoding="utf-8"))
         self.results.add(run, summary)
-        figures = f"{summary['seconds']:6.1f} s (guessed {run.guess:.0f}), dev F1 {summary['dev_f1']:.4f}"
-        print(
-            f"{self._clock()} {run.name}: {figures}, best of {summary['rounds']}: {summary['best_round']}", flush=True
-        )
+        figures = f"{summary['seconds']:6.1f} s (guessed {run.guess:.0f}), {_line(summary)}"
+        print(f"{self._clock()} {run.name}: {figures}", flush=True)
 
     def _clock(self) -> str:
         return f"[{time.monotonic() - self._began:5.0f} s]"
@@ -186,7 +188,15 @@ class Pool:
             print(f"{self._clock()} cut off {running.run.name}", flush=True)
         for running in self._running:
             running.process.wait()
+            if (self.out / running.run.name / SUMMARY).is_file():
+                self._finish(running)
         self._running.clear()
+
+
+def _line(summary: Mapping[str, Any]) -> str:
+    if "dev_f1" in summary:
+        return f"dev F1 {summary['dev_f1']:.4f}, best of {summary['rounds']}: {summary['best_round']}"
+    return f"F1 {summary['f1']:.4f} after {summary['rounds']} rounds"
 
 
 @contextmanager
