@@ -48,12 +48,14 @@ class FedEdConfig(LocalConfig):
     distillation_epochs: int = 1  # over the public set, in each round
     distillation_batch: int = 0  # 0 is the sites' batch size
     label_weight: float = 1.0  # of the labels of the public set in Eq. 6
+    label_rounds: int = 0  # after so many rounds the teacher teaches alone; 0 is never, as in the paper
     teacher_weight: float = 1.0  # of the teacher
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.distillation_batch < 0:
-            raise TrainingError(f"distillation_batch is {self.distillation_batch}; it must be zero or above")
+        for name in ("distillation_batch", "label_rounds"):
+            if getattr(self, name) < 0:
+                raise TrainingError(f"{name} is {getattr(self, name)}; it must be zero or above")
         if self.distillation_epochs < 1:
             raise TrainingError(f"distillation_epochs is {self.distillation_epochs}; it must be above zero")
         if not self.teacher_weight > 0:
@@ -85,6 +87,7 @@ class FedEdConfig(LocalConfig):
             "distillation_epochs": self.distillation_epochs,
             "distillation_batch": self.distillation_batch,
             "label_weight": self.label_weight,
+            "label_rounds": self.label_rounds,
             "teacher_weight": self.teacher_weight,
         }
         return {**super().fixed(), "given_as": self.exchange, **(own if self.sites_keep_models else {})}
@@ -197,8 +200,8 @@ class FedEd(_Central):
         """Distil the ensemble into the central model (Eq. 4 to 6)."""
         self._mean = {head: np.array(rows) for head, rows in mean.items()}
         taught = {head: teacher(rows, self.config.exchange, self.config.temperature) for head, rows in mean.items()}
-        size = self.training.batch_size
-        self.learn(taught, self.config.distillation(batch_size=size, labelled=self.public.labelled))
+        labelled = self.public.labelled and _learns_labels(self.number + 1, self.config.label_rounds)
+        self.learn(taught, self.config.distillation(batch_size=self.training.batch_size, labelled=labelled))
 
     def told(self) -> dict[str, Array]:
         """The central model; where sites keep their own, what the ensemble said in the round before."""
@@ -257,6 +260,11 @@ def train_and_predict(site: Site, message: Message) -> Message:
         return site.give(given, weight=1.0, values={"loss": loss})
 
 
+def _learns_labels(number: int, label_rounds: int) -> bool:
+    """Whether the labels of the public set are learned in a round; a small set is soon known by heart."""
+    return not label_rounds or number <= label_rounds
+
+
 def _exchange(message: Message) -> Exchanged:
     match message.value("given_as", str):
         case "probabilities":
@@ -283,7 +291,8 @@ def _learn_from_others(site: Site, message: Message, exchange: Exchanged) -> Non
         temperature=message.value("temperature", float),
         label_weight=message.value("label_weight", float),
         teacher_weight=message.value("teacher_weight", float),
-        labelled=site.notes.public.labelled,
+        labelled=site.notes.public.labelled
+        and _learns_labels(message.value("round", int), message.value("label_rounds", int)),
     )
     distil(
         site.task,
