@@ -20,7 +20,7 @@ from wardround.federation.message import Message
 from wardround.federation.site_door import SiteDoor
 from wardround.models.word_tagger import GROUPS, WordTagger
 from wardround.privacy.aggregator import Aggregator, PlainAggregator
-from wardround.tasks.ner import encode
+from wardround.tasks.ner import NerTask, encode
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
 
@@ -51,7 +51,7 @@ def site(
     held = SiteNotes(train, documents[:2], documents[:2])
     return Site(
         name,
-        model,
+        NerTask(model),
         held,
         aggregator=aggregator or PlainAggregator(),
         steps=steps,

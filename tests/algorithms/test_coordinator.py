@@ -34,7 +34,7 @@ class Answering:
 
     def ask(self, step: str, message: Message, *, to=None) -> Replies:  # type: ignore[no-untyped-def]
         if step == "describe":
-            return iter([Reply(site, Message({"sentences": 10}), Traffic(3, 5, 0.5)) for site in to])
+            return iter([Reply(site, Message({"examples": 10}), Traffic(3, 5, 0.5)) for site in to])
         self.asked.append(list(to))
         update = PlainAggregator().seal({"w": np.ones(1, np.float32)}, weight=10.0)
         answer = Message({**update.values, "loss": 2.0}, update.arrays)

@@ -66,7 +66,7 @@ def test_nobody_tells_a_site_of_a_sealed_study_what_the_shared_half_is(
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     number = 1 if step == "score" else 2
-    asked = hospitals.train(number, steps=2, best_round=0)
+    asked = hospitals.train(number, steps=2, keep_moments=True, best_round=0)
     mine = {name: tensor.numpy() for name, tensor in hospitals.shared().items()}  # even where it would be the same
     told = Message(asked.values, grouped("shared", mine))
     before = hospitals.sites["harbour"].round

@@ -47,6 +47,7 @@ def question(hospital: Site, **changes: Value) -> Message:
         "round": 1,
         "steps": 2,
         "epochs": 1,
+        "keep_moments": True,
         "batch_size": 5,
         "rate": 0.01,
         "output_rate": 0.01,
@@ -121,6 +122,23 @@ def test_both_halves_keep_their_optimizer_between_rounds(tmp_path: Path) -> None
     by_hand = site(tmp_path / "hand", config=ALL_SHARED)
     trained_by_hand(by_hand, 4)  # one site that gives all its way is a training without interruption
     close(coordinator.arrays(), arrays(by_hand))
+
+
+def test_a_site_that_keeps_no_moments_begins_every_round_anew(tmp_path: Path) -> None:
+    start = arrays(site(tmp_path / "start", config=ALL_SHARED))
+    coordinator = FedAvg(start, FedAvgConfig(rounds=2, local_steps=2, keep_moments=False), TRAINING)
+    federation = Listening(
+        ["harbour"], lambda name: site(tmp_path, name, config=ALL_SHARED, steps=fedavg.STEPS), open_at_once=1
+    )
+    run(coordinator, federation)
+    by_hand, kept = (site(tmp_path / place, config=ALL_SHARED) for place in ("hand", "kept"))
+    for _ in range(2):
+        trained_by_hand(by_hand, 2)  # each with an Adam that remembers nothing
+    close(coordinator.arrays(), arrays(by_hand))
+    trained_by_hand(kept, 4)
+    assert any(not np.allclose(array, arrays(kept)[name], atol=1e-4) for name, array in coordinator.arrays().items())
+    stepper = federation.opened["harbour"].shared_stepper
+    assert not stepper.state()  # nothing of it is written to disk
 
 
 def test_the_proximal_term_pulls_back(tmp_path: Path) -> None:
@@ -266,7 +284,8 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
     coordinator = FedProx({}, FedProxConfig(local_steps=3, proximal=0.5), replace(TRAINING, weight_decay=0.25))
     held = {**coordinator.training.fixed(), **coordinator.config.fixed()}
-    assert held == {"batch_size": 5, "clip": 0.0, "decay": 0.25, "steps": 3, "epochs": 1, "proximal": 0.5}
+    local: dict[str, Value] = {"steps": 3, "epochs": 1, "keep_moments": True, "proximal": 0.5}
+    assert held == {"batch_size": 5, "clip": 0.0, "decay": 0.25, **local}
     asked = coordinator.local_settings()
     assert asked == {**held, "rate": 0.01, "output_rate": 0.01}
 

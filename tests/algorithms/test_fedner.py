@@ -50,7 +50,7 @@ class Fixed:
             if name in self.absent:
                 yield Reply(name, None, Traffic(), Absence.LATE, "late")
             elif step == "describe":
-                yield Reply(name, Message({"sentences": self.sizes[name]}), Traffic())
+                yield Reply(name, Message({"examples": self.sizes[name]}), Traffic())
             else:
                 reply = replace(self.replies[name])
                 self._made.append(weakref.ref(reply))

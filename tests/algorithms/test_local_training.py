@@ -13,7 +13,7 @@ from wardround.algorithms.local_training import EpochRecord, LocalTraining, rate
 from wardround.algorithms.training_config import TrainingConfig
 from wardround.errors import TrainingError
 from wardround.models.tagging_model import TaggingModel
-from wardround.tasks.ner import encode, score
+from wardround.tasks.ner import NerTask, encode, score
 from wardround.text.document import Document
 
 NOTES = notes(34)
@@ -25,7 +25,7 @@ RATES = {"adam": 0.02, "adamw": 0.02, "sgd": 0.3}
 def training(
     model: TaggingModel, config: TrainingConfig = QUICK, *, dev: Sequence[Document] = NOTES[30:]
 ) -> LocalTraining:
-    return LocalTraining(model, config, train=encode(NOTES[:30], TYPES, model.scheme).sentences, dev=dev)
+    return LocalTraining(NerTask(model), config, train=encode(NOTES[:30], TYPES, model.scheme).sentences, dev=dev)
 
 
 def timeless(records: Sequence[EpochRecord]) -> list[EpochRecord]:

@@ -219,14 +219,14 @@ def test_work_that_fails_half_way_leaves_the_site_as_it_was(tmp_path: Path) -> N
 
 def test_description_and_scores_are_counts_and_nothing_else(tmp_path: Path) -> None:
     hospital = site(tmp_path)
-    assert hospital.answer("describe", Message()).values == {"sentences": 18, "documents": 2}
+    assert hospital.answer("describe", Message()).values == {"examples": 18, "documents": 2}
     answer = hospital.answer("score", Message({}, grouped("shared", shared_of(hospital))))
     assert not answer.arrays and not answer.blobs
     assert answer.values.keys() == {"documents", "strict", "relaxed"}
     assert answer.values["documents"] == 2
-    score = hospital.score(NOTES[:2])
+    score = hospital.task.score(NOTES[:2])
     assert score_message(score) == answer
-    counts = score.strict["Drug"]
+    counts = score.main["Drug"]
     assert isinstance(counts, SpanCounts)
     assert counts.tp + counts.fn == 2  # a drug a note
     encode(answer)  # fits a message

@@ -64,7 +64,7 @@ class Ward:
 
     def answer(self, step: str, message: Message) -> Message:
         if step == "describe":
-            return Message({"sentences": SIZES[self.name]})
+            return Message({"examples": SIZES[self.name]})
         if step == "train":
             return self._train(message.value("round", int))
         if step == "restore":

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Run
-from tests.studies.tiny_studies import text_of
+from tests.models.tiny import notes
+from tests.studies.tiny_studies import ONE_TOP, text_of
 
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
+from wardround.corpora.jsonl import Jsonl
 from wardround.federation.flare import supervisor
+from wardround.studies.public_set import public_digest
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def test_where_the_coordinator_has_its_vectors_is_told_to_its_own_process(
     assert run("provision", study, "--out", "kits", "--host", "localhost", "--port", "9000").code == 0
     left_out = run("coordinator", "start", "kits/coordinator")
     assert left_out.code == 2
-    assert "uses the word vectors glove.txt; say by --vectors where that file is" in left_out.err_in_one_line
+    assert "uses the word vectors glove.txt; say by --vectors where that is" in left_out.err_in_one_line
     assert not commands
     assert run("coordinator", "start", "kits/coordinator", "--vectors", "glove.txt").code == 0
     assert commands == [
@@ -90,4 +93,49 @@ def test_where_the_coordinator_has_its_vectors_is_told_to_its_own_process(
 def test_vectors_that_the_study_does_not_have(kits: Path, study: Path, run: Run) -> None:
     ran = run("coordinator", "start", kits / "coordinator", "--vectors", study)
     assert ran.code == 2
-    assert ran.err == "wardround: the study uses no word vectors; leave --vectors out\n"
+    assert ran.err == "wardround: the study names no word vectors; leave --vectors out\n"
+
+
+@pytest.fixture
+def distilled(study: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The coordinator's kit of a study with a public set, which lies beside the study file."""
+    monkeypatch.chdir(study.parent)
+    Jsonl().write(notes(3), Path("open.jsonl"))
+    public = {"data": "open.jsonl", "format": "jsonl", "sha256": public_digest(notes(3))}
+    text = text_of(algorithm={"name": "feded"}, model={"shared": None}, sites=ONE_TOP, public=public)
+    study.write_text(text, encoding="utf-8")
+    assert run("provision", study, "--out", "kits", "--host", "localhost", "--port", "9000").code == 0
+    return Path("kits/coordinator")
+
+
+def test_where_the_coordinator_has_the_public_set_is_told_to_its_own_process(
+    distilled: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = []
+    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
+    left_out = run("coordinator", "start", distilled)
+    assert (left_out.code, commands) == (2, [])
+    assert left_out.err == "wardround: the study uses the public set open.jsonl; say by --public where that is\n"
+    assert run("coordinator", "start", distilled, "--public", "open.jsonl").code == 0
+    work = (sys.executable, "-m", "wardround.cli.main", "coordinator", "work", str(distilled))
+    assert commands == [(*work, "--public", str(Path("open.jsonl").resolve()))]
+
+
+def test_a_public_set_that_is_not_the_studys_is_refused_at_once(
+    distilled: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "become", lambda command: pytest.fail("it was started"))
+    Jsonl().write(notes(3), Path("other.jsonl"))
+    renamed = run("coordinator", "start", distilled, "--public", "other.jsonl")
+    assert renamed.code == 2
+    assert renamed.err == "wardround: --public names other.jsonl; the study calls its public set open.jsonl\n"
+    Jsonl().write(notes(4), Path("elsewhere/open.jsonl"))
+    changed = run("coordinator", "start", distilled, "--public", "elsewhere/open.jsonl")
+    assert changed.code == 2
+    assert "[public] holds other documents than the study was made with (sha256 differs)" in changed.err_in_one_line
+
+
+def test_a_public_set_that_the_study_does_not_have(kits: Path, study: Path, run: Run) -> None:
+    ran = run("coordinator", "start", kits / "coordinator", "--public", study)
+    assert ran.code == 2
+    assert ran.err == "wardround: the study names no public set; leave --public out\n"

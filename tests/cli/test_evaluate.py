@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import DEV, TEST, TRAIN, Run, write_site
+from tests.cli.running import DEV, TEST, TRAIN, Run, related_notes, write_site
 from wardround.corpora.jsonl import Jsonl
 from wardround.evaluation.bootstrap import Measure, intervals
 from wardround.evaluation.counts import SpanCounts
 from wardround.evaluation.spans import CorpusScore
 from wardround.models.saved import load_model
 from wardround.tasks import ner
-from wardround.text.document import Document
+from wardround.tasks.of_models import task_of
+from wardround.text.document import Document, Entity, Range, Relation
 
 # A model that has learned the notes is right too often to prove anything; these it has never seen.
 STRANGE = Document("strange", "Aspirin for the rash. Ibuprofen gave her nausea and joint pain.")
@@ -115,3 +116,56 @@ def test_what_cannot_be_read_is_refused(run: Run, trained: Path, strange: Path, 
     ran = run("evaluate", trained / "model", strange, "--format", form)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"wardround: {said}")
+
+
+# Relations among entities that are given.
+
+RIGHT = related_notes(2, first=30)
+# Annotated with the fever, of which the model knows better: one wrong and one not found.
+WRONG = replace(related_notes(1, first=34)[0], relations=(Relation("R1", "causes", "T1", "T2"),))
+
+
+@pytest.fixture
+def disputed(tmp_path: Path) -> Path:
+    return write_site(tmp_path, notes=(*RIGHT, WRONG)) / "notes"
+
+
+def test_the_scores_of_relations(run: Run, related: Path, disputed: Path) -> None:
+    assert task_of(load_model(related / "model")).score((*RIGHT, WRONG)).main["causes"] == SpanCounts(2, 1, 1)
+    ran = run("evaluate", related / "model", disputed, "--format", "brat", "--device", "cpu")
+    assert (ran.code, ran.err) == (0, "")
+    assert "model on notes: relations" in ran.out
+    assert ran.row("causes") == ran.row("micro") == ["0.667", "0.667", "0.667", "3", "3"]
+    # Of three notes drawn with replacement, all may be right or all wrong.
+    assert "Relations micro-F1 0.667 (95% interval 0.000–1.000); documents: 3." in " ".join(ran.out.split())
+    assert "do not fit" not in ran.out
+
+
+def test_details_of_relations_are_no_more_than_the_table(run: Run, related: Path, disputed: Path) -> None:
+    words = ("evaluate", related / "model", disputed, "--format", "brat")
+    assert run(*words, "--details").out == run(*words).out
+
+
+def test_the_scores_of_relations_as_csv(run: Run, related: Path, disputed: Path, tmp_path: Path) -> None:
+    ran = run("evaluate", related / "model", disputed, "--format", "brat", "--csv", tmp_path / "scores.csv")
+    assert ran.code == 0
+    with (tmp_path / "scores.csv").open(newline="") as stream:
+        rows = {row["type"]: row for row in csv.DictReader(stream)}
+    assert list(rows) == ["causes", "micro", "macro"]
+    assert (rows["micro"]["predicted"], rows["micro"]["support"]) == ("3", "3")
+    assert float(rows["micro"]["F1"]) == pytest.approx(2 / 3)
+
+
+def test_pairs_that_do_not_fit_are_counted_and_said(run: Run, related: Path, tmp_path: Path) -> None:
+    """The encoder has 64 places; of a mention 70 words further on it sees nothing."""
+    text = f"The aspirin came {'very ' * 70}soon with rash and fever."
+    words = (("Drug", "aspirin"), ("Symptom", "rash"), ("Symptom", "fever"))
+    entities = tuple(
+        Entity(f"T{number}", kind, (Range(text.index(word), text.index(word) + len(word)),))
+        for number, (kind, word) in enumerate(words, start=1)
+    )
+    far = Document("far", text, entities, (Relation("R1", "causes", "T1", "T2"),))
+    ran = run("evaluate", related / "model", write_site(tmp_path, notes=(*RIGHT, far)) / "notes", "--format", "brat")
+    assert ran.code == 0
+    assert "2 pairs do not fit the encoder and count as not related" in ran.out
+    assert ran.row("micro") == ["1.000", "0.667", "0.800", "2", "3"]

@@ -23,6 +23,17 @@ def test_show_says_what_a_model_is(run: Run, trained: Path) -> None:
     assert ran.row("strict_f1") == [f"{f1:.3f}"]
 
 
+def test_show_says_what_a_model_of_relations_is(run: Run, related: Path) -> None:
+    ran = run("model", "show", related / "model")
+    assert (ran.code, ran.err) == (0, "")
+    assert (ran.row("kind"), ran.row("types")) == (["relation-classifier"], ["causes"])
+    assert "scheme" not in ran.out
+    f1 = json.loads((related / "scores.json").read_text())["relations"]["f1"]
+    assert ran.row("relations_f1") == [f"{f1:.3f}"]
+    # Three times 8 numbers and a bias for each of two classes.
+    assert ran.row("output") == ["private", "50"]
+
+
 def test_layer_groups_their_halves_and_sizes(run: Run, trained: Path) -> None:
     ran = run("model", "show", trained / "model")
     # Rows for 64 buckets, padding and the unknown, of 16 numbers each.

@@ -3,17 +3,19 @@ from __future__ import annotations
 import io
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.cli.running import TEST, Run, write_site
+from tests.cli.running import TEST, Run, related_notes, write_site
 from wardround.corpora.brat import Brat
 from wardround.corpora.conll import Conll
 from wardround.corpora.jsonl import Jsonl
 from wardround.models.saved import load_model
 from wardround.tasks import ner
-from wardround.text.document import Document
+from wardround.tasks.of_models import task_of
+from wardround.text.document import Document, Relation
 
 NOTE = "The patient took aspirin 20mg. It gave her nausea."
 HOSTILE = "\x1b]0;owned\x07 \x9b2J The patient took aspirin 20mg.\x1b[31m It gave her nausea.\u202e"
@@ -206,3 +208,75 @@ def test_an_empty_note(run: Run, model: Path, tmp_path: Path) -> None:
     assert run("predict", model, tmp_path / "empty.txt", "--out", tmp_path / "found.jsonl").code == 0
     (found,) = Jsonl().read(tmp_path / "found.jsonl")
     assert (found.id, found.text, found.entities) == ("empty", "", ())
+
+
+# Relations among the entities of annotated notes.
+
+PLAIN = [replace(document, relations=()) for document in related_notes(3, first=30)]
+
+
+def relations(document: Document) -> list[tuple[str, str, str]]:
+    """Of each relation its type, and the words at both ends."""
+    words = {entity.id: entity.text_in(document.text) for entity in document.entities}
+    return [(relation.type, words[relation.head], words[relation.tail]) for relation in document.relations]
+
+
+@pytest.fixture
+def annotated(tmp_path: Path) -> Path:
+    """Notes whose entities are known and whose relations are not."""
+    return write_site(tmp_path, annotated=PLAIN) / "annotated"
+
+
+def test_a_note_is_shown_with_its_relations_below(run: Run, related: Path, annotated: Path) -> None:
+    ran = run("predict", related / "model", annotated, "--format", "brat", "--device", "cpu")
+    assert (ran.code, ran.err) == (0, "")
+    # Note 30 names the fever before the rash, which is what the drug did.
+    first = ran.out.partition(" n31 ")[0].splitlines()
+    assert first[1:-1] == [
+        "Note 30. The aspirin‹Drug› came with fever‹Symptom› and rash‹Symptom›.",
+        "",
+        "R1 causes: aspirin (Drug) → rash (Symptom)",
+    ]
+    assert "R1 causes: aspirin (Drug) → joint pain (Symptom)" in ran.out  # of note 31
+
+
+@pytest.mark.parametrize("to", ["brat", "jsonl"])
+def test_relations_are_written(run: Run, related: Path, annotated: Path, tmp_path: Path, to: str) -> None:
+    target = tmp_path / ("found" if to == "brat" else "found.jsonl")
+    ran = run("predict", related / "model", annotated, "--format", "brat", "--out", target, "--to", to)
+    assert (ran.code, ran.out) == (0, f"{target}\n")
+    found = list((Brat() if to == "brat" else Jsonl()).read(target))
+    expected = list(task_of(load_model(related / "model")).predict(PLAIN))
+    assert [relations(document) for document in found] == [relations(document) for document in expected]
+    assert [relations(document) for document in found] == [relations(d) for d in related_notes(3, first=30)]
+    assert [mentions(document) for document in found] == [mentions(document) for document in PLAIN]
+    assert all(document.text == given.text for document, given in zip(found, PLAIN, strict=True))
+
+
+def test_relations_that_were_annotated_before_are_not_carried_over(run: Run, related: Path, tmp_path: Path) -> None:
+    wrong = [replace(d, relations=(Relation("R9", "treats", "T2", "T1"),)) for d in PLAIN]
+    write_site(tmp_path, wrong=wrong)
+    words = ("predict", related / "model", tmp_path / "wrong", "--format", "brat", "--out", tmp_path / "found.jsonl")
+    assert run(*words).code == 0
+    types = [relation.type for document in Jsonl().read(tmp_path / "found.jsonl") for relation in document.relations]
+    assert types == ["causes"] * 3
+
+
+def test_notes_without_entities_have_no_relations(run: Run, related: Path, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text(NOTE)
+    (tmp_path / "empty.txt").write_text("")
+    assert run("predict", related / "model", tmp_path, "--out", tmp_path / "found.jsonl").code == 0
+    found = list(Jsonl().read(tmp_path / "found.jsonl"))
+    assert [(document.text, document.entities, document.relations) for document in found] == [
+        ("", (), ()),
+        (NOTE, (), ()),
+    ]
+
+
+def test_a_hostile_relation_cannot_speak_to_the_terminal(run: Run, related: Path, tmp_path: Path) -> None:
+    (given,) = PLAIN[:1]
+    evil = replace(given, text=given.text.replace("rash", "ra\x1b\u202e"))
+    Jsonl().write([evil], tmp_path / "evil.jsonl")
+    ran = run("predict", related / "model", tmp_path / "evil.jsonl", "--format", "jsonl")
+    assert ran.code == 0
+    assert not set(ran.out) & {"\x1b", "\u202e"}

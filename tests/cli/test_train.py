@@ -10,7 +10,21 @@ from typing import Any
 import pytest
 import torch
 
-from tests.cli.running import DEV, NOTES, QUICK, TEST, TINY, TRAIN, Run, train, write_site
+from tests.cli.running import (
+    DEV,
+    NOTES,
+    QUICK,
+    QUICK_PAIRS,
+    TEST,
+    TINY,
+    TINY_PAIRS,
+    TRAIN,
+    Run,
+    related_notes,
+    train,
+    train_relations,
+    write_site,
+)
 from wardround.algorithms.local_training import EpochRecord, LocalTraining
 from wardround.corpora.splits import Manifest
 from wardround.models.saved import load_model
@@ -18,6 +32,7 @@ from wardround.reports.progress import TrainingProgress
 from wardround.studies.run_folder import RunFolder
 from wardround.tasks import ner
 from wardround.tasks.ner import TaggedSentence
+from wardround.tasks.of_models import task_of
 from wardround.text.document import Document
 
 FILES = ["checkpoint.safetensors", "events.jsonl", "model", "report.html", "scores.json"]
@@ -275,3 +290,128 @@ def test_a_faulty_annotation_is_refused_without_a_quote(run: Run, marked_site: P
     assert ran.err.startswith("wardround: n3.ann:1: ")
     assert str(tmp_path) not in ran.err
     assert not [word for word in RARE if word in ran.said.lower()]
+
+
+# Relations among entities that are given.
+
+
+def test_a_run_of_relations_from_notes_to_report(run: Run, related_site: Path, encoder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    ran = run(*train_relations(related_site, folder, encoder))
+    assert ran.code == 0
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+    assert epochs(folder) == [1, 2, 3, 4]
+    started = next(iter(RunFolder(folder).events()))
+    # Two pairs a note, of which one is related.
+    assert (started["examples"], started["kept"], started["negatives"], started["too_long"]) == (32, 16, 16, 0)
+
+    written = scores(folder)
+    assert written.keys() == {"scored_on", "documents", "relations", "types", "epochs"}
+    assert (written["scored_on"], written["documents"]) == ("test", 5)
+    assert written["relations"]["f1"] > 0.8
+    assert ran.row("causes") == ran.row("micro")
+    assert ran.row("micro")[2] == f"{written['relations']['f1']:.3f}"
+    assert ran.row("micro")[-1] == "5"  # one in each of five notes
+    assert "Relations micro-F1 " in ran.out and "documents: 5." in ran.out
+    found = task_of(load_model(folder / "model")).score(related_notes(5, first=20)).main.micro
+    assert (found.tp, found.fp, found.fn) == tuple(written["relations"][name] for name in ("tp", "fp", "fn"))
+    page = (folder / "report.html").read_text()
+    assert "Relations micro-F1 on the development notes after each epoch." in page
+    assert "Where it errs" not in page
+
+
+def test_negatives_are_drawn_for_training_alone(run: Run, related_site: Path, encoder: Path, tmp_path: Path) -> None:
+    ran = run(*train_relations(related_site, tmp_path / "run", encoder, "--negatives", "0.25"))
+    assert ran.code == 0
+    started = next(iter(RunFolder(tmp_path / "run").events()))
+    assert (started["examples"], started["negatives"], started["negatives_not_drawn"]) == (20, 4, 12)
+    assert ran.row("micro")[-1] == "5"
+
+
+def test_relations_without_a_direction(run: Run, encoder: Path, tmp_path: Path) -> None:
+    def turned(document: Document) -> Document:
+        (relation,) = document.relations
+        return replace(document, relations=(replace(relation, head=relation.tail, tail=relation.head),))
+
+    parts = {"train": related_notes(8), "dev": related_notes(2, first=8), "test": related_notes(2, first=10)}
+    for name, part in parts.items():
+        write_site(tmp_path / "ward", **{name: [turned(d) if n % 2 else d for n, d in enumerate(part)]})
+    ran = run(*train_relations(tmp_path / "ward", tmp_path / "run", encoder, "--undirected"))
+    assert ran.code == 0
+    started = next(iter(RunFolder(tmp_path / "run").events()))
+    # Each pair once, however it was annotated; of the two symptoms no relation was seen.
+    assert (started["examples"], started["kept"]) == (16, 8)
+
+
+@pytest.mark.parametrize(
+    "more", [("--negatives", "0.5"), ("--seed", "1"), ("--model-option", "window=2")], ids=lambda more: more[0]
+)
+def test_a_folder_of_another_training_of_relations_is_refused(
+    run: Run, related_site: Path, related: Path, encoder: Path, more: tuple[str, ...]
+) -> None:
+    ran = run(*train_relations(related_site, related, encoder, *more))
+    assert ran.code == 2
+    assert ran.err.endswith(
+        "wardround: the run folder holds a training with other settings or data; "
+        "name another folder, or remove this one\n"
+    )
+    assert epochs(related) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--task", "relation"), "'relation' is no task – did you mean 'relations'?; there are ner, relations, joint"),
+        (("--model-option", "scheme=BIO"), "'scheme' is not an option of the relation classifier; it has encoder,"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_makes_no_sense_of_relations_is_refused_in_one_line(
+    run: Run, related_site: Path, encoder: Path, tmp_path: Path, more: tuple[str, ...], said: str
+) -> None:
+    ran = run(*train_relations(related_site, tmp_path / "run", encoder, *more))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines()[-1].startswith(f"wardround: {said}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_fewer_than_no_negatives(run: Run, related_site: Path, encoder: Path, tmp_path: Path) -> None:
+    ran = run(*train_relations(related_site, tmp_path / "run", encoder, "--negatives", "-1"))
+    assert ran.code == 2
+    assert "Invalid value for '--negatives'" in ran.err_in_one_line
+    assert not (tmp_path / "run").exists()
+
+
+def test_notes_without_relations(run: Run, site: Path, encoder: Path, tmp_path: Path) -> None:
+    ran = run(*train_relations(site, tmp_path / "run", encoder))
+    assert (ran.code, ran.err) == (2, "wardround: the training notes hold no relation to learn from\n")
+
+
+def test_relations_are_read_by_an_encoder_always(run: Run, related_site: Path, tmp_path: Path) -> None:
+    words = ("train", related_site, "--format", "brat", "--out", tmp_path / "run", "--task", "relations")
+    ran = run(*words, "--vectors", related_site / "train", *TINY_PAIRS, *QUICK_PAIRS)
+    said = "wardround: an encoder brings its own embeddings: word vectors go with a preset only\n"
+    assert (ran.code, ran.err) == (2, said)
+
+
+def test_a_finished_run_of_relations_quotes_no_note(run: Run, encoder: Path, tmp_path: Path) -> None:
+    write_site(tmp_path / "ward", train=marked(related_notes(8)), test=marked(related_notes(4, first=8)))
+    ran = run(*train_relations(tmp_path / "ward", tmp_path / "run", encoder))
+    assert ran.code == 0
+    known = {path.name for path in encoder.iterdir()}  # the encoder's own words are in its vocabulary
+    assert set(quoting(tmp_path / "run")) <= known
+    assert not [word for word in RARE if word in ran.said.lower()]
+
+
+def test_entities_and_relations_together(run: Run, related_site: Path, encoder: Path, tmp_path: Path) -> None:
+    words = ("train", related_site, "--format", "brat", "--out", tmp_path / "run", "--task", "joint")
+    ran = run(*words, "--encoder", encoder, *QUICK_PAIRS)
+    assert ran.code == 0
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == FILES
+    written = scores(tmp_path / "run")
+    # In each of five notes a drug, two symptoms, and one relation.
+    gold = {reading: written[reading]["tp"] + written[reading]["fn"] for reading in ("relations", "given", "entities")}
+    assert gold == {"relations": 5, "given": 5, "entities": 15}
+    assert set(written["types"]) == {"causes", "Drug", "Symptom"}
+    assert [f"test: {reading}" in " ".join(ran.out.split()) for reading in gold] == [True] * 3
+    assert "Where it errs" in (tmp_path / "run" / "report.html").read_text()

@@ -15,13 +15,15 @@ from tests.docs.pages import Row, codes, commands, plain_commands, rows, said_by
 from wardround.errors import WardroundError
 from wardround.studies import run
 from wardround.studies import study_file as files
-from wardround.studies.assemble import coordinator_of
+from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.catalogue import ALGORITHMS
+from wardround.studies.public_set import public_set
 
 PAGE = "studies.md"
 ALONE = {
     "`[study]`": files.StudySection,
     "`[task]`": files.TaskSection,
+    "`[public]`": files.PublicSection,
     "`[model]`": files.ModelSection,
     "`[privacy]`": files.PrivacySection,
     "`[evaluation]`": files.EvaluationSection,
@@ -116,6 +118,9 @@ def test_every_event_has_a_line() -> None:
 
 
 SITE = '[study]\nname = "s"\n[sites.a]\ntypes = ["Drug"]\n'
+OTHERS = '[sites.b]\ntypes = ["Drug"]\n[sites.c]\ntypes = ["Drug"]\n'
+PUBLIC = '[public]\nbuilt_in = "harbour-0000"\n'
+MASKED = '[privacy]\nmechanism = "masked"\nminimum_sites = 3\n'
 REFUSED = [
     SITE + "[algorithm]\nroudns = 3\n",
     SITE + "[algorithm]\nrounds = 0\n",
@@ -127,6 +132,13 @@ REFUSED = [
     SITE + '[algorithm]\nname = "single"\n[model]\nshared = ["words"]\n',
     SITE + '[sites.b]\ntypes = ["Drug"]\nscheme = "BIOES"\n[model]\nshared = ["all"]\n',
     SITE + "[model]\nshared = []\n",
+    SITE + '[task]\nkind = "joint"\n',
+    SITE + '[algorithm]\nname = "feded"\n',
+    SITE + PUBLIC,
+    SITE + 'encoder = "minilm"\n',
+    SITE + OTHERS + PUBLIC + MASKED + '[algorithm]\nname = "feded"\nprecision = "float16"\n',
+    SITE + OTHERS + PUBLIC + MASKED.replace("masked", "sealed") + 'scheme = "ckks"\n[algorithm]\nname = "feded"\n',
+    SITE + PUBLIC + '[algorithm]\nname = "feded"\n',
     SITE + '[algorithm]\nname = "pooled"\n',
     SITE + '[model]\nencoder = "/models/tiny"\n',
 ]
@@ -139,7 +151,8 @@ def test_what_is_refused_is_refused_in_these_words(number: int) -> None:
     with pytest.raises(WardroundError, match=re.escape(said[number])):
         study = files.parse_study(REFUSED[number])
         files.study_for_kits(study)
-        coordinator_of(study)
+        task = common_task(study)
+        coordinator_of(study, task, public_set(study, task))
 
 
 def test_the_commands_print_what_is_shown(

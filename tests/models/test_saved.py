@@ -15,9 +15,11 @@ from transformers import pipeline
 from tests.models.tiny import SENTENCES, TYPES, same_weights, word_tagger, write_encoder
 from wardround.errors import ModelError
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
+from wardround.models.joint_extractor import JointExtractor, JointExtractorConfig
 from wardround.models.saved import load_model, model_card, save_model
 from wardround.models.tagging_model import TaggingModel
 from wardround.models.word_vectors import WordVectors
+from wardround.text.relation_sets import RelationSet, RelationType
 
 VECTORS = WordVectors(("aspirin", "rash", "fièvre"), np.arange(9, dtype=np.float32).reshape(3, 3))
 
@@ -25,6 +27,12 @@ VECTORS = WordVectors(("aspirin", "rash", "fièvre"), np.arange(9, dtype=np.floa
 def encoder_tagger(encoder: Path | str, decoder: str = "softmax") -> EncoderTagger:
     torch.manual_seed(0)
     return EncoderTagger(EncoderTaggerConfig(encoder=str(encoder), decoder=decoder, limit=48, overlap=9), TYPES)
+
+
+def joint_extractor(encoder: Path | str) -> JointExtractor:
+    torch.manual_seed(0)
+    relations = RelationSet((RelationType("causes", (("Drug", "ADE"),)),))
+    return JointExtractor(JointExtractorConfig(encoder=str(encoder), decoder="crf"), TYPES, relations)
 
 
 def same_predictions(left: TaggingModel, right: TaggingModel) -> bool:
@@ -254,6 +262,15 @@ ENCODER: dict[str, Damage] = {
     "CRF cut off": cut("crf.safetensors"),
     "another CRF": drop_tensor("crf.safetensors", "step"),
 }
+JOINT: dict[str, Damage] = ENCODER | {
+    "no relation head": remove("output.safetensors"),
+    "relation head cut off": cut("output.safetensors"),
+    "another relation head": drop_tensor("output.safetensors", "hidden.bias"),
+    "no relation set": edit_card(relations=None),
+    "relation set without types": edit_card(
+        relations={"types": [], "negative": "", "directed": True, "level": "mention"}
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +279,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> dict[
     folder = tmp_path_factory.mktemp("models")
     save_model(word_tagger(vectors=VECTORS), folder / "listed")
     save_model(encoder_tagger(tiny_encoder, "crf"), folder / "encoder")
+    save_model(joint_extractor(tiny_encoder), folder / "joint")
     return {path.name: path for path in folder.iterdir()}
 
 
@@ -269,7 +287,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> dict[
     ("kind", "damage"),
     [
         pytest.param(kind, damage, id=f"{kind}-{name}")
-        for kind, own in (("listed", LISTED), ("encoder", ENCODER))
+        for kind, own in (("listed", LISTED), ("encoder", ENCODER), ("joint", JOINT))
         for name, damage in (ANY_MODEL | own).items()
     ],
 )

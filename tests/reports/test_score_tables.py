@@ -7,7 +7,15 @@ from wardround.evaluation.confusion import Confusion
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.spans import CorpusScore, score_corpus
 from wardround.evaluation.tokens import HidingScore
-from wardround.reports.score_tables import confusion_table, counts_table, hiding_table, muc_table, score_table
+from wardround.reports.score_tables import (
+    confusion_table,
+    counts_table,
+    hiding_table,
+    main_note,
+    muc_table,
+    score_table,
+    score_tables,
+)
 from wardround.text.document import Document, Entity, Range
 
 
@@ -40,6 +48,36 @@ def test_counts_table() -> None:
     table = counts_table(TypedCounts({"Causes": SpanCounts(3, 1, 0)}))
     assert table.rows == (("Causes", 0.75, 1.0, pytest.approx(6 / 7), 4, 3),)
     assert [row[0] for row in table.totals] == ["micro", "macro"]
+
+
+def test_entities_are_one_table_with_both_readings(score: CorpusScore) -> None:
+    tables = score_tables({"strict": score.strict, "relaxed": score.relaxed}, title="By type", note="Well.")
+    (table,) = tables
+    expected = score_table(score)
+    assert (table.title, table.note) == ("By type", "Well.")
+    assert (table.columns, table.rows, table.totals) == (expected.columns, expected.rows, expected.totals)
+    assert score_tables({"strict": score.strict, "relaxed": score.relaxed})[0].note == ""
+
+
+def test_any_other_task_has_a_table_a_reading() -> None:
+    counts = {
+        "strict": TypedCounts({"causes": SpanCounts(1, 1, 2)}),
+        "entities": TypedCounts({"Drug": SpanCounts(3, 0, 1)}),
+        "given entities": TypedCounts({"causes": SpanCounts(2, 0, 1)}),
+    }
+    tables = score_tables(counts, title="tiny on ward", note="Well.")
+    assert [table.title for table in tables] == [f"tiny on ward: {reading}" for reading in counts]
+    assert [table.note for table in tables] == ["Well.", "", ""]  # of the main reading
+    assert tables[0].rows == (("causes", 0.5, pytest.approx(1 / 3), pytest.approx(2 / 5), 2, 3),)
+    assert tables[1].rows == (("Drug", 1.0, 0.75, pytest.approx(6 / 7), 3, 4),)
+    (alone,) = score_tables({"relations": counts["strict"]})
+    assert alone.title == "Scores: relations"
+    assert alone.totals[0] == ("micro", 0.5, pytest.approx(1 / 3), pytest.approx(2 / 5), 2, 3)
+
+
+def test_a_note_names_its_reading() -> None:
+    said = main_note("relations", Interval(0.5, 0.25, 0.75), 1234)
+    assert said == "Relations micro-F1 0.500 (95% interval 0.250–0.750); documents: 1,234."
 
 
 def test_muc_table(score: CorpusScore) -> None:

@@ -82,6 +82,27 @@ def test_the_table_by_hand() -> None:
     assert table.totals == (mean,)
 
 
+def test_the_table_of_a_task_with_one_reading_or_with_three() -> None:
+    interval = Interval(0.5, 0.25, 0.75, 0.95)
+    found, missed = TypedCounts({"causes": SpanCounts(1, 1, 1)}), TypedCounts({"causes": SpanCounts(0, 0, 2)})
+    table = study_table({"harbour": Scored({"relations": found}, 3, interval)})
+    assert table.columns == ("site", "notes", "P", "R", "relations F1", "95% interval")
+    assert table.rows == (("harbour", 3, 0.5, 0.5, 0.5, "0.250–0.750"),)
+    assert table.totals == (("mean", 3, 0.5, 0.5, 0.5, ""),)
+    three = study_table({"harbour": Scored({"strict": missed, "entities": found, "given": missed}, 3, interval)})
+    assert three.columns[4:] == ("strict F1", "95% interval", "entities F1", "given F1")
+    assert three.rows == (("harbour", 3, 0.0, 0.0, 0.0, "0.250–0.750", 0.5, 0.0),)
+
+
+def test_a_page_of_relations(tmp_path: Path) -> None:
+    counts = {"relations": TypedCounts({"causes": SpanCounts(3, 1, 1), "with": SpanCounts(0, 0, 2)})}
+    page = written(tmp_path, sites={"harbour": Scored(counts, 5, Interval(0.6, 0.25, 0.75, 0.95))})
+    assert "Relations micro-F1 0.600 (95% interval 0.250–0.750) on 5 notes." in page
+    assert cells(page, "causes") == [["0.750", "0.750", "0.750", "4", "4"]]
+    assert "Relations micro-F1 on each site&#x27;s development notes." in page
+    assert "strict" not in page.lower()
+
+
 def test_the_parts_of_the_page(page: str) -> None:
     assert re.findall(r"<h2[^>]*>(.*?)</h2>", page) == [
         *("Scores", "Rounds", "What passed the door"),

@@ -7,7 +7,8 @@ import pytest
 from tests.reports.pages import Figures, a_score, assert_self_contained, cells, drawings
 
 from wardround.evaluation.bootstrap import Interval
-from wardround.reports.score_tables import score_table
+from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.reports.score_tables import main_note, score_table, score_tables
 from wardround.reports.training_page import write_training_page
 
 EPOCHS = [Figures(1, 2.5, 0.25, True), Figures(2, 1.5, 0.5, True), Figures(3, 1.25, 0.5, False)]
@@ -67,3 +68,20 @@ def test_the_settings(page: str) -> None:
     assert cells(page, "lstm") == [["200"]]
     assert cells(page, "shared") == [["(&#x27;words&#x27;, &#x27;&lt;b&gt;&#x27;)"]]
     assert cells(page, "learning_rate") == [["0.001"]]
+
+
+def test_of_relations_there_is_no_map_of_entities(tmp_path: Path) -> None:
+    counts = {"relations": TypedCounts({"causes": SpanCounts(1, 1, 2)})}
+    tables = score_tables(counts, title="tiny on ward", note=main_note("relations", Interval(0.4, 0.3, 0.5), 7))
+    path = tmp_path / "report.html"
+    write_training_page(
+        path, "tiny on ward", scores=tables, entities=None, reading="relations", epochs=EPOCHS, settings=SETTINGS
+    )
+    page = assert_self_contained(path)
+    assert re.findall(r"<h2[^>]*>(.*?)</h2>", page) == ["Scores", "Training", "Made with"]
+    assert cells(page, "causes") == [["0.500", "0.333", "0.400", "2", "3"]]
+    assert "Relations micro-F1 0.400 (95% interval 0.300–0.500); documents: 7." in page
+    assert re.findall(r'<img [^>]*alt="([^"]*)"', page) == [
+        "Relations micro-F1 on the development notes after each epoch.",
+        "Mean loss of a training example in each epoch.",
+    ]

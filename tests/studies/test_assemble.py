@@ -6,25 +6,41 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.models.tiny import TYPES, same_weights, write_encoder
-from tests.studies.tiny_studies import ONE_TOP, tiny
+from tests.models.tiny import TYPES, notes, same_weights, write_encoder
+from tests.studies.tiny_studies import ONE_TOP, of_algorithm, tiny
 
 from wardround.algorithms.fedprox import FedProx
+from wardround.algorithms.site import PublicSet
 from wardround.algorithms.training_config import ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE
 from wardround.errors import ModelError, StudyError, TrainingError, UsageError
 from wardround.models.encoder_tagger import EncoderTagger
 from wardround.models.presets import PRESETS
+from wardround.models.relation_classifier import RelationClassifier
 from wardround.models.word_tagger import WordTagger
 from wardround.privacy.aggregator import PlainAggregator
+from wardround.privacy.predictions import PlainPredictions
 from wardround.studies.assemble import (
+    TASKS,
     ModelChoice,
-    aggregator_of,
+    WantedTask,
+    build_classifier,
     build_model,
+    common_task,
     coordinator_of,
     model_of,
+    readings_of,
     recipe,
     shared_arrays,
+    task_at_one_site,
+    task_on,
 )
+from wardround.studies.public_set import public_set
+from wardround.studies.second_door import aggregator_of, form_of
+from wardround.tasks.joint import JointTask
+from wardround.tasks.ner import NerTask
+from wardround.tasks.relations import RelationTask
+from wardround.text.document import Document, Entity, Level, Range, Relation
+from wardround.text.relation_sets import RelationSet, RelationType
 from wardround.text.tag_sets import TagSet
 
 SMALL = {"word_buckets": "32", "word_dimension": "8", "character_width": "8", "word_cnn": "8", "lstm": "4"}
@@ -206,7 +222,8 @@ def test_shared_arrays_are_copies() -> None:
 
 
 def test_the_plain_door() -> None:
-    assert isinstance(aggregator_of(tiny()), PlainAggregator)
+    study = tiny()
+    assert isinstance(aggregator_of(study, form_of(study, common_task(study), PublicSet())), PlainAggregator)
 
 
 def test_options_of_the_network_in_a_study() -> None:
@@ -224,3 +241,168 @@ def test_the_coordinator_knows_which_shared_layers_are_output_layers(algorithm: 
     whole = coordinator_of(tiny(**named, model={"shared": ["all"]}, sites=ONE_TOP))
     assert {name.partition(".")[0] for name in whole.output} == {"output", "crf"}
     assert {name for name in whole.shared if name.partition(".")[0] in ("output", "crf")} == set(whole.output)
+
+
+# What one site on its own learns.
+
+CHOICE = ModelChoice(options=SMALL)
+GAVE = Document(
+    "n",
+    "Aspirin gave rash.",
+    (Entity("T1", "Drug", (Range(0, 7),), concepts=("A",)), Entity("T2", "ADE", (Range(13, 17),), concepts=("R",))),
+    (Relation("R1", "causes", "T1", "T2"),),
+)
+CAUSES = RelationType("causes", (("Drug", "ADE"),))
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_encoder(tmp_path_factory.mktemp("encoders") / "tiny"))
+
+
+def test_a_site_learns_the_entities_that_its_notes_hold() -> None:
+    task = task_at_one_site(WantedTask(), CHOICE, notes(2), seed=3)
+    assert isinstance(task, NerTask)
+    assert task.types == task.model.tag_set == TYPES
+    assert same_weights(task.model, build_model(CHOICE, TYPES, seed=3))
+
+
+def test_a_site_learns_the_types_that_are_wanted_in_their_order() -> None:
+    task = task_at_one_site(WantedTask(types=("Drug", "ADE")), CHOICE, notes(2), seed=0)
+    assert task.entity_types == ("Drug", "ADE")
+    assert task_at_one_site(WantedTask(types=["Drug"]), CHOICE, notes(2), seed=0).entity_types == ("Drug",)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "documents", "said"),
+    [
+        (WantedTask("nre"), notes(1), r"'nre' is no task – did you mean 'ner'\?; there are ner, relations"),
+        (
+            WantedTask(types=["Durg"]),
+            notes(1),
+            r"no training note has the type 'Durg' – did you mean 'Drug'\?",
+        ),
+        (WantedTask(), [Document("n", "Well.")], "the training notes hold no entity to learn from$"),
+        (WantedTask("relations"), notes(3), "the training notes hold no relation to learn from$"),
+        (WantedTask("relations"), [], "the training notes hold no relation to learn from$"),
+    ],
+)
+def test_what_a_site_cannot_learn(wanted: WantedTask, documents: list[Document], said: str) -> None:
+    with pytest.raises(UsageError, match=f"^{said}"):
+        task_at_one_site(wanted, CHOICE, documents, seed=0)
+
+
+def test_a_site_learns_the_relations_that_its_notes_hold(encoder: str) -> None:
+    choice = ModelChoice(encoder=encoder, options={"window": "2"})
+    task = task_at_one_site(WantedTask("relations", negatives=0.5), choice, [GAVE], seed=3)
+    assert isinstance(task, RelationTask)
+    assert task.model.relations == RelationSet((CAUSES,))
+    assert (task.negatives, task.seed, task.model.config.window) == (0.5, 3, 2)
+    again = task_at_one_site(WantedTask("relations", directed=False), choice, [GAVE], seed=3)
+    assert isinstance(again, RelationTask)
+    assert again.model.relations == RelationSet((CAUSES,), directed=False)
+    assert torch.equal(again.model.output.weight, task.model.output.weight)
+    other = task_at_one_site(WantedTask("relations"), choice, [GAVE], seed=4)
+    assert isinstance(other, RelationTask)
+    assert not torch.equal(other.model.output.weight, task.model.output.weight)
+
+
+def test_relations_between_concepts_are_learned_as_such(encoder: str) -> None:
+    document = Document(GAVE.id, GAVE.text, GAVE.entities, (Relation("R1", "causes", "A", "R", Level.CONCEPT),))
+    task = task_at_one_site(WantedTask("relations"), ModelChoice(encoder=encoder), [document], seed=0)
+    assert isinstance(task, RelationTask)
+    assert task.model.relations == RelationSet((CAUSES,), level=Level.CONCEPT)
+    assert [example.label for example in task.encode([document])] == ["causes"]
+
+
+def test_a_site_learns_entities_and_relations_together(encoder: str) -> None:
+    choice = ModelChoice(encoder=encoder, options={"scheme": "BIOES"})
+    task = task_at_one_site(WantedTask("joint", negatives=2.0, directed=False), choice, [GAVE], seed=3)
+    assert isinstance(task, JointTask)
+    assert (task.entity_types, task.model.relations) == (("ADE", "Drug"), RelationSet((CAUSES,), directed=False))
+    assert (task.negatives, task.seed, task.model.config.scheme) == (2.0, 3, "BIOES")
+    with pytest.raises(UsageError, match=r"^the training notes hold no relation to learn from$"):
+        task_at_one_site(WantedTask("joint"), choice, notes(3), seed=0)
+
+
+def test_building_a_classifier_draws_nothing_from_anybody_else(encoder: str) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    build_classifier(ModelChoice(encoder=encoder), RelationSet((CAUSES,)), seed=0)
+    assert torch.equal(torch.rand(1), expected)
+    said = r"^'lstm' is not an option of the relation classifier; it has encoder, dropout,"
+    with pytest.raises(UsageError, match=said):
+        build_classifier(ModelChoice(encoder=encoder, options={"lstm": "3"}), RelationSet((CAUSES,)), seed=0)
+
+
+# Relations in a study.
+
+
+def related(encoder: str, **sections: Any) -> Any:
+    """A study of relations at two sites of which one names other types than the other."""
+    task = {"kind": "relations", "relations": {"causes": [["Drug", "ADE"]]}, "negatives": 0.5}
+    given = {"task": task, "model": dict.fromkeys((*tiny().model.options, "shared")) | {"encoder": encoder}}
+    return tiny(**given, **{"sites": {"hillside": {"scheme": None}}, **sections})
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "pooled"])
+def test_relations_are_those_of_the_study_at_every_site(encoder: str, algorithm: str) -> None:
+    study = related(encoder, algorithm={"name": algorithm})
+    model = model_of(study, TagSet(("Drug",)), scheme="")
+    assert isinstance(model, RelationClassifier)
+    assert model.relations == study.task.relation_set
+    assert model.split.private == ()  # the output too, whatever entities a site names
+    task = task_on(study, model, TagSet(("Drug",)))
+    assert isinstance(task, RelationTask)
+    assert (task.negatives, task.seed) == (0.5, 7)
+    assert readings_of(study) == ("relations",)
+
+
+def test_every_task_names_its_readings() -> None:
+    assert readings_of(tiny()) == ("strict", "relaxed")
+    assert all(task.readings for task in TASKS.values())
+
+
+def test_a_site_may_have_an_encoder_of_its_own(encoder: str, tmp_path: Path) -> None:
+    other = str(write_encoder(tmp_path / "other", seed=9))
+    study = related(encoder)
+    first, second = (model_of(study, TYPES, scheme="", encoder=chosen) for chosen in ("", other))
+    assert isinstance(first, RelationClassifier) and isinstance(second, RelationClassifier)
+    assert (first.config.encoder, second.config.encoder) == (encoder, other)
+
+
+# Predictions on a public set.
+
+
+@pytest.mark.parametrize(("exchange", "clips"), [("probabilities", {"tags": 1.0}), ("logits", {})])
+def test_what_sites_give_are_predictions(exchange: str, clips: dict[str, float]) -> None:
+    study = of_algorithm("feded", algorithm={"exchange": exchange})
+    task = common_task(study)
+    public = public_set(study, task)
+    words = sum(len(sentence.words) for sentence in public.examples)
+    form = form_of(study, task, public)
+    assert form.shapes == {"tags": (words, 3)}  # of one type: O, B and I
+    assert (form.groups, form.clips) == ({"tags": "tags"}, clips)
+    assert isinstance(aggregator_of(study, form), PlainPredictions)
+
+
+@pytest.mark.parametrize("start", ["central", "own"])
+def test_the_coordinator_has_a_whole_model_whatever_sites_share(start: str) -> None:
+    study = of_algorithm("feded", algorithm={"start": start})
+    task = common_task(study)
+    coordinator = coordinator_of(study, task, public_set(study, task))
+    assert coordinator.shared.keys() == dict(task.model.named_parameters()).keys()
+    assert {name.partition(".")[0] for name in coordinator.output} == {"output"}
+    split = task.model.split
+    assert (split.private if start == "central" else split.shared) == ()
+
+
+@pytest.mark.parametrize("algorithm", ["feded", "public"])
+def test_a_network_that_ends_in_a_crf_is_not_distilled(algorithm: str) -> None:
+    study = of_algorithm(algorithm, model={"decoder": "crf"})
+    task = common_task(study)
+    with pytest.raises(
+        StudyError, match=rf"^\[model\] ends in a CRF; {algorithm} distils each word's tag on its own: "
+    ):
+        coordinator_of(study, task, public_set(study, task))

@@ -1,39 +1,62 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from tests.models.tiny import notes, word_tagger
 
 from wardround.algorithms.coordinator import Coordinator
 from wardround.algorithms.fedner import FedNer
+from wardround.algorithms.site import PublicSet
 from wardround.algorithms.stepping import SteppingConfig
 from wardround.studies.catalogue import ALGORITHMS, Sharing
+from wardround.tasks.ner import NerTask
 
 SHARED = {"w": np.zeros(2, np.float32)}
 
 
 def test_every_algorithm_has_its_name() -> None:
-    assert list(ALGORITHMS) == ["fedner", "fedavg", "fedprox", "fedatt", "single", "pooled"]
+    assert list(ALGORITHMS) == ["fedner", "fedavg", "fedprox", "fedatt", "feded", "public", "single", "pooled"]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_what_a_name_stands_for(name: str) -> None:
     kind = ALGORITHMS[name]
     assert issubclass(kind.server, Coordinator)
-    assert kind.steps
+    assert bool(kind.steps) == (name != "public")  # which asks nobody
     assert kind.line.endswith(".")
     assert kind.config.rounds > 0
     # The defaults are those with which the server can be built as it stands.
-    assert kind.server({} if kind.sharing is Sharing.NOTHING else SHARED, kind.config, kind.training).number == 0
+    shared = {} if kind.sharing is Sharing.NOTHING else SHARED
+    assert kind.server(shared, kind.config, kind.training, **(at_hand() if kind.central else {})).number == 0
 
 
-def test_only_the_baselines_decide_what_is_shared() -> None:
+def at_hand() -> dict[str, Any]:
+    """What a coordinator needs that has the model to itself."""
+    task = NerTask(word_tagger())
+    return {"task": task, "public": PublicSet(task.encode(notes(1)))}
+
+
+def test_who_decides_what_is_shared() -> None:
     decided = {name: kind.sharing for name, kind in ALGORITHMS.items() if kind.sharing is not Sharing.CHOSEN}
-    assert decided == {"single": Sharing.NOTHING, "pooled": Sharing.POOLED}
+    baselines = {"single": Sharing.NOTHING, "pooled": Sharing.POOLED}
+    assert decided == {"feded": Sharing.WHOLE, "public": Sharing.WHOLE} | baselines
+
+
+def test_a_central_model_learns_on_what_everybody_may_read() -> None:
+    assert {name for name, kind in ALGORITHMS.items() if kind.central} == {"feded", "public"}
+    assert {name for name, kind in ALGORITHMS.items() if kind.needs_public} == {"feded", "public"}
 
 
 def test_the_batch_of_fedner_is_that_of_all_sites_together() -> None:
     assert ALGORITHMS["fedner"].training == ALGORITHMS["pooled"].training == SteppingConfig(batch_size=64)
     assert {ALGORITHMS[name].training.batch_size for name in ("fedavg", "fedprox", "fedatt", "single")} == {16}
+
+
+def test_what_distils_steps_as_encoders_do() -> None:
+    assert ALGORITHMS["feded"].training == ALGORITHMS["public"].training
+    assert ALGORITHMS["feded"].training == SteppingConfig(batch_size=16, learning_rate=5e-5)
 
 
 def test_pooling_is_fedner_with_everything_shared() -> None:

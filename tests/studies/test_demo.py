@@ -12,7 +12,7 @@ from wardround.algorithms.coordinator import Round
 from wardround.corpora.synthetic import ClinicalConfig, SyntheticSite, clinical_hospitals
 from wardround.errors import StudyError
 from wardround.models.saved import load_model
-from wardround.studies import demo, sites
+from wardround.studies import demo, synthetic_sites
 from wardround.studies.demo import METHODS, DemoResult, demo_studies, run_demo
 from wardround.studies.study_file import Study
 from wardround.tasks import ner
@@ -54,10 +54,10 @@ class _Listener:
 def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(demo, "clinical_hospitals", small_hospitals)
-        patched.setattr(sites, "clinical_hospitals", small_hospitals)
-        sites._hospitals.cache_clear()
+        patched.setattr(synthetic_sites, "clinical_hospitals", small_hospitals)
+        synthetic_sites._hospitals.cache_clear()
         yield
-    sites._hospitals.cache_clear()
+    synthetic_sites._hospitals.cache_clear()
 
 
 def quick(seed: int = 0) -> dict[str, Study]:

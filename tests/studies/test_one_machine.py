@@ -23,7 +23,7 @@ from tests.studies.tiny_studies import (
     tiny,
 )
 
-from wardround.algorithms import fedavg, fedner
+from wardround.algorithms import fedner
 from wardround.algorithms.coordinator import Coordinator
 from wardround.algorithms.site import Site
 from wardround.algorithms.state_files import load_tensors, under
@@ -233,7 +233,7 @@ def test_every_algorithm_runs_between_hospitals_that_differ(
     assert all(math.isfinite(event["loss"]) and event["loss"] > 0 for event in rounds)
     assert [event["absent"] for event in rounds] == [[]] * 3
     assert {event["answered"] for event in rounds} == {1 if "participation" in settings else 2}
-    assert {name: set(site.strict) for name, site in outcome.sites.items()} == {
+    assert {name: set(site.main) for name, site in outcome.sites.items()} == {
         "harbour": {"Drug", "Disease", "Dosage"},
         "hillside": {"Drug", "ADE", "Finding"},
     }
@@ -255,7 +255,7 @@ def test_a_whole_model_predicts(data: Path, tmp_path: Path) -> None:
     assert (model.tag_set.types, model.scheme.name) == (("Drug",), "BIOES")
     documents = list(Jsonl().read(data / "west" / "test.jsonl"))
     found = ner.score(model, documents, types=model.tag_set).strict
-    assert found == outcome.sites["west"].strict
+    assert found == outcome.sites["west"].main
     assert found.micro.f1 > 0.5
 
 
@@ -374,8 +374,7 @@ def test_a_sentence_stays_where_it_is_also_when_training_fails_on_it(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (fedner, fedavg):
-        monkeypatch.setattr(module, "batch_loss", quote)
+    monkeypatch.setattr(ner, "batch_loss", quote)
     with pytest.raises(FederationError) as stopped:
         run(planted(tmp_path / "data"), tmp_path / "run")
     captured = capfd.readouterr()

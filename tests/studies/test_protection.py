@@ -10,6 +10,7 @@ from tests.privacy.cohort import buffers, code_of, secret_of
 from tests.studies.tiny_studies import Onlooker, tiny
 from tests.studies.toy_federation import ToyFederation
 
+from wardround.algorithms.site import PublicSet
 from wardround.errors import FederationError, KeyMaterialError, MessageError, UsageError
 from wardround.privacy.identities import Identity, check_card
 from wardround.privacy.keys.material import PublicParameters, SealingSecret, find_secrets
@@ -17,10 +18,11 @@ from wardround.privacy.keys.party import CoordinatorKeys
 from wardround.privacy.keys.peers import PartyFiles
 from wardround.privacy.protected_sum import ProtectedAggregator
 from wardround.studies import protection
-from wardround.studies.assemble import aggregator_of, common_model, giver_of
+from wardround.studies.assemble import common_task
 from wardround.studies.protection import Protection, Rehearsal
 from wardround.studies.run import Engine, StudyRun
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.second_door import GivenForm, aggregator_of, form_of, giver_of
 from wardround.studies.study_file import Study, digest_of
 from wardround.studies.worker_spec import PartySpec
 
@@ -38,13 +40,18 @@ def masked() -> Study:
     return tiny(sites=third, privacy={"mechanism": "masked", "minimum_sites": 3})
 
 
+def form(study: Study) -> GivenForm:
+    """What a site of it gives."""
+    return form_of(study, common_task(study), PublicSet())
+
+
 @pytest.mark.parametrize("missing", ["cryptography", "tenseal"])
 def test_what_is_not_installed_is_named_before_anything_is_asked(
     study: Study, masked: Study, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protection, "find_spec", lambda name: None if name == missing else object())
     with pytest.raises(UsageError, match=rf"^\[privacy\] sealed needs {missing}: install wardround\[sealed\]$"):
-        aggregator_of(study, Protection())
+        aggregator_of(study, form(study), Protection())
     protection.check_installed(tiny())
     if missing == "tenseal":
         protection.check_installed(masked)
@@ -149,7 +156,7 @@ def test_a_coordinator_knows_which_key_is_in_force_and_no_more(study: Study, tmp
 
 def test_a_coordinator_that_was_told_no_key_cannot_begin_a_round(study: Study, tmp_path: Path) -> None:
     protection = Protection.of_coordinator(study, party(tmp_path, "coordinator", 5))
-    aggregator = aggregator_of(study, protection)
+    aggregator = aggregator_of(study, form(study), protection)
     assert isinstance(aggregator, ProtectedAggregator)
     clips = dict.fromkeys(aggregator.groups, 1.0)
     with pytest.raises(FederationError, match=r"^nobody tells which sealing key is in force \(no-keys\)$"):
@@ -204,14 +211,14 @@ def test_nothing_that_hangs_on_a_coordinators_run_is_the_secret(study: Study, tm
 def test_both_ends_of_a_study_agree(study: Study) -> None:
     rehearsal = Rehearsal.new("bfv-standard")
     protection = Protection(secrets=rehearsal, parameters=lambda: rehearsal.parameters(digest_of(study)))
-    model = common_model(study)
-    aggregator, giver = aggregator_of(study, protection, model), giver_of(study, "harbour", model, protection)
+    given = form(study)
+    aggregator, giver = aggregator_of(study, given, protection), giver_of(study, "harbour", given, protection)
     assert isinstance(aggregator, ProtectedAggregator)
     clips = dict.fromkeys(aggregator.groups, 1.0)
     weights = {"harbour": 1.0, "hillside": 2.0}
     giver.check_exchange(aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips))
     assert aggregator.groups == ("words", "word_cnn")
     other = tiny(privacy=SEALED, study={"seed": 8})
-    foreign = giver_of(other, "harbour", model, protection)
+    foreign = giver_of(other, "harbour", given, protection)
     asked = aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips)
     assert code_of(foreign.check_exchange, asked) == "study"

@@ -20,6 +20,7 @@ from wardround.models.saved import load_model, model_card
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData, load_part, load_site, pick_device, train_at_one_site
 from wardround.tasks import ner
+from wardround.tasks.ner import NerTask
 from wardround.text.document import Document
 
 NOTES = notes(38)
@@ -60,13 +61,13 @@ def scores(folder: RunFolder) -> dict[str, Any]:
 def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     model = quick_tagger()
-    outcome = train_at_one_site(model, DATA, QUICK, folder=folder)
+    outcome = train_at_one_site(NerTask(model), DATA, QUICK, folder=folder)
     assert len(outcome.records) == 4
     assert outcome.records[0].dev_f1 < outcome.records[-1].dev_f1
     assert outcome.scored_on == "test"
     assert outcome.score.documents == 4
-    assert outcome.strict_f1.estimate == outcome.score.strict.micro.f1 > 0.5
-    assert outcome.strict_f1.low <= outcome.strict_f1.estimate <= outcome.strict_f1.high
+    assert outcome.f1["strict"].estimate == outcome.score.main.micro.f1 > 0.5
+    assert outcome.f1["strict"].low <= outcome.f1["strict"].estimate <= outcome.f1["strict"].high
 
     assert {path.name for path in folder.path.iterdir()} == {
         "checkpoint.safetensors",
@@ -76,17 +77,21 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     }
     saved = load_model(folder.model)
     assert same_weights(saved, model)
-    assert ner.score(saved, DATA.test).strict == outcome.score.strict
-    assert model_card(folder.model)["notes"] == {"strict_f1": outcome.strict_f1.estimate, "scored_on": "test"}
+    assert ner.score(saved, DATA.test).strict == outcome.score.main
+    assert model_card(folder.model)["notes"] == {
+        "strict_f1": outcome.f1["strict"].estimate,
+        "relaxed_f1": outcome.f1["relaxed"].estimate,
+        "scored_on": "test",
+    }
 
 
 def test_the_events_tell_the_story_in_figures(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    train_at_one_site(quick_tagger(), DATA, replace(QUICK, epochs=2), folder=folder)
+    train_at_one_site(NerTask(quick_tagger()), DATA, replace(QUICK, epochs=2), folder=folder)
     events = list(folder.events())
     assert [event["event"] for event in events] == ["started", "epoch", "epoch", "finished"]
     # Three sentences a note, a drug and an effect each.
-    assert (events[0]["sentences"], events[0]["exact"], events[0]["overlapped"]) == (90, 60, 0)
+    assert (events[0]["examples"], events[0]["exact"], events[0]["overlapped"]) == (90, 60, 0)
     assert [event["epoch"] for event in events[1:3]] == [1, 2]
     assert 0 <= events[3]["strict_f1"] <= 1
     written = (tmp_path / "events.jsonl").read_text() + (tmp_path / "scores.json").read_text()
@@ -96,18 +101,18 @@ def test_the_events_tell_the_story_in_figures(tmp_path: Path) -> None:
 
 def test_scores_as_they_are_written(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    outcome = train_at_one_site(quick_tagger(), DATA, QUICK, folder=folder)
+    outcome = train_at_one_site(NerTask(quick_tagger()), DATA, QUICK, folder=folder)
     written = json.loads((tmp_path / "scores.json").read_text())
     assert written == outcome.as_json()
     assert written.keys() == {"scored_on", "documents", "strict", "relaxed", "types", "epochs"}
     assert (written["scored_on"], written["documents"]) == ("test", 4)
     micro = SpanCounts(*(written["strict"][name] for name in ("tp", "fp", "fn")))
-    assert micro == outcome.score.strict.micro
+    assert micro == outcome.score.main.micro
     assert micro.gold == 8  # a drug and an effect in each of four notes
     assert written["strict"]["f1"] == pytest.approx(micro.f1)
-    assert written["strict"]["interval"] == [outcome.strict_f1.low, outcome.strict_f1.high]
+    assert written["strict"]["interval"] == [outcome.f1["strict"].low, outcome.f1["strict"].high]
     assert set(written["types"]) >= {"ADE", "Drug"}
-    assert written["types"]["Drug"]["relaxed"]["recall"] == outcome.score.relaxed["Drug"].recall
+    assert written["types"]["Drug"]["relaxed"]["recall"] == outcome.score.counts["relaxed"]["Drug"].recall
     assert [epoch["epoch"] for epoch in written["epochs"]] == [1, 2, 3, 4]
 
 
@@ -115,14 +120,14 @@ def test_scores_as_they_are_written(tmp_path: Path) -> None:
 def test_killed_and_resumed_is_uninterrupted(tmp_path: Path, epoch: int, step: int | None) -> None:
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     expected = quick_tagger()
-    outcome = train_at_one_site(expected, DATA, QUICK, folder=whole)
+    outcome = train_at_one_site(NerTask(expected), DATA, QUICK, folder=whole)
 
     with pytest.raises(Killed):
-        train_at_one_site(quick_tagger(), DATA, QUICK, folder=broken, listener=Kill(epoch, step))
+        train_at_one_site(NerTask(quick_tagger()), DATA, QUICK, folder=broken, listener=Kill(epoch, step))
     assert not (broken.path / "scores.json").exists()
     # A process that starts anew draws other weights; before the first checkpoint they are the beginning.
     fresh = quick_tagger(seed=0 if epoch == 1 else 99)
-    resumed = train_at_one_site(fresh, DATA, QUICK, folder=broken)
+    resumed = train_at_one_site(NerTask(fresh), DATA, QUICK, folder=broken)
     assert same_weights(fresh, expected)
     assert timeless(resumed.records) == timeless(outcome.records)
     assert scores(broken) == scores(whole)
@@ -133,10 +138,10 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path: Path, epoch: int, step: i
 
 def test_a_finished_run_is_only_scored_again(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    outcome = train_at_one_site(quick_tagger(), DATA, QUICK, folder=folder)
-    again = train_at_one_site(quick_tagger(seed=9), DATA, QUICK, folder=folder, listener=Kill(1, 1))
+    outcome = train_at_one_site(NerTask(quick_tagger()), DATA, QUICK, folder=folder)
+    again = train_at_one_site(NerTask(quick_tagger(seed=9)), DATA, QUICK, folder=folder, listener=Kill(1, 1))
     assert again.records == outcome.records
-    assert again.score.strict == outcome.score.strict
+    assert again.score.main == outcome.score.main
 
 
 @pytest.mark.parametrize(
@@ -157,18 +162,18 @@ def test_a_finished_run_is_only_scored_again(tmp_path: Path) -> None:
 def test_a_checkpoint_is_never_continued_as_something_else(tmp_path: Path, change: dict[str, Any]) -> None:
     folder = RunFolder(tmp_path)
     with pytest.raises(Killed):
-        train_at_one_site(quick_tagger(), DATA, QUICK, folder=folder, listener=Kill(2))
+        train_at_one_site(NerTask(quick_tagger()), DATA, QUICK, folder=folder, listener=Kill(2))
     model = quick_tagger(**change.get("model", {}))
     with pytest.raises(TrainingError, match="a training with other settings or data"):
-        train_at_one_site(model, change.get("data", DATA), change.get("config", QUICK), folder=folder)
+        train_at_one_site(NerTask(model), change.get("data", DATA), change.get("config", QUICK), folder=folder)
 
 
 def test_the_test_part_may_change(tmp_path: Path) -> None:
     """It decides nothing, so a run goes on and is scored on what there is."""
     folder = RunFolder(tmp_path)
     with pytest.raises(Killed):
-        train_at_one_site(quick_tagger(), DATA, QUICK, folder=folder, listener=Kill(2))
-    outcome = train_at_one_site(quick_tagger(), replace(DATA, test=()), QUICK, folder=folder)
+        train_at_one_site(NerTask(quick_tagger()), DATA, QUICK, folder=folder, listener=Kill(2))
+    outcome = train_at_one_site(NerTask(quick_tagger()), replace(DATA, test=()), QUICK, folder=folder)
     assert (outcome.scored_on, outcome.score.documents) == ("dev", 4)
 
 

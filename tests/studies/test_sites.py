@@ -19,6 +19,7 @@ from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData
 from wardround.studies.sites import LEDGER, load_notes, open_door, open_here, open_site, terms_of
 from wardround.studies.study_file import SiteSection, Study
+from wardround.tasks.ner import NerTask
 from wardround.text.document import Document
 from wardround.text.tag_schemes import SCHEMES
 
@@ -89,8 +90,10 @@ def test_notes_that_are_nowhere_or_are_none(tmp_path: Path) -> None:
 def test_a_site_is_as_the_study_describes_it(tmp_path: Path) -> None:
     study = tiny(sites={"hillside": {"types": ["ADE"]}})
     site = opened(study, "hillside", tmp_path)
-    assert (site.name, site.types.types, site.model.scheme, site.seed) == ("hillside", ("ADE",), SCHEMES["BIOES"], 7)
-    assert site.model.tags == ("O", "B-ADE", "I-ADE", "E-ADE", "S-ADE")
+    assert isinstance(site.task, NerTask) and site.model is site.task.model
+    task = site.task
+    assert (site.name, task.types.types, task.model.scheme, site.seed) == ("hillside", ("ADE",), SCHEMES["BIOES"], 7)
+    assert task.model.tags == ("O", "B-ADE", "I-ADE", "E-ADE", "S-ADE")
     assert {"gradient", "score", "finish"} <= site.steps.keys()
     assert (len(site.notes.dev), len(site.notes.test)) == (1, 2)
     assert (tmp_path / "state" / "state-00000000.safetensors").is_file()
@@ -98,7 +101,8 @@ def test_a_site_is_as_the_study_describes_it(tmp_path: Path) -> None:
 
 def test_a_site_that_names_no_types_has_those_of_its_notes(tmp_path: Path) -> None:
     site = opened(tiny(sites={"harbour": {"types": None}}), "harbour", tmp_path)
-    assert site.types.types == ("ADE", "Drug")
+    assert isinstance(site.task, NerTask)
+    assert site.task.types.types == ("ADE", "Drug")
 
 
 def test_what_a_site_does_not_annotate_is_not_trained(tmp_path: Path) -> None:
@@ -156,11 +160,14 @@ def test_the_finished_model_lies_at_the_site(tmp_path: Path) -> None:
     study = tiny(sites=ONE_TOP)
     site = opened(study, "harbour", tmp_path)
     assert site.on_finish is not None
-    score = site.score(site.notes.test)
-    site.on_finish(site.model, score)
+    score = site.task.score(site.notes.test)
+    site.on_finish(site.task, score)
     folder = RunFolder(tmp_path).model
     assert load_model(folder).tag_set.types == ("Drug",)
-    assert model_card(folder)["notes"] == {"strict_f1": score.strict.micro.f1}
+    assert model_card(folder)["notes"] == {
+        "strict_f1": score.main.micro.f1,
+        "relaxed_f1": score.counts["relaxed"].micro.f1,
+    }
 
 
 def test_the_terms_of_a_site_are_its_studys(tmp_path: Path) -> None:
@@ -169,7 +176,7 @@ def test_the_terms_of_a_site_are_its_studys(tmp_path: Path) -> None:
     study = tiny(algorithm=algorithm, training=training, privacy={"smallest_batch": 4})
     expected = Terms(
         9,
-        {"batch_size": 8, "clip": 2.0, "decay": 0.1, "steps": 3, "epochs": 1, "proximal": 0.5},
+        {"batch_size": 8, "clip": 2.0, "decay": 0.1, "steps": 3, "epochs": 1, "keep_moments": True, "proximal": 0.5},
         {"rate": 0.02, "output_rate": 0.05},
         4,
     )

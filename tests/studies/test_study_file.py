@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,11 @@ import pytest
 import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.studies.tiny_studies import text_of, tiny
+from tests.studies.tiny_studies import of_algorithm, text_of, tiny
 
 from wardround.algorithms.fedatt import FedAttConfig
 from wardround.algorithms.fedavg import FedAvgConfig
+from wardround.algorithms.feded import FedEdConfig
 from wardround.algorithms.fedner import FedNerConfig
 from wardround.algorithms.fedprox import FedProxConfig
 from wardround.algorithms.stepping import SteppingConfig
@@ -102,7 +103,7 @@ def test_every_section_and_every_setting(tmp_path: Path) -> None:
         model=ModelSection(
             "transfer", "", tmp_path / "glove.npz", ("words", "lstm"), {"lstm": 12, "train_words": False}
         ),
-        algorithm=AlgorithmSection("fedprox", FedProxConfig(12, 0.5, 1, 3, 0.5, proximal=1.0)),
+        algorithm=AlgorithmSection("fedprox", FedProxConfig(12, 0.5, 1, 3, server_rate=0.5, proximal=1.0)),
         training=SteppingConfig(5, 0.01, 0.02, 0.1, "constant", 1.0),
         privacy=PrivacySection("plain", 1, 3),
         evaluation=EvaluationSection(4, 2),
@@ -158,7 +159,7 @@ def test_names_that_nobody_knows_and_what_was_meant() -> None:
     refused(r"^\[algorithm\] name: \['fedavg'\] is no algorithm", algorithm={"name": ["fedavg"]})
     refused(r"^\[algorithm\] name: 3 is no algorithm; there are fedner,", algorithm={"name": 3})
     refused(r"^\[privacy\] mechanism is 'plian' – did you mean 'plain'\?", privacy={"mechanism": "plian"})
-    refused(r"^\[task\] kind is 'nre' – did you mean 'ner'\?; it can be ner$", task={"kind": "nre"})
+    refused(r"^\[task\] kind is 'nre' – did you mean 'ner'\?; it can be ner, relations, joint$", task={"kind": "nre"})
     refused(
         r"^\[sites.harbour\] scheme is 'BIOE' – did you mean 'BIOES'\?; it can be BIO, BIOES, IOB1$",
         sites={"harbour": {"scheme": "BIOE"}},
@@ -270,7 +271,8 @@ def test_where_the_notes_of_a_site_are_is_said_once_and_whole() -> None:
 
 @pytest.mark.parametrize("name", [name for name, kind in ALGORITHMS.items() if kind.sharing is not Sharing.CHOSEN])
 def test_an_algorithm_that_decides_what_is_shared_is_not_told(name: str) -> None:
-    refused(rf"^\[model\] shared is for an algorithm .*; {name} decides itself$", algorithm={"name": name})
+    with pytest.raises(StudyError, match=rf"^\[model\] shared is for an algorithm .*; {name} decides itself$"):
+        of_algorithm(name, model={"shared": ["words"]})
 
 
 def test_every_type_once_in_the_order_of_the_file() -> None:
@@ -364,16 +366,38 @@ TABLES = st.fixed_dictionaries(
     optional={
         "training": st.fixed_dictionaries({"learning_rate": st.floats(1e-9, 1e9) | st.integers(1, 9)}),
         "federation": st.fixed_dictionaries({"deadline": st.floats(1e-3, allow_nan=False)}),
+        "task": st.fixed_dictionaries(
+            {
+                "kind": st.sampled_from(["relations", "joint"]),
+                "relations": st.dictionaries(
+                    st.text("RSTU", min_size=1, max_size=3),
+                    st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)).map(list), max_size=2),
+                    min_size=1,
+                    max_size=3,
+                ),
+            },
+            optional={"directed": st.booleans(), "negatives": st.floats(0, 9) | st.integers(0, 9)},
+        ),
     },
+)
+PUBLICS = st.builds(
+    lambda place, more: place | more,
+    PLACES.filter(bool),
+    st.fixed_dictionaries({}, optional={"labelled": st.booleans(), "sha256": st.text("0123456789abcdef")}),
 )
 
 
 @settings(max_examples=60, deadline=None)
-@given(TABLES)
-def test_any_study_written_out_reads_back(table: dict[str, Any]) -> None:
-    study = parse_study(tomli_w.dumps(table), folder=Path("/notes"))
+@given(TABLES, PUBLICS)
+def test_any_study_written_out_reads_back(table: dict[str, Any], public: dict[str, Any]) -> None:
+    named = {"public": public} if ALGORITHMS[table["algorithm"]["name"]].needs_public else {}
+    study = parse_study(tomli_w.dumps(table | named), folder=Path("/notes"))
     assert parse_study(to_toml(study)) == study
-    assert parse_study(to_toml(study.for_hospitals())) == study.for_hospitals()
+    given, again = study.for_hospitals(), parse_study(to_toml(study.for_hospitals()), folder=Path("/kit"))
+    # Of the path of a public set its name is given; it begins where the file then lies.
+    assert given.public.data in (None, Path("b")) and again.public.data in (None, Path("/kit/b"))
+    assert again == replace(given, public=replace(given.public, data=again.public.data))
+    assert digest_of(again) == digest_of(study)
 
 
 @pytest.mark.parametrize("setting", ["encoder", "contextual"])
@@ -473,3 +497,113 @@ def test_the_digest_of_a_study_says_nothing_of_where_notes_are(tmp_path: Path) -
     assert here != there
     assert digest_of(here) == digest_of(there)
     assert digest_of(here) != digest_of(parse_study(WHOLE.replace("rounds = 12", "rounds = 13"), folder=tmp_path))
+
+
+DISTILLED = """
+[study]
+name = "adverse-effects"
+[task]
+kind = "relations"
+directed = false
+negatives = 3.0
+[task.relations]
+ADE = [["Drug", "Effect"], ["Dose", "Effect"]]
+any = []
+[public]
+data = "open/public.jsonl"
+format = "jsonl"
+options = { shape = "wardround" }
+labelled = false
+[model]
+encoder = "minilm"
+[algorithm]
+name = "feded"
+rounds = 30
+participation = 0.5
+local_epochs = 3
+start = "own"
+exchange = "logits"
+temperature = 2
+distillation_epochs = 4
+label_weight = 0
+teacher_weight = 0.5
+[sites.harbour]
+encoder = "bert-tiny"
+[sites.hillside]
+"""
+
+
+def test_a_study_of_predictions(tmp_path: Path) -> None:
+    study = parse_study(DISTILLED, folder=tmp_path)
+    assert study.task.relations == {"ADE": (("Drug", "Effect"), ("Dose", "Effect")), "any": ()}
+    assert study.public.data == (tmp_path / "open" / "public.jsonl").resolve()
+    assert not study.public.labelled
+    assert study.algorithm.config == FedEdConfig(
+        rounds=30,
+        participation=0.5,
+        local_epochs=3,
+        start="own",
+        exchange="logits",
+        temperature=2.0,
+        distillation_epochs=4,
+        label_weight=0.0,
+        teacher_weight=0.5,
+    )
+    assert study.training.batch_size == 16
+    assert study.types == ("Drug", "Effect", "Dose")
+    assert not study.shared_at_sites
+    assert [site.encoder for site in study.sites.values()] == ["bert-tiny", ""]
+    assert parse_study(to_toml(study), folder=Path("/elsewhere")) == study
+
+
+def test_of_a_public_set_others_are_given_its_name(tmp_path: Path) -> None:
+    here, there = (parse_study(DISTILLED, folder=tmp_path / name) for name in ("here", "there"))
+    given = study_for_kits(here).decode()
+    assert 'data = "public.jsonl"\n' in given
+    assert str(tmp_path) not in given and "open" not in given
+    assert given == study_for_kits(there).decode()
+    assert digest_of(here) == digest_of(there)
+    assert parse_study(given).task == here.task
+
+
+@pytest.mark.xfail(strict=True, reason="only [model] encoder is looked at")
+def test_an_encoder_of_a_site_that_only_this_machine_has_is_in_no_kit(tmp_path: Path) -> None:
+    own = DISTILLED.replace('encoder = "bert-tiny"', f'encoder = "{tmp_path / "models" / "tiny"}"')
+    with pytest.raises(StudyError, match=r"^\[sites.harbour\] encoder: 'tiny' is a folder of this machine"):
+        study_for_kits(parse_study(own, folder=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('data = "open/public.jsonl"\nformat = "jsonl"', "", r"\[algorithm\] feded needs notes that everybody may"),
+        ('name = "feded"', 'name = "public"', r"\[algorithm\] 'local_epochs' is not a setting"),
+        ('start = "own"', 'start = "central"', r"\[sites.harbour\] encoder: sites with encoders of their own share"),
+        ('exchange = "logits"', 'exchange = "labels"', r"\[algorithm\] exchange is 'labels'.*; it can be prob"),
+        ('exchange = "logits"', 'precision = "float8"', r"\[algorithm\] precision is 'float8' – did you mean 'float"),
+        ("temperature = 2", "temprature = 2", r"\[algorithm\] 'temprature' is not a setting – did you mean 'temp"),
+        ("teacher_weight = 0.5", "teacher_weight = 0", r"\[algorithm\] teacher_weight is 0.0; it must be above zero"),
+        ("labelled = false", "labeled = false", r"\[public\] 'labeled' is not a setting – did you mean 'labelled'"),
+        ('kind = "relations"', 'kind = "ner"', r"\[task\] relations are for a task of kind relations or joint$"),
+        ("any = []", 'any = ["Drug"]', r"\[task.relations\] any must be a list of pairs of entity types, as \[\["),
+        ("negatives = 3.0", "negatives = -3.0", r"\[task\] negatives is -3.0; it must be zero or above$"),
+    ],
+    ids=lambda value: value if len(value) < 30 else "",
+)
+def test_studies_of_predictions_that_make_no_sense(old: str, new: str, said: str) -> None:
+    assert old in DISTILLED
+    with pytest.raises(StudyError, match=f"^{said}"):
+        parse_study(DISTILLED.replace(old, new))
+
+
+@pytest.mark.parametrize("mechanism", ["masked", "sealed", "sealed+masked"])
+@pytest.mark.parametrize("precision", ["float16", "top-k"])
+def test_a_precision_is_of_predictions_that_nobody_packs(mechanism: str, precision: str) -> None:
+    sealed = f'[sites.lakeside]\n[privacy]\nmechanism = "{mechanism}"\nminimum_sites = 3\n'
+    text = DISTILLED.replace("participation = 0.5\n", "").replace('"logits"', '"probabilities"') + sealed
+    assert parse_study(text).privacy.mechanism == mechanism
+    with pytest.raises(StudyError, match=rf"^\[algorithm\] precision {precision} is of mechanism plain; under "):
+        parse_study(text.replace("temperature = 2", f'precision = "{precision}"'))
+    if mechanism == "sealed":
+        with pytest.raises(StudyError, match=r"^\[privacy\] scheme ckks .* feded takes bfv$"):
+            parse_study(text + 'scheme = "ckks"\n')

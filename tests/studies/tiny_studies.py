@@ -14,6 +14,7 @@ from tests.models.tiny import notes
 from wardround.algorithms.coordinator import Round
 from wardround.algorithms.state_files import load_tensors
 from wardround.corpora.jsonl import Jsonl
+from wardround.studies.catalogue import ALGORITHMS, Sharing
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run import StudyOutcome
 from wardround.studies.run_folder import RunFolder
@@ -42,6 +43,8 @@ TABLE: dict[str, dict[str, Any]] = {
 }
 # A top that both sites have, for studies that share it.
 ONE_TOP = {"harbour": {"types": ["Drug"]}, "hillside": {"types": ["Drug"], "scheme": ""}}
+# Notes that everybody may read.
+PUBLIC = {"built_in": "riverside-0002"}
 
 
 def text_of(**sections: Mapping[str, Any] | None) -> str:
@@ -55,6 +58,19 @@ def text_of(**sections: Mapping[str, Any] | None) -> str:
 def tiny(**sections: Mapping[str, Any] | None) -> Study:
     """The study of that file."""
     return parse_study(text_of(**sections))
+
+
+def of_algorithm(name: str, **sections: Mapping[str, Any] | None) -> Study:
+    """The same by another algorithm, with what that one needs and without what it refuses."""
+    kind = ALGORITHMS[name]
+    needed: dict[str, Any] = {"algorithm": {"name": name}}
+    if kind.sharing is not Sharing.CHOSEN:
+        needed["model"] = {"shared": None}
+    if kind.sharing is Sharing.WHOLE:
+        needed |= {"sites": ONE_TOP, "model": {"shared": None, "decoder": "softmax"}}
+    if kind.needs_public:
+        needed["public"] = PUBLIC
+    return tiny(**_over(needed, {part: table or {} for part, table in sections.items()}))
 
 
 def learnable(folder: Path, **sections: Mapping[str, Any] | None) -> Study:
@@ -73,6 +89,15 @@ def learnable(folder: Path, **sections: Mapping[str, Any] | None) -> Study:
     }
     table = _merged(TABLE | {"sites": sites}, learning)
     return parse_study(tomli_w.dumps(_merged(table, {name: part or {} for name, part in sections.items()})))
+
+
+def _over(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, and a None of either, which is to take a setting away."""
+    merged = dict(left)
+    for key, value in right.items():
+        old = merged.get(key)
+        merged[key] = _over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
 
 
 def _merged(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class ToyFederation:
     def _answer(self, step: str, message: Message) -> Message:
         number = round_of(message)
         if step == "describe":
-            return Message({"sentences": 4, "documents": 2})
+            return Message({"examples": 4, "documents": 2})
         if step == "gradient":
             zeros = {name: array * 0 for name, array in message.group("shared").items()}
             sealed = PlainAggregator().seal(zeros, weight=4.0)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import count, islice
 
 import pytest
@@ -11,7 +12,8 @@ from torch import nn
 from wardround.errors import TrainingError
 from wardround.evaluation.counts import SpanCounts
 from wardround.models.tagging_model import Inputs, TaggingModel
-from wardround.tasks.ner import TaggedSentence, batch_loss, encode, predict, score
+from wardround.tasks.ner import NerTask, TaggedSentence, batch_loss, encode, predict, score
+from wardround.tasks.task import head_scores
 from wardround.text.alignment import AlignmentCounts
 from wardround.text.document import Document, Entity, Range
 from wardround.text.tag_schemes import BIO, BIOES
@@ -161,3 +163,84 @@ def test_a_score_by_hand() -> None:
     assert found.strict.micro.f1 == pytest.approx(2 * 2 / (4 + 4))
     assert "Dose" not in found.strict
     assert found.documents == 3
+
+
+# The task: a model bound to what a site annotates.
+
+DRUGS = TagSet(("Drug",))
+
+
+def test_a_task_of_all_the_model_knows() -> None:
+    task = NerTask(Lexicon())
+    assert task.types == task.model.tag_set == TYPES
+    assert (task.readings, task.entity_types, task.lost) == (("strict", "relaxed"), ("ADE", "Drug"), {})
+    assert task.encode([NOTE]) == encode([NOTE], TYPES, BIO).sentences
+    assert task.lost == asdict(AlignmentCounts(exact=2, overlapped=1))
+    assert [task.length(sentence) for sentence in task.encode([NOTE])] == [5, 4]
+
+
+def test_a_site_trains_and_is_scored_on_what_it_annotates() -> None:
+    model = Lexicon(aspirin="B-Drug", Joint="B-ADE", pain="I-ADE", mg="B-Drug")
+    task = NerTask(model, DRUGS)
+    assert [sentence.tags for sentence in task.encode([NOTE])] == [("O", "O", "O", "B-Drug", "O"), ("O",) * 4]
+    assert task.entity_types == ("ADE", "Drug")  # the model predicts the other sites' types too
+    assert found(next(iter(task.predict([NOTE])))) == [
+        ("T1", "Drug", "mg"),
+        ("T2", "Drug", "aspirin"),
+        ("T3", "ADE", "Joint pain"),
+    ]
+    score = task.score([NOTE, EMPTY])
+    assert dict(score.counts["strict"]) == dict(score.counts["relaxed"]) == {"Drug": SpanCounts(1, 1, 0)}
+
+
+def test_the_score_of_a_task_by_hand() -> None:
+    other = Document("n2", "Aspirin gave pain.", (Entity("T1", "ADE", (Range(13, 17),)),))
+    score = NerTask(Lexicon(aspirin="B-Drug", Aspirin="B-Drug", pain="B-ADE")).score([NOTE, other, EMPTY])
+    # As above; "pain" alone is not "Joint pain" but overlaps it.
+    assert dict(score.main) == {"Drug": SpanCounts(1, 1, 0), "ADE": SpanCounts(1, 1, 2)}
+    assert score.counts["relaxed"]["ADE"] == SpanCounts(2, 0, 1)
+    assert [counts.micro.tp for counts in score.by_document["strict"]] == [1, 1, 0]
+    assert (score.documents, score.dropped) == (3, 0)
+    assert score.entities is not None
+    assert (score.entities.strict, score.entities.relaxed) == (score.main, score.counts["relaxed"])
+
+
+def test_a_row_of_the_heads_a_word() -> None:
+    task = NerTask(word_tagger().eval())
+    sentences = task.encode([NOTE])
+    (tags,) = task.labels(sentences).values()
+    assert [task.model.tags[tag] for tag in tags.tolist()] == [
+        *("O", "O", "O", "B-Drug", "O"),
+        *("B-ADE", "I-ADE", "O", "O"),
+    ]
+    heads = task.heads(sentences)
+    assert {head: scores.shape for head, scores in heads.items()} == {"tags": (9, 5)}
+    assert task.classes() == {"tags": 5}
+    # The padding of the shorter sentence is no row: each alone gives the same.
+    alone = [task.heads([sentence])["tags"] for sentence in sentences]
+    torch.testing.assert_close(heads["tags"], torch.cat(alone), atol=1e-5, rtol=1e-5)
+    heads["tags"].sum().backward()  # type: ignore[no-untyped-call]
+    assert any(parameter.grad is not None for parameter in task.model.parameters())
+
+
+def test_all_rows_of_some_notes_stand_beside_their_labels() -> None:
+    task = NerTask(word_tagger(scheme="BIOES"))
+    sentences = task.public(notes(7))
+    found = head_scores(task, sentences, batch_size=4)["tags"]
+    assert found.shape == (len(task.labels(sentences)["tags"]), 9)
+    with torch.inference_mode():
+        alone = torch.cat([task.heads([sentence])["tags"] for sentence in sentences])
+    torch.testing.assert_close(found, alone, atol=1e-5, rtol=1e-5)
+
+
+def test_the_loss_of_a_task_is_that_of_its_sentences() -> None:
+    task = NerTask(word_tagger().eval())
+    sentences = task.encode([NOTE])
+    torch.testing.assert_close(task.batch_loss(sentences), batch_loss(task.model, sentences))
+
+
+def test_a_task_without_a_sentence() -> None:
+    task = NerTask(Lexicon())
+    for make in (task.encode, task.public):
+        with pytest.raises(TrainingError, match="the documents hold no sentence to train on"):
+            make([EMPTY])

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,17 @@ from wardround.models.relation_classifier import (
     RelationInputs,
 )
 from wardround.tasks.relation_instances import LabelledInstance, RelationCounts, instances_of, labelled_instances
-from wardround.tasks.relations import batch_loss, class_table, encode, logits, predict, rules_of, score
+from wardround.tasks.relations import (
+    RelationTask,
+    batch_loss,
+    class_table,
+    encode,
+    logits,
+    predict,
+    rules_of,
+    score,
+)
+from wardround.tasks.task import head_scores
 from wardround.text.document import Document, Entity, Level, Range, Relation
 from wardround.text.relation_sets import RelationSet, RelationType
 
@@ -320,3 +330,94 @@ def test_a_classifier_learns(encoder: Path) -> None:
         batch_loss(model, examples).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     assert score(model, documents).score.counts.micro == SpanCounts(6, 0, 0)
+
+
+# The task: a classifier bound to how its pairs are drawn.
+
+
+def test_a_task_of_what_its_classifier_looks_for(encoder: Path) -> None:
+    task = RelationTask(learner(encoder, RelationSet((CAUSES, DOSE, RelationType("with")))))
+    assert (task.readings, task.classes(), task.lost) == (("relations",), {"relations": 4}, {})
+    assert task.entity_types == ("Drug", "ADE", "Dose")
+
+
+def test_a_task_encodes_the_pairs_it_trains_on(encoder: Path) -> None:
+    task = RelationTask(learner(encoder), negatives=0.5, seed=1)
+    examples = task.encode([GAVE] * 4)
+    assert examples == encode([GAVE] * 4, task.model, negatives=0.5, seed=1).instances
+    assert task.lost == asdict(RelationCounts(kept=4, negatives=2, negatives_not_drawn=2))
+    assert [task.length(example) for example in examples] == [len(example.instance.text) for example in examples]
+    assert len(RelationTask(task.model).encode([GAVE] * 4)) == 8
+
+
+def test_public_pairs_are_the_same_rows_for_every_encoder(encoder: Path) -> None:
+    """What one site cannot read, another may: a pair is a row, whether it fits or not, whatever is drawn to train."""
+    documents = [GAVE, FAR, APART, EMPTY]
+    short, long = (RelationTask(learner(encoder, limit=limit), negatives=0.0) for limit in (16, 64))
+    found = short.public(documents)
+    assert [(e.instance.document, e.instance.tail, e.label) for e in found] == [
+        ("n1", "T2", "causes"),
+        ("n1", "T3", "none"),
+        ("n3", "T2", "causes"),
+    ]
+    assert found == long.public(documents)
+    assert short.labels(found)["relations"].tolist() == long.labels(found)["relations"].tolist() == [1, 0, 1]
+    assert [e.instance.document for e in short.encode(documents)] == ["n1"]
+
+
+def test_a_public_set_without_pairs(encoder: Path) -> None:
+    for documents in ([], [EMPTY], [APART]):
+        with pytest.raises(TrainingError, match=r"^the public documents hold no pair of entities; widen the window"):
+            RelationTask(learner(encoder)).public(documents)
+
+
+def test_a_row_of_the_heads_a_pair(encoder: Path) -> None:
+    task = RelationTask(learner(encoder, window=2).eval())
+    examples = task.public([GAVE, APART])
+    assert task.labels(examples)["relations"].tolist() == [1, 0, 1]
+    heads = task.heads(examples)["relations"]
+    torch.testing.assert_close(heads, logits(task.model, [e.instance for e in examples]).logits, atol=1e-5, rtol=1e-5)
+    assert heads.shape == (3, 2)
+    torch.testing.assert_close(task.batch_loss(examples), batch_loss(task.model, examples))
+
+
+def test_a_pair_that_does_not_fit_gives_zeros_and_no_gradient(encoder: Path) -> None:
+    task = RelationTask(learner(encoder, limit=16, dropout=0.0).eval())
+    examples = task.public([GAVE, FAR, GAVE])
+    heads = task.heads(examples)["relations"]
+    assert heads[2].tolist() == [0.0, 0.0]
+    assert heads.abs().sum(1).bool().tolist() == [True, True, False, True, True]
+    torch.testing.assert_close(heads[:2], heads[3:], atol=1e-5, rtol=1e-5)
+    heads[2].sum().backward()  # type: ignore[no-untyped-call]
+    assert all(parameter.grad is None or not parameter.grad.any() for parameter in task.model.parameters())
+    task.heads(examples)["relations"].sum().backward()  # type: ignore[no-untyped-call]
+    # Of four pairs that fit, each has a share of one in the bias of a class.
+    assert task.model.output.bias.grad is not None and task.model.output.bias.grad.tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_all_rows_stand_in_the_order_of_the_pairs(encoder: Path, batch_size: int) -> None:
+    task = RelationTask(learner(encoder, limit=16, window=2))
+    examples = task.public([FAR, GAVE, APART])
+    found = head_scores(task, examples, batch_size=batch_size)["relations"]
+    assert found[0].tolist() == [0.0, 0.0]
+    alone = logits(task.model, [example.instance for example in examples]).logits
+    torch.testing.assert_close(found, alone, atol=1e-5, rtol=1e-5)
+
+
+def test_the_score_of_a_task_by_hand(encoder: Path) -> None:
+    found = RelationTask(Rule(config(encoder, limit=16), BINARY)).score([GAVE, APART, FAR, EMPTY])
+    # n1: one right, one wrong. n2: out of the window. n3: does not fit.
+    assert dict(found.main) == {"causes": SpanCounts(1, 1, 2)}
+    assert [dict(counts) for counts in found.by_document["relations"]] == [
+        {"causes": SpanCounts(1, 1, 0)},
+        {"causes": SpanCounts(0, 0, 1)},
+        {"causes": SpanCounts(0, 0, 1)},
+        {},
+    ]
+    assert (found.documents, found.dropped, found.entities) == (4, 1, None)
+
+
+def test_a_task_predicts_as_its_classifier_does(encoder: Path) -> None:
+    model = Rule(config(encoder), BINARY)
+    assert list(RelationTask(model).predict([GAVE, EMPTY])) == list(predict(model, [GAVE, EMPTY]))

@@ -2,8 +2,8 @@
 
 Where every layer is shared, each step that uses a site's network fills all of it first, from the question or from the
 site's copy of the shared half. What is a site's own lies beside the network: Adam's moments, an update that is held.
-So sites that answer one after the other can be lent one network, however many they are. The models they end with are
-equal, and lie on disk once.
+So sites that answer one after the other can be lent one network, however many they are. They read the public set once,
+and the models they end with, which are equal, lie on disk once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from typing import Any
 
 import torch
 
+from wardround.algorithms.site import PublicSet
 from wardround.models.parameter_split import LayeredModel
 from wardround.models.saved import save_model
 from wardround.studies.assemble import model_of
+from wardround.studies.public_set import public_set
 from wardround.studies.study_file import Study
+from wardround.tasks.task import Task
 from wardround.text.tag_sets import TagSet
 
 __all__ = ["Lending"]
@@ -32,6 +35,7 @@ class Lending:
         self._study, self._device = study, device
         self._networks: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}  # by what they score
         self._lent: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}  # by what sites annotate
+        self._public: dict[tuple[int, tuple[str, ...]], PublicSet] = {}
         self._kept: Path | None = None  # the first model that was written
 
     def network(self, types: TagSet, *, scheme: str, encoder: str) -> LayeredModel:
@@ -45,14 +49,25 @@ class Lending:
             self._lent[key] = self._networks.setdefault((built.outputs, scheme, encoder), built)
         return self._lent[key]
 
+    def public(self, task: Task, types: TagSet) -> PublicSet:
+        """The public set as examples of a site that annotates `types`."""
+        if not self._lends(task.model):
+            return public_set(self._study, task)
+        key = (id(task.model), types.types)  # of a network that lives as long as this object
+        if key not in self._public:
+            self._public[key] = public_set(self._study, task)
+        return self._public[key]
+
     def keep(self, model: LayeredModel, folder: Path, *, notes: Mapping[str, Any]) -> None:
         """Write the model that a site ends with; of a lent one, what another site's folder holds too is linked."""
         save_model(model, folder, notes=notes)
-        if not any(model is lent for lent in self._networks.values()):
-            return
-        self._kept = self._kept or folder
-        for file in folder.iterdir():
-            _link(file, self._kept / file.name)
+        if self._lends(model):
+            self._kept = self._kept or folder
+            for file in folder.iterdir():
+                _link(file, self._kept / file.name)
+
+    def _lends(self, model: LayeredModel) -> bool:
+        return any(model is lent for lent in self._networks.values())
 
 
 def _link(file: Path, like: Path) -> None:

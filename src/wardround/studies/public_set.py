@@ -9,9 +9,9 @@ from pathlib import Path
 
 from wardround.algorithms.site import PublicSet
 from wardround.corpora.formats import open_format
-from wardround.errors import StudyError
+from wardround.errors import StudyError, UsageError
 from wardround.studies.single_site import digest_of_documents
-from wardround.studies.study_file import Study
+from wardround.studies.study_file import PublicSection, Study
 from wardround.studies.synthetic_sites import built_in_hospital
 from wardround.tasks.task import Task
 from wardround.text.document import Document
@@ -32,12 +32,7 @@ def public_documents(study: Study) -> tuple[Document, ...]:
     if not section.is_there:
         return ()
     check_public(study)
-    if section.built_in:
-        found = built_in_hospital(section.built_in, study.study.seed)
-        documents = tuple(found.train)
-    else:
-        assert section.data is not None
-        documents = _read(section.data, section.format, tuple(sorted(section.options.items())))
+    documents = _found(section, study.study.seed)
     if not documents:
         raise StudyError("[public] holds no document")
     if section.sha256 and section.sha256 != public_digest(documents):
@@ -62,6 +57,23 @@ def public_digest(documents: tuple[Document, ...]) -> str:
     return sha256(digest_of_documents(documents)).hexdigest()
 
 
+def _found(section: PublicSection, seed: int) -> tuple[Document, ...]:
+    try:
+        if section.built_in:
+            return tuple(built_in_hospital(section.built_in, seed).train)
+        assert section.data is not None
+        return _read(section.data, section.format, tuple(sorted(section.options.items())), _state(section.data))
+    except (StudyError, UsageError) as error:  # of a name that nobody knows
+        raise StudyError(f"[public] {'built_in' if section.built_in else 'format'}: {error}") from None
+
+
 @lru_cache(maxsize=2)
-def _read(path: Path, form: str, options: tuple[tuple[str, str], ...]) -> tuple[Document, ...]:
+def _read(path: Path, form: str, options: tuple[tuple[str, str], ...], state: tuple[int, ...]) -> tuple[Document, ...]:
+    """Once for all sites of a process; what was written since, `state` tells, is read again."""
     return tuple(open_format(form, dict(options)).read(path))
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """By which it shows that something below a path was written."""
+    files = [file.stat() for file in (path, *path.rglob("*")) if file.exists()]
+    return len(files), sum(file.st_size for file in files), max(file.st_mtime_ns for file in files)

@@ -75,7 +75,7 @@ def open_site(
     task = task_on(study, model, types)
     train = task.encode(data.train)
     _check_enough(study, name, len(train))
-    public = public_set(study, task)
+    public = public_set(study, task) if lending is None else lending.public(task, types)
     state = folder / "state"
     return Site(
         name,

@@ -1,8 +1,8 @@
 """Relations between concepts as relations between mentions, for a model that finds mentions and knows no concept.
 
 A relation between concepts holds between every two of their mentions that lie within the window. One that no pair can
-carry stays, between its two nearest mentions, so that a score counts it as not found; only where both concepts are of
-one and the same mention does nothing stand for it.
+carry stays, between its two nearest mentions, so that a score counts it as not found; nothing stands for it only where
+both concepts are of one mention, or are the same concept.
 """
 
 from __future__ import annotations
