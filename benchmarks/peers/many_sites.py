@@ -20,7 +20,8 @@ from wardround.federation.federation import Quorum
 from wardround.federation.in_process import InProcessFederation
 from wardround.federation.site_door import SiteDoor
 from wardround.privacy.aggregator import PlainAggregator
-from wardround.studies.assemble import aggregator_of, coordinator_of
+from wardround.studies.assemble import coordinator_of
+from wardround.studies.second_door import aggregator_of
 from wardround.studies.sites import open_here
 from wardround.studies.study_file import Study, parse_study
 

@@ -82,19 +82,20 @@ def _site(site: Mapping[str, Any]) -> dict[str, Any]:
         kind: {reading: [figures[reading][count] for count in ("tp", "fp", "fn")] for reading in figures}
         for kind, figures in site["types"].items()
     }
-    return {"strict": site["strict"], "relaxed": site["relaxed"], "types": types}
+    readings = {name: figures for name, figures in site.items() if name not in ("documents", "types")}
+    return {**readings, "types": types}
 
 
 def training_counts(study: Any, run: Any, device: Any) -> dict[str, list[int]]:
     """How each site's finished model does on the notes it was trained on: strict tp, fp, fn."""
     from wardround.models.saved import load_model
     from wardround.studies.sites import load_notes
-    from wardround.tasks.ner import score
+    from wardround.tasks.of_models import task_of
 
     found = {}
     for name, section in study.sites.items():
         model = load_model(run.site(name) / "model").to(device)
-        counts = score(model, load_notes(name, section, seed=study.study.seed).train).strict.micro
+        counts = task_of(model).score(load_notes(name, section, seed=study.study.seed).train).main.micro
         found[name] = [counts.tp, counts.fp, counts.fn]
     return found
 

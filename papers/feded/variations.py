@@ -28,7 +28,7 @@ MAIN_METHODS = {
     "biored": (*FEDERATED, "public"),
 }
 RACED_ON = "gad"  # rounds to a target are counted here
-FRACTIONS = (0.3, 0.5, 1.0)  # C, beside 0.1, which Table 3 has
+FRACTIONS = (0.1, 0.3, 0.5, 1.0)  # C
 WORK = tuple(product((1, 3), (2, 8, 16)))  # E and B of Table 8
 PRECISIONS = ("float32", "float16", "top-k")  # of predictions that are not protected
 PROTECTED = ("masked", "sealed", "sealed+masked")
@@ -161,7 +161,7 @@ def study_of(
     """The study file as tables; `chosen` has the rate of each method."""
     corpus, draw = variation.corpus, draw_of(variation, seed)
     names = _sites(variation)
-    public = {"public": draws.public(corpus, draw)} if variation.method in ("feded", "public") else {}
+    public = {"public": draws.public(corpus, draw)} if variation.method in (*FEDED, "public") else {}
     return {
         "study": {"name": variation.name, "seed": seed},
         "task": draws.task(corpus),

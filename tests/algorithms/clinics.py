@@ -283,7 +283,18 @@ class Clinics:
         known = isinstance(self.config, FedEdConfig) and self.config.exchange == "probabilities"
         clips = dict.fromkeys(shapes, 1.0) if known else {}
         groups = {head: head for head in shapes}
-        return Mechanism(STUDY, way, shapes, groups, self.names, minimum, scheme, packing, clips)  # type: ignore[arg-type]
+        return Mechanism(
+            STUDY,
+            way,  # type: ignore[arg-type]
+            shapes,
+            groups,
+            self.names,
+            minimum,
+            scheme,
+            packing,
+            clips,
+            mean_comes_back=True,
+        )
 
 
 class _Way:

@@ -284,6 +284,24 @@ def test_one_step_by_hand() -> None:
     assert all(parameter.grad is None for parameter in task.model.parameters())
 
 
+class HardOfReading(ToyTask):
+    """Cannot read what has numbers from 30 on, and says nothing of it that could be learned from."""
+
+    def heads(self, batch: Sequence[Example]) -> dict[str, Tensor]:
+        heard = any(word < 30 for example in batch for word in example.words)
+        return {head: scores if heard else scores.detach() for head, scores in super().heads(batch).items()}
+
+
+def test_a_batch_that_the_model_cannot_read_is_no_step() -> None:
+    task, deaf = HardOfReading(), HardOfReading()
+    config = replace(CONFIG, batch_size=1)
+    loss = learn(task, [Toy((0,), (2,)), Toy((30, 31), (0, 1))], None, config=config)
+    assert loss == pytest.approx(LOG_3, abs=1e-6)  # of scores of zero, for both
+    assert task.model.words[0].tolist() == pytest.approx([-0.1, -0.1, 0.1], abs=1e-6)  # one step of Adam, not two
+    assert learn(deaf, [Toy((30, 31), (0, 1))], None, config=config) == pytest.approx(LOG_3, abs=1e-6)
+    assert not deaf.model.words.any()
+
+
 def test_the_mean_loss_weighs_examples_alike() -> None:
     task = ToyTask()
     examples = [Toy((0,), (0,)), Toy((1, 2), (1, 1)), Toy((), (), (0,), (1,))]

@@ -500,8 +500,11 @@ WRONG_TEACHERS: dict[str, tuple[Callable[[dict[str, Array]], Mapping[str, Array]
     "float64": (lambda mean: {**mean, "organs": mean["organs"].astype(np.float64)}, "shapes"),
     "a missing head": (lambda mean: {"organs": mean["organs"]}, "shapes"),
     "a head too many": (lambda mean: {**mean, "extra": mean["organs"]}, "shapes"),
-    "NaN": (lambda mean: {**mean, "organs": mean["organs"] * np.float32("nan")}, "TrainingError"),
-    "nothing": (lambda mean: {**mean, "diseases": 0 * mean["diseases"]}, "TrainingError"),
+    "NaN": (lambda mean: {**mean, "organs": mean["organs"] * np.float32("nan")}, "not-a-number"),
+    "nothing": (lambda mean: {**mean, "diseases": 0 * mean["diseases"]}, "sum"),
+    "half of a row": (lambda mean: {**mean, "diseases": mean["diseases"] / 2}, "sum"),
+    "a row that misses one by a hundredth": (lambda mean: {**mean, "organs": mean["organs"] * np.float32(0.99)}, "sum"),
+    "below zero": (lambda mean: {**mean, "organs": mean["organs"] + np.float32([2, -2])}, "range"),
 }
 
 

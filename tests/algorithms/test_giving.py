@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.algorithms.wards import BOTH, MASKED, SEALED, WIDTH, whole
+from tests.algorithms.wards import BOTH, MASKED, RETURNED, SEALED, WIDTH, whole
 from tests.privacy.cohort import STUDY, Keys, code_of, named, secret_of
 
 from wardround.algorithms.giving import Giving, Record
@@ -21,8 +21,8 @@ from wardround.privacy.mechanism import Mechanism
 from wardround.privacy.protected_giver import ProtectedGiver
 from wardround.privacy.protected_sum import ProtectedAggregator
 
-ALL = pytest.mark.parametrize("mechanism", [MASKED, SEALED, BOTH], ids=named)
-UNDER_MASKS = pytest.mark.parametrize("mechanism", [MASKED, BOTH], ids=named)
+ALL = pytest.mark.parametrize("mechanism", [MASKED, SEALED, BOTH, RETURNED], ids=named)
+ONCE = pytest.mark.parametrize("mechanism", [MASKED, BOTH, RETURNED], ids=named)
 WEIGHTS = {"h1": 3.0, "h2": 1.0, "h3": 4.0}
 CLIPS = {"layer": 1.0}
 
@@ -55,7 +55,7 @@ class Place:
         return Message({"round": exchange.round, "exchange": exchange.to_values()}, {}, cards)
 
     def hold(self, update: dict[str, Array] | None = None, *, number: int = 1) -> Message:
-        self.giving.begin(number)
+        self.giving.begin(number, after=number - 1)
         return self.giving.hold(update or whole(0.5), weight=3.0, values={"loss": 2.0})
 
     def give(self, exchange: Exchange | None = None, *, number: int = 1) -> Message:
@@ -74,11 +74,11 @@ class Place:
 
 
 def round_of(place: Place, number: int, update: dict[str, Array] | None = None) -> Exchange:
-    """A round as far as the site sees it: held, given, and revealed where there are masks."""
+    """A round as far as the site sees it: held, given, and revealed where there is a mask of its own."""
     place.hold(update, number=number)
     exchange = place.exchange(round=number)
     place.give(exchange, number=number)
-    if place.mechanism.is_masked:
+    if place.mechanism.opens_once:
         place.reveal(exchange)
     return exchange
 
@@ -140,7 +140,7 @@ def test_what_was_given_is_on_disk_before_it_leaves(mechanism: Mechanism, tmp_pa
     noted = place.noted()
     assert (noted["round"], noted["nonce"], noted["nonces"]) == (1, exchange.nonce, [exchange.nonce])
     assert len(noted["digest"]) == 64
-    assert len(noted["seed"]) == (64 if mechanism.is_masked else 0)
+    assert len(noted["seed"]) == (64 if mechanism.opens_once else 0)
     assert (noted["revealed"], noted["redraws"]) == (0, 0)
     assert stat.S_IMODE((tmp_path / "given.json").stat().st_mode) == 0o600
     assert noted["seed"].encode() not in b"".join(message.blobs.values()) or not noted["seed"]
@@ -195,7 +195,7 @@ def test_to_one_exchange_a_site_gives_once(mechanism: Mechanism, tmp_path: Path)
         assert place.refusal(exchange) == "replay"
 
 
-@UNDER_MASKS
+@ONCE
 def test_an_exchange_of_a_round_long_past_is_not_given_to_again(mechanism: Mechanism, tmp_path: Path) -> None:
     """Put back two rounds, the site draws anew; under the old exchange the same masks would lie over both draws."""
     place = Place(tmp_path, mechanism)
@@ -239,7 +239,7 @@ def test_a_lasting_site_forces_the_record_to_disk_name_and_all(tmp_path: Path, m
 # Revealed
 
 
-@UNDER_MASKS
+@ONCE
 def test_a_seed_is_told_once_and_the_update_never_given_again(mechanism: Mechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism)
     place.hold()
@@ -256,7 +256,7 @@ def test_a_seed_is_told_once_and_the_update_never_given_again(mechanism: Mechani
     assert place.refusal(place.exchange()) == "spent"
 
 
-@UNDER_MASKS
+@ONCE
 def test_only_the_last_exchange_can_be_revealed(mechanism: Mechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism)
     place.hold()
@@ -279,13 +279,13 @@ def test_without_masks_there_is_nothing_to_reveal(tmp_path: Path) -> None:
     assert code_of(place.reveal, exchange) == "nonce"
 
 
-@UNDER_MASKS
+@ONCE
 def test_a_revealed_round_that_is_asked_for_again_is_drawn_anew(mechanism: Mechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism)
     for number in (1, 2, 3):
         round_of(place, number)
     assert place.giving.record.redraws == 0
-    place.giving.begin(4)
+    place.giving.begin(4, after=3)
     assert place.giving.record.redraws == 0  # nothing of round 4 is known to anybody
     round_of(place, 2)  # put back to round 1
     assert (place.giving.record.redraws, place.giving.record.revealed) == (1, 2)
@@ -295,7 +295,20 @@ def test_a_revealed_round_that_is_asked_for_again_is_drawn_anew(mechanism: Mecha
     assert place.giving.record.redraws == 2
 
 
-@UNDER_MASKS
+@ONCE
+def test_a_later_round_from_an_old_state_is_drawn_anew_too(mechanism: Mechanism, tmp_path: Path) -> None:
+    """Put back to before round 1 and asked for round 2 at once: its batches would be those of round 1."""
+    place = Place(tmp_path, mechanism)
+    round_of(place, 1)
+    place.giving.begin(2, after=0)
+    assert (place.giving.record.redraws, place.giving.record.revealed) == (1, 1)
+    round_of(place, 2)
+    assert (place.giving.record.redraws, place.giving.record.revealed) == (1, 2)
+    place.giving.begin(5, after=1)
+    assert (place.giving.record.redraws, place.giving.record.revealed) == (2, 2)
+
+
+@ONCE
 def test_a_round_that_is_begun_again_frees_no_update_of_the_rounds_before(mechanism: Mechanism, tmp_path: Path) -> None:
     """Put back to round 1, whose update lies in that state, the site is asked for round 2 in a way that fails."""
     place = Place(tmp_path, mechanism)
@@ -303,7 +316,7 @@ def test_a_round_that_is_begun_again_frees_no_update_of_the_rounds_before(mechan
     state = {name: tensor.clone() for name, tensor in place.giving.state().items()}
     round_of(place, 2)
     place.giving.load(state)
-    place.giving.begin(2)
+    place.giving.begin(2, after=1)
     assert place.refusal(place.exchange(round=1), number=1) == "spent"
 
 
@@ -338,7 +351,7 @@ def test_what_rounding_took_is_added_once_the_update_was_used(mechanism: Mechani
 
 def used(place: Place, exchange: Exchange, given: Message) -> dict[str, Array] | None:
     """The update went into a mean, as far as the site can see: revealed, opened, or both."""
-    seed = place.reveal(exchange) if place.mechanism.is_masked else b""
+    seed = place.reveal(exchange) if place.mechanism.opens_once else b""
     if not place.mechanism.is_sealed:
         return None
     return place.giving.open(summed(place, exchange, given, seed))
@@ -355,7 +368,7 @@ def summed(place: Place, exchange: Exchange, given: Message, seed: bytes) -> Mes
         other = place.giver(site).seal(whole(0.0), exchange=exchange, cards=cards)
         total.add(site, other.message)
         seeds[site] = other.seed
-    return total.message(seeds if place.mechanism.is_masked else {})
+    return total.message(seeds if place.mechanism.opens_once else {})
 
 
 def test_feedback_is_off_unless_the_study_says_so(tmp_path: Path) -> None:
@@ -376,7 +389,7 @@ def test_of_an_update_that_nobody_used_nothing_is_carried_on(mechanism: Mechanis
 # Opened
 
 
-@pytest.mark.parametrize("mechanism", [SEALED, BOTH], ids=named)
+@pytest.mark.parametrize("mechanism", [SEALED, BOTH, RETURNED], ids=named)
 def test_a_mean_with_the_own_update_in_it(mechanism: Mechanism, tmp_path: Path) -> None:
     """0.5 of a site of 3 in 8, and zeros: 3/16."""
     place = Place(tmp_path, mechanism)
@@ -387,7 +400,7 @@ def test_a_mean_with_the_own_update_in_it(mechanism: Mechanism, tmp_path: Path) 
     assert mean["w"] == pytest.approx([3 / 16] * WIDTH, abs=1e-6)
 
 
-@pytest.mark.parametrize("mechanism", [SEALED, BOTH], ids=named)
+@pytest.mark.parametrize("mechanism", [SEALED, BOTH, RETURNED], ids=named)
 def test_an_earlier_attempt_of_the_round_is_not_opened(mechanism: Mechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism)
     place.hold()

@@ -37,6 +37,7 @@ MASKED = Mechanism(STUDY, "masked", {"w": (WIDTH,)}, {"w": "layer"}, NAMES, 3)
 SEALED = replace(MASKED, name="sealed")
 BOTH = replace(MASKED, name="sealed+masked")
 CKKS = replace(SEALED, scheme="ckks")
+RETURNED = replace(SEALED, mean_comes_back=True)
 EVERY = (MASKED, SEALED, BOTH, CKKS)
 
 Updates = Callable[[SiteId, int], float]  # what all numbers of a site's update in a round are
@@ -85,7 +86,7 @@ class Ward:
     def _train(self, number: int) -> Message:
         if number <= self.round:
             raise MessageError("round")
-        self.giving.begin(number)
+        self.giving.begin(number, after=self.round)
         if self.replica is not None:
             self.replica.arrays(after=number - 1)
         update = {"w": np.full(WIDTH, self._updates(self.name, number), np.float32)}

@@ -12,7 +12,7 @@ from tests.cli.running import Run
 from wardround import __version__
 from wardround.cli import main as entry
 from wardround.cli.main import main
-from wardround.errors import CorpusError, UsageError, WardroundError
+from wardround.errors import CorpusError, FederationError, UsageError, WardroundError
 
 MARKER = "Mrs Quillwort has ninety-one finches"
 COMMANDS = tuple(entry._COMMANDS)
@@ -94,6 +94,22 @@ def test_an_error_of_ours_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(entry, "_assemble", lambda arguments: refusing(error))
     ran = run()
     assert (ran.code, ran.out, ran.err) == (2, "", "wardround: notes.tsv:3: has 1 columns\n")
+
+
+def test_what_a_site_of_this_machine_said_is_told_with_the_round_that_failed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = FederationError("east cannot go on from round 0: CorpusError")
+    error.__cause__ = CorpusError("has 1\ncolumns", path=Path("/home/ward/private/notes.tsv"), line=3)
+    monkeypatch.setattr(entry, "_assemble", lambda arguments: refusing(error))
+    said = "wardround: east cannot go on from round 0: CorpusError – notes.tsv:3: has 1 columns\n"
+    assert run().err == said
+    error.__cause__ = LookupError(MARKER)  # which is none of ours, and might quote a note
+    assert run().err == "wardround: east cannot go on from round 0: CorpusError\n"
+    other = UsageError("too much")
+    other.__cause__ = CorpusError("unasked")
+    monkeypatch.setattr(entry, "_assemble", lambda arguments: refusing(other))
+    assert run().err == "wardround: too much\n"
 
 
 def test_the_name_of_a_file_cannot_speak_to_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

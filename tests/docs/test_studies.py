@@ -119,6 +119,8 @@ def test_every_event_has_a_line() -> None:
 
 SITE = '[study]\nname = "s"\n[sites.a]\ntypes = ["Drug"]\n'
 OTHERS = '[sites.b]\ntypes = ["Drug"]\n[sites.c]\ntypes = ["Drug"]\n'
+BARE = '[study]\nname = "s"\n[sites.a]\n'
+RELATIONS = '[task]\nkind = "relations"\n[task.relations]\nADE = []\n'
 PUBLIC = '[public]\nbuilt_in = "harbour-0000"\n'
 MASKED = '[privacy]\nmechanism = "masked"\nminimum_sites = 3\n'
 REFUSED = [
@@ -135,10 +137,15 @@ REFUSED = [
     SITE + '[task]\nkind = "joint"\n',
     SITE + '[algorithm]\nname = "feded"\n',
     SITE + PUBLIC,
+    SITE + "[public]\nlabelled = false\n",
+    SITE + RELATIONS,
+    BARE + RELATIONS + '[model]\npreset = "transfer"\n',
     SITE + 'encoder = "minilm"\n',
     SITE + OTHERS + PUBLIC + MASKED + '[algorithm]\nname = "feded"\nprecision = "float16"\n',
+    SITE + OTHERS + PUBLIC + MASKED + 'clip = { tags = 0.5 }\n[algorithm]\nname = "feded"\n',
     SITE + OTHERS + PUBLIC + MASKED.replace("masked", "sealed") + 'scheme = "ckks"\n[algorithm]\nname = "feded"\n',
     SITE + PUBLIC + '[algorithm]\nname = "feded"\n',
+    SITE + OTHERS + 'scheme = "BIOES"\n' + PUBLIC + '[algorithm]\nname = "feded"\nstart = "own"\n',
     SITE + '[algorithm]\nname = "pooled"\n',
     SITE + '[model]\nencoder = "/models/tiny"\n',
 ]

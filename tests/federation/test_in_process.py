@@ -152,6 +152,22 @@ def test_any_error_of_a_site_is_its_absence_and_its_text_stays(
     assert "Marker" not in repr(late) + caplog.text
 
 
+def test_whoever_runs_all_sites_may_know_what_the_first_of_them_said() -> None:
+    def fail(site: str, message: Message) -> Message:
+        errors = {"h1": KeyError("unforeseen"), "h2": TrainingError("too few"), "h3": TrainingError("too many")}
+        raise errors[site]
+
+    house = House(fail)
+    federation = InProcessFederation(SITES, house.open_site)
+    assert federation.fault is None
+    replies = list(federation.ask("echo", Message()))
+    assert (type(federation.fault), str(federation.fault)) == (TrainingError, "too few")
+    assert federation.fault is not None and federation.fault.__traceback__ is None  # it would keep the site in memory
+    assert not any("too few" in repr(reply) for reply in replies)
+    federation.ask("echo", Message())
+    assert federation.fault is None
+
+
 def test_an_unforeseen_error_is_logged_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
     def fail(site: str, message: Message) -> Message:
         raise ZeroDivisionError("Mrs Marker")

@@ -210,7 +210,7 @@ def test_groups(tiny_encoder: Path) -> None:
     assert extractor(tiny_encoder, shared=("layer_1", "output")).split.private == ("embeddings", "layer_0")
     with pytest.raises(ModelError, match="no layer group is called crf"):
         extractor(tiny_encoder, shared=("crf",))
-    assert model.outputs == (*model.tags, "none", "causes", "dose-of")
+    assert model.outputs == (*model.tags, "none", "causes", "dose-of", repr(model.relations))
 
 
 def test_bert_tiny_from_scratch() -> None:

@@ -16,6 +16,8 @@ from tests.models.tiny import SENTENCES, TYPES, same_weights, word_tagger, write
 from wardround.errors import ModelError
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
 from wardround.models.joint_extractor import JointExtractor, JointExtractorConfig
+from wardround.models.parameter_split import LayeredModel
+from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
 from wardround.models.saved import load_model, model_card, save_model
 from wardround.models.tagging_model import TaggingModel
 from wardround.models.word_vectors import WordVectors
@@ -33,6 +35,11 @@ def joint_extractor(encoder: Path | str) -> JointExtractor:
     torch.manual_seed(0)
     relations = RelationSet((RelationType("causes", (("Drug", "ADE"),)),))
     return JointExtractor(JointExtractorConfig(encoder=str(encoder), decoder="crf"), TYPES, relations)
+
+
+def relation_classifier(encoder: Path | str) -> RelationClassifier:
+    relations = RelationSet((RelationType("causes", (("Drug", "ADE"),)),))
+    return RelationClassifier(RelationClassifierConfig(encoder=str(encoder)), relations)
 
 
 def same_predictions(left: TaggingModel, right: TaggingModel) -> bool:
@@ -69,6 +76,16 @@ def test_a_loaded_model_is_the_saved_one(
     # Nothing that could run code, and nothing left over.
     assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".json", ".safetensors"}
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("make", [encoder_tagger, relation_classifier, joint_extractor])
+def test_nothing_is_said_while_a_model_is_saved(
+    make: Callable[[Path], LayeredModel], tiny_encoder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = make(tiny_encoder)
+    capfd.readouterr()
+    save_model(model, tmp_path / "model")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_compact_encoder_is_loaded_and_not_drawn_anew(tmp_path: Path) -> None:

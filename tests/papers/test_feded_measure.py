@@ -21,7 +21,7 @@ from wardround.text.document import Document
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "papers" / "feded"
-METHODS = ("fedavg", "fedatt", "feded", "public", "central")
+METHODS = ("fedavg", "fedatt", "feded", "feded-3", "feded-5", "public", "central")
 RATES = dict.fromkeys(METHODS, 1e-4) | {"central": 2e-4}
 
 
@@ -121,18 +121,25 @@ def test_every_variation_is_a_study(variations: ModuleType, draws: Any) -> None:
     made = studies_of(variations, draws)
     for table in made.values():
         parse_study(tomli_w.dumps(table))
-    # 5 methods with 3 rates; 8, 6 and 4 methods; 3 methods with 3 C and with 3 B and 2 E; 10 ways on 3 corpora.
-    assert len(made) == 15 + 18 + 3 * (3 + 6) + 30
+    # 7 methods with 3 rates; 10, 8 and 6 methods; 3 methods with 4 C and with 3 B and 2 E; 10 ways on 3 corpora.
+    assert len(made) == 21 + 24 + 3 * (4 + 6) + 30
 
 
 def test_methods_differ_in_their_algorithm_and_rate_alone(variations: ModuleType, draws: Any) -> None:
     made = studies_of(variations, draws)
     three = [made[f"gad-{method}"] for method in ("fedavg", "fedatt", "feded")]
     assert [study["algorithm"].pop("name") for study in three] == ["fedavg", "fedatt", "feded"]
-    expected = {"rounds": 30, "participation": 0.1, "local_epochs": 2, "keep_moments": False}
+    expected = {"rounds": 20, "participation": 0.1, "local_epochs": 2, "keep_moments": False}
     assert all(study["algorithm"] == expected and len(study["sites"]) == 50 for study in three)
     assert len({json.dumps(study["training"]) for study in three}) == 1
     assert [("public" in study) for study in three] == [False, False, True]
+
+
+def test_feded_is_the_papers_or_leaves_labels_out_after_some_rounds(variations: ModuleType, draws: Any) -> None:
+    made = studies_of(variations, draws)
+    plain, three = made["gad-feded"]["algorithm"], made["gad-feded-3"]["algorithm"]
+    assert three == {**plain, "label_rounds": 3, "distillation_batch": 16}
+    assert made["race-feded-3-c0.5"]["algorithm"] == {**three, "participation": 0.5}
 
 
 def test_central_and_single_are_one_site(variations: ModuleType, draws: Any) -> None:
@@ -156,7 +163,7 @@ def test_plain_updates_are_weighed_after_all_of_a_rounds_work(variations: Module
 def test_the_committed_study_is_the_one_measured(variations: ModuleType, make_sites: ModuleType) -> None:
     there = make_sites.Draws(PAPER / "../../runs/feded/sites", {"gad": described()})
     chosen = json.loads((PAPER / "chosen.json").read_text()) if (PAPER / "chosen.json").is_file() else {}
-    rates = chosen.get("rates", {"feded": 4e-5})
+    rates = chosen.get("rates", {"feded": 2e-5})
     expected = PAPER / "expected.json"
     known = json.loads(expected.read_text()).get("settings", {}) if expected.is_file() else {}
     settings = variations.Settings(**known)
@@ -169,11 +176,13 @@ def test_the_committed_study_is_the_one_measured(variations: ModuleType, make_si
 
 def test_a_table_that_needs_a_choice_waits_for_it(measure: ModuleType, variations: ModuleType, draws: Any) -> None:
     settings, nothing = variations.Settings(), measure.Chosen()
-    with pytest.raises(SystemExit, match="no rate was chosen for central, fedatt, fedavg, feded, public"):
+    with pytest.raises(
+        SystemExit, match="no rate was chosen for central, fedatt, fedavg, feded, feded-3, feded-5, public"
+    ):
         measure.runs_of(["table3"], [0], settings, chosen=nothing, draws=draws)
     with pytest.raises(SystemExit, match="no target F1 was chosen"):
         measure.runs_of(["figure2"], [0], settings, chosen=measure.Chosen(RATES), draws=draws)
-    assert len(measure.runs_of(["tune"], None, settings, chosen=nothing, draws=draws)) == 15
+    assert len(measure.runs_of(["tune"], None, settings, chosen=nothing, draws=draws)) == 21
     raced = measure.runs_of(["table8"], None, settings, chosen=measure.Chosen(RATES, 0.75), draws=draws)
     assert len(raced) == 18 and all(run.own_options[-2:] == ["--target", "0.75"] for run in raced)
 

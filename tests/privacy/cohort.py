@@ -39,14 +39,17 @@ COMPACT = replace(SEALED, packing="compact")
 BOTH = replace(SEALED, name="sealed+masked")
 BOTH_COMPACT = replace(BOTH, packing="compact")
 CKKS = replace(SEALED, scheme="ckks")
-EXACT = (MASKED, SEALED, COMPACT, BOTH, BOTH_COMPACT)  # whose error the width bounds
+RETURNED = replace(SEALED, mean_comes_back=True)
+RETURNED_COMPACT = replace(RETURNED, packing="compact")
+EXACT = (MASKED, SEALED, COMPACT, BOTH, BOTH_COMPACT, RETURNED, RETURNED_COMPACT)  # whose error the width bounds
 
 
 def named(value: object) -> str | None:
     """For the names of tests."""
     if not isinstance(value, Mechanism):
         return None
-    return f"{value.name}-{value.scheme if value.scheme == 'ckks' else value.packing}"
+    returned = "-returned" if value.mean_comes_back else ""
+    return f"{value.name}-{value.scheme if value.scheme == 'ckks' else value.packing}{returned}"
 
 
 @lru_cache(maxsize=16)
@@ -158,7 +161,7 @@ def sent(message: Message) -> Message:
 
 def seeds_of(mechanism: Mechanism, given: Mapping[SiteId, Given]) -> dict[SiteId, bytes]:
     """What the sites reveal."""
-    return {site: sealed.seed for site, sealed in given.items()} if mechanism.is_masked else {}
+    return {site: sealed.seed for site, sealed in given.items()} if mechanism.opens_once else {}
 
 
 def bound_of(mechanism: Mechanism, exchange: Exchange, name: str) -> float:

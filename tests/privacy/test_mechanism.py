@@ -3,7 +3,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.privacy.cohort import BOTH, BOTH_COMPACT, CKKS, CLIPS, COMPACT, MASKED, SEALED, Cohort, code_of, named
+from tests.privacy.cohort import (
+    BOTH,
+    BOTH_COMPACT,
+    CKKS,
+    CLIPS,
+    COMPACT,
+    MASKED,
+    RETURNED,
+    SEALED,
+    Cohort,
+    code_of,
+    named,
+)
 
 from wardround.privacy.aggregator import Place
 from wardround.privacy.carriers import BareWords, NumberLayout, SealedNumbers, SealedWords
@@ -27,6 +39,11 @@ def test_what_each_mechanism_is(mechanism: Mechanism, sealed: bool, masked: bool
     assert (mechanism.is_sealed, mechanism.is_masked, mechanism.key_scheme) == (sealed, masked, key)
     assert mechanism.opens_at is (Place.SITE if sealed else Place.COORDINATOR)
     assert mechanism.words.width == width
+
+
+def test_an_update_is_opened_once_under_masks_and_where_means_come_back() -> None:
+    assert [mechanism.opens_once for mechanism in (MASKED, SEALED, BOTH, RETURNED)] == [True, False, True, True]
+    assert not RETURNED.is_masked
 
 
 def test_how_updates_travel() -> None:

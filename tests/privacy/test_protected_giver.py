@@ -18,6 +18,8 @@ from tests.privacy.cohort import (
     EXACT,
     MASKED,
     MEAN,
+    RETURNED,
+    RETURNED_COMPACT,
     SEALED,
     UPDATES,
     WEIGHTS,
@@ -166,7 +168,7 @@ def test_what_rounding_took_is_told_to_the_site_alone() -> None:
 
 
 def test_what_leaves_a_site_under_masks_differs_every_time() -> None:
-    for mechanism in (MASKED, BOTH):
+    for mechanism in (MASKED, BOTH, RETURNED):
         cohort = Cohort.of(mechanism)
         exchange = cohort.exchange()
         again = Cohort(mechanism, reopened(cohort, mechanism), cohort.aggregator)
@@ -492,7 +494,7 @@ def test_one_bit_of_a_sum(mechanism: Mechanism) -> None:
     assert refused > 40
 
 
-@pytest.mark.parametrize("mechanism", [BOTH, BOTH_COMPACT], ids=named)
+@pytest.mark.parametrize("mechanism", [BOTH, BOTH_COMPACT, RETURNED, RETURNED_COMPACT], ids=named)
 def test_without_the_right_seeds_a_masked_sum_stays_shut(mechanism: Mechanism) -> None:
     large = replace(mechanism, shapes={"words": (400,)}, groups={"words": "embedding"})
     cohort = Cohort.of(large)
@@ -505,7 +507,7 @@ def test_without_the_right_seeds_a_masked_sum_stays_shut(mechanism: Mechanism) -
     assert cheated(cohort, total.message({**seeds, "h3": masks.new_seed()}), given) == "range"
 
 
-@pytest.mark.parametrize("mechanism", [BOTH, BOTH_COMPACT], ids=named)
+@pytest.mark.parametrize("mechanism", [BOTH, BOTH_COMPACT, RETURNED, RETURNED_COMPACT], ids=named)
 def test_a_masked_sum_that_lacks_a_site_of_its_exchange_is_refused_by_its_list(mechanism: Mechanism) -> None:
     """Not only by the noise that it is: of a few words, noise may lie in range."""
     cohort = Cohort.of(mechanism)
@@ -514,6 +516,17 @@ def test_a_masked_sum_that_lacks_a_site_of_its_exchange_is_refused_by_its_list(m
     for _ in range(5):
         part = cohort.total(exchange, {site: given[site] for site in ("h1", "h2")})
         assert cheated(cohort, part.message(seeds_of(mechanism, given)), given) == "transcript"
+
+
+def test_where_means_come_back_no_card_is_needed_to_give() -> None:
+    """There are masks of sites' own, and none between them."""
+    cohort = Cohort.of(RETURNED)
+    exchange = cohort.exchange()
+    given = {s: cohort.givers[s].seal(UPDATES[s], exchange=exchange, cards={}) for s in exchange.weights}
+    assert len({sealed.seed for sealed in given.values()}) == 3
+    mean = cohort.opened(exchange, given)
+    assert mean["words"] == pytest.approx(MEAN["words"], abs=1e-5)
+    assert code_of(cohort.givers["h1"].seal, UPDATES["h1"], exchange=exchange, cards={}) == "replay"
 
 
 def heedless(monkeypatch: pytest.MonkeyPatch, ignored: str) -> None:

@@ -16,6 +16,7 @@ from tests.privacy.cohort import (
     EXACT,
     MASKED,
     MEAN,
+    RETURNED,
     SEALED,
     STUDY,
     UPDATES,
@@ -64,6 +65,7 @@ def test_the_door_says_where_the_mean_opens() -> None:
     aggregators = [Cohort.of(mechanism).aggregator for mechanism in (MASKED, SEALED, BOTH)]
     assert [a.opens_at for a in aggregators] == [Place.COORDINATOR, Place.SITE, Place.SITE]
     assert [a.is_masked for a in aggregators] == [True, False, True]
+    assert [a.opens_once for a in (*aggregators, Cohort.of(RETURNED).aggregator)] == [True, False, True, True]
     fixed = ProtectedAggregator(replace(MASKED, clips={"top": 2.0}))
     assert (fixed.groups, fixed.clips) == (("embedding", "top"), {"top": 2.0})
 

@@ -340,10 +340,11 @@ def test_building_a_classifier_draws_nothing_from_anybody_else(encoder: str) -> 
 
 
 def related(encoder: str, **sections: Any) -> Any:
-    """A study of relations at two sites of which one names other types than the other."""
+    """A study of relations at two sites."""
     task = {"kind": "relations", "relations": {"causes": [["Drug", "ADE"]]}, "negatives": 0.5}
     given = {"task": task, "model": dict.fromkeys((*tiny().model.options, "shared")) | {"encoder": encoder}}
-    return tiny(**given, **{"sites": {"hillside": {"scheme": None}}, **sections})
+    sites = {"harbour": {"types": None}, "hillside": {"types": None, "scheme": None}}
+    return tiny(**given, **{"sites": sites, **sections})
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "pooled"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -28,7 +29,7 @@ from torch.nn.functional import cross_entropy
 
 from wardround.algorithms.state_files import load_tensors, under
 from wardround.corpora.jsonl import Jsonl
-from wardround.errors import CorpusError, FederationError, MessageError, StudyError, TrainingError, UsageError
+from wardround.errors import CorpusError, FederationError, MessageError, StudyError, TrainingError
 from wardround.federation.in_process import InProcessFederation
 from wardround.federation.message import Message
 from wardround.models.relation_classifier import RelationClassifier, RelationInputs
@@ -326,11 +327,6 @@ def test_sites_that_differ_go_on_to_the_same_end(data: Path, different: Path, tm
 
 
 @pytest.mark.parametrize("start", ["central", "own"])
-@pytest.mark.xfail(
-    strict=True,
-    raises=(RuntimeError, AssertionError),
-    reason="a batch of the public set of which no pair fits has no gradient",
-)
 def test_a_batch_of_pairs_that_no_encoder_can_read_costs_nothing(
     start: str, data: Path, different: Path, tmp_path: Path
 ) -> None:
@@ -345,24 +341,40 @@ def test_a_batch_of_pairs_that_no_encoder_can_read_costs_nothing(
     assert absences(tmp_path) == [[]] * 2
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="where sites keep their models, nobody compares what their classes are"
-)
-@pytest.mark.parametrize(
-    "north", [{"types": ["Effect", "Drug"]}, {"types": ["Drug", "Effect"], "scheme": "IOB1"}], ids=["order", "scheme"]
-)
-def test_entities_that_sites_count_in_another_order_are_not_averaged(
-    north: dict[str, Any], data: Path, tmp_path: Path
-) -> None:
-    """The rows would have the same shape: the study is refused, or every site has the same classes."""
+def of_entities(data: Path, north: dict[str, Any], kind: str = "ner") -> Study:
+    """Sites that keep their models, and tag; one of them in a way of its own."""
     sites = {name: {"types": ["Drug", "Effect"]} for name in SITES} | {"north": north}
-    task = {"kind": "ner", "relations": None}
-    study = distilled(data, task=task, model={"decoder": "softmax"}, algorithm={"start": "own"}, sites=sites)
+    task = {"kind": "ner", "relations": None} if kind == "ner" else {"kind": kind}
+    return distilled(data, task=task, model={"decoder": "softmax"}, algorithm={"start": "own"}, sites=sites)
+
+
+@pytest.mark.parametrize("types", [["Effect", "Drug"], ["Effect"]], ids=["order", "fewer"])
+def test_entities_that_sites_count_in_another_order_are_counted_alike(types: list[str], data: Path) -> None:
+    """Of another order, rows would have the same shape; of fewer types, the site would be absent from every round."""
+    study = of_entities(data, {"types": types})
     central = common_model(study)
-    for section in study.sites.values():
-        own = model_of(study, TagSet(section.types), scheme=section.scheme)
+    public = {}
+    for name, section in study.sites.items():
+        annotated = TagSet(section.types)
+        own = model_of(study, annotated, scheme=section.scheme)
         assert own.outputs == central.outputs
         assert (own.scheme, own.tag_set) == (central.scheme, central.tag_set)
+        task = task_on(study, own, annotated)
+        public[name] = task.labels(public_set(study, task).examples)["tags"].tolist()
+    assert public["north"] == public["east"]  # also of what it does not annotate itself
+
+
+@pytest.mark.parametrize("kind", ["ner", "joint"])
+def test_tags_of_two_schemes_are_not_averaged(kind: str, data: Path) -> None:
+    study = of_entities(data, {"types": ["Drug", "Effect"], "scheme": "IOB1"}, kind)
+    said = "^.* sites of one study that averages what sites say of the tags must use one scheme$"
+    with pytest.raises(StudyError, match=said):
+        common_model(study)
+
+
+def test_whose_tags_are_averaged_says_what_it_annotates(data: Path) -> None:
+    with pytest.raises(StudyError, match=r"^\[sites.north\] must name its types: the study averages what sites say of"):
+        common_model(of_entities(data, {}))
 
 
 # Protected.
@@ -470,10 +482,15 @@ def test_a_relation_to_what_is_not_there_is_refused_with_file_and_line(form: str
     )
     with pytest.raises(CorpusError, match=said):
         load_notes("east", study.sites["east"], seed=7)
-    # On its way to the coordinator an error is a code.
+    # On its way to the coordinator an error is a code; whoever runs all sites is told the rest.
     refused_before_round_1(
         study, "^east cannot go on from round 0: CorpusError$", tmp_path / "site", error=FederationError
     )
+    with pytest.raises(FederationError) as stopped:
+        run(study, tmp_path / "site")
+    assert isinstance(stopped.value.__cause__, CorpusError)
+    assert re.match(said, str(stopped.value.__cause__))
+    assert "no mention here" not in (tmp_path / "site" / "events.jsonl").read_text()
 
 
 def test_relations_that_no_pair_can_carry_are_counted(data: Path, tmp_path: Path) -> None:
@@ -490,12 +507,34 @@ def test_relations_that_no_pair_can_carry_are_counted(data: Path, tmp_path: Path
     assert absences(tmp_path / "run") == [[]] * 3
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="no event tells what of the public set is lost")
 def test_what_is_lost_of_the_public_set_is_told(data: Path, tmp_path: Path) -> None:
     far = related(2, related=True, between=". She had ")
     Jsonl().write([*far, *related(4, seed=4)], tmp_path / "public.jsonl")
-    run(distilled(data, public={"data": str(tmp_path / "public.jsonl")}), tmp_path / "run")
-    assert "out_of_window" in (tmp_path / "run" / "events.jsonl").read_text()
+    study = distilled(data, public={"data": str(tmp_path / "public.jsonl")})
+    with pytest.raises(Killed):
+        run(study, tmp_path / "run", watcher=Onlooker(kill_after=3))
+    run(study, tmp_path / "run")
+    for kind in ("started", "resumed"):
+        (event,) = events_of(tmp_path / "run", kind)
+        told = {name: count for name, count in event["public"].items() if count}
+        assert told == {"examples": 4, "kept": 2, "out_of_window": 2, "negatives": 2}
+
+
+def test_what_is_lost_of_a_sites_notes_is_told_to_the_site_alone(tmp_path: Path) -> None:
+    write_notes(tmp_path / "data")
+    far = related(2, related=True, between=". She had ")
+    Jsonl().write([*far, *related(4, seed=4)], tmp_path / "data" / "east" / "train.jsonl")
+    run(distilled(tmp_path / "data"), tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "sites" / "east" / "notes.json").read_text())
+    assert {name: count for name, count in told.items() if count} == {
+        "examples": 4,
+        "kept": 2,
+        "out_of_window": 2,
+        "negatives": 2,
+    }
+    (event,) = events_of(tmp_path / "run", "started")
+    assert event["public"]["out_of_window"] == 0  # of the eight public notes alone
+    assert not [e for e in RunFolder(tmp_path / "run").events() if "out_of_window" in e]
 
 
 @pytest.mark.parametrize(
@@ -555,24 +594,53 @@ def test_public_sets_that_are_none_are_missed_before_round_1(
 
 
 @pytest.mark.parametrize(
-    "sections",
+    ("sections", "said"),
     [
-        {"sites": {"east": {"types": ["Drug"]}}},
-        {"sites": {"east": {"scheme": "BIO"}}},
-        {"model": {"preset": "transfer"}},
-        {"privacy": {"mechanism": "masked", "minimum_sites": 3, "clip": {"relations": 0.5}}},
+        (
+            {"sites": {"east": {"types": ["Drug"]}}},
+            r"\[sites.east\] types: a task of kind relations is given its entities and tags none; leave",
+        ),
+        (
+            {"sites": {"east": {"scheme": "BIO"}}},
+            r"\[sites.east\] scheme: a task of kind relations is given its entities and tags none; leave",
+        ),
+        ({"model": {"preset": "transfer"}}, r"\[model\] preset is of taggers over words; .* takes an encoder: leave"),
+        (
+            {"model": {"preset": "transfer", "encoder": None}, "task": {"kind": "joint"}},
+            r"\[model\] preset is of taggers over words; a task of kind joint takes an encoder: leave it out$",
+        ),
+        (
+            {"model": {"vectors": "glove.npz"}},
+            r"\[model\] vectors is of taggers over words; .* encoder: leave it out$",
+        ),
+        (
+            {"model": {"vectors": "glove.npz", "encoder": None}},
+            r"\[model\] vectors is of taggers over words; a task of kind relations takes an encoder: leave it out$",
+        ),
     ],
-    ids=["types", "scheme", "preset", "clip"],
+    ids=["types", "scheme", "preset", "preset of joint", "vectors", "vectors alone"],
 )
-@pytest.mark.xfail(strict=True, reason="settings of a tagger in a study of relations, and a clip below a probability")
-def test_settings_that_nobody_would_heed_are_refused(sections: dict[str, Any], data: Path, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"^\[(sites\.east|model|privacy)\]"):
-        run(distilled(data, **sections), tmp_path)
+def test_settings_that_nobody_would_heed_are_refused(sections: dict[str, Any], said: str, data: Path) -> None:
+    with pytest.raises(StudyError, match=f"^{said}"):
+        distilled(data, **sections)
 
 
-def test_word_vectors_go_with_no_encoder(data: Path, tmp_path: Path) -> None:
-    study = distilled(data, model={"vectors": "glove.npz"})
-    refused_before_round_1(study, "^an encoder brings its own embeddings: word vectors", tmp_path, error=UsageError)
+def test_a_joint_study_heeds_types_and_scheme(data: Path) -> None:
+    sites = {name: {"types": ["Drug", "Effect"], "scheme": "BIOES"} for name in SITES}
+    model = common_model(distilled(data, task={"kind": "joint"}, model={"decoder": "softmax"}, sites=sites))
+    assert "S-Drug" in model.outputs
+
+
+@pytest.mark.parametrize("clip", [0.5, 2.0])
+def test_probabilities_have_one_clip(clip: float, data: Path) -> None:
+    """Cut at less, rows add up to less than one; at far more, what rounding takes is no longer little."""
+    privacy = {"mechanism": "masked", "minimum_sites": 3, "clip": {"relations": clip}}
+    with pytest.raises(
+        StudyError, match=rf"^\[privacy\] clip of relations is {clip}; feded gives numbers up to 1.0, wh"
+    ):
+        distilled(data, privacy=privacy)
+    assert distilled(data, privacy={**privacy, "clip": {"relations": 1.0}}).privacy.clip == {"relations": 1.0}
+    assert distilled(data, privacy=privacy, algorithm={"exchange": "logits"}).privacy.clip == {"relations": clip}
 
 
 # What stays at a site.

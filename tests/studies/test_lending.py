@@ -183,9 +183,8 @@ def test_sites_of_one_network_read_the_public_set_once(start: str, once: bool, t
         ).notes.public.examples
         for name, site in study.sites.items()
     )
-    assert (hillside is harbour, other is harbour) == (once, False)
-    assert [sentence.words for sentence in other] == [sentence.words for sentence in harbour]
-    assert harbour == hillside != other, "what is annotated as ADE is outside for those who do not look for it"
+    assert (hillside is harbour, other is harbour) == (once, once)
+    assert harbour == hillside == other
 
 
 def test_a_hospital_lends_nothing(data: Path, tmp_path: Path) -> None:

@@ -201,7 +201,6 @@ def test_relations_of_another_level_are_refused(data: Path) -> None:
         server_of(distilled(data, task={"level": "concept"}))
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="a pair related against the types has no row")
 def test_the_rows_of_an_unlabelled_set_do_not_hang_on_its_labels(data: Path, tmp_path: Path) -> None:
     """Not even where it relates what the study's types forbid."""
     first, *others = related(4)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.studies.tiny_studies import ONE_TOP, of_algorithm, tiny
@@ -63,8 +64,43 @@ def test_all_that_a_site_can_be_asked_is_said_once(algorithm: str) -> None:
     first, *steps = lines(of(algorithm), "What would run here")
     assert first.endswith("the coordinator cannot send code.")
     said = [step.partition(": ")[0] for step in steps]
-    assert sorted(said) == sorted({*ALGORITHMS[algorithm].steps, *COMMON_STEPS})
+    assert sorted(said) == sorted({*ALGORITHMS[algorithm].steps, *COMMON_STEPS} - {"open_mean"})  # which is of seals
     assert all(step.partition(": ")[2] for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "steps"),
+    [
+        ("plain", []),
+        ("masked", ["give", "reveal"]),
+        ("sealed", ["open_mean", "give", "reveal"]),
+        ("sealed+masked", ["open_mean", "give", "reveal"]),
+    ],
+)
+def test_what_a_mechanism_adds_where_predictions_are_given(mechanism: str, steps: list[str]) -> None:
+    third = {"riverside": {"types": ["Drug"]}}
+    given: dict[str, Any] = {"privacy": {"mechanism": mechanism, "minimum_sites": 3}, "sites": {**ONE_TOP, **third}}
+    study = of("feded", **given)
+    said = [line.partition(": ")[0] for line in lines(study, "What would run here")[1:]]
+    assert said == ["describe", "train_and_predict", *steps, "score", "finish", "save", "restore"]
+    readers = " ".join(lines(study, "Who could read what leaves"))
+    assert ("each site's predictions weigh the same" in readers) == (mechanism != "plain")
+    assert "number of training sentences" not in readers
+    leaving = lines(study, "What would leave this site")
+    assert not any("to learn its clip" in line for line in leaving)
+    logits = of("feded", algorithm={"exchange": "logits"}, **given)
+    told = any("to learn its clip" in line for line in lines(logits, "What would leave this site"))
+    assert told == (mechanism != "plain")
+
+
+def test_the_weight_of_a_site_that_relates_is_its_pairs() -> None:
+    study = parse_study(
+        '[study]\nname = "s"\n[task]\nkind = "relations"\n[task.relations]\nADE = [["Drug", "ADE"]]\n'
+        '[model]\nencoder = "bert-tiny"\n[algorithm]\nname = "fedavg"\n'
+        '[privacy]\nmechanism = "masked"\nminimum_sites = 3\n[sites.harbour]\n[sites.hillside]\n[sites.riverside]\n'
+    )
+    told = lines(study, "Who could read what leaves")
+    assert any("the weight of each: its number of training pairs of entities." in line for line in told)
 
 
 def test_what_leaves_in_numbers() -> None:

@@ -179,6 +179,7 @@ def test_the_terms_of_a_site_are_its_studys(tmp_path: Path) -> None:
         {"batch_size": 8, "clip": 2.0, "decay": 0.1, "steps": 3, "epochs": 1, "keep_moments": True, "proximal": 0.5},
         {"rate": 0.02, "output_rate": 0.05},
         4,
+        sites=2,
     )
     assert terms_of(study) == opened(study, "harbour", tmp_path).terms == expected
 

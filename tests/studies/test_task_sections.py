@@ -120,14 +120,14 @@ def test_no_negative_at_all_is_a_choice() -> None:
 
 
 def test_a_task_in_a_study_reads_back() -> None:
-    study = tiny(task={"kind": "relations", "relations": RELATIONS, "directed": False, "negatives": 0.5})
+    study = tiny(task={"kind": "joint", "relations": RELATIONS, "directed": False, "negatives": 0.5})
     assert study.task.relations == ENDS
     assert parse_study(to_toml(study)) == study
 
 
 def test_where_no_site_names_its_types_they_are_those_of_the_relations() -> None:
     nameless = {"harbour": {"types": None}, "hillside": {"types": None}}
-    task = {"kind": "relations", "relations": RELATIONS}
+    task = {"kind": "joint", "relations": RELATIONS}
     assert tiny(task=task, sites=nameless).types == ("Drug", "ADE", "Dose")
     assert tiny(task=task, sites={"hillside": {"types": None}}).types == ("Drug", "Disease", "Dosage")
 

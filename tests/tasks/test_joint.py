@@ -172,6 +172,22 @@ def test_public_notes_give_every_pair_whatever_is_drawn_in_training(encoder: Pat
     assert task.lost["relations_negatives_not_drawn"] == 0
 
 
+@pytest.mark.parametrize("level", list(Level))
+def test_public_notes_give_every_pair_whatever_is_annotated(level: Level, encoder: Path) -> None:
+    """Also one that is related against the types."""
+    kinds = (RelationType("causes", (("Drug", "ADE"),)), RelationType("with", (("ADE", "ADE"),)))
+    task = JointTask(learner(encoder, RelationSet(kinds, level=level), window=2))
+    entities = tuple(replace(entity, concepts=(f"C{entity.id}",)) for entity in GAVE.entities)
+    ends = ("T1", "T2") if level is Level.MENTION else ("CT1", "CT2")
+    related = [(), (Relation("R1", "causes", *ends, level),), (Relation("R1", "with", *ends, level),)]
+    notes = [replace(GAVE, entities=entities, relations=some) for some in related]
+    pairs = [[pair.spans for example in task.public([note]) for pair in example.pairs] for note in notes]
+    assert pairs[0] == pairs[1] == pairs[2]
+    assert len(pairs[0]) == 6  # each drug with each effect, and the effects both ways round
+    trained = task.encode(notes[2:])
+    assert sum(len(example.pairs) for example in trained) == 5
+
+
 def test_settings_that_make_no_sense(encoder: Path) -> None:
     for weight in (-1.0, float("nan"), float("inf")):
         with pytest.raises(TrainingError, match="relation_weight is"):

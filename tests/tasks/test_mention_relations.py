@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from wardround.errors import TextError
-from wardround.tasks.mention_relations import in_one_order, relate_mentions
+from wardround.tasks.mention_relations import relate_mentions
 from wardround.tasks.relation_instances import PairRules, RelationCounts
 from wardround.text.document import Document, Entity, Level, Range, Relation
 from wardround.text.relation_sets import RelationSet, RelationType
@@ -96,9 +96,3 @@ def test_relations_between_mentions_are_refused() -> None:
 def test_nothing_to_relate() -> None:
     empty = Document("e", "")
     assert relate_mentions(empty, PairRules(CAUSES)) == (empty, RelationCounts())
-
-
-def test_only_undirected_ends_are_put_in_order() -> None:
-    turned = Document("n", TEXT, ENTITIES, (Relation("R1", "causes", "T3", "T1"),))
-    assert in_one_order(turned, CAUSES) == turned
-    assert found(in_one_order(turned, replace(CAUSES, directed=False))) == [("R1", "causes", "T1", "T3")]

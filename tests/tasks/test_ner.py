@@ -193,6 +193,15 @@ def test_a_site_trains_and_is_scored_on_what_it_annotates() -> None:
     assert dict(score.counts["strict"]) == dict(score.counts["relaxed"]) == {"Drug": SpanCounts(1, 1, 0)}
 
 
+def test_what_everybody_may_read_is_annotated_for_all_sites() -> None:
+    task = NerTask(Lexicon(), DRUGS)
+    assert [sentence.tags for sentence in task.public([NOTE])] == [
+        ("O", "O", "O", "B-Drug", "O"),
+        ("B-ADE", "I-ADE", "O", "O"),
+    ]
+    assert task.lost == asdict(AlignmentCounts(exact=2, overlapped=1))
+
+
 def test_the_score_of_a_task_by_hand() -> None:
     other = Document("n2", "Aspirin gave pain.", (Entity("T1", "ADE", (Range(13, 17),)),))
     score = NerTask(Lexicon(aspirin="B-Drug", Aspirin="B-Drug", pain="B-ADE")).score([NOTE, other, EMPTY])

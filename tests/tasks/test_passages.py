@@ -104,7 +104,7 @@ def test_candidates_are_the_pairs_of_relation_instances(window: int, directed: b
     for seed in range(20):
         document = _scattered(Random(f"{window}/{seed}"))
         cut = cut_passages(document, window)
-        found = list(cut.candidates(document.entities, rules))
+        found = list(cut.candidates(document, rules))
         expected = [(pair.head, pair.tail) for pair in instances_of(document, rules)]
         assert [(pair.head.id, pair.tail.id) for pair in found] == expected
         for head, tail, place in found:

@@ -17,6 +17,7 @@ from wardround.tasks.relation_instances import (
     PairRules,
     RelationCounts,
     RelationInstance,
+    candidate_pairs,
     draw_negatives,
     instances_of,
     labelled_instances,
@@ -174,6 +175,21 @@ def test_a_pair_related_in_a_forbidden_way_is_no_negative() -> None:
     found = labelled_instances([note(("dose-of", "T1", "T3"))], RULES)
     assert [(e.instance.head, e.instance.tail) for e in found.instances] == [("T2", "T1"), ("T5", "T4")]
     assert found.counts == RelationCounts(against_types=1, negatives=2)
+
+
+def test_every_pair_may_be_wanted_whatever_is_annotated() -> None:
+    found = labelled_instances([note(("dose-of", "T1", "T3"))], RULES, every_pair=True)
+    assert [(e.instance.head, e.instance.tail) for e in found.instances] == pairs(note(), RULES)
+    assert {e.label for e in found.instances} == {"none"}
+    assert found.counts == RelationCounts(against_types=1, negatives=3)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_candidate_pairs_are_those_of_instances(directed: bool) -> None:
+    rules = PairRules(RelationSet((CAUSES, DOSE), directed=directed), window=2)
+    found = [(head.id, tail.id) for head, tail in candidate_pairs(note(), rules)]
+    assert found == pairs(note(), rules)
+    assert len(found) > 3
 
 
 def test_an_undirected_relation_may_be_annotated_either_way() -> None:

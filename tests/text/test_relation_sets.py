@@ -47,6 +47,20 @@ def test_a_set_of_relations_between_concepts() -> None:
     assert found == RelationSet((RelationType("a", ends),), directed=False, level=Level.CONCEPT)
 
 
+def test_only_undirected_ends_are_put_in_order() -> None:
+    """Mentions as they stand in the text, concepts by the alphabet."""
+    turned = document(Relation("R1", "causes", "T3", "T1"), Relation("R2", "causes", "T1", "T2"))
+    assert RELATIONS.in_one_order(turned) == turned
+    undirected = RelationSet(RELATIONS.types, directed=False)
+    assert [(r.head, r.tail) for r in undirected.in_one_order(turned).relations] == [("T1", "T3"), ("T1", "T2")]
+    between = Relation("R1", "causes", "D1", "C2", Level.CONCEPT), Relation("R2", "causes", "C1", "D1", Level.CONCEPT)
+    concepts = RelationSet(RELATIONS.types, directed=False, level=Level.CONCEPT)
+    assert [(r.head, r.tail) for r in concepts.in_one_order(document(*between)).relations] == [
+        ("C2", "D1"),
+        ("C1", "D1"),
+    ]
+
+
 def test_sets_that_cannot_be() -> None:
     with pytest.raises(TextError, match="both mentions and concepts"):
         RelationSet.of([document(Relation("R1", "a", "T1", "T2"), Relation("R2", "a", "D1", "C1", Level.CONCEPT))])

@@ -55,6 +55,11 @@ class RoundsConfig:
         """The setting that no mechanism but plain can serve; empty where there is none."""
         return ""
 
+    @property
+    def reach(self) -> float:
+        """How far from zero numbers lie that sites give; 0 where only training tells."""
+        return 0.0
+
     def fixed(self) -> dict[str, Value]:
         """What a site is asked alike in every round; it holds the questions against this too."""
         return {}

@@ -162,9 +162,10 @@ def distil(
             heads = task.heads([examples[index] for index in batch])
             loss = distillation_loss(heads, targets, labels if config.labelled else None, config)
             total += finite(loss) * len(batch)
-            loss.backward()  # type: ignore[no-untyped-call]
-            clip_gradients(parameters, clip)
-            stepper.step(rates)
+            if loss.requires_grad:  # else the model can read no row of the batch
+                loss.backward()  # type: ignore[no-untyped-call]
+                clip_gradients(parameters, clip)
+                stepper.step(rates)
     task.model.zero_grad(set_to_none=True)  # as large as the model, and of no more use
     return total / (config.epochs * len(examples))
 

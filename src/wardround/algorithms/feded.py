@@ -28,9 +28,9 @@ from wardround.tasks.task import Task, head_scores
 
 __all__ = ["STEPS", "FedEd", "FedEdConfig", "PublicConfig", "PublicOnly", "prediction_shapes", "train_and_predict"]
 
-# By which a number of a protected mean may be off: each site rounds its share by half a unit of 15 bits at most, and
-# what ckks adds is only near.
-_UNIT, _NEAR = 2.0**-14, 1e-4
+# By how much the rows of a mean may miss one. Under masks and seals each site rounds each of its numbers by half a
+# unit, of 15 bits at most; in float16, which nobody packs, a row of probabilities is off by 2^-11 at most: twice that.
+_UNIT, _HALVES = 2.0**-14, 2.0**-10
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,11 @@ class FedEdConfig(LocalConfig):
     def needs_plain(self) -> str:
         """Under masks and seals every number is packed alike."""
         return "" if self.precision == "float32" else f"precision {self.precision}"
+
+    @property
+    def reach(self) -> float:
+        """No probability is above one."""
+        return 1.0 if self.exchange == "probabilities" else 0.0
 
     def fixed(self) -> dict[str, Value]:
         """How a site trains and predicts, and how it learns from the others where it keeps its model."""
@@ -177,21 +182,15 @@ class FedEd(_Central):
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        self._like = {
-            head: np.zeros(shape, np.float32)
-            for head, shape in prediction_shapes(self.task, self.public.examples).items()
-        }
+        self._like = _blank(self.task, self.public.examples)
         self._mean: dict[str, Array] = {}  # of the last round: what sites that keep their models learn from
 
     def gather(self, turn: Turn) -> Gathered | None:
         """Every site trains and predicts; a mean that only sites can open, they open for the coordinator."""
         gathered = turn.opened(turn.gather("train_and_predict", {**self.settings(), **self.config.fixed()}))
         assert gathered.mean is not None
-        classes = max(rows.shape[1] for rows in self._like.values())
-        tolerance = classes * (_NEAR + len(gathered.sites) * _UNIT / 2)
         try:
-            normalised = self.config.exchange == "probabilities"
-            check_mean(gathered.mean, self._like, normalised=normalised, tolerance=tolerance)
+            _check(gathered.mean, self._like, self.config.exchange, sites=len(gathered.sites))
         except MessageError as error:
             raise FederationError(f"the round's mean prediction cannot be used ({error.code})") from None
         return gathered
@@ -245,6 +244,18 @@ def prediction_shapes(task: Task, examples: Sequence[Any]) -> dict[str, tuple[in
     return {head: (rows[head], classes) for head, classes in task.classes().items()}
 
 
+def _blank(task: Task, examples: Sequence[Any]) -> dict[str, Array]:
+    """Arrays such as a prediction of some examples has."""
+    return {head: np.zeros(shape, np.float32) for head, shape in prediction_shapes(task, examples).items()}
+
+
+def _check(mean: Mapping[str, Array], like: Mapping[str, Array], exchange: Exchanged, *, sites: int) -> None:
+    """Refuse, with a `MessageError`, what cannot be the mean of so many sites' predictions."""
+    classes = max(rows.shape[1] for rows in like.values())
+    tolerance = _HALVES + classes * sites * _UNIT / 2
+    check_mean(mean, like, normalised=exchange == "probabilities", tolerance=tolerance)
+
+
 def train_and_predict(site: Site, message: Message) -> Message:
     """LocalUpdate: train for a while, give the predictions on the public set."""
     exchange = _exchange(message)
@@ -280,11 +291,10 @@ def _learn_from_others(site: Site, message: Message, exchange: Exchanged) -> Non
     mean = message.group("mean")
     if not mean:
         return
-    expected = prediction_shapes(site.task, site.notes.public.examples)
-    if {head: (rows.dtype, rows.shape) for head, rows in mean.items()} != {
-        head: (np.dtype(np.float32), shape) for head, shape in expected.items()
-    }:
-        raise MessageError("shapes", "the ensemble's mean has other heads, rows or classes than the public set")
+    if any(rows.dtype != np.float32 for rows in mean.values()):
+        raise MessageError("shapes", "the ensemble's mean is float32")
+    sites = site.terms.sites if site.terms else 1
+    _check(mean, _blank(site.task, site.notes.public.examples), exchange, sites=sites)
     config = DistillationConfig(
         batch_size=message.value("distillation_batch", int) or message.value("batch_size", int),
         epochs=message.value("distillation_epochs", int),

@@ -145,7 +145,7 @@ def batch_share(size: int, message: Message) -> int:
 def train_share(site: Site, message: Message) -> Message:
     """`local_steps` mini-batches of N_i sentences each."""
     share = batch_share(len(site.notes.train), message)
-    return fedavg.train(site, replace(message, values={**message.values, "batch_size": share}))
+    return fedavg.train(site, replace(message, values={**message.values, "batch_size": share, "keep_moments": True}))
 
 
 STEPS: dict[str, Step] = {"gradient": gradient, "train_share": train_share}

@@ -1,9 +1,10 @@
 """How a round is gathered under a mechanism that seals updates for one another, at the coordinator.
 
 The sites train and hold their updates; only then is it known who gives. Each seals its update for these sites alone,
-under a nonce never used before, and the coordinator adds what comes. Under masks a sum that lacks one of them is noise:
-the exchange is repeated among those that are left. Sites reveal what keeps the sum shut only once all of them have
-given, and after that never give the same update again; so no two sums of one round can be opened, and none be compared.
+under a nonce never used before, and the coordinator adds what comes. Under masks, and wherever the mean comes back to
+the coordinator, a sum that lacks one of them is noise: the exchange is repeated among those that are left. Sites reveal
+what keeps the sum shut only once all of them have given, and after that never give the same update again; so no two
+sums of one update can be opened, and none be compared.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class _Ready:
 
 
 def gather_among(turn: Turn, aggregator: CohortAggregator, step: str, values: Mapping[str, Value]) -> Gathered:
-    """Train, then give, among those that trained; under masks, until all that were asked have given."""
+    """Train, then give, among those that trained; where a sum must be whole, until all that were asked have given."""
     ready = _ready(turn, aggregator, step, values)
     clips = _clips(turn, aggregator, ready)
     while True:
@@ -65,11 +66,11 @@ def gather_among(turn: Turn, aggregator: CohortAggregator, step: str, values: Ma
         )
         total, clipped = _given(turn, aggregator, exchange, {site: held.card for site, held in ready.items()})
         given = tuple(turn.present)
-        if not aggregator.is_masked or len(given) == len(ready):
+        if not aggregator.opens_once or len(given) == len(ready):
             break
         ready = {site: held for site, held in ready.items() if site in given}
     turn.clipped += clipped
-    seeds = _revealed(turn, exchange) if aggregator.is_masked else {}
+    seeds = _revealed(turn, exchange) if aggregator.opens_once else {}
     try:
         if aggregator.opens_at is Place.COORDINATOR:
             return Gathered(given, mean=total.mean(seeds))

@@ -71,11 +71,15 @@ class Giving:
         self.changes = 0  # of what goes with the state of the site, beside the update
         self.record = _read(self._path)
 
-    def begin(self, round_number: int) -> None:
-        """Before training: where this round's update was revealed before, the next is drawn in another way."""
-        if round_number <= self.record.revealed:
+    def begin(self, round_number: int, *, after: int) -> None:
+        """Before training from the state after a round; where a later one was revealed, what is drawn is drawn anew.
+
+        Whatever its number, a round from an old state could else give once more what was revealed from there.
+        """
+        if after < self.record.revealed:
             # Of the rounds before it, what was revealed stays so: their updates may still be held.
-            self._note(replace(self.record, revealed=round_number - 1, redraws=self.record.redraws + 1))
+            revealed = min(self.record.revealed, round_number - 1)
+            self._note(replace(self.record, revealed=revealed, redraws=self.record.redraws + 1))
 
     def hold(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
         """Keep an update until it is known who else gives; while clips are learned, tell how far it reaches."""

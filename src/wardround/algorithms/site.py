@@ -125,7 +125,7 @@ class Site:
         if number <= self.round:
             raise MessageError("round", f"this site has done round {self.round}; restore an earlier state first")
         if self.giving is not None:
-            self.giving.begin(number)
+            self.giving.begin(number, after=self.round)
 
     def give(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
         """The answer with an update: sealed at once, or held until it is known who else gives."""

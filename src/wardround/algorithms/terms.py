@@ -19,6 +19,7 @@ class Terms:
     fixed: Mapping[str, Value] = field(default_factory=dict)  # what a question that names it must say
     highest: Mapping[str, float] = field(default_factory=dict)  # of rates, which go down over the rounds
     smallest_batch: int = 1  # sentences
+    sites: int = 1  # of the study: of no more is a mean that a site is told
 
     def check(self, values: Mapping[str, Value]) -> None:
         """Refuse a question outside the terms; what it leaves out is for the step to miss."""

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from wardround import __version__
-from wardround.errors import WardroundError
+from wardround.errors import FederationError, WardroundError
 from wardround.reports.plain_text import neutralise
 
 __all__ = ["main"]
@@ -94,8 +94,13 @@ def _not_called() -> None:
 
 
 def _line(error: WardroundError) -> str:
-    """The message on one line; the name of a file, which may come from anybody, cannot speak to the terminal."""
-    return " ".join(neutralise(str(error)).split("\n"))
+    """The message on one line; the name of a file, which may come from anybody, cannot speak to the terminal.
+
+    Where all sites are on this machine, a round that failed brings along what the first of them said.
+    """
+    cause = error.__cause__ if isinstance(error, FederationError) else None
+    said = f"{error} – {cause}" if isinstance(cause, WardroundError) else str(error)
+    return " ".join(neutralise(said).split("\n"))
 
 
 def _where(error: Exception) -> str:

@@ -33,6 +33,7 @@ class _OneMachine:
 
     def __init__(self, sites: Sequence[SiteId]) -> None:
         self._sites = those_asked(None, sites)
+        self.fault: WardroundError | None = None  # the first of a site in this process since it was last asked
 
     @property
     def sites(self) -> Sequence[SiteId]:
@@ -42,6 +43,7 @@ class _OneMachine:
     def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
         """Ask sites in order; the question is encoded once, here."""
         asked = those_asked(to, self._sites)
+        self.fault = None
         return self._exchanges(asked, _Question(step, round_of(message), encode(message)))
 
     def _exchanges(self, sites: Sequence[SiteId], question: _Question) -> Iterator[Reply]:
@@ -50,6 +52,8 @@ class _OneMachine:
 
 class InProcessFederation(_OneMachine):
     """Sites one after the other, in the order they are asked; at most `open_at_once` of them exist at a time.
+
+    Of a site's error a reply has its code alone, as everywhere. `fault` is for whoever runs all sites, and so may know.
 
     `ask` fixes the bytes of the question at once; a site works when its reply is consumed, and not before, so that
     one reply at a time is in memory. Replies that nobody consumes are work that nobody does.
@@ -69,7 +73,10 @@ class InProcessFederation(_OneMachine):
         for site in sites:
             # Outside the exchange: another site's state that cannot be laid aside is no absence of this one.
             self._open.make_room(site)
-            yield _exchange(site, question, partial(self._open.worker, site), question.step)
+            yield _exchange(site, question, partial(self._open.worker, site), step=question.step, note=self._note)
+
+    def _note(self, error: WardroundError) -> None:
+        self.fault = self.fault or error.with_traceback(None)  # whose frames would keep the site in memory
 
 
 class WorkerPoolFederation(_OneMachine):
@@ -102,16 +109,26 @@ class WorkerPoolFederation(_OneMachine):
 
     def _work(self, place: int, sites: Sequence[SiteId], question: _Question, queue: Queue[Reply]) -> None:
         for site in sites:
-            queue.put(_exchange(site, question, lambda: self._workers[place], f"{site}{SEPARATOR}{question.step}"))
+            step = f"{site}{SEPARATOR}{question.step}"
+            queue.put(_exchange(site, question, lambda: self._workers[place], step=step))
 
 
-def _exchange(site: SiteId, question: _Question, worker: Callable[[], BytesWorker], step: str) -> Reply:
+def _exchange(
+    site: SiteId,
+    question: _Question,
+    worker: Callable[[], BytesWorker],
+    *,
+    step: str,
+    note: Callable[[WardroundError], None] | None = None,
+) -> Reply:
     started = perf_counter()
     try:
         answer = worker().answer_bytes(step, question.round, question.data)
         message = decode(answer)
     except Exception as error:  # as at a site of its own, whatever goes wrong there is an absence here
-        if not isinstance(error, WardroundError):
+        if isinstance(error, WardroundError) and note is not None:
+            note(error)
+        elif not isinstance(error, WardroundError):
             _log.warning("site=%s step=%s failed: %s", site, question.step, where(error))
         spent = Traffic(len(question.data), 0, perf_counter() - started)
         return Reply(site, None, spent, Absence.FAILED, code_of(error))

@@ -149,8 +149,8 @@ class JointExtractor(LayeredModel):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The tags of a word, then the classes of a pair."""
-        return (*self.tags, *self.relations.names)
+        """The tags of a word, then the classes of a pair and what they may run between."""
+        return (*self.tags, *self.relations.names, repr(self.relations))
 
     @property
     def decoder(self) -> Decoder:

@@ -53,7 +53,7 @@ class LayeredModel(nn.Module):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What its output layers score, in their order."""
+        """What its output layers score, in their order, and all by which the same names could mean something else."""
         raise NotImplementedError
 
     @property

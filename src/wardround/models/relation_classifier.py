@@ -136,8 +136,8 @@ class RelationClassifier(LayeredModel):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The classes of a pair."""
-        return self.relations.names
+        """The classes of a pair, and what they may run between."""
+        return (*self.relations.names, repr(self.relations))
 
     @property
     def groups(self) -> tuple[str, ...]:

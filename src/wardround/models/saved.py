@@ -21,6 +21,7 @@ from torch import Tensor
 
 from wardround.errors import ModelError, TextError
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
+from wardround.models.encoders import without_remarks
 from wardround.models.joint_extractor import JointExtractor, JointExtractorConfig
 from wardround.models.parameter_split import LayeredModel
 from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
@@ -130,8 +131,7 @@ def _load_words(folder: Path, card: dict[str, Any]) -> WordTagger:
 
 
 def _save_encoder(model: EncoderTagger | JointExtractor, folder: Path) -> dict[str, Any]:
-    model.network.save_pretrained(folder, safe_serialization=True)
-    model.tokenizer.tokenizer.save_pretrained(folder)
+    _save_pretrained(model, folder)
     if model.config.decoder == "crf":
         _save_tensors(model.crf.state_dict(), folder / _CRF)
     return {"kind": "encoder-tagger", "types": list(model.tag_set.types)}
@@ -146,8 +146,7 @@ def _load_encoder(folder: Path, card: dict[str, Any]) -> EncoderTagger:
 
 
 def _save_classifier(model: RelationClassifier, folder: Path) -> dict[str, Any]:
-    model.network.save_pretrained(folder, safe_serialization=True)
-    model.tokenizer.tokenizer.save_pretrained(folder)
+    _save_pretrained(model, folder)
     _save_tensors(model.output.state_dict(), folder / _OUTPUT)
     types = [kind.name for kind in model.relations.types]
     return {"kind": "relation-classifier", "types": types, "relations": model.relations.as_values()}
@@ -225,6 +224,13 @@ def _fill(module: Any, weights: dict[str, Tensor], folder: Path) -> None:
         module.load_state_dict(weights)
     except RuntimeError as error:
         raise ModelError(f"{folder.name}: the weights do not fit the model card") from error
+
+
+def _save_pretrained(model: EncoderTagger | JointExtractor | RelationClassifier, folder: Path) -> None:
+    """The encoder and its tokenizer as a Hugging Face folder."""
+    with without_remarks():
+        model.network.save_pretrained(folder, safe_serialization=True)
+        model.tokenizer.tokenizer.save_pretrained(folder)
 
 
 def _save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -119,7 +119,8 @@ class CohortAggregator(ABC):
     """Adds updates that are sealed for one another, without a secret: who gives is known before anybody seals."""
 
     opens_at: Place
-    is_masked: bool  # a sum that lacks a site of its exchange cannot be opened
+    is_masked: bool  # sites need one another's cards to give
+    opens_once: bool  # a sum that lacks a site of its exchange cannot be opened, nor two sums of one update
     groups: tuple[str, ...]  # of layers
     clips: Mapping[str, float]  # by group; of one that is missing it is learned
 

@@ -31,6 +31,7 @@ class Mechanism:
     scheme: Literal["bfv", "ckks"] = "bfv"
     packing: Literal["standard", "compact"] = "standard"
     clips: Mapping[str, float] = field(default_factory=dict)  # by group; of one that is missing it is learned
+    mean_comes_back: bool = False  # to the coordinator, from sites that opened it
 
     @property
     def is_sealed(self) -> bool:
@@ -39,8 +40,16 @@ class Mechanism:
 
     @property
     def is_masked(self) -> bool:
-        """Whether a sum opens only when all its sites have given."""
+        """Whether masks between the sites hide an update also from those that open the sum."""
         return self.name != "sealed"
+
+    @property
+    def opens_once(self) -> bool:
+        """Whether an update also bears a mask of its site's own, whose seed is told once: for a sum of all its sites.
+
+        Where means come back, a coordinator could else have two sums opened that differ in one site.
+        """
+        return self.is_masked or self.mean_comes_back
 
     @property
     def opens_at(self) -> Place:

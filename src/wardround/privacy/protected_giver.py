@@ -85,7 +85,7 @@ class ProtectedGiver(Giver):
         """Clip, scale and pack; mask, where there are masks; seal, where it is sealed; sign."""
         layout = self.mechanism.layout(exchange)
         packed = layout.pack(update, share=exchange.share_of(self._name))
-        seed = self._mask(packed.words, exchange, cards) if self.mechanism.is_masked else b""
+        seed = self._mask(packed.words, exchange, cards) if self.mechanism.opens_once else b""
         secret = self._secret(exchange)
         own = self._guards(exchange, (self._name,), packed.words)
         arrays = self.mechanism.carrier.seal(packed.words, own, secret.secret if secret else b"")
@@ -113,12 +113,12 @@ class ProtectedGiver(Giver):
         secret = self._secret(exchange)
         assert secret is not None, "where nothing is sealed, the coordinator opens"
         layout = self.mechanism.layout(exchange)
-        if self.mechanism.is_masked and exchange.weights.keys() != set(transcript.sites):
-            raise MessageError("transcript", "lacks a site of the exchange, without which masks do not cancel")
+        if self.mechanism.opens_once and exchange.weights.keys() != set(transcript.sites):
+            raise MessageError("transcript", "lacks a site of the exchange, without which its sum is not opened")
         words, found = self.mechanism.carrier.open(taken.arrays, layout.words, secret.secret)
         if not np.array_equal(found, self._guards(exchange, transcript.sites, words)):
             raise MessageError("sum", "is not the sum of what its list names, or was changed")
-        if self.mechanism.is_masked:
+        if self.mechanism.opens_once:
             seeds = {n.removeprefix("seed/"): b for n, b in taken.blobs.items() if n.startswith("seed/")}
             take_off(words, exchange, seeds, self.mechanism.words.modulus)
         self._epoch = exchange.epoch
@@ -151,21 +151,26 @@ class ProtectedGiver(Giver):
         return mac.finalize().hex()
 
     def _mask(self, words: Array, exchange: Exchange, cards: Mapping[SiteId, bytes]) -> bytes:
-        """Add the masks this site shares with the others, and one of its own; returns the seed of that."""
-        if cards.keys() != exchange.weights.keys():
-            raise MessageError("card", "of each site of the exchange a card is needed")
-        opened = {site: Card.from_bytes(card) for site, card in cards.items()}
-        for site, card in opened.items():
-            check_card(card, site, self._certifier)
+        """Add a mask of this site's own and, where there are any, those it shares; returns the seed of its own."""
+        shown = self._checked(cards, exchange) if self.mechanism.is_masked else {}
         # Under the same masks twice, two updates would show their difference once both seeds are told.
         if exchange.context in self._masked:
             raise MessageError("replay", "this site has masked for the exchange before")
         self._masked.add(exchange.context)
         modulus, seed = self.mechanism.words.modulus, masks.new_seed()
-        shared = masks.pairwise(self._identity, opened, context=exchange.context, words=len(words), modulus=modulus)
-        masks.add(words, shared, modulus)
+        if shown:
+            shared = masks.pairwise(self._identity, shown, context=exchange.context, words=len(words), modulus=modulus)
+            masks.add(words, shared, modulus)
         masks.add(words, masks.own(seed, context=exchange.context, words=len(words), modulus=modulus), modulus)
         return seed
+
+    def _checked(self, cards: Mapping[SiteId, bytes], exchange: Exchange) -> dict[SiteId, Card]:
+        if cards.keys() != exchange.weights.keys():
+            raise MessageError("card", "of each site of the exchange a card is needed")
+        opened = {site: Card.from_bytes(card) for site, card in cards.items()}
+        for site, card in opened.items():
+            check_card(card, site, self._certifier)
+        return opened
 
     def _guards(self, exchange: Exchange, sites: Iterable[SiteId], words: Array) -> Array:
         """Of words that these sites gave."""

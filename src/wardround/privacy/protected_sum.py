@@ -33,7 +33,8 @@ class ProtectedAggregator(CohortAggregator):
     ) -> None:
         assert mechanism.is_sealed == (parameters is not None), "what is sealed is sealed under a key"
         self.mechanism = mechanism
-        self.opens_at, self.is_masked = mechanism.opens_at, mechanism.is_masked
+        self.opens_at = mechanism.opens_at
+        self.is_masked, self.opens_once = mechanism.is_masked, mechanism.opens_once
         self.groups, self.clips = mechanism.layer_groups, mechanism.clips
         self._parameters, self._certifier = parameters, certifier
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,9 +36,6 @@ from wardround.tasks.task import Task
 from wardround.text.document import Document
 from wardround.text.relation_sets import RelationSet
 from wardround.text.tag_sets import TagSet
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "TASKS",
@@ -122,6 +119,10 @@ def task_at_one_site(wanted: WantedTask, choice: ModelChoice, documents: Sequenc
     if wanted.kind not in TASKS:
         near = did_you_mean(wanted.kind, TASKS)
         raise UsageError(f"{wanted.kind!r} is no task{near}; there are {', '.join(TASKS)}")
+    if wanted.kind == "ner" and (wanted.negatives is not None or not wanted.directed):
+        raise UsageError("--negatives and --undirected are about relations; --task ner looks for none")
+    if wanted.kind == "relations" and wanted.types:
+        raise UsageError("--types are of entities to find; --task relations takes those that are there")
     if wanted.kind == "ner":
         return NerTask(build_model(choice, _tag_set(documents, wanted.types), seed=seed))
     if not any(document.relations for document in documents):
@@ -209,24 +210,22 @@ def arrays_of(parameters: Mapping[str, Tensor]) -> dict[str, Array]:
 
 
 def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> LayeredModel:
-    """A site's network: its own types on top, or those of all sites where the top is shared."""
+    """A site's network: its own types on top, or those of all sites where the top is shared, or what it says."""
     section, seed = study.model, study.study.seed
     options = {name: as_text(value) for name, value in section.options.items()}
     options |= {"scheme": scheme} if scheme else {}
     choice = ModelChoice(section.preset, encoder or section.encoder, section.vectors, options)
     if study.task.kind == "relations":
         model: LayeredModel = build_classifier(choice, study.task.relation_set, seed=seed)
-        shared = _shared_groups(study, model)
     elif study.task.kind == "joint":
         model = build_joint(choice, TagSet(study.types), study.task.relation_set, seed=seed)
-        shared = _shared_groups(study, model)
     else:
         model = build_model(choice, types, seed=seed)
-        shared = _shared_groups(study, model)
-        if set(OUTPUT_GROUPS) & set(shared):
-            _check_one_top(study)
-            if types.types != study.types:
-                model = build_model(choice, TagSet(study.types), seed=seed)
+    shared = _shared_groups(study, model)
+    if study.task.kind != "relations" and _tags_alike(study, shared):
+        _check_one_top(study)
+        if study.task.kind == "ner" and types.types != study.types:
+            model = build_model(choice, TagSet(study.types), seed=seed)
     model.split = ParameterSplit.sharing(shared, model.groups)
     return model
 
@@ -269,6 +268,11 @@ def _shared_groups(study: Study, model: LayeredModel) -> tuple[str, ...]:
     return tuple(group for group in model.groups if group in wanted)
 
 
+def _tags_alike(study: Study, shared: Sequence[str]) -> bool:
+    """Whether a tag must be the same at every site: its layers are shared, or what sites say of it is averaged."""
+    return study.algorithm.kind.central or bool(set(OUTPUT_GROUPS) & set(shared))
+
+
 def _is_one_top(study: Study) -> bool:
     """Whether every site tags alike."""
     tops = {(site.types, site.scheme) for site in study.sites.values()}
@@ -276,9 +280,14 @@ def _is_one_top(study: Study) -> bool:
 
 
 def _check_one_top(study: Study) -> None:
+    together = (
+        "averages what sites say of the tags"
+        if study.algorithm.kind.central
+        else "shares the layers that give the tags"
+    )
     for name, site in study.sites.items():
-        if not site.types:
-            raise StudyError(f"[sites.{name}] must name its types: the study shares the layers that give the tags")
+        if study.task.kind == "ner" and not site.types:  # of joint, every site has the types of the study
+            raise StudyError(f"[sites.{name}] must name its types: the study {together}")
     schemes = {site.scheme for site in study.sites.values()}
     if len(schemes) > 1:
-        raise StudyError("sites of one study that shares the layers that give the tags must use one scheme")
+        raise StudyError(f"[sites] scheme: sites of one study that {together} must use one scheme")

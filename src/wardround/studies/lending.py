@@ -35,7 +35,7 @@ class Lending:
         self._study, self._device = study, device
         self._networks: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}  # by what they score
         self._lent: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}  # by what sites annotate
-        self._public: dict[tuple[int, tuple[str, ...]], PublicSet] = {}
+        self._public: dict[int, PublicSet] = {}
         self._kept: Path | None = None  # the first model that was written
 
     def network(self, types: TagSet, *, scheme: str, encoder: str) -> LayeredModel:
@@ -49,11 +49,11 @@ class Lending:
             self._lent[key] = self._networks.setdefault((built.outputs, scheme, encoder), built)
         return self._lent[key]
 
-    def public(self, task: Task, types: TagSet) -> PublicSet:
-        """The public set as examples of a site that annotates `types`."""
+    def public(self, task: Task) -> PublicSet:
+        """The public set as examples for a site's network, whatever the site annotates."""
         if not self._lends(task.model):
             return public_set(self._study, task)
-        key = (id(task.model), types.types)  # of a network that lives as long as this object
+        key = id(task.model)  # of a network that lives as long as this object
         if key not in self._public:
             self._public[key] = public_set(self._study, task)
         return self._public[key]

@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from wardround.errors import FederationError
 from wardround.federation.in_process import InProcessFederation, WorkerPoolFederation
 from wardround.federation.site_door import SiteDoor
 from wardround.federation.worker_process import WorkerProcess
@@ -50,6 +51,8 @@ def run_on_one_machine(
         return StudyRun(
             study, federation, folder, engine=engine, watcher=watcher, protection=protection, device=device
         ).run()
+    except FederationError as error:
+        raise error from federation.fault  # which nobody else runs: its own words may be told here
     finally:
         federation.close()
         if rehearsal is not None:

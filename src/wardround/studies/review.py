@@ -76,7 +76,8 @@ _PREDICTIONS_READ_BY: Mapping[str, str] = {
         "between them hide your predictions in it, also from a site that conspires with the coordinator."
     ),
 }
-_WEIGHTS = "Other sites are told who gives in a round, and the weight of each: its number of training sentences."
+_WEIGHTS = "Other sites are told who gives in a round, and the weight of each: its number of training {}."
+_WEIGHED_ALIKE = "Other sites are told who gives in a round; each site's predictions weigh the same."
 _WORDS_SHARED = (
     "The word embeddings are shared: which of their rows change in an update shows which words, up to words that share "
     "a row, stand in the notes it was made from."
@@ -147,8 +148,8 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
 
 def _steps(study: Study) -> Iterator[str]:
     yield "Only these steps, of the software installed here; the coordinator cannot send code."
-    steps = ("describe", *study.algorithm.kind.steps, *_protecting(study), "score", "finish", "save", "restore")
-    for step in steps:
+    own = [step for step in study.algorithm.kind.steps if step != "open_mean" or study.privacy.is_sealed]
+    for step in ("describe", *own, *_protecting(study), "score", "finish", "save", "restore"):
         yield f"{step}: {STEPS_IN_WORDS[step]}"
 
 
@@ -156,7 +157,7 @@ def _protecting(study: Study) -> Iterator[str]:
     privacy = study.privacy
     if privacy.mechanism != "plain":
         yield "give"
-    if privacy.is_masked:
+    if privacy.is_masked or (privacy.is_sealed and study.algorithm.kind.central):
         yield "reveal"
     if study.shared_at_sites:
         yield from ("take", "share_copy", "take_copy")
@@ -174,17 +175,20 @@ def _leaving(study: Study, form: GivenForm) -> Iterator[str]:
         for name, shape in form.shapes.items():
             yield f"{name} {' × '.join(map(str, shape))}"
     yield _terms(study, gives_updates=bool(form.shapes))
-    examples = "pairs of entities" if study.task.kind == "relations" else "sentences"
-    yield f"With it your number of training {examples}, and the mean loss of the batch."
+    yield f"With it your number of training {_examples(study)}, and the mean loss of the batch."
     if form.shapes and study.privacy.mechanism != "plain":
         yield from _with_protection(study)
     yield "Now and then counts of right, wrong and missed mentions by type; no text, no word, no note's name or number."
     yield "Every message is written to this site's ledger before it is sent: `wardround ledger show`."
 
 
+def _examples(study: Study) -> str:
+    return "pairs of entities" if study.task.kind == "relations" else "sentences"
+
+
 def _with_protection(study: Study) -> Iterator[str]:
     yield "With it two public keys of this start of your site, and how many of the update's numbers had to be clipped."
-    if not study.privacy.clip and not study.algorithm.kind.central:
+    if not study.privacy.clip and not study.algorithm.config.reach:
         yield "In the first round the largest number of the update in each shared layer group, to learn its clip."
     if study.shared_at_sites:
         yield "The shared layers that come out are at the sites alone; the coordinator never has them."
@@ -218,6 +222,6 @@ def _readers(study: Study, model: LayeredModel, *, gives: bool) -> Iterator[str]
     if mechanism == "plain" and not central and "words" in model.split.shared and "words" in model.groups:
         yield _WORDS_SHARED
     if mechanism != "plain":
-        yield _WEIGHTS
+        yield _WEIGHED_ALIKE if central else _WEIGHTS.format(_examples(study))
     yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
     yield TOLD_TO_ALL[study.algorithm.name]

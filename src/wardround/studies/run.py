@@ -134,6 +134,7 @@ class StudyRun:
         public = public_set(study, task)
         if study.algorithm.kind.central and device is not None:
             task.model.to(device)  # where it learns
+        self._public = {"public": {"examples": len(public.examples), **task.lost}} if public.examples else {}
         self.coordinator = coordinator_of(study, task, public)
         form = form_of(study, task, public)
         self._aggregator, self._quorum = aggregator_of(study, form, protection), Quorum(study.privacy.minimum_sites)
@@ -165,7 +166,8 @@ class StudyRun:
         if self.folder.checkpoint.is_file():
             self._progress = _Progress.of(self.coordinator.restore(self.folder.checkpoint))
         number = self.coordinator.number
-        self.folder.log("resumed" if number else "started", {"round": number, "sites": len(self.study.sites)})
+        figures = {"round": number, "sites": len(self.study.sites), **self._public}
+        self.folder.log("resumed" if number else "started", figures)
         self._put_sites_back(self.federation.sites)
         self._watcher.on_start(number)
 

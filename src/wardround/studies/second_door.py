@@ -35,17 +35,12 @@ def form_of(study: Study, task: Task, public: PublicSet) -> GivenForm:
     """Updates of the shared half, or predictions on the public set."""
     if study.algorithm.kind.central:
         shapes = prediction_shapes(task, public.examples)
-        # No probability is above one: there is nothing to learn of their clip.
-        known = {head: 1.0 for head in shapes if _exchange(study) == "probabilities"}
+        reach = study.algorithm.config.reach  # where it is known, there is nothing to learn of a clip
+        known = dict.fromkeys(shapes, reach) if reach else {}
         return GivenForm(shapes, {head: head for head in shapes}, {**known, **study.privacy.clip})
     shared = task.model.shared_parameters()
     groups = {name: task.model.group_of(name) for name in shared}
     return GivenForm({name: tuple(p.shape) for name, p in shared.items()}, groups, study.privacy.clip)
-
-
-def _exchange(study: Study) -> str:
-    config = study.algorithm.config
-    return config.exchange if isinstance(config, FedEdConfig) else ""
 
 
 def mechanism_of(study: Study, form: GivenForm) -> Mechanism:
@@ -67,6 +62,7 @@ def mechanism_of(study: Study, form: GivenForm) -> Mechanism:
         privacy.scheme,
         privacy.packing,
         form.clips,
+        mean_comes_back=study.algorithm.kind.central,
     )
 
 

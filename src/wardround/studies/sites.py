@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -33,6 +34,7 @@ from wardround.text.tag_sets import TagSet
 __all__ = ["LEDGER", "check_place", "load_notes", "open_door", "open_here", "open_site", "terms_of"]
 
 LEDGER = "ledger.jsonl"
+_NOTES = "notes.json"
 
 
 def check_place(name: str, section: SiteSection) -> None:
@@ -75,7 +77,8 @@ def open_site(
     task = task_on(study, model, types)
     train = task.encode(data.train)
     _check_enough(study, name, len(train))
-    public = public_set(study, task) if lending is None else lending.public(task, types)
+    _tell_owner(folder, {"examples": len(train), **task.lost})
+    public = public_set(study, task) if lending is None else lending.public(task)
     state = folder / "state"
     return Site(
         name,
@@ -123,7 +126,7 @@ def terms_of(study: Study) -> Terms:
     """What a site of the study may be asked."""
     config, training = study.algorithm.config, study.training
     fixed = {**training.fixed(), **config.fixed()}
-    return Terms(config.rounds, fixed, training.highest(), study.privacy.smallest_batch)
+    return Terms(config.rounds, fixed, training.highest(), study.privacy.smallest_batch, len(study.sites))
 
 
 def open_here(
@@ -168,6 +171,13 @@ def _check_enough(study: Study, name: str, examples: int) -> None:
         raise StudyError(
             f"[sites.{name}]: its training notes hold {examples} {kind}; [privacy] smallest_batch wants {least}"
         )
+
+
+def _tell_owner(folder: Path, figures: Mapping[str, int]) -> None:
+    """What the training notes gave, and what of their annotation was lost: in the site's folder, and told to nobody."""
+    path = folder / _NOTES
+    if not path.is_file() or path.read_text(encoding="utf-8") != json.dumps(figures, indent=2) + "\n":
+        RunFolder(folder).write_json(_NOTES, figures)
 
 
 def _keeper(folder: Path, lending: Lending | None) -> Callable[[Task, TaskScore], None]:

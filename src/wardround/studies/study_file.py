@@ -126,10 +126,12 @@ def study_for_kits(study: Study) -> bytes:
     """What every participant of a networked study is given: all its settings, and nobody's paths."""
     if study.algorithm.kind.sharing is Sharing.POOLED:
         raise StudyError("[algorithm] pooled needs all notes in one place; hospitals use another algorithm")
-    for setting, encoder in (("encoder", study.model.encoder), ("contextual", study.model.options.get("contextual"))):
+    named = {"[model] encoder": study.model.encoder, "[model] contextual": study.model.options.get("contextual")}
+    named |= {f"[sites.{name}] encoder": site.encoder for name, site in study.sites.items()}
+    for place, encoder in named.items():
         if isinstance(encoder, str) and _is_here_only(encoder):
             raise StudyError(
-                f"[model] {setting}: {Path(encoder).name!r} is a folder of this machine; name a Hugging Face id, which "
+                f"{place}: {Path(encoder).name!r} is a folder of this machine; name a Hugging Face id, which "
                 "every hospital can find"
             )
     return to_toml(study.for_hospitals()).encode()
@@ -156,7 +158,7 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
             raise StudyError(f"[{name}] is no section{did_you_mean(name, known)}; there are {', '.join(sorted(known))}")
     sites = table_in(table, "sites")
     algorithm, training = _algorithm(table_in(table, "algorithm"))
-    return Study(
+    study = Study(
         study=parsed(StudySection, table_in(table, "study"), "study"),
         task=task_from(table_in(table, "task")),
         public=public_from(table_in(table, "public"), folder),
@@ -168,6 +170,9 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
         federation=parsed(FederationSection, table_in(table, "federation"), "federation"),
         sites={name: _site(name, table_in(sites, name), folder) for name in sites},
     )
+    if "public" in table and not study.public.is_there:
+        raise StudyError("[public] names no notes: it needs data and format, or built_in; or leave it out")
+    return study
 
 
 def digest_of(study: Study) -> str:
@@ -243,6 +248,7 @@ def _check(study: Study) -> None:
     _check_counts(study)
     _check_privacy(study)
     _check_public(study)
+    _check_task(study)
     for name, site in study.sites.items():
         if site.scheme and site.scheme not in SCHEMES:
             near = did_you_mean(site.scheme, SCHEMES)
@@ -255,6 +261,24 @@ def _check(study: Study) -> None:
         raise StudyError(
             f"[model] shared is for an algorithm that shares what it is told; {study.algorithm.name} decides itself"
         )
+
+
+def _check_task(study: Study) -> None:
+    """Refuse settings of a tagger where none is trained: nobody would heed them."""
+    kind, model = study.task.kind, study.model
+    if kind == "ner":
+        return
+    if model.preset != ModelSection.preset or model.vectors is not None:
+        setting = "vectors" if model.vectors is not None else "preset"
+        raise StudyError(
+            f"[model] {setting} is of taggers over words; a task of kind {kind} takes an encoder: leave it out"
+        )
+    for name, site in study.sites.items():
+        if kind == "relations" and (site.types or site.scheme):
+            setting = "types" if site.types else "scheme"
+            raise StudyError(
+                f"[sites.{name}] {setting}: a task of kind relations is given its entities and tags none; leave it out"
+            )
 
 
 def _check_public(study: Study) -> None:
@@ -297,6 +321,7 @@ def _check_privacy(study: Study) -> None:
             f"[algorithm] {study.algorithm.config.needs_plain} is of mechanism plain; under {privacy.mechanism} every "
             "number is packed alike"
         )
+    _check_clip(study)
     if privacy.scheme == "ckks" and not privacy.is_sealed:
         raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
     if privacy.scheme == "ckks" and kind.central:
@@ -308,6 +333,16 @@ def _check_privacy(study: Study) -> None:
         raise StudyError("[privacy] scheme ckks adds only nearly, and masks need exact sums; sealed+masked takes bfv")
     if privacy.packing == "compact" and (not privacy.is_sealed or privacy.scheme == "ckks"):
         raise StudyError("[privacy] packing compact is of bfv, in a mechanism that seals")
+
+
+def _check_clip(study: Study) -> None:
+    reach = study.algorithm.config.reach
+    for head, clip in study.privacy.clip.items():
+        if reach and clip != reach:
+            raise StudyError(
+                f"[privacy] clip of {head} is {clip}; {study.algorithm.name} gives numbers up to {reach}, which is "
+                "their clip: leave it out"
+            )
 
 
 def _check_counts(study: Study) -> None:

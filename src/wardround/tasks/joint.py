@@ -22,7 +22,6 @@ from wardround.evaluation.spans import score_corpus
 from wardround.models.joint_extractor import JointExtractor, PairRows
 from wardround.tasks.batches import in_length_order
 from wardround.tasks.joint_examples import JointExample, encode, mention_rules, wanted_of
-from wardround.tasks.mention_relations import in_one_order
 from wardround.tasks.passages import Candidate, CutDocument, Place, cut_passages
 from wardround.tasks.relation_instances import relations_of
 from wardround.tasks.task import Example, Task, TaskScore
@@ -67,7 +66,7 @@ class JointTask(Task):
 
     def public(self, documents: Iterable[Document]) -> Sequence[JointExample]:
         """Every passage with every pair; pairs are of annotated entities, so that without any there are only tags."""
-        found = encode(documents, self.model)
+        found = encode(documents, self.model, every_pair=True)
         self.lost = found.counts.by_reason()
         return found.examples
 
@@ -155,7 +154,7 @@ def _gold(document: Document, model: JointExtractor) -> Document:
     """The annotation that predictions are held against."""
     wanted = wanted_of(document, model).document
     relations = mention_rules(model).relations
-    return in_one_order(replace(wanted, relations=relations_of(wanted, relations)), relations)
+    return relations.in_one_order(replace(wanted, relations=relations_of(wanted, relations)))
 
 
 def _read(model: JointExtractor, documents: Iterable[Document], batch_size: int) -> Iterator[_Read]:
@@ -213,7 +212,7 @@ def _related(model: JointExtractor, read: _Read, document: Document) -> _Related
     """The document with the likeliest relations, of those that types allow, among its entities."""
     relations: list[Relation] = []
     dropped = 0
-    for some in _together(read.cut.candidates(document.entities, mention_rules(model))):
+    for some in _together(read.cut.candidates(document, mention_rules(model))):
         placed = [(pair.head, pair.tail, pair.place) for pair in some if pair.place is not None]
         dropped += len(some) - len(placed)
         scores = _pair_scores(model, read, [place for _, _, place in placed])

@@ -106,14 +106,22 @@ def wanted_of(document: Document, model: JointExtractor) -> Wanted:
 
 
 def encode(
-    documents: Iterable[Document], model: JointExtractor, *, negatives: float | None = None, seed: int = 0
+    documents: Iterable[Document],
+    model: JointExtractor,
+    *,
+    negatives: float | None = None,
+    seed: int = 0,
+    every_pair: bool = False,
 ) -> JointExamples:
-    """What the model trains on: every passage, and at most `negatives` pairs without a relation for each with one."""
+    """What the model trains on: every passage, and at most `negatives` pairs without a relation for each with one.
+
+    With `every_pair` its pairs do not depend on relations, as `labelled_instances` says.
+    """
     examples, counts = list[JointExample](), JointCounts()
     for document in documents:
         wanted = wanted_of(document, model)
         cut = cut_passages(wanted.document, model.config.window)
-        labelled = labelled_instances([wanted.document], mention_rules(model))
+        labelled = labelled_instances([wanted.document], mention_rules(model), every_pair=every_pair)
         pairs, lost = _place(labelled, cut)
         counts += wanted.counts + JointCounts(cut.counts, labelled.counts) + lost
         for passage, some in zip(cut.passages, pairs, strict=True):

@@ -12,9 +12,8 @@ from dataclasses import replace
 
 from wardround.tasks.relation_instances import PairRules, RelationCounts, labelled_instances, relations_of
 from wardround.text.document import Document, Entity, Relation
-from wardround.text.relation_sets import RelationSet
 
-__all__ = ["in_one_order", "relate_mentions"]
+__all__ = ["relate_mentions"]
 
 _Ends = tuple[str, str, str]  # type, head, tail
 
@@ -28,20 +27,7 @@ def relate_mentions(document: Document, rules: PairRules) -> tuple[Document, Rel
         if relation.id not in carried:
             pairs += _nearest(relation, document)
     relations = tuple(Relation(f"R{number}", *ends) for number, ends in enumerate(dict.fromkeys(pairs), start=1))
-    return in_one_order(replace(document, relations=relations), rules.relations), found.counts
-
-
-def in_one_order(document: Document, relations: RelationSet) -> Document:
-    """The document with the ends of relations between mentions in the order of the text, if they are undirected."""
-    if relations.directed:
-        return document
-    places = {entity.id: (entity.start, entity.end, entity.id) for entity in document.entities}
-
-    def ordered(relation: Relation) -> Relation:
-        head, tail = sorted((relation.head, relation.tail), key=places.__getitem__)
-        return replace(relation, head=head, tail=tail)
-
-    return replace(document, relations=tuple(map(ordered, document.relations)))
+    return rules.relations.in_one_order(replace(document, relations=relations)), found.counts
 
 
 def _nearest(relation: Relation, document: Document) -> Iterator[_Ends]:

@@ -106,6 +106,12 @@ class NerTask(Task):
         self.lost = asdict(found.counts)
         return found.sentences
 
+    def public(self, documents: Iterable[Document]) -> Sequence[TaggedSentence]:
+        """Tagged sentences over the types of the model: what everybody may read is annotated for all sites."""
+        found = encode(documents, self.model.tag_set, self.model.scheme)
+        self.lost = asdict(found.counts)
+        return found.sentences
+
     def length(self, example: Example) -> int:
         """In words."""
         return len(example.words)

@@ -8,12 +8,12 @@ the first word of the two. With W = 1 a passage is a sentence.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from wardround.models.joint_extractor import SpanPair
-from wardround.tasks.relation_instances import PairRules
+from wardround.tasks.relation_instances import PairRules, candidate_pairs
 from wardround.text.alignment import AlignmentCounts, align
 from wardround.text.document import Document, Entity, Range
 from wardround.text.sentences import sentences_of
@@ -74,18 +74,14 @@ class CutDocument:
         one, other = (self.passages[number].find(entity) for entity in (head, tail))
         return None if one is None or other is None else Place(number, SpanPair(one, other))
 
-    def candidates(self, entities: Iterable[Entity], rules: PairRules) -> Iterator[Candidate]:
-        """The pairs of `tasks.relation_instances`, mention by mention and without their text.
+    def candidates(self, document: Document, rules: PairRules) -> Iterator[Candidate]:
+        """The pairs of the same document with any entities, and where each lies.
 
         A model at the beginning of its training may take every other word for a mention: their pairs are given one
         by one, and nobody need hold them.
         """
-        for first, second in _close_pairs(self.document, entities, rules.window):
-            if first.overlaps(second):
-                continue
-            for head, tail in ((first, second), (second, first))[: 2 if rules.relations.directed else 1]:
-                if rules.relations.allowed(head.type, tail.type):
-                    yield Candidate(head, tail, self.place(head, tail))
+        for head, tail in candidate_pairs(document, rules):
+            yield Candidate(head, tail, self.place(head, tail))
 
 
 def cut_passages(document: Document, window: int) -> CutDocument:
@@ -104,23 +100,6 @@ def cut_passages(document: Document, window: int) -> CutDocument:
         passages.append(Passage(tuple(words[start:end]), stop - start, block.spans))
         start = stop
     return CutDocument(document, tuple(passages), aligned.counts)
-
-
-def _close_pairs(document: Document, entities: Iterable[Entity], window: int) -> Iterator[tuple[Entity, Entity]]:
-    """Two mentions within so many sentences in a row, the first in the text first."""
-    starts = [sentence.start for sentence in sentences_of(document)]
-
-    def sentence_at(character: int) -> int:
-        return max(bisect_right(starts, character) - 1, 0)
-
-    ordered = sorted(entities, key=lambda entity: (entity.start, entity.end, entity.id))
-    held = [(sentence_at(entity.start), sentence_at(entity.end - 1), entity) for entity in ordered]
-    for number, (begin, end, first) in enumerate(held):
-        for later, last, second in held[number + 1 :]:
-            if later - begin >= window:
-                break  # all that follow begin later still
-            if max(end, last) - begin < window:
-                yield first, second
 
 
 def _longest(entity: Entity) -> Range:

@@ -26,6 +26,7 @@ __all__ = [
     "PairRules",
     "RelationCounts",
     "RelationInstance",
+    "candidate_pairs",
     "draw_negatives",
     "instances_of",
     "labelled_instances",
@@ -119,12 +120,12 @@ def instances_of(document: Document, rules: PairRules) -> tuple[RelationInstance
     if _is_masked_pair(document):
         return (_masked_instance(document, rules),)
     layout = _Layout.of(document)
-    return tuple(
-        _instance(document, *order, layout=layout, rules=rules)
-        for first, second in _close_pairs(layout, rules.window)
-        if not first.overlaps(second)
-        for order in _orders(first, second, rules.relations)
-    )
+    return tuple(_instance(document, *pair, layout=layout, rules=rules) for pair in _pairs(layout, rules))
+
+
+def candidate_pairs(document: Document, rules: PairRules) -> Iterator[tuple[Entity, Entity]]:
+    """The same pairs without their text, head and tail, one by one: nobody need hold them all."""
+    return _pairs(_Layout.of(document), rules)
 
 
 def _is_masked_pair(document: Document) -> bool:
@@ -184,6 +185,12 @@ def _place(entity: Entity) -> tuple[int, int, str]:
     return entity.start, entity.end, entity.id
 
 
+def _pairs(layout: _Layout, rules: PairRules) -> Iterator[tuple[Entity, Entity]]:
+    for first, second in _close_pairs(layout, rules.window):
+        if not first.overlaps(second):
+            yield from _orders(first, second, rules.relations)
+
+
 def _close_pairs(layout: _Layout, window: int) -> Iterator[tuple[Entity, Entity]]:
     for number, first in enumerate(layout.entities):
         for second in layout.entities[number + 1 :]:
@@ -239,18 +246,24 @@ def _marked(text: str, window: Range, pair: tuple[Entity, Entity], *, blinding: 
 # Labels, in calling order.
 
 
-def labelled_instances(documents: Iterable[Document], rules: PairRules) -> LabelledInstances:
-    """Every candidate pair with its class, and what became of each annotated relation."""
+def labelled_instances(
+    documents: Iterable[Document], rules: PairRules, *, every_pair: bool = False
+) -> LabelledInstances:
+    """Every candidate pair with its class, and what became of each annotated relation.
+
+    A pair that is related in a way the set forbids is left out, for it is no negative either; with `every_pair` it is
+    taken for one, so that what is annotated does not change which pairs there are.
+    """
     found: list[LabelledInstance] = []
     counts = RelationCounts()
     for document in documents:
-        labelled, more = _label(document, rules)
+        labelled, more = _label(document, rules, every_pair)
         found += labelled
         counts += more
     return LabelledInstances(tuple(found), counts)
 
 
-def _label(document: Document, rules: PairRules) -> tuple[list[LabelledInstance], RelationCounts]:
+def _label(document: Document, rules: PairRules, every_pair: bool) -> tuple[list[LabelledInstance], RelationCounts]:
     wanted, counts = _wanted(document, rules.relations)
     labelled: list[LabelledInstance] = []
     second: set[str] = set()  # relations whose pair an earlier one holds
@@ -261,7 +274,7 @@ def _label(document: Document, rules: PairRules) -> tuple[list[LabelledInstance]
         if carried:
             labelled.append(LabelledInstance(instance, carried[0].type, carried[0].id))
             second.update(relation.id for relation in carried[1:])
-        elif not matching:  # a pair that is related in a way the set forbids is no negative either
+        elif every_pair or not matching:
             labelled.append(LabelledInstance(instance, rules.relations.negative))
     kept = {example.relation for example in labelled if example.relation}
     negatives = sum(not example.relation for example in labelled)

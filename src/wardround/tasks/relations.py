@@ -143,7 +143,7 @@ def score(model: RelationClassifier, documents: Sequence[Document], *, batch_siz
     A relation that no instance can carry counts as not found.
     """
     predicted = list(_predicted(model, documents, batch_size))
-    gold = [_in_one_order(_restricted(document, model.relations), model.relations) for document in documents]
+    gold = [model.relations.in_one_order(_restricted(document, model.relations)) for document in documents]
     pairs = zip(gold, (document for document, _ in predicted), strict=True)
     return ScoredRelations(score_relations(pairs, scorer=given_gold), sum(dropped for _, dropped in predicted))
 
@@ -183,7 +183,7 @@ class RelationTask(Task):
 
     def public(self, documents: Iterable[Document]) -> Sequence[LabelledInstance]:
         """Every pair, also one that this encoder cannot read and another may."""
-        found = labelled_instances(documents, rules_of(self.model))
+        found = labelled_instances(documents, rules_of(self.model), every_pair=True)
         self.lost = asdict(found.counts)
         if not found.instances:
             raise TrainingError("the public documents hold no pair of entities; widen the window or check the types")
@@ -280,7 +280,7 @@ def _predict_chunk(
         end = start + len(instances)
         relations = _relations(instances, probabilities[start:end], model.relations)
         related = replace(document, relations=relations)
-        yield _in_one_order(related, model.relations), sum(start <= row < end for row in found.dropped)
+        yield model.relations.in_one_order(related), sum(start <= row < end for row in found.dropped)
         start = end
 
 
@@ -305,18 +305,3 @@ def _relations(
 def _restricted(document: Document, relations: RelationSet) -> Document:
     """The document with only the relations that are looked for."""
     return replace(document, relations=relations_of(document, relations))
-
-
-def _in_one_order(document: Document, relations: RelationSet) -> Document:
-    """The document with both ends of an undirected relation in a fixed order, so that two can be compared."""
-    if relations.directed:
-        return document
-    places = {entity.id: (entity.start, entity.end, entity.id) for entity in document.entities}
-
-    def ordered(relation: Relation) -> Relation:
-        ends = (relation.head, relation.tail)
-        key = (lambda end: places[end]) if relation.level is Level.MENTION else None
-        head, tail = sorted(ends, key=key)
-        return replace(relation, head=head, tail=tail)
-
-    return replace(document, relations=tuple(map(ordered, document.relations)))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from wardround.errors import TextError
-from wardround.text.document import Document, Level
+from wardround.text.document import Document, Level, Relation
 
 __all__ = ["RelationSet", "RelationType"]
 
@@ -68,6 +68,22 @@ class RelationSet:
         """The relation types that may run between entities of these types."""
         orders = [(head, tail)] if self.directed else [(head, tail), (tail, head)]
         return tuple(kind.name for kind in self.types if any(kind.allows(*order) for order in orders))
+
+    def in_one_order(self, document: Document) -> Document:
+        """The document with both ends of an undirected relation in a fixed order, so that two can be compared.
+
+        That of mentions is the order of the text, that of concepts the alphabet's.
+        """
+        if self.directed:
+            return document
+        places = {entity.id: (entity.start, entity.end, entity.id) for entity in document.entities}
+
+        def ordered(relation: Relation) -> Relation:
+            key = places.__getitem__ if relation.level is Level.MENTION else None
+            head, tail = sorted((relation.head, relation.tail), key=key)
+            return replace(relation, head=head, tail=tail)
+
+        return replace(document, relations=tuple(map(ordered, document.relations)))
 
     def as_values(self) -> dict[str, Any]:
         """The set as plain values, for JSON."""

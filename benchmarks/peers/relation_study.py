@@ -1,0 +1,125 @@
+"""A whole study of relations among small hospitals: memory, time, bytes and disk; request and answer as JSON.
+
+Sites are lent one network, as on one machine they are, or, for comparison, each is built its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from many_sites import STYLES, peak_megabytes
+
+from wardround.algorithms.coordinator import Round
+from wardround.federation.in_process import InProcessFederation
+from wardround.federation.site_door import SiteDoor
+from wardround.studies.lending import Lending
+from wardround.studies.run import Engine, StudyRun
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.sites import open_here
+from wardround.studies.study_file import Study, parse_study
+
+CPU = torch.device("cpu")
+PAIRS = {"causes": [["Drug", "ADE"]], "has_dosage": [["Drug", "Dosage"]], "treats": [["Drug", "Disease"]]}
+WITH_DRUGS = STYLES[:3]  # the fourth style writes of none, and so of no relation
+PUBLIC = "hillside"
+
+
+class Stopwatch:
+    """A watcher that notes when each round was finished."""
+
+    def __init__(self) -> None:
+        self._at: list[float] = []
+
+    def on_start(self, number: int) -> None:
+        """The sites have been put where the study begins."""
+        self._at.append(time.perf_counter())
+
+    def on_round(self, record: Round) -> None:
+        """All the sites drawn must have worked, or the figures are of something else."""
+        assert not record.absent, record.absent
+        self._at.append(time.perf_counter())
+
+    def on_scores(self, number: int, f1: Mapping[str, float]) -> None:
+        """Nothing to note."""
+
+    def on_event(self, text: str) -> None:
+        """Nothing to note."""
+
+    def seconds(self) -> float:
+        """Of a round but the first, in which every site is also asked for its size."""
+        return median(after - before for before, after in zip(self._at[1:], self._at[2:], strict=False))
+
+
+def main() -> None:
+    """Run the study that is asked for."""
+    request = json.load(sys.stdin)
+    torch.set_num_threads(1)
+    study = make_study(**request["study"])
+    with TemporaryDirectory() as scratch:
+        folder, watch, started = RunFolder(Path(scratch)), Stopwatch(), time.perf_counter()
+        files = run(study, folder, lent=request["lent"], watch=watch)
+        answer = {
+            "peak_mb": peak_megabytes(),
+            "seconds_a_round": watch.seconds(),
+            "seconds": time.perf_counter() - started,
+            "bytes_up": bytes_up(folder),
+            "disk_mb": disk_megabytes(folder.path),
+            "open_files": files,
+        }
+    print(json.dumps(answer))
+
+
+def run(study: Study, folder: RunFolder, *, lent: bool, watch: Stopwatch) -> int:
+    """As `run_on_one_machine`, but for the choice; how many files were open at the end."""
+    lending = Lending(study, CPU) if lent else None
+
+    def open_named(name: str) -> SiteDoor:
+        return open_here(study, name, folder.site(name), device=CPU, lending=lending)
+
+    federation = InProcessFederation(tuple(study.sites), open_named)
+    engine = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
+    StudyRun(study, federation, folder, engine=engine, watcher=watch, device=CPU).run()
+    files = len(os.listdir("/proc/self/fd"))
+    federation.close()
+    return files
+
+
+def make_study(*, algorithm: str, settings: dict[str, Any], encoder: str, sites: int, drawn: int, rounds: int) -> Study:
+    """So many small hospitals, of which `drawn` work in a round; scored once, at the end."""
+    told = {"name": algorithm, "rounds": rounds, "participation": drawn / sites, "local_epochs": 1, **settings}
+    lines = ["[study]", 'name = "many"', "[task]", 'kind = "relations"', "negatives = 2.0", "[task.relations]"]
+    lines += [f"{name} = {json.dumps(ends)}" for name, ends in PAIRS.items()]
+    lines += ["[model]", f'encoder = "{encoder}"', "[algorithm]"]
+    lines += [f"{name} = {json.dumps(value)}" for name, value in told.items()]
+    lines += ["[training]", "batch_size = 8", "learning_rate = 5e-5"]
+    lines += ["[evaluation]", f"every = {rounds}", "[federation]", f"checkpoint_every = {rounds}"]
+    lines += ["[public]", f'built_in = "{PUBLIC}"'] if algorithm == "feded" else []
+    for number in range(sites):
+        place = number // len(WITH_DRUGS) * len(STYLES) + number % len(WITH_DRUGS)
+        lines += [f"[sites.site-{number}]", f'built_in = "{STYLES[place % len(STYLES)]}-{place:04d}"']
+    return parse_study("\n".join(lines))
+
+
+def bytes_up(folder: RunFolder) -> float:
+    """Of a site in the last round."""
+    *_, last = (event for event in folder.events() if event["event"] == "round")
+    return float(last["up"] / last["answered"])
+
+
+def disk_megabytes(folder: Path) -> float:
+    """What the files take; one with two names counts once."""
+    found = {info.st_ino: info.st_blocks * 512 for info in (path.stat() for path in folder.rglob("*"))}
+    return sum(found.values()) / 1e6
+
+
+if __name__ == "__main__":
+    main()
