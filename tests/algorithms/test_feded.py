@@ -213,6 +213,22 @@ def test_nothing_but_predictions_leaves_a_site(
         assert not answer.blobs
 
 
+def test_one_sites_halves_are_a_mean(tmp_path: Path) -> None:
+    """Of 0.50036 and 0.49964, float16 makes 0.50049 and 0.49976: a quarter of a thousandth more than one."""
+    clinics = Clinics(tmp_path, config=replace(OWN, precision="float16"), names=NAMES[:1])
+    rows = np.array([[0.50036, 0.49964]] * 6, np.float32)
+    halves = rows.astype(np.float16).astype(np.float32)
+    assert halves.sum(axis=1) == pytest.approx([1.000244] * 6, abs=1e-6)
+    plain = np.array([[1.0, 0.0, 0.0]] * 6, np.float32)
+    sealed = clinics._plain().seal({"diseases": plain, "organs": rows}, weight=1.0)
+    clinics.meddle = changing(
+        "harbour", "train_and_predict", lambda answer: replace(sealed, values={**sealed.values, "loss": 1.0})
+    )
+    (first, second) = clinics.run(2)  # in the second, the site is told that mean
+    assert (first.absent, second.absent) == ((), ())
+    assert same({"organs": clinics.mean()["organs"]}, {"organs": halves})
+
+
 def test_sites_are_told_the_central_model(tmp_path: Path) -> None:
     clinics = Clinics(tmp_path)
     started = clinics.central()

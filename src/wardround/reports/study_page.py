@@ -145,9 +145,7 @@ def _teaching(rounds: Sequence[Mapping[str, Any]]) -> Iterable[Drawing]:
         if known:
             title = f"Teacher and student: {head}" if head else "Teacher and student"
             curve = learning_curves(known, Labels(title, "round", "share of the public set"))
-            yield Drawing(
-                curve.to_svg(), "The ensemble of the sites; the central model before and after each round."
-            )
+            yield Drawing(curve.to_svg(), "The ensemble of the sites; the central model before and after each round.")
 
 
 def _traffic(rounds: Sequence[Mapping[str, Any]]) -> Table:
