@@ -2,7 +2,7 @@
 
 A few sites work in a round, whatever their number; all are asked at the beginning and scored at the end. Each study
 runs whole, in a process of its own. The peer is the same study with a network built for each site that is open.
-`--full` takes the real MiniLM and up to 1,000 sites, the peer up to 100, and some three quarters of an hour.
+`--full` takes the real MiniLM and up to 1,000 sites, the peer up to 100, and about an hour.
 """
 
 from __future__ import annotations
