@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -346,6 +347,26 @@ def test_sites_that_were_closed_leave_no_file_open(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     drive(tiny(algorithm=algorithm, model=SHARED, sites=sites), tmp_path, lent=True, at_once=3)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_whoever_is_opened_has_the_memory_of_those_before_given_back(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trimmed: list[int] = []
+
+    class Library:
+        def malloc_trim(self, spared: int) -> int:
+            trimmed.append(spared)
+            return 1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
+    study = whole(data, "feded")
+    drive(study, tmp_path / "one at a time", lent=True, at_once=1)
+    # Asked are three sites each time: to restore, describe, train in 4 rounds, score twice, save twice and finish.
+    assert trimmed == [0] * 33
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())  # another allocator has no such thing
+    drive(study, tmp_path / "elsewhere", lent=True)
+    assert trimmed == [0] * 33
 
 
 # What lies on disk.
