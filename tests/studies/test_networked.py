@@ -136,25 +136,31 @@ class Diary:
         return float(self.records[number]["time"] - self.records[number - 1]["time"])
 
 
-def wait_until_missed(consortium: Consortium, site: str, before: int) -> None:
+def first_missed(consortium: Consortium, site: str, before: int) -> int:
+    """Wait until a site was absent after a round: the first round that went on without it."""
     consortium.wait_until(lambda: bool(Diary(consortium).absences(site, after=before)), f"{site} was not missed")
+    diary = Diary(consortium)
+    first = min(diary.absences(site, after=before))
+    assert diary.seconds(first) < DEADLINE
+    assert diary.records[first]["answered"] == 2
+    return first
+
+
+def missed_until_back(consortium: Consortium, site: str, *, before: int, away: int) -> list[tuple[int, str]]:
+    """Wait until a site is there again after the round it was away in; the rounds it missed, and why."""
+    consortium.wait_until(lambda: bool(Diary(consortium).contributions(site, after=away)), f"{site} is not back")
+    return sorted(Diary(consortium).absences(site, after=before).items())
 
 
 def gone_and_back(consortium: Consortium, site: str, before: int) -> list[tuple[int, str]]:
-    """Wait until a site was absent after a round and is there again; the rounds it missed, and why."""
-    wait_until_missed(consortium, site, before)
-    first = min(Diary(consortium).absences(site, after=before))
-    consortium.wait_until(lambda: bool(Diary(consortium).contributions(site, after=first)), f"{site} is not back")
-    diary = Diary(consortium)
-    assert diary.seconds(first) < DEADLINE
-    assert diary.records[first]["answered"] == 2
-    return sorted(diary.absences(site, after=before).items())
+    away = first_missed(consortium, site, before)
+    return missed_until_back(consortium, site, before=before, away=away)
 
 
 def rounds_to_rejoin(missed: list[tuple[int, str]]) -> int:
     """How many rounds a site missed after it could be reached again."""
     unreachable = [number for number, code in missed if code == "unreachable"]
-    return missed[-1][0] - max(unreachable, default=missed[0][0])
+    return missed[-1][0] - max(unreachable, default=missed[0][0]) if missed else 0
 
 
 def kill_an_engine(consortium: Consortium) -> None:
@@ -173,19 +179,22 @@ def kill_a_worker(consortium: Consortium) -> None:
 
 
 def kill_a_whole_site_and_the_coordinator(consortium: Consortium) -> None:
-    """The site is away when the coordinator dies, and comes back to the next start of it."""
+    """The site is away when the coordinator dies, and comes back to the next start of it.
+
+    A round that the site missed may then be done again, with it: only the rounds after that say that it is back.
+    """
     before = consortium.round_number()
     supervisor = consortium.commands["riverside"].process
     for pid in descendants(supervisor.pid):
         kill(pid)
     supervisor.wait()
-    wait_until_missed(consortium, "riverside", before)
+    first_missed(consortium, "riverside", before)
     kill(consortium.engine("coordinator"))
     finished = consortium.round_number()
     consortium.start_site("riverside", "--built-in", HOSPITALS["riverside"])
     consortium.wait_until(lambda: bool(consortium.events("resumed")), "the coordinator did not resume")
     assert finished - 1 <= consortium.events("resumed")[0]["round"] <= finished
-    assert rounds_to_rejoin(gone_and_back(consortium, "riverside", before)) < 3
+    assert rounds_to_rejoin(missed_until_back(consortium, "riverside", before=before, away=finished)) < 3
     diary = Diary(consortium)
     assert all(diary.contributions(site, after=finished) for site in HOSPITALS)
 
