@@ -10,6 +10,7 @@ import json
 import shutil
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,18 @@ class Silent:
         """Say nothing."""
 
 
-def main(asked: argparse.Namespace) -> None:
-    """Run the study and leave its summary behind."""
+@dataclass(frozen=True)
+class Finished:
+    """A study that was run, and what is kept of it."""
+
+    study: Any
+    run: Any
+    device: Any
+    summary: dict[str, Any]
+
+
+def run_asked(folder: Path, device: str, *, workers: int = 0) -> Finished:
+    """Run the study of the folder to its end, or go on with it."""
     started = time.perf_counter()
     import torch
 
@@ -44,19 +55,28 @@ def main(asked: argparse.Namespace) -> None:
     from wardround.studies.study_file import read_study
 
     torch.set_num_threads(1)
-    device = pick_device(asked.device)
-    study, run = read_study(asked.folder / ASKED), RunFolder(asked.folder)
-    run_on_one_machine(study, run, device=device, watcher=Silent(), workers=asked.workers)
-    seconds = time.perf_counter() - started
-    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    found = summary(run, seconds=seconds, device=machine)
-    if asked.score_training:
-        for name, counts in training_counts(study, run, device).items():
-            found["sites"][name]["training"] = counts
+    place = pick_device(device)
+    study, run = read_study(folder / ASKED), RunFolder(folder)
+    run_on_one_machine(study, run, device=place, watcher=Silent(), workers=workers)
+    machine = torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu"
+    return Finished(study, run, place, summary(run, seconds=time.perf_counter() - started, device=machine))
+
+
+def leave(folder: Path, run: Any, found: Mapping[str, Any]) -> None:
+    """Write the summary, and remove what nobody needs any more."""
     run.write_json(SUMMARY, found)
     for name in _LEFT_OVER:
-        shutil.rmtree(asked.folder / name, ignore_errors=True)
-        (asked.folder / name).unlink(missing_ok=True)
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).unlink(missing_ok=True)
+
+
+def main(asked: argparse.Namespace) -> None:
+    """Run the study and leave its summary behind."""
+    done = run_asked(asked.folder, asked.device, workers=asked.workers)
+    if asked.score_training:
+        for name, counts in training_counts(done.study, done.run, done.device).items():
+            done.summary["sites"][name]["training"] = counts
+    leave(asked.folder, done.run, done.summary)
 
 
 def summary(run: Any, *, seconds: float, device: str) -> dict[str, Any]:

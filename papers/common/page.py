@@ -4,10 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from statistics import mean
 
+NOTHING = "–"  # not measured
 _RESAMPLED = 2000  # draws of seeds for an interval
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Something that was to be reached."""
+
+    wanted: str
+    measured: str
+    met: bool | None  # None where it was not measured, or not enough of it
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.wanted}; {self.measured}"
+
+    @property
+    def verdict(self) -> str:
+        """In a word."""
+        return {True: "met", False: "missed", None: "not measured" if self.measured == NOTHING else "open"}[self.met]
 
 
 def spread(values: Sequence[float], *, digits: int = 1) -> str:

@@ -26,6 +26,7 @@ import tomli_w
 from papers.common.one_run import ASKED, SUMMARY
 
 _ONE_RUN = Path(__file__).resolve().parent / "one_run.py"
+_ROOT = Path(__file__).resolve().parents[2]  # from where a script finds what papers have in common
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "TQDM_DISABLE": "1"}
 _POLL = 0.2  # seconds
 _PROBE = "import torch; torch.zeros(1, device='cuda')"
@@ -159,7 +160,7 @@ class Pool:
         known.write_text(asked, encoding="utf-8")
         command = [sys.executable, str(run.script or _ONE_RUN), str(folder), self.device, *run.options()]
         with (folder / "log.txt").open("ab") as log:
-            process = subprocess.Popen(command, env=os.environ | _ENVIRONMENT, stdout=log, stderr=log)
+            process = subprocess.Popen(command, env=_environment(), stdout=log, stderr=log)
         self._running.append(Running(run, process))
 
     def _collect(self) -> None:
@@ -191,6 +192,11 @@ class Pool:
             if (self.out / running.run.name / SUMMARY).is_file():
                 self._finish(running)
         self._running.clear()
+
+
+def _environment() -> dict[str, str]:
+    places = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(places)}
 
 
 def _line(summary: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from wardround.corpora.conll import Conll
 from wardround.corpora.jsonl import Jsonl
+from wardround.corpora.pubtator import Pubtator
 from wardround.text.document import Document, Entity, Range
 from wardround.text.sentences import sentences_of
 from wardround.text.tag_sets import TagSet
@@ -22,6 +23,7 @@ from wardround.text.words import find_words
 PARTS = ("train", "dev", "test")
 _IOB = Conll(delimiter="tab")
 _IOB_NAMES = {"train": "train.tsv", "dev": "devel.tsv", "test": "test.tsv"}
+_BIORED_NAMES = {"train": "Train.PubTator", "dev": "Dev.PubTator", "test": "Test.PubTator"}
 _DESCRIPTION = "sites.json"
 
 
@@ -76,9 +78,16 @@ class Sites:
 # Reading.
 
 
-def read_iob(folder: Path, types: tuple[str, ...]) -> Site:
-    """A corpus of the MTL collection, with its official parts."""
-    return site_of({name: list(_IOB.read(folder / file)) for name, file in _IOB_NAMES.items()}, types)
+def read_iob(folder: Path, types: tuple[str, ...] = ()) -> Site:
+    """A corpus of the MTL collection, with its official parts; without types, with all that it trains on."""
+    parts = {name: list(_IOB.read(folder / file)) for name, file in _IOB_NAMES.items()}
+    return site_of(parts, types or TagSet.of(parts["train"]).types)
+
+
+def read_biored(folder: Path) -> Site:
+    """BioRED with its official parts."""
+    parts = {name: list(Pubtator().read(folder / file)) for name, file in _BIORED_NAMES.items()}
+    return site_of(parts, TagSet.of(parts["train"]).types)
 
 
 def site_of(parts: Mapping[str, Sequence[Document]], types: tuple[str, ...]) -> Site:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from statistics import median
 
-from papers.common.page import resampled, table
+from papers.common.page import NOTHING, Bar, resampled, table
 from papers.feded.figures import (
     BASE,
-    NOTHING,
     TITLES,
     Rounds,
     base_pair,
@@ -28,23 +26,6 @@ _CORPUS = "gad"
 _FEWEST_SEEDS = 5
 _LARGEST, _LARGEST_AT_BEST = 25_000, 6_000  # bytes
 _HALF = 0.5
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Something that was to be reached."""
-
-    wanted: str
-    measured: str
-    met: bool | None  # None where it was not measured, or not with enough seeds or precisions
-
-    def __str__(self) -> str:
-        return f"{self.verdict}: {self.wanted}; {self.measured}"
-
-    @property
-    def verdict(self) -> str:
-        """In a word."""
-        return {True: "met", False: "missed", None: "not measured" if self.measured == NOTHING else "open"}[self.met]
 
 
 def bars(measured: Measured) -> list[Bar]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from statistics import median
 
-from papers.common.page import table
+from papers.common.page import NOTHING, table
 from papers.feded import published
 from papers.feded.make_sites import SITES
 from papers.feded.measured import Measured, Ratio, ratio_of
@@ -21,7 +21,6 @@ TITLES = {
     **{"feded": "FedED", "feded-3": "FedED-3", "feded-5": "FedED-5"},
     **{"central": "Central", "single": "A site alone"},
 }
-NOTHING = "–"  # not measured
 DISTILLED = RACERS[-1]  # the FedED whose rounds are counted by C, B and E
 BASE = 0.1  # C, where it is not varied
 _MORE = [fraction for fraction in FRACTIONS if fraction != BASE]

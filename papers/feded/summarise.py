@@ -20,12 +20,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from papers.common.page import fill, table
+from papers.common.page import NOTHING, fill, table
 from papers.common.runs import joined
 from papers.feded import published
 from papers.feded.bars import all_met, bars, bars_table, claims_table, type_f1, upload
 from papers.feded.figures import (
-    NOTHING,
     TITLES,
     curve_plots,
     figure2,

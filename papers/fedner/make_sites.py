@@ -17,30 +17,26 @@ federation would otherwise have seen its neighbours' test notes.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 import numpy as np
-from papers.common.sites import Group, Site, read_iob, site_of, write_groups
+from papers.common.cuts import PartSizes, documents_of, without_leaks, write_vectors
+from papers.common.cuts import spellings as words_in
+from papers.common.sites import Group, Site, read_biored, read_iob, site_of, write_groups
 
 from wardround.corpora.ade import Ade
 from wardround.corpora.partition import by_source
-from wardround.corpora.pubtator import Pubtator
-from wardround.models.word_vectors import load_word_vectors
 from wardround.text.alignment import align
 from wardround.text.document import Document, Entity, Range
-from wardround.text.tag_sets import TagSet
-from wardround.text.words import words_of
 
 RATIOS = (0.25, 0.5, 0.75)  # of Figure 3; 1 is `five` itself
 MASKS = (0.25, 0.5, 0.75, 1.0)  # of Figure 5; 0 is `five` itself
 PLACEHOLDER = "masked"  # a word with a vector of its own, so that masking does not train the row of unknown words
 SITES_OF_ONE = 10
-_RUN = 8  # words; what two texts by different hands do not share by chance
-_BIORED_NAMES = {"train": "Train.PubTator", "dev": "Dev.PubTator", "test": "Test.PubTator"}
 # Of BioNLP13CG's sixteen types, those with more than a hundred training mentions.
 _CANCER_TYPES = (
     *("Gene_or_gene_product", "Cell", "Cancer", "Simple_chemical", "Organism"),
@@ -49,12 +45,9 @@ _CANCER_TYPES = (
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """How many sentences of each part are kept; 0 is all."""
+class Sizes(PartSizes):
+    """The same of one corpus among many sites."""
 
-    train: int = 1000
-    dev: int = 300
-    test: int = 1000
     one_corpus_train: int = 4500  # over all ten sites
     one_corpus_dev: int = 2000  # the same
     one_corpus_test: int = 0
@@ -107,41 +100,6 @@ def five_sites(data: Path, sizes: Sizes, *, seed: int) -> dict[str, Site]:
     return without_leaks(whole, sizes, seed=seed)
 
 
-def without_leaks(whole: Group, sizes: Sizes, *, seed: int) -> dict[str, Site]:
-    """Test parts are cut first, then development parts without what is in a test, then training parts without both."""
-    test = {name: cut(site.test, sizes.test, f"{seed}/{name}/test") for name, site in whole.items()}
-    seen = runs_of(test.values())
-    dev = {name: cut(unseen(site.dev, seen), sizes.dev, f"{seed}/{name}/dev") for name, site in whole.items()}
-    seen |= runs_of(dev.values())
-    train = {name: cut(unseen(site.train, seen), sizes.train, f"{seed}/{name}/train") for name, site in whole.items()}
-    return {n: replace(site, train=train[n], dev=dev[n], test=test[n]) for n, site in whole.items()}
-
-
-def cut(documents: Sequence[Document], size: int, seed: str) -> list[Document]:
-    """`size` of the documents drawn at random, in their order."""
-    if not size or size >= len(documents):
-        return list(documents)
-    drawn = Random(seed).sample(range(len(documents)), size)  # noqa: S311 – a draw, not a secret
-    return [documents[position] for position in sorted(drawn)]
-
-
-def runs_of(parts: Iterable[Iterable[Document]]) -> set[tuple[str, ...]]:
-    """Every run of eight words in these documents."""
-    return {run for part in parts for document in part for run in _runs(document)}
-
-
-def unseen(documents: Iterable[Document], seen: Collection[tuple[str, ...]]) -> list[Document]:
-    """Those that share no run of words with what was seen."""
-    return [document for document in documents if not any(run in seen for run in _runs(document))]
-
-
-def _runs(document: Document) -> Iterator[tuple[str, ...]]:
-    """Letters and digits only: corpora part and join punctuation each in their own way."""
-    spelled = "".join(c if c.isalnum() else " " for c in document.text.lower()).split()
-    for start in range(max(1, len(spelled) - _RUN + 1)):
-        yield tuple(spelled[start : start + _RUN])
-
-
 # Reading, a corpus each.
 
 
@@ -155,12 +113,6 @@ def read_ade(path: Path, sizes: Sizes, *, seed: int) -> Site:
         name = "test" if len(parts["test"]) < sizes.test else "dev" if len(parts["dev"]) < sizes.dev else "train"
         parts[name] += abstracts[source]
     return site_of(parts, ("Drug", "Adverse-Effect"))
-
-
-def read_biored(folder: Path) -> Site:
-    """BioRED with its official parts."""
-    parts = {name: list(Pubtator().read(folder / file)) for name, file in _BIORED_NAMES.items()}
-    return site_of(parts, TagSet.of(parts["train"]).types)
 
 
 # Figures 3 and 5.
@@ -250,24 +202,8 @@ def dealt(documents: Sequence[Document], total: int) -> list[Sequence[Document]]
 
 
 def spellings(groups: Iterable[Group]) -> set[str]:
-    """Every word that occurs at a site, as it is and in small letters."""
-    texts = {
-        document.text[start:end]
-        for group in groups
-        for site in group.values()
-        for documents in site.parts.values()
-        for document in documents
-        for start, end in words_of(document)
-    }
-    return {PLACEHOLDER} | texts | {text.lower() for text in texts}
-
-
-def write_vectors(source: Path, path: Path, wanted: Collection[str]) -> None:
-    """The vectors of the wanted words: the rest would never be read, and would travel in every message."""
-    known = load_word_vectors(source)
-    rows = [row for row, word in enumerate(known.words) if word in wanted]
-    words = np.array([known.words[row] for row in rows])
-    np.savez_compressed(path, words=words, vectors=known.vectors[rows].astype(np.float16))
+    """Every word that occurs at a site, and the one that stands for a masked one."""
+    return {PLACEHOLDER} | words_in(documents_of(groups))
 
 
 if __name__ == "__main__":

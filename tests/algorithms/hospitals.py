@@ -39,6 +39,7 @@ def site(
     types: TagSet = TYPES,
     model_seed: int = 0,
     lasting: bool = False,
+    keeps_last: bool = False,
     steps: Mapping[str, Step] = STEPS,
     terms: Terms | None = None,
     aggregator: Aggregator | Giving | None = None,
@@ -58,6 +59,7 @@ def site(
         folder=folder / name,
         seed=7,
         lasting=lasting,
+        keeps_last=keeps_last,
         terms=terms,
         replica=replica,
     )

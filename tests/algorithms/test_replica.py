@@ -81,6 +81,14 @@ def test_the_best_round_is_kept_though_it_is_known_only_later() -> None:
         assert code_of(replica.best, lost) == "behind"
 
 
+def test_where_the_last_round_is_kept_it_is_the_last_that_was_scored() -> None:
+    replica = Replica(server())
+    scored(replica, 1, best=0)
+    scored(replica, 2, best=1)  # whatever they scored
+    scored(replica, 3, best=2)
+    assert numbers(replica.best(3)) == [3.0, 0.0]
+
+
 def test_without_a_best_round_it_is_as_it_is() -> None:
     replica = stepped(2)
     assert numbers(replica.best(0)) == [2.0, -3.0]

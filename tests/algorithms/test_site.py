@@ -15,7 +15,8 @@ from wardround.algorithms.terms import Terms
 from wardround.errors import MessageError
 from wardround.evaluation.counts import SpanCounts
 from wardround.federation.message import Array, Message, encode, grouped
-from wardround.tasks.ner import TaggedSentence
+from wardround.tasks.ner import NerTask, TaggedSentence
+from wardround.text.tag_sets import TagSet
 
 
 def shared_of(hospital: Site) -> dict[str, Array]:
@@ -198,6 +199,34 @@ def test_a_site_ends_with_the_model_of_its_best_round(tmp_path: Path) -> None:
         assert torch.equal(parameter, best[name]), name
     low, high = answer.value("interval", list)
     assert 0 <= low <= high <= 1
+
+
+def test_a_site_that_keeps_the_last_round_ends_with_it(tmp_path: Path) -> None:
+    hospital = site(tmp_path, keeps_last=True)
+    hospital.keep_if_best(0.5)
+    for parameter in hospital.private.values():
+        parameter.grad = torch.ones_like(parameter)
+    hospital.private_stepper.step(Rates(0.1, 0.1))
+    last = {name: parameter.detach().clone() for name, parameter in hospital.private.items()}
+    later = {name: array + 1 for name, array in shared_of(hospital).items()}
+    hospital.answer("finish", Message({}, grouped("shared", later)))
+    assert all(torch.equal(parameter, last[name]) for name, parameter in hospital.private.items())
+    assert all(np.array_equal(array, later[name]) for name, array in shared_of(hospital).items())
+    assert not [name for name in hospital.state() if name.startswith("kept/")]
+
+
+def test_only_test_notes_are_scored_on_all_that_they_are_annotated_with(tmp_path: Path) -> None:
+    hospital = site(tmp_path)
+    assert isinstance(hospital.task, NerTask)
+    hospital.task.types = TagSet(("Drug",))
+    question = Message({}, grouped("shared", shared_of(hospital)))
+    hospital.task.scored = TagSet(("ADE", "Drug"))
+    # Two notes, each with a drug and what it did; what is found is found of both, wherever they are scored.
+    tested = hospital.answer("finish", question).value("strict", dict)
+    assert {kind: tp + fn for kind, (tp, _, fn) in tested.items()} == {"ADE": 2, "Drug": 2}
+    assert hospital.answer("score", question).value("strict", dict) == {"Drug": tested["Drug"]}
+    hospital.notes = replace(hospital.notes, test=())
+    assert hospital.answer("finish", question).value("strict", dict) == {"Drug": tested["Drug"]}
 
 
 def test_without_a_private_half_the_studys_model_is_the_sites(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterable
@@ -197,6 +198,78 @@ def test_hospitals_with_the_complete_annotation(tmp_path: Path) -> None:
     )
     found = marked(Brat().read(tmp_path / "all" / first.name / "test"))
     assert found == marked(first.complete.test) != marked(first.test)
+
+
+STUDY = """
+[study]
+name = "two"
+[sites.east]
+data = "east"
+format = "conll"
+types = ["Drug", "Dose"]
+scored = ["Drug", "Dose", "ADE"]
+[sites.west]
+data = "west"
+format = "conll"
+names = "west.toml"
+types = ["ADE"]
+"""
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """A study of two wards that name things differently."""
+    for ward, text in (("east", PLAIN), ("west", PLAIN.replace("B-ADE", "B-harm").replace("B-Drug", "B-drugs"))):
+        (tmp_path / ward).mkdir()
+        for part in ("train", "test"):
+            (tmp_path / ward / f"{part}.tsv").write_text(text.replace("helps", part))
+    (tmp_path / "west.toml").write_text('harm = "ADE"\n')
+    (tmp_path / "study.toml").write_text(STUDY)
+    return tmp_path / "study.toml"
+
+
+def test_who_annotates_what(two: Path, tmp_path: Path) -> None:
+    result = run("tagsets", two, "--out", tmp_path / "found.json")
+    assert result.exit_code == 0
+    assert numbers(result, "Drug") == ["1 / 1", "·"]
+    assert numbers(result, "Dose") == ["0 / 0", "·"]
+    assert numbers(result, "ADE") == ["· / 1", "1 / 1"]
+    assert result.output.splitlines()[-7:] == [
+        "In training notes, or · where the type is not annotated; then in test notes, where it is scored.",
+        "Only east annotates Drug, Dose.",
+        "Only west annotates ADE.",
+        "east and west share no type.",
+        "No training note holds a mention of Dose: nobody teaches it.",
+        "west: 2 mentions of 'drugs', which is no type of the study – did you mean 'Drug'?; map the name.",
+        "east: its training notes hold types that it does not list, which it does not learn: ADE 1.",
+    ]
+    written = json.loads((tmp_path / "found.json").read_text())
+    assert written["study"] == "two"
+    assert written["types"]["ADE"]["east"] == {"annotated": False, "scored": True, "train": None, "test": 1}
+    assert written["unknown_names"] == {"west": {"drugs": 2}}
+    for word in ("Aspirin", "rash", str(tmp_path)):
+        assert word not in result.output + (tmp_path / "found.json").read_text()
+
+
+def test_a_table_of_tag_sets_is_written_once(two: Path, tmp_path: Path) -> None:
+    (tmp_path / "found.json").write_text("mine")
+    said = fault("tagsets", two, "--out", tmp_path / "found.json")
+    assert said == "UsageError: found.json exists already; name a new file or folder"
+    assert fault("tagsets", two, "--out", tmp_path / "found.json") == said
+    assert (tmp_path / "found.json").read_text() == "mine"
+
+
+def test_of_many_sites_each_has_a_row(tmp_path: Path) -> None:
+    sites = "".join(f'[sites.h{number}]\ntypes = ["Drug"]\n' for number in range(13))
+    (tmp_path / "study.toml").write_text(f'[study]\nname = "many"\n{sites}')
+    assert numbers(run("tagsets", tmp_path / "study.toml"), "h12") == ["✓ / ✓"]
+
+
+def test_the_name_of_a_type_cannot_speak_to_the_terminal(two: Path) -> None:
+    (two.parent / "east" / "train.tsv").write_text("Aspirin\tB-\x1b]0;owned\x07\n")
+    output = run("tagsets", two).output
+    assert "owned" in output
+    assert "\x1b" not in output
 
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Run
-from tests.studies.tiny_studies import Killed, Onlooker, events_of, learnable, scores_of, tensors_of, text_of
+from tests.studies.tiny_studies import ONE_TOP, Killed, Onlooker, events_of, learnable, scores_of, tensors_of, text_of
 from tests.studies.tiny_studies import run as run_study
 from wardround.reports.sizes import size_text
 from wardround.studies.study_file import read_study, to_toml
@@ -43,6 +43,18 @@ def test_scores_models_and_a_report(run: Run, study: Path, tmp_path: Path) -> No
     assert "As it ran, with every default" in (out / "report.html").read_text()
     assert (out / "study.toml").read_text() == to_toml(read_study(study))
     assert ran.err.startswith("tiny  round 3/3  loss ")
+
+
+def test_each_type_at_each_site_where_they_differ(run: Run, study: Path, tmp_path: Path) -> None:
+    ran = run("run", study, "--out", tmp_path / "run", "--device", "cpu")
+    sites = json.loads((tmp_path / "run" / "scores.json").read_text())["sites"]
+    drug = [f"{sites[name]['types']['Drug']['strict']['f1']:.3f} ●" for name in ("harbour", "hillside")]
+    assert ran.row("Drug") == drug
+    assert ran.row("Finding")[0] == ""
+    assert ran.row("macro, all") == [f"{sites[name]['macro']['all']:.3f}" for name in ("harbour", "hillside")]
+    assert ran.row("macro, not annotated") == ["–", "–"]
+    study.write_text(text_of(algorithm={"rounds": 3}, sites=ONE_TOP))
+    assert "macro" not in run("run", study, "--out", tmp_path / "alike", "--device", "cpu").out
 
 
 def test_run_again_it_says_the_same(run: Run, study: Path, tmp_path: Path) -> None:

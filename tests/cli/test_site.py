@@ -20,6 +20,7 @@ from wardround.corpora.jsonl import Jsonl
 from wardround.federation.flare import supervisor
 from wardround.federation.flare.kits import provision
 from wardround.studies.study_file import parse_study
+from wardround.text.tag_sets import TagSet
 
 NOT_ACCEPTED = "the study was not accepted; read `wardround site review harbour`, then add --accept"
 
@@ -151,6 +152,50 @@ def test_notes_that_cannot_be_read_are_told_of_before_the_site_takes_part(
     assert ran.code == 2
     assert complaint in ran.err_in_one_line
     assert str(kit.parent) not in ran.err
+    assert not started and not (kit / "site" / "worker.json").exists()
+
+
+def ward_of(folder: Path) -> Path:
+    """Notes that call a drug a medication, and what it did nothing that anybody knows."""
+    theirs = {"Drug": "medication", "ADE": "Druq"}
+    for part in ("train", "dev", "test"):
+        Jsonl().write([TagSet.rename(note, theirs) for note in notes(3)], folder / "ward" / f"{part}.jsonl")
+    return folder / "ward"
+
+
+def test_a_hospital_has_names_of_its_own_and_tells_nobody(
+    run: Run, tmp_path: Path, started: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "study").mkdir()
+    more = {"scored": ["Drug", "Disease", "Dosage", "ADE"], "names": "/elsewhere/lantern-street.toml"}
+    kit = provisioned(tmp_path / "study", text_of(sites={"harbour": more}))
+    assert not [path for path in kit.parent.rglob("*") if path.is_file() and b"lantern-street" in path.read_bytes()]
+    assert run("site", "review", kit, "--accept").code == 0
+    ward_of(tmp_path)
+    (tmp_path / "ours.toml").write_text('medication = "Drug"\n', encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    ran = run("site", "start", kit, "--data", "ward", "--format", "jsonl", "--names", "ours.toml")
+    assert ran.code == 0
+    told = "not learned: 3 of 'Druq', which is no type of the study – did you mean 'Drug'?; see --names"
+    assert ran.out.splitlines()[0] == told
+    mine, other = parse_study(json.loads((kit / "site" / "worker.json").read_text())["study"]).sites.values()
+    assert (mine.data, mine.names) == (tmp_path / "ward", tmp_path / "ours.toml")
+    assert mine.scored == ("Drug", "Disease", "Dosage", "ADE")  # as the study says
+    assert (mine.types, mine.scheme, other.names) == (("Drug", "Disease", "Dosage"), "", None)
+    assert len(started) == 1
+
+
+def test_names_that_make_no_sense_are_told_of_before_the_site_takes_part(
+    kit: Path, run: Run, tmp_path: Path, started: list[tuple[str, ...]]
+) -> None:
+    assert run("site", "review", kit, "--accept").code == 0
+    (tmp_path / "ours.toml").write_text('medication = "Drugg"\n', encoding="utf-8")
+    words = ("site", "start", kit, "--data", ward_of(tmp_path), "--format", "jsonl", "--names", tmp_path / "ours.toml")
+    ran = run(*words)
+    assert ran.code == 2
+    said = "[sites.harbour] names: ours.toml: 'medication' is mapped onto 'Drugg', which is no type of the study"
+    assert said in ran.err_in_one_line
+    assert str(tmp_path) not in ran.err
     assert not started and not (kit / "site" / "worker.json").exists()
 
 

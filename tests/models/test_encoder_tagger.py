@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from transformers import AutoModel
 
 from tests.models.tiny import SENTENCES, TYPES, write_encoder
@@ -19,6 +21,15 @@ MINILM_GROUPS = ("embeddings", *(f"layer_{number}" for number in range(6)), "out
 def tagger(encoder: Path | str, **changes: Any) -> EncoderTagger:
     torch.manual_seed(0)
     return EncoderTagger(EncoderTaggerConfig(encoder=str(encoder), **changes), TYPES)
+
+
+def adapted(encoder: Path | str, adapter: str, **changes: Any) -> EncoderTagger:
+    """One whose adapter and output are far enough from their start to matter."""
+    model = tagger(encoder, adapter=adapter, **changes)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter, std=1.0 if "classifier" in name else 0.5)
+    return model.eval()
 
 
 def test_every_layer_is_a_group(minilm: EncoderTagger) -> None:
@@ -146,3 +157,131 @@ def test_an_encoder_fine_tuned_for_other_tags_gets_a_new_output(tmp_path: Path) 
     original = AutoModel.from_pretrained(folder).state_dict()
     mine = model.network.base_model.state_dict()
     assert all(torch.equal(tensor, original[name]) for name, tensor in mine.items())
+
+
+# Adapters.
+
+
+@pytest.mark.parametrize("adapter", ["prompt", "lora"])
+def test_under_an_adapter_the_encoder_is_frozen(tiny_encoder: Path, adapter: str) -> None:
+    model = tagger(tiny_encoder, decoder="crf", adapter=adapter)
+    assert model.groups == ("embeddings", "layer_0", "layer_1", adapter, "output", "crf")
+    assert model.split.shared == (adapter,)
+    assert model.split.private == ("embeddings", "layer_0", "layer_1", "output", "crf")
+    trained = {model.group_of(name) for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert trained == {adapter, "output", "crf"}
+    assert {model.group_of(name) for name in model.shared_parameters()} == {adapter}
+    assert {model.group_of(name) for name in model.private_parameters()} == {"output", "crf"}
+    assert tagger(tiny_encoder, adapter=adapter, shared=("output",)).split.shared == ("output",)
+
+
+@pytest.mark.parametrize("adapter", ["prompt", "lora"])
+def test_a_step_changes_what_trains_and_nothing_else(tiny_encoder: Path, adapter: str) -> None:
+    model = adapted(tiny_encoder, adapter)
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    inputs = model.prepare(SENTENCES)
+    model.loss(inputs, torch.ones(inputs.mask.shape, dtype=torch.long)).backward()  # type: ignore[no-untyped-call]
+    torch.optim.SGD(model.parameters(), lr=1.0).step()
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, before[name]) != parameter.requires_grad, name
+
+
+def test_what_trains_of_minilm() -> None:
+    """At most 2% of it, so that no more is sent."""
+    encoder = (30_522 + 512 + 2 + 2) * 384  # words, positions, segments, layer norm
+    encoder += 6 * (4 * (384 * 384 + 384) + (2 * 384 * 1536 + 1536 + 384) + 2 * 2 * 384)
+    output = 5 * 384 + 5
+    prompt = 10 * 384 + 6 * (384 * 48 + 48 * 2 * 384)  # q; W_1 and W_2 of every layer
+    lora = 6 * 2 * (384 * 8 + 8 * 384)  # A and B on queries and values
+    assert tagger("minilm").trainable_share == 1.0
+    for adapter, size in (("prompt", prompt), ("lora", lora)):
+        model = tagger("minilm", adapter=adapter)
+        assert sum(parameter.numel() for parameter in model.shared_parameters().values()) == size
+        assert model.trainable_share == (size + output) / (encoder + size + output)
+        assert model.trainable_share <= 0.02
+
+
+def test_sizes_of_adapters(tiny_encoder: Path) -> None:
+    prompt = tagger(tiny_encoder, adapter="prompt", prompt_length=3, prompt_hidden=5).prompt
+    assert prompt.q.shape == (3, 8)
+    assert [tuple(layer.weight.shape) for layer in prompt.inner] == [(5, 8)] * 2  # type: ignore[arg-type]
+    lora = tagger(tiny_encoder, adapter="lora", lora_rank=3, lora_alpha=12).network.bert.encoder.layer[0]
+    assert (lora.attention.self.query.r, lora.attention.self.query.scaling) == ({"default": 3}, {"default": 4.0})
+    with pytest.raises(ModelError, match="adapter is 'prefix'; it can be none, prompt or lora"):
+        EncoderTaggerConfig(adapter="prefix")
+    with pytest.raises(ModelError, match="lora_rank is 0; it must be at least 1"):
+        EncoderTaggerConfig(lora_rank=0)
+
+
+def test_an_untrained_lora_tags_like_the_encoder(tiny_encoder: Path) -> None:
+    plain, lora = tagger(tiny_encoder).eval(), tagger(tiny_encoder, adapter="lora").eval()
+    lora.network.classifier.load_state_dict(plain.network.classifier.state_dict())
+    with torch.inference_mode():
+        assert torch.equal(plain.emissions(plain.prepare(SENTENCES)), lora.emissions(lora.prepare(SENTENCES)))
+
+
+def test_a_prompt_is_read(tiny_encoder: Path) -> None:
+    model = adapted(tiny_encoder, "prompt")
+    inputs = model.prepare(SENTENCES)
+    with torch.inference_mode():
+        before = model.emissions(inputs)
+        model.prompt.q.mul_(-1)
+        assert not torch.allclose(model.emissions(inputs), before, atol=0.01)
+
+
+@pytest.mark.parametrize("adapter", ["prompt", "lora"])
+def test_an_adapted_sentence_gives_the_same_numbers_in_any_batch(tiny_encoder: Path, adapter: str) -> None:
+    model = adapted(tiny_encoder, adapter)
+    with torch.inference_mode():
+        together = model.emissions(model.prepare(SENTENCES))
+        for row, sentence in enumerate(SENTENCES):
+            alone = model.emissions(model.prepare([sentence]))[0]
+            torch.testing.assert_close(together[row, : len(sentence)], alone, atol=1e-5, rtol=1e-4)
+
+
+# Sentences compared by their gradients.
+
+LONG = (*SENTENCES, SENTENCES[1] * 4)  # the last one takes several windows of 16 pieces
+
+
+@pytest.mark.parametrize(("adapter", "shape"), [("none", (8,)), ("lora", (8,)), ("prompt", (3, 8))])
+def test_a_fresh_probe_changes_nothing(tiny_encoder: Path, adapter: str, shape: tuple[int, ...]) -> None:
+    model = adapted(tiny_encoder, adapter, limit=16, overlap=4, prompt_length=3)
+    inputs = model.prepare(LONG)
+    assert model.probe_shape == shape
+    with torch.inference_mode():
+        before = model.emissions(inputs)
+        model.probe = model.fresh_probe(len(LONG))
+        assert model.probe.shape == (5, *shape)
+        torch.testing.assert_close(model.emissions(inputs), before, atol=1e-6, rtol=1e-6)
+        model.probe = None
+        assert torch.equal(model.emissions(inputs), before)
+
+
+@pytest.mark.parametrize("adapter", ["none", "lora", "prompt"])
+def test_one_backward_gives_the_gradient_of_each_sentence(tiny_encoder: Path, adapter: str) -> None:
+    model = adapted(tiny_encoder, adapter, limit=16, overlap=4)
+
+    def gradients(sentences: Sequence[Sequence[str]]) -> Tensor:
+        inputs = model.prepare(sentences)
+        model.probe = model.fresh_probe(len(sentences)).requires_grad_()
+        tags = inputs.mask.long()
+        (-model.decoder.log_likelihood(model.emissions(inputs), inputs.mask, tags)).sum().backward()
+        assert model.probe.grad is not None
+        return model.probe.grad
+
+    assert model.prepare(LONG).pieces.sentence.tolist()[:6] == [0, 1, 2, 3, 4, 4]  # type: ignore[union-attr]
+    together = gradients(LONG)
+    assert together.flatten(1).norm(dim=1).min() > 1e-3
+    for row, sentence in enumerate(LONG):
+        torch.testing.assert_close(together[row], gradients([sentence])[0], atol=1e-5, rtol=1e-3)
+
+
+def test_the_gradient_of_the_prompt_is_that_of_its_copies(tiny_encoder: Path) -> None:
+    model = adapted(tiny_encoder, "prompt")
+    inputs = model.prepare(SENTENCES)
+    model.emissions(inputs).logsumexp(2).sum().backward()  # type: ignore[no-untyped-call]
+    model.probe = model.fresh_probe(len(SENTENCES)).requires_grad_()
+    model.emissions(inputs).logsumexp(2).sum().backward()  # type: ignore[no-untyped-call]
+    assert model.probe.grad is not None and model.prompt.q.grad is not None
+    torch.testing.assert_close(model.probe.grad.sum(0), model.prompt.q.grad, atol=1e-5, rtol=1e-3)

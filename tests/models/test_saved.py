@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,16 @@ def encoder_tagger(encoder: Path | str, decoder: str = "softmax") -> EncoderTagg
     return EncoderTagger(EncoderTaggerConfig(encoder=str(encoder), decoder=decoder, limit=48, overlap=9), TYPES)
 
 
+def adapted_tagger(encoder: Path | str, adapter: str, decoder: str = "softmax") -> EncoderTagger:
+    """One whose adapter and output were trained, so to say."""
+    torch.manual_seed(0)
+    model = EncoderTagger(EncoderTaggerConfig(encoder=str(encoder), decoder=decoder, adapter=adapter), TYPES)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter, std=5.0 if "classifier" in name else 0.5)
+    return model.eval()
+
+
 def joint_extractor(encoder: Path | str) -> JointExtractor:
     torch.manual_seed(0)
     relations = RelationSet((RelationType("causes", (("Drug", "ADE"),)),))
@@ -55,6 +66,8 @@ MAKERS: dict[str, Callable[[Path], TaggingModel]] = {
     "contextual": lambda encoder: word_tagger(contextual=str(encoder)),
     "encoder-softmax": lambda encoder: encoder_tagger(encoder),
     "encoder-crf": lambda encoder: encoder_tagger(encoder, "crf"),
+    "encoder-prompt": lambda encoder: adapted_tagger(encoder, "prompt"),
+    "encoder-prompt-crf": lambda encoder: adapted_tagger(encoder, "prompt", "crf"),
 }
 
 
@@ -78,7 +91,15 @@ def test_a_loaded_model_is_the_saved_one(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-@pytest.mark.parametrize("make", [encoder_tagger, relation_classifier, joint_extractor])
+def prompted(encoder: Path) -> EncoderTagger:
+    return adapted_tagger(encoder, "prompt")
+
+
+def with_lora(encoder: Path) -> EncoderTagger:
+    return adapted_tagger(encoder, "lora")
+
+
+@pytest.mark.parametrize("make", [encoder_tagger, prompted, with_lora, relation_classifier, joint_extractor])
 def test_nothing_is_said_while_a_model_is_saved(
     make: Callable[[Path], LayeredModel], tiny_encoder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,8 +147,60 @@ def test_whole_numbers_for_fractions_are_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("decoder", ["softmax", "crf"])
-def test_hugging_face_opens_an_encoder_model_unchanged(tmp_path: Path, decoder: str, tiny_encoder: Path) -> None:
-    model = encoder_tagger(tiny_encoder, decoder)
+def test_a_tagger_with_lora_is_saved_as_a_plain_one(tiny_encoder: Path, tmp_path: Path, decoder: str) -> None:
+    model = adapted_tagger(tiny_encoder, "lora", decoder)
+    inputs = model.prepare(SENTENCES)
+    with torch.inference_mode():
+        expected = model.emissions(inputs)
+        save_model(model, tmp_path / "model")
+        assert torch.equal(model.emissions(inputs), expected)  # it may be trained further
+        loaded = load_model(tmp_path / "model")
+        assert isinstance(loaded, EncoderTagger)
+        torch.testing.assert_close(loaded.emissions(inputs), expected, atol=1e-5, rtol=1e-5)
+        for layer in model.network.modules():
+            if hasattr(layer, "lora_B"):
+                layer.lora_B.default.weight.zero_()
+        assert not torch.allclose(model.emissions(inputs), expected, atol=0.1)  # so that the layers were not left out
+    trained = model_card(tmp_path / "model")["config"]
+    assert (trained["adapter"], trained["lora_rank"]) == ("lora", 8)
+    assert loaded.config == replace(model.config, adapter="none")
+    assert "lora" not in loaded.groups
+    assert all(parameter.requires_grad for parameter in loaded.parameters())
+    assert not any("lora" in name for name in load_file(tmp_path / "model" / "model.safetensors"))
+
+
+def test_a_tagger_that_shares_its_lora_is_loaded(tiny_encoder: Path, tmp_path: Path) -> None:
+    config = EncoderTaggerConfig(encoder=str(tiny_encoder), adapter="lora", shared=("lora", "output"))
+    save_model(EncoderTagger(config, TYPES), tmp_path / "model")
+    assert load_model(tmp_path / "model").split.shared == ("output",)
+
+
+def test_a_prompt_lies_beside_the_encoder(tiny_encoder: Path, tmp_path: Path) -> None:
+    model = adapted_tagger(tiny_encoder, "prompt")
+    save_model(model, tmp_path / "model")
+    written = load_file(tmp_path / "model" / "prompt.safetensors")
+    assert written.keys() == model.prompt.state_dict().keys()
+    assert load_file(tmp_path / "model" / "model.safetensors").keys() == model.network.state_dict().keys()
+    # Whoever opens the folder without us is not sent to look for an attention that only we have.
+    assert "wardround" not in (tmp_path / "model" / "config.json").read_text()
+    loaded = load_model(tmp_path / "model")
+    assert {name for name, parameter in loaded.named_parameters() if parameter.requires_grad} == {
+        name for name, parameter in model.named_parameters() if parameter.requires_grad
+    }
+
+
+HUGGING_FACE: dict[str, Callable[[Path], EncoderTagger]] = {
+    "softmax": encoder_tagger,
+    "crf": lambda encoder: encoder_tagger(encoder, "crf"),
+    "lora": with_lora,
+}
+
+
+@pytest.mark.parametrize("make", HUGGING_FACE.values(), ids=HUGGING_FACE)
+def test_hugging_face_opens_an_encoder_model_unchanged(
+    tmp_path: Path, make: Callable[[Path], EncoderTagger], tiny_encoder: Path
+) -> None:
+    model = make(tiny_encoder)
     with torch.no_grad():
         model.network.classifier.weight.normal_(0, 5)  # so that every tag is met
     model.eval()
@@ -279,6 +352,13 @@ ENCODER: dict[str, Damage] = {
     "CRF cut off": cut("crf.safetensors"),
     "another CRF": drop_tensor("crf.safetensors", "step"),
 }
+PROMPTED: dict[str, Damage] = {
+    "no prompt": remove("prompt.safetensors"),
+    "prompt cut off": cut("prompt.safetensors"),
+    "another prompt": drop_tensor("prompt.safetensors", "outer.1.weight"),
+    "other sizes": edit_config(prompt_length=4),
+    "unknown adapter": edit_config(adapter="prefix"),
+}
 JOINT: dict[str, Damage] = ENCODER | {
     "no relation head": remove("output.safetensors"),
     "relation head cut off": cut("output.safetensors"),
@@ -296,6 +376,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> dict[
     folder = tmp_path_factory.mktemp("models")
     save_model(word_tagger(vectors=VECTORS), folder / "listed")
     save_model(encoder_tagger(tiny_encoder, "crf"), folder / "encoder")
+    save_model(adapted_tagger(tiny_encoder, "prompt"), folder / "prompted")
     save_model(joint_extractor(tiny_encoder), folder / "joint")
     return {path.name: path for path in folder.iterdir()}
 
@@ -306,7 +387,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> dict[
         pytest.param(kind, damage, id=f"{kind}-{name}")
         for kind, own in (("listed", LISTED), ("encoder", ENCODER), ("joint", JOINT))
         for name, damage in (ANY_MODEL | own).items()
-    ],
+    ]
+    + [pytest.param("prompted", damage, id=f"prompted-{name}") for name, damage in PROMPTED.items()],
 )
 def test_a_damaged_folder_is_refused(whole: dict[str, Path], kind: str, damage: Damage, tmp_path: Path) -> None:
     folder = tmp_path / "broken"

@@ -6,6 +6,7 @@ from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.confusion import Confusion
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.spans import CorpusScore, score_corpus
+from wardround.evaluation.tag_sets import TagSetScores
 from wardround.evaluation.tokens import HidingScore
 from wardround.reports.score_tables import (
     confusion_table,
@@ -15,6 +16,7 @@ from wardround.reports.score_tables import (
     muc_table,
     score_table,
     score_tables,
+    tag_set_table,
 )
 from wardround.text.document import Document, Entity, Range
 
@@ -98,3 +100,31 @@ def test_hiding_table() -> None:
     assert table.rows[0] == ("words", 1.0, 0.75, pytest.approx(6 / 7), 1, 4)
     assert table.rows[1][4:] == (3, 12)
     assert table.note == "1 of 8 notes have at least one word missed (12.5%)."
+
+
+# F1 of Drug 3/4, of ADE 1/2; what is nowhere has none.
+EAST = TagSetScores(
+    TypedCounts({"Drug": SpanCounts(3, 1, 1), "ADE": SpanCounts(1, 0, 2)}), ("Drug", "Dose"), ("Drug", "Dose", "ADE")
+)
+WEST = TagSetScores(TypedCounts({"ADE": SpanCounts(2, 0, 0)}), ("ADE",), ("ADE",))
+
+
+def test_types_by_site_by_hand() -> None:
+    table = tag_set_table({"east": EAST, "west": WEST})
+    assert table.columns == ("type", "east", "west")
+    assert table.rows == (("Drug", "0.750 ●", ""), ("Dose", "– ●", ""), ("ADE", "0.500", "1.000 ●"))
+    assert table.totals == (
+        ("macro, all", "0.625", "1.000"),
+        ("macro, annotated ●", "0.750", "1.000"),
+        ("macro, not annotated", "0.500", "–"),
+    )
+    assert table.note.startswith("● the site annotates the type in its training notes; empty: its test notes are not")
+
+
+@pytest.mark.parametrize(("count", "first"), [(12, "type"), (13, "site")])
+def test_of_many_sites_each_has_a_row(count: int, first: str) -> None:
+    table = tag_set_table({f"h{number}": WEST for number in range(count)})
+    assert table.columns[0] == first
+    if first == "site":
+        assert table.columns[1:] == ("ADE", "macro, all", "macro, annotated ●", "macro, not annotated")
+        assert table.rows[12] == ("h12", "1.000 ●", "1.000", "1.000", "–")

@@ -11,9 +11,10 @@ from tests.reports.pages import assert_self_contained, cells, drawings
 
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.tag_sets import TagSetScores
 from wardround.reports import study_page
 from wardround.reports.plots import learning_curves
-from wardround.reports.study_page import study_table, write_study_page
+from wardround.reports.study_page import study_table, study_tables, write_study_page
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Scored:
     counts: Mapping[str, TypedCounts]
     documents: int
     interval: Interval
+    tag_set: TagSetScores | None = None
 
 
 def scored(tp: int, fp: int, fn: int, *, documents: int = 5) -> Scored:
@@ -92,6 +94,47 @@ def test_the_table_of_a_task_with_one_reading_or_with_three() -> None:
     three = study_table({"harbour": Scored({"strict": missed, "entities": found, "given": missed}, 3, interval)})
     assert three.columns[4:] == ("strict F1", "95% interval", "entities F1", "given F1")
     assert three.rows == (("harbour", 3, 0.0, 0.0, 0.0, "0.250–0.750", 0.5, 0.0),)
+
+
+def annotating(annotated: str, scored_on: str, **counts: SpanCounts) -> Scored:
+    found = TypedCounts(counts)
+    interval = Interval(found.micro.f1, 0.25, 0.75, 0.95)
+    return Scored(
+        {"strict": found, "relaxed": found},
+        5,
+        interval,
+        TagSetScores(found, (*annotated.split(),), (*scored_on.split(),)),
+    )
+
+
+DIFFERENT = {
+    "harbour": annotating("Drug", "Drug ADE", Drug=SpanCounts(3, 1, 1), ADE=SpanCounts(1, 0, 2)),
+    "hillside": annotating("ADE", "Drug ADE", Drug=SpanCounts(0, 0, 4), ADE=SpanCounts(4, 0, 0)),
+}
+
+
+def test_where_sites_annotate_different_types_each_type_has_a_row(tmp_path: Path) -> None:
+    page = written(tmp_path, sites=DIFFERENT)
+    assert "Strict F1 by type and site" in page
+    assert cells(page, "Drug")[0] == ["0.750 ●", "0.000"]
+    assert cells(page, "ADE")[0] == ["0.500", "1.000 ●"]
+    assert cells(page, "macro, all") == [["0.625", "0.500"]]
+    assert cells(page, "macro, annotated ●") == [["0.750", "1.000"]]
+    assert cells(page, "macro, not annotated") == [["0.500", "0.000"]]
+
+
+def test_where_sites_annotate_alike_or_do_not_say_there_is_no_such_table() -> None:
+    drug = {"Drug": SpanCounts(1, 0, 0)}
+    alike = {
+        "harbour": annotating("Drug ADE", "Drug ADE", **drug),
+        "hillside": annotating("ADE Drug", "ADE Drug", **drug),
+    }
+    assert len(study_tables(alike)) == len(study_tables(SITES)) == 1
+    assert len(study_tables({**DIFFERENT, "lakeside": SITES["harbour"]})) == 1
+    assert len(study_tables(DIFFERENT)) == 2
+    # Every site annotates one type; at one of them the test notes are annotated with more.
+    more = {"harbour": annotating("Drug", "Drug ADE", **drug), "hillside": annotating("Drug", "Drug", **drug)}
+    assert len(study_tables(more)) == 2
 
 
 def test_a_page_of_relations(tmp_path: Path) -> None:

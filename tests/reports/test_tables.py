@@ -49,6 +49,14 @@ def test_csv_keeps_numbers_and_disarms_formulas() -> None:
     ]
 
 
+def test_turned_every_row_is_a_column() -> None:
+    table = Table("T", ("type", "east", "west"), (("Drug", 0.5, 2000), ("ADE", None, 7)), (("macro", "–", 1),), "Note.")
+    turned = table.turned("site")
+    assert turned.columns == ("site", "Drug", "ADE", "macro")
+    assert turned.rows == (("east", 0.5, None, "–"), ("west", 2000, 7, 1))
+    assert (turned.title, turned.totals, turned.note) == ("T", (), "Note.")
+
+
 def test_html_is_escaped() -> None:
     html = TABLE.to_html()
     assert "<script>" not in html

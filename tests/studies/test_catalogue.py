@@ -17,7 +17,8 @@ SHARED = {"w": np.zeros(2, np.float32)}
 
 
 def test_every_algorithm_has_its_name() -> None:
-    assert list(ALGORITHMS) == ["fedner", "fedavg", "fedprox", "fedatt", "feded", "public", "single", "pooled"]
+    first = ["fedner", "fedavg", "fedprox", "fedatt", "feded", "public"]
+    assert list(ALGORITHMS) == [*first, "tagsets", "adversarial", "single", "pooled"]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -41,7 +42,12 @@ def at_hand() -> dict[str, Any]:
 def test_who_decides_what_is_shared() -> None:
     decided = {name: kind.sharing for name, kind in ALGORITHMS.items() if kind.sharing is not Sharing.CHOSEN}
     baselines = {"single": Sharing.NOTHING, "pooled": Sharing.POOLED}
-    assert decided == {"feded": Sharing.WHOLE, "public": Sharing.WHOLE} | baselines
+    assert decided == dict.fromkeys(("feded", "public", "tagsets", "adversarial"), Sharing.WHOLE) | baselines
+
+
+def test_what_completes_annotation_finds_entities_and_ends_with_its_last_round() -> None:
+    alike = {name for name, kind in ALGORITHMS.items() if kind.tasks == ("ner",)}
+    assert alike == {name for name, kind in ALGORITHMS.items() if kind.keep == "last"} == {"tagsets", "adversarial"}
 
 
 def test_a_central_model_learns_on_what_everybody_may_read() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from wardround.studies.study_file import Study
 from wardround.studies.worker_spec import WorkerSpec
 from wardround.tasks import ner
 from wardround.text.document import Document, Entity, Range
+from wardround.text.tag_sets import TagSet
 
 MARKER = "Mrs Quillfeather of Lantern Street took xylozipam"
 
@@ -627,3 +629,58 @@ def test_workers_give_the_same_protected_result(
     run(shielded(data, kind, **SHORT), tmp_path, workers=2)
     assert_same(tmp_path, guarded[kind])
     assert list(find_secrets(tmp_path)) == []
+
+
+def annotated(folder: Path, *, restricted: bool, algorithm: str) -> Study:
+    """Two sites with one top, whose files hold both types, or, restricted, in training those that the site lists."""
+    listed = {"east": ("Drug",), "west": ("ADE",)}
+    sites = {}
+    for number, (name, types) in enumerate(listed.items()):
+        for part, size in (("train", 12), ("dev", 4), ("test", 5)):
+            written = notes(size, seed=number * 10 + size)
+            kept = TagSet(types) if restricted and part != "test" else TagSet(("Drug", "ADE"))
+            Jsonl().write(map(kept.restrict, written), folder / name / f"{part}.jsonl")
+        place = {"data": str(folder / name), "format": "jsonl"}
+        sites[name] = {**place, "types": list(types), "scored": ["Drug", "ADE"], "scheme": "BIO"}
+    shared = None if algorithm == "tagsets" else ["all"]
+    return learnable(
+        folder / "unused", sites=sites, algorithm={"name": algorithm, "rounds": 3}, model={"shared": shared}
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "tagsets"])
+def test_what_a_site_does_not_list_it_cannot_learn_though_its_files_hold_it(algorithm: str, tmp_path: Path) -> None:
+    for restricted in (False, True):
+        part = tmp_path / str(restricted)
+        run(annotated(part / "data", restricted=restricted, algorithm=algorithm), part / "run")
+    assert_same(tmp_path / "False" / "run", tmp_path / "True" / "run")
+    scores = scores_of(tmp_path / "True" / "run")
+    assert scores["best_round"] == (3 if algorithm == "tagsets" else scores["best_round"])
+    # Both are scored on both types, of which each lists one.
+    for site in scores["sites"].values():
+        assert {kind: found["strict"]["tp"] + found["strict"]["fn"] for kind, found in site["types"].items()} == {
+            "ADE": 5,
+            "Drug": 5,
+        }
+        assert site["macro"].keys() == {"all", "annotated", "not_annotated"}
+
+
+def test_a_mapping_that_makes_no_sense_is_refused_before_round_1(tmp_path: Path) -> None:
+    (tmp_path / "names.toml").write_text('medication = "Drogue"\n')
+    study = tiny(sites={"hillside": {"names": str(tmp_path / "names.toml")}})
+    said = r"^\[sites.hillside\] names: names.toml: 'medication' is mapped onto 'Drogue', which is no type of the study"
+    with pytest.raises(StudyError, match=said):
+        run(study, tmp_path / "run")
+    assert not (tmp_path / "run" / "events.jsonl").exists()
+
+
+def test_a_site_that_names_types_otherwise_learns_the_same(study: Study, whole: Path, tmp_path: Path) -> None:
+    sites = dict(study.sites)
+    assert sites["east"].data is not None
+    for file in sites["east"].data.iterdir():
+        theirs = (TagSet.rename(document, {"Drug": "medication"}) for document in Jsonl().read(file))
+        Jsonl().write(theirs, tmp_path / "ward" / file.name)
+    (tmp_path / "names.toml").write_text('medication = "Drug"\n')
+    sites["east"] = replace(sites["east"], data=tmp_path / "ward", names=tmp_path / "names.toml")
+    run(replace(study, sites=sites), tmp_path / "run")
+    assert_same(tmp_path / "run", whole)

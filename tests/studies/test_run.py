@@ -137,6 +137,30 @@ def test_patience_ends_a_study_early(tmp_path: Path) -> None:
     assert ("gradient", 6) not in federation.steps()
 
 
+def test_a_study_that_keeps_its_last_round_ends_with_that_whatever_it_scored(tmp_path: Path) -> None:
+    study = replace(study_of(4), evaluation=replace(study_of(4).evaluation, keep="last"))
+    outcome, _ = toy_run(study, tmp_path, found={1: 2, 2: 7, 3: 7, 4: 5})
+    assert (outcome.best_round, outcome.rounds) == (4, 4)
+    assert json.loads((tmp_path / "scores.json").read_text())["best_round"] == 4
+    assert outcome.sites["harbour"].main.micro.tp == 5
+
+
+def test_patience_ends_a_study_that_keeps_its_last_round_too(tmp_path: Path) -> None:
+    study = study_of(9, patience=2)
+    study = replace(study, evaluation=replace(study.evaluation, keep="last"))
+    outcome, _ = toy_run(study, tmp_path, found=FALLING)
+    # As above: after 3 comes nothing better until 5, with which it ends.
+    assert (outcome.rounds, outcome.best_round) == (5, 5)
+    again, _ = toy_run(study, tmp_path, found=FALLING)
+    assert (again.rounds, again.best_round) == (5, 5)
+
+
+def test_the_last_round_is_kept_though_nobody_could_score_it(tmp_path: Path) -> None:
+    study = replace(study_of(2), evaluation=replace(study_of(2).evaluation, keep="last"))
+    outcome, _ = toy_run(study, tmp_path, found={1: 1}, fault=fails(*((name, "score", 2) for name in NAMES)))
+    assert outcome.best_round == 2
+
+
 def test_without_patience_there_is_no_early_end(tmp_path: Path) -> None:
     outcome, _ = toy_run(study_of(9), tmp_path, found=FALLING)
     assert (outcome.rounds, outcome.best_round) == (9, 6)
@@ -549,3 +573,40 @@ def test_a_site_that_did_not_keep_the_best_round_has_it_from_another(tmp_path: P
     assert caught_up(tmp_path / "run") == [(2, ["west"])]
     asked = [(event["step"], event["code"]) for event in events_of(tmp_path / "run", "absent")]
     assert asked == [("score", "ConnectionError")] * 2 + [("finish", "behind")]
+
+
+@pytest.mark.parametrize("kind", ["sealed", "sealed+masked"])
+def test_where_only_sites_have_the_shared_half_they_keep_the_last_round(kind: str, tmp_path: Path) -> None:
+    tops = {name: {"types": ["Drug"], "scheme": "BIO"} for name in ("east", "west")}
+    study = shielded(
+        tmp_path / "data",
+        kind,
+        model={"shared": ["all"]},
+        sites=tops,
+        algorithm={"rounds": 4},
+        evaluation={"keep": "last"},
+    )
+    federation = Lasting(study, tmp_path / "run")
+    outcome = protected_run(study, tmp_path / "run", federation)
+    *before, last_mean = (event["mean_f1"] for event in events_of(tmp_path / "run", "scored"))
+    assert max(before) >= last_mean  # by its scores another round were the best
+    assert (outcome.best_round, outcome.rounds) == (4, 4)
+    (last,) = copies(federation)
+    for name in study.sites:
+        site = federation.open(name)
+        assert site.replica is not None
+        found = b"".join(site.shared[part].detach().numpy().tobytes() for part in sorted(site.shared))
+        assert found == last
+
+
+def test_a_round_that_no_site_scored_is_kept_by_none_of_them(tmp_path: Path) -> None:
+    study = shielded(tmp_path / "data", "sealed", algorithm={"rounds": 2}, evaluation={"keep": "last"})
+    federation = Lasting(study, tmp_path / "run")
+
+    def nobody_scores_the_last(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if step == "score" and message.value("round", int) == 2:
+            raise ConnectionError
+        return go(message)
+
+    federation.meddle = nobody_scores_the_last
+    assert protected_run(study, tmp_path / "run", federation).best_round == 1

@@ -21,7 +21,7 @@ class Ward:
     folder: Path | None = None
     types: tuple[str, ...] = ()
     shared: tuple[str, ...] | None = None
-    style: Literal["letters", "notes"] = "notes"
+    style: Literal["", "letters", "notes"] = "notes"
     made: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

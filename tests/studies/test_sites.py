@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +20,12 @@ from wardround.privacy.ledger import read_entries, verify
 from wardround.studies.assemble import coordinator_of
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData
-from wardround.studies.sites import LEDGER, load_notes, open_door, open_here, open_site, terms_of
+from wardround.studies.sites import LEDGER, check_place, load_notes, open_door, open_here, open_site, terms_of
 from wardround.studies.study_file import SiteSection, Study
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document
 from wardround.text.tag_schemes import SCHEMES
+from wardround.text.tag_sets import TagSet
 
 NOTES = notes(8)
 
@@ -85,6 +89,105 @@ def test_notes_that_are_nowhere_or_are_none(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as refused:
         load_notes("a", SiteSection(tmp_path / "ward.jsonl", "jsonl"), seed=0)
     assert "Marker" not in str(refused.value) and str(tmp_path) not in str(refused.value)
+
+
+# What a site annotates, what it calls that, and what its test notes are annotated with.
+
+HARBOUR_TYPES = ("Drug", "Disease", "Dosage")
+
+
+def types_in(documents: Sequence[Document]) -> set[str]:
+    return {entity.type for document in documents for entity in document.entities}
+
+
+def test_only_what_is_scored_is_ever_complete() -> None:
+    own = load_notes("a", SiteSection(built_in="harbour-0000", types=HARBOUR_TYPES), seed=3)
+    section = SiteSection(built_in="harbour-0000", types=HARBOUR_TYPES, scored=(*HARBOUR_TYPES, "ADE"))
+    more = load_notes("a", section, seed=3)
+    assert more.train == own.train
+    assert types_in(more.train) <= set(HARBOUR_TYPES)
+    assert types_in(own.test) <= set(HARBOUR_TYPES) < types_in(more.test) | set(HARBOUR_TYPES)
+    assert [document.text for document in more.test] == [document.text for document in own.test]
+    alike = SiteSection(built_in="harbour-0000", types=HARBOUR_TYPES, scored=HARBOUR_TYPES)
+    assert load_notes("a", alike, seed=3).test == own.test
+
+
+def named(folder: Path, text: str) -> Path:
+    path = folder / "names.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_notes_are_loaded_under_the_names_of_the_study(tmp_path: Path) -> None:
+    for part in ("train", "dev", "test"):
+        Jsonl().write(NOTES[:2], tmp_path / "ward" / f"{part}.jsonl")
+    names = named(tmp_path, 'Drug = "Medication"\n')
+    found = load_notes("a", SiteSection(tmp_path / "ward", "jsonl", names=names), seed=0)
+    for part in (found.train, found.dev, found.test):
+        assert [entity.type for document in part for entity in document.entities] == ["Medication", "ADE"] * 2
+        assert [document.text for document in part] == [document.text for document in NOTES[:2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            'Drug = "medicaton"\n',
+            "'Drug' is mapped onto 'medicaton', which is no type of the study – did you mean 'Med",
+        ),
+        ("Drug\n", "is no TOML"),
+        (None, "cannot be opened"),
+    ],
+)
+def test_names_that_make_no_sense_are_refused_before_a_note_is_read(
+    tmp_path: Path, text: str | None, said: str
+) -> None:
+    names = named(tmp_path, text) if text is not None else tmp_path / "names.toml"
+    section = SiteSection(tmp_path, "jsonl", names=names)  # where there is no note
+    for refuse in (
+        partial(check_place, "a", section, types=("Medication", "ADE")),
+        partial(load_notes, "a", section, seed=0, types=("Medication", "ADE")),
+    ):
+        with pytest.raises(StudyError, match=r"^\[sites.a\] names: names.toml") as refused:
+            refuse()
+        assert said in str(refused.value)
+        assert str(tmp_path) not in str(refused.value)
+
+
+def told(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "notes.json").read_text())
+    return found
+
+
+def test_types_that_nobody_knows_are_not_learned_and_the_owner_is_told_how_many(tmp_path: Path) -> None:
+    strange = tuple(TagSet.rename(document, {"ADE": "Reaction"}) for document in NOTES)
+    study = tiny(sites={"harbour": {"types": ["Drug"]}})
+    site = opened(study, "harbour", tmp_path / "strange", strange)
+    assert told(tmp_path / "strange")["unknown_types"] == {"Reaction": 8}
+    assert {tag for sentence in site.notes.train for tag in sentence.tags} == {"O", "B-Drug"}
+    # ADE is a type of the study, of another site: this one does not list it, and nobody needs to be told.
+    opened(study, "harbour", tmp_path / "known")
+    assert "unknown_types" not in told(tmp_path / "known")
+    # A site that lists nothing learns what there is.
+    opened(tiny(sites={"harbour": {"types": None}}), "harbour", tmp_path / "all", strange)
+    assert "unknown_types" not in told(tmp_path / "all")
+
+
+def test_a_site_is_scored_on_more_than_it_trains_on(tmp_path: Path) -> None:
+    sites = {"harbour": {"types": ["Drug"], "scored": ["Drug", "ADE"]}, "hillside": {"types": ["ADE"], "scheme": ""}}
+    site = opened(tiny(model={"shared": ["all"]}, sites=sites), "harbour", tmp_path)
+    assert isinstance(site.task, NerTask)
+    assert (site.task.types, site.task.scored) == (TagSet(("Drug",)), TagSet(("Drug", "ADE")))
+    # Two notes, a mention of each type in both.
+    assert site.task.score(NOTES[:2]).main.micro.gold == 2
+    assert site.task.score_test(NOTES[:2]).main.micro.gold == 4
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_a_site_keeps_the_round_that_its_study_keeps(tmp_path: Path, keep: str) -> None:
+    site = opened(tiny(evaluation={"keep": keep}), "harbour", tmp_path)
+    site.keep_if_best(0.5)
+    assert bool([name for name in site.state() if name.startswith("kept/")]) == (keep == "best")
 
 
 def test_a_site_is_as_the_study_describes_it(tmp_path: Path) -> None:

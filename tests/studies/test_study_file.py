@@ -279,6 +279,73 @@ def test_every_type_once_in_the_order_of_the_file() -> None:
     assert tiny().types == ("Drug", "Disease", "Dosage", "ADE", "Finding")
 
 
+@pytest.mark.parametrize(
+    ("site", "said"),
+    [
+        (
+            {"scored": ["Drug", "Disease", "Dosage", "Bed"]},
+            r"scored: no site annotates 'Bed'; there are Drug, Disease,",
+        ),
+        ({"scored": ["Drug", "Disease", "Dosage", "Ade"]}, r"scored: no site annotates 'Ade' – did you mean 'ADE'\?"),
+        ({"scored": ["Drug", "ADE"]}, r"scored leaves out 'Disease', which the site annotates; name it as well$"),
+        ({"types": None, "scored": ["Drug"]}, r"scored needs types beside it: what the training notes are annotated"),
+        ({"types": ["Drug", "Drug"]}, r"types names a type twice$"),
+        ({"types": ["Drug"], "scored": ["Drug", "ADE", "ADE"]}, r"scored names a type twice$"),
+        ({"scored": "Drug"}, r"scored must be a list of names$"),
+        ({"names": 3}, r"names is 3; it must be a path$"),
+    ],
+)
+def test_types_that_make_no_sense(site: dict[str, Any], said: str) -> None:
+    refused(rf"^\[sites.harbour\] {said}", sites={"harbour": site})
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("joint", "scored is of a task of kind ner; leave it out$"),
+        ("relations", "types: a task of kind relations is given its entities"),  # without them there is no scored
+    ],
+)
+def test_only_entities_are_scored_on_more_than_is_learned(kind: str, said: str) -> None:
+    task = f'[task]\nkind = "{kind}"\n[task.relations]\nADE = [["Drug", "Effect"]]\n'
+    with pytest.raises(StudyError, match=rf"^\[sites.a\] {said}"):
+        parse_study(f'[study]\nname = "s"\n{task}[sites.a]\ntypes = ["Drug"]\nscored = ["Drug", "Effect"]\n')
+
+
+def test_what_test_notes_are_annotated_with(tmp_path: Path) -> None:
+    study = tiny(sites={"harbour": {"scored": ["Drug", "Disease", "Dosage", "ADE"]}})
+    harbour, hillside = study.sites.values()
+    assert harbour.scored_types == ("Drug", "Disease", "Dosage", "ADE")
+    assert hillside.scored_types == hillside.types == ("Drug", "ADE", "Finding")
+    assert study.types == tiny().types  # who scores a type does not teach it
+    # Everybody is told what a site is scored on: it is part of the study.
+    assert parse_study(study_for_kits(study).decode()).sites["harbour"].scored == harbour.scored
+
+
+def test_what_a_hospital_calls_a_type_is_told_to_nobody(tmp_path: Path) -> None:
+    study = parse_study(text_of(sites={"harbour": {"names": "ward-nine.toml"}}), folder=tmp_path)
+    assert study.sites["harbour"].names == tmp_path / "ward-nine.toml"
+    assert parse_study(to_toml(study)) == study
+    assert "ward-nine" not in study_for_kits(study).decode()
+    assert digest_of(study) == digest_of(tiny())
+
+
+@pytest.mark.parametrize(
+    ("keep", "algorithm", "last"),
+    [("", "best", False), ("", "last", True), ("best", "last", False), ("last", "best", True)],
+)
+def test_which_round_a_study_ends_with(keep: str, algorithm: Any, last: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = {**ALGORITHMS, "fedner": replace(ALGORITHMS["fedner"], keep=algorithm)}
+    monkeypatch.setattr("wardround.studies.study_file.ALGORITHMS", kinds)
+    study = tiny(evaluation={"keep": keep})
+    assert study.keeps_last is last
+    assert parse_study(to_toml(study)) == study
+
+
+def test_a_round_that_cannot_be_kept() -> None:
+    refused(r"^\[evaluation\] keep is 'lst' – did you mean 'last'\?; it can be best, last$", evaluation={"keep": "lst"})
+
+
 def test_paths_begin_where_the_file_lies(tmp_path: Path) -> None:
     folder = tmp_path / "studies"
     folder.mkdir()
@@ -342,7 +409,7 @@ STUDY_NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,9}", fullmatch=True)
 SITES = st.fixed_dictionaries(
     {},
     optional={
-        "types": st.lists(st.text(min_size=1, max_size=5), max_size=3),
+        "types": st.lists(st.text(min_size=1, max_size=5), max_size=3, unique=True),
         "scheme": st.sampled_from(["BIO", "BIOES", "IOB1"]),
     },
 )
@@ -350,6 +417,7 @@ PLACES = st.one_of(
     st.just({}),
     st.builds(lambda name: {"built_in": name}, st.text(min_size=1, max_size=5)),
     st.builds(lambda column: {"data": "a/b", "format": "conll", "options": {"column": column}}, st.integers()),
+    st.just({"data": "a/b", "format": "brat", "names": "a/names.toml"}),
 )
 TABLES = st.fixed_dictionaries(
     {
@@ -382,7 +450,7 @@ TABLES = st.fixed_dictionaries(
 )
 PUBLICS = st.builds(
     lambda place, more: place | more,
-    PLACES.filter(bool),
+    PLACES.filter(lambda place: bool(place) and "names" not in place),
     st.fixed_dictionaries({}, optional={"labelled": st.booleans(), "sha256": st.text("0123456789abcdef")}),
 )
 
@@ -390,7 +458,10 @@ PUBLICS = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(TABLES, PUBLICS)
 def test_any_study_written_out_reads_back(table: dict[str, Any], public: dict[str, Any]) -> None:
-    named: dict[str, Any] = {"public": public} if ALGORITHMS[table["algorithm"]["name"]].needs_public else {}
+    kind = ALGORITHMS[table["algorithm"]["name"]]
+    named: dict[str, Any] = {"public": public} if kind.needs_public else {}
+    if table.get("task", {}).get("kind", "ner") not in kind.tasks:
+        table = {name: section for name, section in table.items() if name != "task"}
     if table.get("task", {}).get("kind") == "relations":  # whose sites tag nothing
         bare = {
             name: {k: v for k, v in s.items() if k not in ("types", "scheme")} for name, s in table["sites"].items()

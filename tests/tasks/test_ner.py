@@ -193,6 +193,27 @@ def test_a_site_trains_and_is_scored_on_what_it_annotates() -> None:
     assert dict(score.counts["strict"]) == dict(score.counts["relaxed"]) == {"Drug": SpanCounts(1, 1, 0)}
 
 
+def test_test_notes_may_be_annotated_with_more_than_a_site_trains_on() -> None:
+    model = Lexicon(aspirin="B-Drug", Joint="B-ADE", pain="I-ADE", mg="B-Drug", Took="B-ADE")
+    task = NerTask(model, DRUGS, TYPES)
+    assert (task.types, task.scored) == (DRUGS, TYPES)
+    assert {tag for sentence in task.encode([NOTE]) for tag in sentence.tags} == {"O", "B-Drug"}
+    assert dict(task.score([NOTE]).main) == {"Drug": SpanCounts(1, 1, 0)}
+    # "Joint pain" is right, "Took" is none, and the inner "Joint" is not found.
+    assert dict(task.score_test([NOTE]).main) == {"Drug": SpanCounts(1, 1, 0), "ADE": SpanCounts(1, 1, 1)}
+
+
+def test_without_a_word_of_more_test_notes_are_scored_like_the_others() -> None:
+    task = NerTask(Lexicon(aspirin="B-Drug", Took="B-ADE"), DRUGS)
+    assert task.scored == DRUGS
+    assert task.score_test([NOTE]).counts == task.score([NOTE]).counts
+
+
+def test_a_model_that_does_not_know_a_type_misses_it() -> None:
+    task = NerTask(Lexicon(aspirin="B-Drug"), DRUGS, TagSet(("Drug", "Dose")))
+    assert dict(task.score_test([NOTE]).main) == {"Drug": SpanCounts(1, 0, 0), "Dose": SpanCounts(0, 0, 1)}
+
+
 def test_what_everybody_may_read_is_annotated_for_all_sites() -> None:
     task = NerTask(Lexicon(), DRUGS)
     assert [sentence.tags for sentence in task.public([NOTE])] == [

@@ -41,6 +41,12 @@ def test_the_types_of_documents_are_sorted() -> None:
     assert TagSet.of([]) == TagSet(())
 
 
+def test_mentions_of_other_types_are_counted_by_name() -> None:
+    assert TagSet(("Drug",)).others([NOTE, NOTE]) == {"ADE": 2, "Dose": 2}
+    assert list(TagSet(()).others([NOTE])) == ["ADE", "Dose", "Drug"]
+    assert TagSet(("Drug", "ADE", "Dose")).others([NOTE]) == {}
+
+
 def test_union_appends_what_is_new() -> None:
     assert TagSet(("Drug", "ADE")) | TagSet(("Dose", "Drug")) == TagSet(("Drug", "ADE", "Dose"))
     assert "Drug" in TagSet(("Drug",))
@@ -54,6 +60,11 @@ def test_restriction_keeps_the_relations_that_still_stand() -> None:
     assert [relation.id for relation in kept.relations] == ["R2", "R4"]
     nothing = TagSet(()).restrict(NOTE)
     assert (nothing.entities, nothing.relations) == ((), ())
+
+
+def test_several_names_may_become_one() -> None:
+    renamed = TagSet.rename(NOTE, {"Drug": "Dose", "Dose": "Drug", "ADE": "Drug"})
+    assert [entity.type for entity in renamed.entities] == ["Dose", "Drug", "Drug"]
 
 
 def test_renaming_leaves_other_types_and_relations_alone() -> None:

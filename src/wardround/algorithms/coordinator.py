@@ -56,6 +56,11 @@ class RoundsConfig:
         return ""
 
     @property
+    def compares(self) -> bool:
+        """Whether sites give, beside an update, a gradient by which sentences of all sites are compared."""
+        return False
+
+    @property
     def reach(self) -> float:
         """How far from zero numbers lie that sites give; 0 where only training tells."""
         return 0.0

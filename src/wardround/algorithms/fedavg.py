@@ -6,8 +6,9 @@ came; the mean of these, weighted by the sites' sizes, moves the shared half of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -93,9 +94,17 @@ def local_update(site: Site, message: Message, *, pull: float = 0.0) -> tuple[di
 
 
 def train_locally(
-    site: Site, message: Message, *, towards: Mapping[str, Tensor] | None = None, pull: float = 0.0
+    site: Site,
+    message: Message,
+    *,
+    towards: Mapping[str, Tensor] | None = None,
+    pull: float = 0.0,
+    loss: Callable[[Sequence[int]], Tensor] | None = None,
 ) -> float:
-    """Train both halves as they are on the mini-batches of a round; returns the mean loss."""
+    """Train both halves as they are on the mini-batches of a round; returns the mean loss.
+
+    `loss` takes the place of the task's: it is given the rows of a batch among the site's training examples.
+    """
     number, size = message.value("round", int), message.value("batch_size", int)
     rates, largest = Rates.of(message), message.value("clip", float)
     steps = _mini_batches(site, message, size)
@@ -105,7 +114,7 @@ def train_locally(
     losses = []
     with site.randomness(number):
         for _ in range(steps):
-            losses.append(_backward(site, size))
+            losses.append(_backward(site, size, loss or partial(_task_loss, site)))
             if towards:
                 _pull(site, towards, pull)
             _step(site, rates, largest)
@@ -131,10 +140,14 @@ def _mini_batches(site: Site, message: Message, size: int) -> int:
     return steps or epochs * -(-len(site.notes.train) // size)
 
 
-def _backward(site: Site, size: int) -> float:
+def _task_loss(site: Site, rows: Sequence[int]) -> Tensor:
+    return site.task.batch_loss([site.notes.train[row] for row in rows])
+
+
+def _backward(site: Site, size: int, loss_of: Callable[[Sequence[int]], Tensor]) -> float:
     site.model.train()
     site.model.zero_grad(set_to_none=True)
-    loss = site.task.batch_loss(site.next_batch(size))
+    loss = loss_of(site.next_rows(size))
     loss.backward()  # type: ignore[no-untyped-call]
     return finite(loss)
 

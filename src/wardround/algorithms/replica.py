@@ -41,6 +41,10 @@ class Replica:
             raise MessageError("round", f"this site's shared half is of round {self.number}")
         return self._server.as_asked()
 
+    def memory(self) -> dict[str, Tensor]:
+        """What goes with the shared half."""
+        return self._server.memory()
+
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value], *, number: int) -> None:
         """Step by the mean of round `number`."""
         self.arrays(after=number - 1)

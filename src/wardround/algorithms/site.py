@@ -58,7 +58,8 @@ class Site:
     """Answers the steps of one algorithm, within the terms of its study.
 
     `lasting` writes the state of a round before its answer is given, so that a site that dies has lost nothing it said;
-    otherwise the coordinator asks for it.
+    otherwise the coordinator asks for it. With `keeps_last`, a site with a private half ends with its last model, not
+    with the one that its development notes liked best.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Site:
         seed: int,
         terms: Terms | None = None,
         lasting: bool = False,
+        keeps_last: bool = False,
         replica: Replica | None = None,
         on_finish: Callable[[Task, TaskScore], None] | None = None,
     ) -> None:
@@ -88,12 +90,12 @@ class Site:
         self.private_stepper, self.shared_stepper = self._stepper(self.private), self._stepper(self.shared)
         self.round = 0  # the last one this site trained in
         self.batches_drawn = 0
-        self.held: dict[str, Tensor] = {}  # an update between the two exchanges of one round
+        self.held: dict[str, Tensor] = {}  # what an algorithm keeps here, and nowhere else, until a later exchange
         self._order: list[list[int]] = []
         self._order_of = (-1, 0, "")
         self._kept: dict[str, Tensor] = {}
         self._kept_f1 = -1.0
-        self._lasting = lasting
+        self._lasting, self._keeps_last = lasting, keeps_last
         folder.mkdir(parents=True, exist_ok=True)
         self._go_on()
 
@@ -154,7 +156,11 @@ class Site:
                 _fill(parameter, arrays[name])
 
     def next_batch(self, size: int) -> list[Example]:
-        """The next mini-batch; each epoch is shuffled by the seed, the site and the epoch's number.
+        """The next mini-batch."""
+        return [self.notes.train[row] for row in self.next_rows(size)]
+
+    def next_rows(self, size: int) -> list[int]:
+        """The training examples of the next mini-batch; each epoch is shuffled by seed, site and the epoch's number.
 
         One of them holds what is left, filled up to the smallest batch of the terms.
         """
@@ -168,7 +174,7 @@ class Site:
             self._order = batches if self.terms is None else filled_up(batches, self.terms.smallest_batch)
             self._order_of = (epoch, size, self._again())
         self.batches_drawn += 1
-        return [self.notes.train[index] for index in self._order[position]]
+        return self._order[position]
 
     @contextmanager
     def randomness(self, round_number: int) -> Iterator[None]:
@@ -178,7 +184,7 @@ class Site:
 
     def keep_if_best(self, f1: float) -> None:
         """Remember the whole model where no round before scored higher; without a private half there is no need to."""
-        if self.private and f1 > self._kept_f1:
+        if self.private and not self._keeps_last and f1 > self._kept_f1:
             self._kept_f1 = f1
             self._kept = {name: p.detach().clone() for name, p in (self.private | self.shared).items()}
 
@@ -318,7 +324,7 @@ def _finish(site: Site, message: Message) -> Message:
     else:
         site.fill(site.replica.best(message.value("best_round", int)))
     site.put_kept_back()
-    score = site.task.score(site.notes.test or site.notes.dev)
+    score = site.task.score_test(site.notes.test) if site.notes.test else site.task.score(site.notes.dev)
     if site.on_finish is not None:
         site.on_finish(site.task, score)
     interval = score.interval()

@@ -1,7 +1,8 @@
-"""`wardround data`: check, convert, count and split corpora, and write the built-in ones."""
+"""`wardround data`: check, convert, count and split corpora, show who annotates what, write the built-in ones."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Annotated
@@ -16,17 +17,20 @@ from wardround.corpora.brat import Brat
 from wardround.corpora.check import WHOLE
 from wardround.corpora.check import check as check_corpus
 from wardround.corpora.formats import ENDINGS, open_format, writable
-from wardround.corpora.source import CorpusFormat, Problem, WritableFormat
+from wardround.corpora.source import CorpusFormat, Problem, WritableFormat, open_for_writing
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.stats import Counts, Tally, count
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
+from wardround.corpora.tag_set_table import TagSetTable
 from wardround.errors import UsageError
 from wardround.reports.plain_text import neutralise
+from wardround.reports.tables import Table as ReportTable
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Check, convert, count and split corpora, and write the built-in ones.", no_args_is_help=True)
+app = typer.Typer(help="Check, convert, count and split corpora; see who annotates what.", no_args_is_help=True)
 
+_MOST_ACROSS = 12  # sites beside one another; of more, each has a row
 NewFolder = Annotated[Path, typer.Argument(help="The folder to write; must be new or empty.")]
 Source = Annotated[Path, typer.Argument(help="A file, a folder, or a folder that holds train, dev and test.")]
 
@@ -108,6 +112,30 @@ def split(
 
 
 @app.command()
+def tagsets(
+    study: Annotated[Path, typer.Argument(help="A study file.", exists=True, dir_okay=False)],
+    out: Annotated[Path | None, typer.Option(help="A JSON file to write; must be new.", dir_okay=False)] = None,
+) -> None:
+    """Show which site of a study annotates which types, where they overlap, and which only one site has."""
+    # Here, for the other commands about corpora load no model.
+    from wardround.studies.study_file import read_study
+    from wardround.studies.tag_sets import tag_sets_of
+
+    if out is not None:
+        refuse_existing(out)
+    described = read_study(study)
+    found = tag_sets_of(described)
+    Console().print(_table_of_tag_sets(found).to_rich())
+    typer.echo("In training notes, or · where the type is not annotated; then in test notes, where it is scored.")
+    for sentence in found.sentences():
+        typer.echo(neutralise(sentence))
+    if out is not None:
+        with open_for_writing(out) as stream:
+            json.dump({"study": described.study.name, **found.as_json()}, stream, indent=2, ensure_ascii=False)
+            stream.write("\n")
+
+
+@app.command()
 def hospitals(
     out: NewFolder,
     seed: Annotated[int, typer.Option(help="The same seed writes the same notes.")] = 0,
@@ -123,6 +151,11 @@ def hospitals(
         for part, documents in parts.items():
             Brat().write(documents, out / site.name / part)
         typer.echo(f"{site.name}: {_sizes(parts)}; {', '.join(types)}")
+
+
+def _table_of_tag_sets(found: TagSetTable) -> ReportTable:
+    table = ReportTable("Mentions by type and site", ("type", *found.sites), found.rows())
+    return table.turned("site") if len(found.sites) > _MOST_ACROSS else table
 
 
 def _sizes(parts: Mapping[str, Sized]) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from wardround.cli.options import Device, OutFolder
 from wardround.reports.sizes import size_text
-from wardround.reports.study_page import study_table, write_study_page
+from wardround.reports.study_page import study_tables, write_study_page
 from wardround.reports.study_progress import StudyProgress
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
@@ -44,7 +44,8 @@ def command(
         events=folder.events(),
         study=to_toml(described),
     )
-    Console().print(study_table(outcome.sites).to_rich())
+    for table in study_tables(outcome.sites):
+        Console().print(table.to_rich())
     passed = f"up {size_text(outcome.traffic.up)}, down {size_text(outcome.traffic.down)}"
     typer.echo(f"rounds  {outcome.rounds}, the best {outcome.best_round}; {passed}")
     for name in outcome.sites:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,8 +23,12 @@ from wardround.cli.provision import (
     make_kit,
     make_request,
 )
+from wardround.corpora.type_names import nearest_type
 from wardround.errors import UsageError
+from wardround.reports.plain_text import neutralise
 from wardround.settings import parse_settings
+from wardround.text.document import Document
+from wardround.text.tag_sets import TagSet
 
 if TYPE_CHECKING:
     from wardround.federation.flare.kits import Kit
@@ -80,6 +85,10 @@ def start(
     format: Annotated[str, typer.Option("--format", help="The format of the notes.")] = "",
     option: FormatOptions = None,
     built_in: Annotated[str, typer.Option(help="For a rehearsal: a synthetic hospital in place of notes.")] = "",
+    names: Annotated[
+        Path | None,
+        typer.Option(help="A mapping file: what the notes call the study's types.", exists=True, dir_okay=False),
+    ] = None,
     vectors: Vectors = None,
     public: Public = None,
     device: Device = "auto",
@@ -101,11 +110,12 @@ def start(
     opened = _site_kit(read_kit(kit))
     if not attendance.has_accepted(opened):
         raise UsageError(f"the study was not accepted; read `wardround site review {kit.name}`, then add --accept")
-    notes = SiteSection(data and data.resolve(), format, parse_settings(option), built_in)
+    notes = SiteSection(data and data.resolve(), format, parse_settings(option), built_in, names)
     # Now, while somebody looks on: later, notes that cannot be read are an absence with a code.
     places = attendance.Places(vectors, public)
     study = networked.study_of(opened, places)
-    load_notes(opened.name, notes, seed=study.study.seed)
+    read = load_notes(opened.name, notes, seed=study.study.seed, types=study.types)
+    _tell_unknown(study.types if study.sites[opened.name].types else (), read.train)
     public_documents(study)
     hand_on(passphrase_file, opened.files.vault)
     networked.SiteChoice(notes, device, threads, places).write_spec(opened)
@@ -147,6 +157,14 @@ def key(
     _keep_key(opened, file, lock_from(passphrase_file, keyring=keyring and not opened.files.vault.exists()))
     own = fingerprint_of(opened.certificate.read_bytes())
     typer.echo(f"This site's own certificate, where somebody asks for its fingerprint:\n{own}")
+
+
+def _tell_unknown(types: Sequence[str], documents: Iterable[Document]) -> None:
+    """Names of types that the study does not know: told here, where they can be mapped, and to nobody else."""
+    found = TagSet(tuple(types)).others(documents) if types else {}
+    for kind, count in found.items():
+        near = nearest_type(kind, types)
+        typer.echo(neutralise(f"not learned: {count:,} of {kind!r}, which is no type of the study{near}; see --names"))
 
 
 def _keep_key(kit: Kit, file: Path | None, lock: Lock) -> None:

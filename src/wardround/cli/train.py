@@ -29,6 +29,7 @@ def command(
     option: FormatOptions = None,
     preset: Annotated[str, typer.Option(help="A named network; see `wardround model presets`.")] = "fedner",
     encoder: Annotated[str, typer.Option(help="In place of a preset: Hugging Face id, folder or minilm.")] = "",
+    bart: Annotated[str, typer.Option(help="The same with a BART, which LightNER prompts to write mentions.")] = "",
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe text or npz.", exists=True)] = None,
     types: Types = None,
     task: Annotated[str, typer.Option(help="ner, relations (among given entities) or joint (both).")] = "ner",
@@ -44,8 +45,8 @@ def command(
     device: Device = "auto",
 ) -> None:
     """Train, stop early on the development set, score on the test set, save model and report."""
-    encoder = encoder or ("" if task == "ner" else MINILM)  # relations are read by an encoder always
-    choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option))
+    encoder = encoder or ("" if task == "ner" or bart else MINILM)  # relations are read by an encoder always
+    choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option), bart)
     config = recipe(choice, parse_settings(training_option), seed=seed)
     site = load_site(data, chosen_format(format, option))
     for warning in site.warnings:
@@ -56,7 +57,7 @@ def command(
     folder = RunFolder(out)
     with TrainingProgress(out.name, config.epochs) as progress:
         outcome = train_at_one_site(bound, site.data, config, folder=folder, listener=progress)
-    title = f"{choice.encoder or choice.preset} on {data.name}"
+    title = f"{Path(choice.name).name} on {data.name}"
     reading, interval = next(iter(outcome.f1.items()))
     note = main_note(reading, interval, outcome.score.documents)
     tables = score_tables(outcome.score.counts, title=f"{title}, {outcome.scored_on}", note=note)

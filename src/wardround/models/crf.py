@@ -8,7 +8,7 @@ scores lie further apart than float64 reaches, the same quantity is computed in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from wardround.models.padding import reversal
 from wardround.text.tag_schemes import TagScheme
 
-__all__ = ["FORBIDDEN", "LinearChainCrf", "legal_transitions", "viterbi"]
+__all__ = ["FORBIDDEN", "LinearChainCrf", "Posterior", "legal_transitions", "viterbi"]
 
 FORBIDDEN = -1e6  # a score no legal path comes near, finite so that gradients stay numbers
 # Messages are rescaled every so many words: a rescaling costs as much as a word.
@@ -25,6 +25,13 @@ _RESCALED_EVERY = 4
 # exp(4 * 75) times less likely, on top of what four words without rescaling take away: both have a place in float64.
 # Further apart, a message could lose the path that wins in the end.
 _REACH = 75.0
+
+
+class Posterior(NamedTuple):
+    """How often a distribution over the tags of sentences has each tag at each word, and each pair of neighbours."""
+
+    words: Tensor  # [batch, words, tags], zero at padding
+    steps: Tensor  # [batch, from, to], added up over the sentence
 
 
 def legal_transitions(tags: Sequence[str], scheme: TagScheme) -> tuple[Tensor, Tensor, Tensor]:
@@ -83,7 +90,29 @@ class LinearChainCrf(nn.Module):
             scores = self.scores()
             if _in_reach(emissions, mask, *scores):
                 return _Recursions(emissions, mask, *scores).marginals().to(emissions.dtype)
-        return _marginals_in_log_space(emissions, mask, *scores).to(emissions.dtype)
+        return _posterior_in_log_space(emissions, mask, *scores).words.to(emissions.dtype)
+
+    def posterior(self, emissions: Tensor, mask: Tensor, allowed: Tensor) -> Posterior:
+        """What tags and steps are expected where every word's tag is one of its `allowed` ones. Carries no gradient."""
+        with torch.no_grad():
+            scores, inside = self.scores(), emissions.masked_fill(~allowed, FORBIDDEN)
+            if _in_reach(inside, mask, *scores):
+                found = _Recursions(inside, mask, *scores).posterior()
+                if bool(found.words.isfinite().all()):  # it is not where the allowed tags leave no legal path
+                    return Posterior(*(counts.to(emissions.dtype) for counts in found))
+        found = _posterior_in_log_space(inside, mask, *scores)
+        return Posterior(*(counts.to(emissions.dtype) for counts in found))
+
+    def cross_entropy(self, emissions: Tensor, mask: Tensor, teacher: Posterior, allowed: Tensor) -> Tensor:
+        """−Σ q(tags) log p(tags | each of them allowed) of each sentence, over whole sequences.
+
+        The sum is exact: a chain's score is a sum over words and steps, so q's expectations of those are all it needs.
+        """
+        start, step, end = self.scores()
+        inside = _log_partition(emissions.masked_fill(~allowed, FORBIDDEN), mask, start, step, end)
+        last = teacher.words[torch.arange(len(mask), device=mask.device), mask.sum(1) - 1]
+        edges = (teacher.words[:, 0] * start).sum(1) + (last * end).sum(1)
+        return inside - (teacher.words * emissions).sum((1, 2)) - (teacher.steps * step).sum((1, 2)) - edges
 
     def best(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """The most probable tags, [batch, words]; 0 at padding."""
@@ -139,6 +168,10 @@ class _Recursions:
     def marginals(self) -> Tensor:
         """Tag marginals [batch, words, tags], zero at padding."""
         return (self.sides / self.mass).masked_fill_(~self.mask.t()[:, :, None], 0.0).transpose(0, 1)
+
+    def posterior(self) -> Posterior:
+        """The marginals, and those of pairs added up over each sentence."""
+        return Posterior(self.marginals(), torch.einsum("wbi,wbj->bij", *self.step_parts()) * self.step)
 
     def step_parts(self) -> tuple[Tensor, Tensor]:
         """Left and right factors [words - 1, batch, tags] whose outer product times `step` is the pair marginal."""
@@ -220,12 +253,13 @@ def _log_partition_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, 
     return torch.logsumexp(alpha + end, dim=1).to(kind)
 
 
-def _marginals_in_log_space(emissions: Tensor, mask: Tensor, *scores: Tensor) -> Tensor:
+def _posterior_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Posterior:
     """The gradient of log Z, whose own recursions survived where the scaled messages did not."""
     with torch.inference_mode(False), torch.enable_grad():
         free = emissions.detach().clone().double().requires_grad_()
-        total = _log_partition_in_log_space(free, mask.clone(), *(score.clone().double() for score in scores))
-        return torch.autograd.grad(total.sum(), free)[0]
+        steps = step.detach().double().repeat(len(mask), 1, 1).requires_grad_()  # one for each sentence
+        total = _log_partition_in_log_space(free, mask.clone(), start.detach().clone(), steps, end.detach().clone())
+        return Posterior(*torch.autograd.grad(total.sum(), (free, steps)))
 
 
 def _path_score(

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from wardround.models.crf import FORBIDDEN, LinearChainCrf, legal_transitions, viterbi
+from wardround.models.crf import FORBIDDEN, LinearChainCrf, Posterior, legal_transitions, viterbi
 from wardround.text.tag_schemes import TagScheme
 
 __all__ = ["Decoder", "IndependentWords", "LinearChainCrf"]
@@ -25,6 +25,12 @@ class Decoder(Protocol):
 
     def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """p(tag | sentence) of each word, [batch, words, tags]."""
+
+    def posterior(self, emissions: Tensor, mask: Tensor, allowed: Tensor) -> Posterior:
+        """What tags are expected where each is among its allowed ones; without gradient."""
+
+    def cross_entropy(self, emissions: Tensor, mask: Tensor, teacher: Posterior, allowed: Tensor) -> Tensor:
+        """−Σ q(tags) log p(tags | each of them allowed), [batch]."""
 
     def best(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """The most probable legal tags, [batch, words]."""
@@ -56,6 +62,16 @@ class IndependentWords(nn.Module):
     def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """The softmax itself; zero at padding."""
         return emissions.softmax(2) * mask[:, :, None]
+
+    def posterior(self, emissions: Tensor, mask: Tensor, allowed: Tensor) -> Posterior:
+        """The softmax over the allowed tags; of steps it knows nothing."""
+        words = self.marginals(emissions.detach().masked_fill(~allowed, FORBIDDEN), mask)
+        return Posterior(words, words.new_zeros(len(words), 0, 0))
+
+    def cross_entropy(self, emissions: Tensor, mask: Tensor, teacher: Posterior, allowed: Tensor) -> Tensor:
+        """Sum over the words."""
+        inside = emissions.masked_fill(~allowed, FORBIDDEN).logsumexp(2)
+        return ((inside - (teacher.words * emissions).sum(2)) * mask).sum(1)
 
     def best(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """The most probable legal tags."""

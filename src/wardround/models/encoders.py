@@ -146,10 +146,13 @@ class PieceBatch:
     ids: Tensor  # [windows, pieces]
     attention: Tensor  # [windows, pieces]
     first_piece: Tensor  # [batch, words]: place of each word's first piece in the windows laid end to end
+    sentence: Tensor  # [windows]: the row of the sentence that a window is of
 
     def to(self, device: torch.device) -> PieceBatch:
         """The same on another device."""
-        return PieceBatch(self.ids.to(device), self.attention.to(device), self.first_piece.to(device))
+        return PieceBatch(
+            self.ids.to(device), self.attention.to(device), self.first_piece.to(device), self.sentence.to(device)
+        )
 
     def gather(self, states: Tensor) -> Tensor:
         """States [windows, pieces, width] of each word's first piece, [batch, words, width]."""
@@ -207,7 +210,8 @@ class PieceTokenizer:
         ids = torch.tensor([window + [padding] * (width - len(window)) for window in windows])
         lengths = torch.tensor([len(window) for window in windows])
         attention = (torch.arange(width)[None] < lengths[:, None]).long()
-        return PieceBatch(ids, attention, self._first_pieces(layouts, width))
+        sentence = torch.tensor([row for row, layout in enumerate(layouts) for _ in layout.windows])
+        return PieceBatch(ids, attention, self._first_pieces(layouts, width), sentence)
 
     def _lay(self, sentence: Sequence[str]) -> PieceLayout:
         counts = [min(len(self._known[word]), self.limit) for word in sentence]

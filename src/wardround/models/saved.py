@@ -3,7 +3,11 @@
 `wardround.json` says what the model is; `model.safetensors` holds its weights. The folder of an encoder tagger is a
 Hugging Face folder as well, which `transformers.pipeline("token-classification")` opens as it is. That of a relation
 classifier holds its encoder so, and its output layer in `output.safetensors`. That of a joint extractor is both: an
-encoder tagger's, with the relation head in `output.safetensors`.
+encoder tagger's, with the relation head in `output.safetensors`. That of a LightNER is its BART's, with what was
+trained beside it in `prompt.safetensors` and `output.safetensors`.
+
+LoRA layers are saved added to what they adapt: what is loaded is a plain encoder tagger. A prompt lies beside the
+encoder in `prompt.safetensors`; `transformers` would not look at it, and so read the folder as another model.
 """
 
 from __future__ import annotations
@@ -20,9 +24,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from wardround.errors import ModelError, TextError
+from wardround.models.adapters import merged_weights
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
 from wardround.models.encoders import without_remarks
 from wardround.models.joint_extractor import JointExtractor, JointExtractorConfig
+from wardround.models.light_ner import LightNer, LightNerConfig
 from wardround.models.parameter_split import LayeredModel
 from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
 from wardround.models.vocabulary import RESERVED, ListedWords
@@ -33,10 +39,12 @@ from wardround.text.tag_sets import TagSet
 
 __all__ = ["load_model", "model_card", "save_model"]
 
-_Config = TypeVar("_Config", WordTaggerConfig, EncoderTaggerConfig, RelationClassifierConfig, JointExtractorConfig)
+_Config = TypeVar(
+    "_Config", WordTaggerConfig, EncoderTaggerConfig, LightNerConfig, RelationClassifierConfig, JointExtractorConfig
+)
 _FORMAT = 1
 _CARD, _WEIGHTS, _WORDS, _CRF = "wardround.json", "model.safetensors", "words.json", "crf.safetensors"
-_OUTPUT = "output.safetensors"
+_OUTPUT, _PROMPT = "output.safetensors", "prompt.safetensors"
 
 
 def save_model(model: LayeredModel, folder: Path, *, notes: Mapping[str, Any] | None = None) -> None:
@@ -134,14 +142,33 @@ def _save_encoder(model: EncoderTagger | JointExtractor, folder: Path) -> dict[s
     _save_pretrained(model, folder)
     if model.config.decoder == "crf":
         _save_tensors(model.crf.state_dict(), folder / _CRF)
+    if isinstance(model, EncoderTagger) and model.config.adapter == "prompt":
+        _save_tensors(model.prompt.state_dict(), folder / _PROMPT)
     return {"kind": "encoder-tagger", "types": list(model.tag_set.types)}
 
 
 def _load_encoder(folder: Path, card: dict[str, Any]) -> EncoderTagger:
     config = _configuration(EncoderTaggerConfig, card, folder)
-    model = EncoderTagger(config, _tag_set(folder, card), source=str(folder))
+    model = EncoderTagger(config.merged(), _tag_set(folder, card), source=str(folder))
     if model.config.decoder == "crf":
         _fill(model.crf, _load_tensors(folder / _CRF), folder)
+    if model.config.adapter == "prompt":
+        _fill(model.prompt, _load_tensors(folder / _PROMPT), folder)
+    return model
+
+
+def _save_light_ner(model: LightNer, folder: Path) -> dict[str, Any]:
+    _save_pretrained(model, folder)
+    _save_tensors(model.prompt.state_dict(), folder / _PROMPT)
+    _save_tensors(model.output.state_dict(), folder / _OUTPUT)
+    return {"kind": "light-ner", "types": list(model.tag_set.types)}
+
+
+def _load_light_ner(folder: Path, card: dict[str, Any]) -> LightNer:
+    config = _configuration(LightNerConfig, card, folder)
+    model = LightNer(config, _tag_set(folder, card), source=str(folder))
+    _fill(model.prompt, _load_tensors(folder / _PROMPT), folder)
+    _fill(model.output, _load_tensors(folder / _OUTPUT), folder)
     return model
 
 
@@ -184,6 +211,7 @@ class _Kind:
 _KINDS: Mapping[str, _Kind] = {
     "word-tagger": _Kind(WordTagger, _save_words, _load_words),
     "encoder-tagger": _Kind(EncoderTagger, _save_encoder, _load_encoder),
+    "light-ner": _Kind(LightNer, _save_light_ner, _load_light_ner),
     "relation-classifier": _Kind(RelationClassifier, _save_classifier, _load_classifier),
     "joint-extractor": _Kind(JointExtractor, _save_joint, _load_joint),
 }
@@ -226,10 +254,10 @@ def _fill(module: Any, weights: dict[str, Tensor], folder: Path) -> None:
         raise ModelError(f"{folder.name}: the weights do not fit the model card") from error
 
 
-def _save_pretrained(model: EncoderTagger | JointExtractor | RelationClassifier, folder: Path) -> None:
+def _save_pretrained(model: EncoderTagger | LightNer | JointExtractor | RelationClassifier, folder: Path) -> None:
     """The encoder and its tokenizer as a Hugging Face folder."""
     with without_remarks():
-        model.network.save_pretrained(folder, safe_serialization=True)
+        model.network.save_pretrained(folder, state_dict=merged_weights(model.network), safe_serialization=True)
         model.tokenizer.tokenizer.save_pretrained(folder)
 
 

@@ -88,6 +88,7 @@ class WordTagger(TaggingModel):
         if config.contextual:
             self.contextual = ContextualEmbedding(config.contextual)
             width += self.contextual.width
+        self._represented = width
         width = self._build_context(width)
         self.output = nn.Linear(width, len(self.tags))
         if config.decoder == "crf":
@@ -114,7 +115,7 @@ class WordTagger(TaggingModel):
     @property
     def groups(self) -> tuple[str, ...]:
         """The layer groups this configuration has."""
-        return tuple(group for group in GROUPS if hasattr(self, group))
+        return (*(group for group in GROUPS if hasattr(self, group)), *self.aside)
 
     def settings(self) -> dict[str, Any]:
         """The configuration as plain values."""
@@ -142,15 +143,35 @@ class WordTagger(TaggingModel):
 
     def emissions(self, inputs: Inputs) -> Tensor:
         """Bottom to top through whichever layers there are."""
-        states = self.input_dropout(self._represent(inputs))
+        states = self._represent(inputs)
+        if self.probe is not None:
+            states = states + self.probe[:, None]
+        states = self._seen(self.input_dropout(states), inputs)
         if hasattr(self, "word_cnn"):
-            states = self.dropout(self.word_cnn(states, inputs.mask))
+            states = self._seen(self.dropout(self.word_cnn(states, inputs.mask)), inputs)
         if hasattr(self, "lstm"):
-            states = self.dropout(self.lstm(states, inputs.mask))
+            states = self._seen(self.dropout(self.lstm(states, inputs.mask)), inputs)
         if hasattr(self, "dense"):
             states = self.dense(states)
         scores: Tensor = self.output(states)
         return scores
+
+    @property
+    def probe_shape(self) -> tuple[int, ...]:
+        """As wide as a word's whole representation."""
+        return (self._represented,)
+
+    @property
+    def watched_widths(self) -> tuple[int, ...]:
+        """A word's whole representation, then the word CNN and the LSTM where they are there."""
+        above = [getattr(self, layer).width for layer in ("word_cnn", "lstm") if hasattr(self, layer)]
+        return (self._represented, *above)
+
+    def _seen(self, states: Tensor, inputs: Inputs) -> Tensor:
+        """The same states, after whoever looks on has seen them."""
+        if self.watched is not None:
+            self.watched.add(states, inputs.mask)
+        return states
 
     def _represent(self, inputs: Inputs) -> Tensor:
         """e_i = [word; characters; language model] (FedNER, Section 3.1)."""

@@ -10,6 +10,7 @@ from wardround.evaluation.confusion import Confusion
 from wardround.evaluation.counts import MacroScores, SpanCounts, TypedCounts
 from wardround.evaluation.muc import READINGS, MucCounts, MucScore
 from wardround.evaluation.spans import CorpusScore
+from wardround.evaluation.tag_sets import TagSetScores
 from wardround.evaluation.tokens import HidingScore
 from wardround.reports.tables import Row, Table
 
@@ -22,7 +23,11 @@ __all__ = [
     "muc_table",
     "score_table",
     "score_tables",
+    "tag_set_table",
 ]
+
+_MOST_ACROSS = 12  # sites beside one another; of more, each has a row
+_MARK = "●"  # beside a score of a type that the site annotates itself
 
 
 def score_tables(counts: Mapping[str, TypedCounts], *, title: str = "Scores", note: str = "") -> tuple[Table, ...]:
@@ -85,6 +90,36 @@ def muc_table(muc: MucScore, *, title: str = "Entities, MUC categories") -> Tabl
         ("type", "reading", "correct", "incorrect", "partial", "missed", "spurious", "P", "R", "F1"),
         tuple(row(name, reading, getattr(found, reading)) for name, found in tables for reading in READINGS),
     )
+
+
+def tag_set_table(sites: Mapping[str, TagSetScores], *, title: str = "F1 by type and site") -> Table:
+    """Types down, sites across, and below them the means over types, by whether a site annotates them itself."""
+    types = dict.fromkeys(kind for site in sites.values() for kind in (*site.annotated, *site.scored))
+    macro = [site.macro() for site in sites.values()]
+    table = Table(
+        title,
+        ("type", *sites),
+        tuple((kind, *(_marked(site, kind) for site in sites.values())) for kind in types),
+        totals=(
+            ("macro, all", *(_or_dash(means["all"]) for means in macro)),
+            (f"macro, annotated {_MARK}", *(_or_dash(means["annotated"]) for means in macro)),
+            ("macro, not annotated", *(_or_dash(means["not_annotated"]) for means in macro)),
+        ),
+        note=(
+            f"{_MARK} the site annotates the type in its training notes; empty: its test notes are not annotated "
+            "with it; –: it occurs neither in them nor among the predictions."
+        ),
+    )
+    return table.turned("site") if len(sites) > _MOST_ACROSS else table
+
+
+def _marked(site: TagSetScores, kind: str) -> str:
+    score = _or_dash(site.f1(kind)) if kind in site.scored else ""
+    return f"{score} {_MARK}" if kind in site.annotated else score
+
+
+def _or_dash(score: float | None) -> str:
+    return "–" if score is None else f"{score:.3f}"
 
 
 def confusion_table(confusion: Confusion, *, title: str = "Types taken for another") -> Table:

@@ -8,13 +8,14 @@ from typing import Any, Protocol
 
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import TypedCounts
+from wardround.evaluation.tag_sets import TagSetScores
 from wardround.reports.page import Drawing, Section, write_page
 from wardround.reports.plots import Labels, bar_chart, learning_curves
-from wardround.reports.score_tables import interval_text, score_tables
+from wardround.reports.score_tables import interval_text, score_tables, tag_set_table
 from wardround.reports.sizes import size_text
 from wardround.reports.tables import Row, Table
 
-__all__ = ["ScoredSite", "study_table", "write_study_page"]
+__all__ = ["ScoredSite", "study_table", "study_tables", "write_study_page"]
 
 _MOST_CURVES = 10  # sites drawn one by one; of more, their mean
 
@@ -33,6 +34,21 @@ class ScoredSite(Protocol):
     @property
     def interval(self) -> Interval:
         """Of the micro-F1 under the main reading."""
+
+    @property
+    def tag_set(self) -> TagSetScores | None:
+        """The main reading, with the types that the site annotates told from the others; None where it names none."""
+
+
+def study_tables(sites: Mapping[str, ScoredSite]) -> tuple[Table, ...]:
+    """A row a site, and, where sites annotate different types, each type at each site."""
+    found = {name: site.tag_set for name, site in sites.items()}
+    named = {name: tag_set for name, tag_set in found.items() if tag_set is not None}
+    sets = {frozenset(types) for tag_set in named.values() for types in (tag_set.annotated, tag_set.scored)}
+    if len(named) < len(sites) or len(sets) < 2:
+        return (study_table(sites),)
+    reading = next(iter(next(iter(sites.values())).counts))
+    return study_table(sites), tag_set_table(named, title=f"{reading.capitalize()} F1 by type and site")
 
 
 def study_table(sites: Mapping[str, ScoredSite], *, title: str = "Scores on each site's test notes") -> Table:
@@ -83,7 +99,7 @@ def write_study_page(
     )
     first = Section(
         "Scores",
-        tables=(study_table(sites),),
+        tables=study_tables(sites),
         drawings=(Drawing(bars.to_svg(), "Whiskers are 95% bootstrap intervals over each site's notes."),),
     )
     write_page(

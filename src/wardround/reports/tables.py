@@ -39,6 +39,11 @@ class Table:
         for row in (*self.rows, *self.totals):
             assert len(row) == len(self.columns), f"a row of {len(row)} cells under {len(self.columns)} columns"
 
+    def turned(self, corner: str) -> Table:
+        """Rows as columns, the totals last, and columns as rows, which `corner` names."""
+        heads, *rows = zip(self.columns, *self.rows, *self.totals, strict=True)
+        return Table(self.title, (corner, *map(_shown, heads[1:])), tuple(rows), note=self.note)
+
     def to_rich(self) -> rich.table.Table:
         """The table for a terminal."""
         shown = rich.table.Table(

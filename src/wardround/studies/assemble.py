@@ -10,15 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wardround.algorithms.adversarial import AdversarialConfig
 from wardround.algorithms.coordinator import Coordinator
 from wardround.algorithms.site import PublicSet
+from wardround.algorithms.tagsets import TagSetsConfig
 from wardround.algorithms.training_config import ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE, TrainingConfig
 from wardround.errors import StudyError, UsageError
 from wardround.federation.message import Array
 from wardround.models.decoders import IndependentWords
+from wardround.models.discriminators import Discriminators
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
 from wardround.models.encoders import MINILM
 from wardround.models.joint_extractor import JointExtractor, JointExtractorConfig
+from wardround.models.light_ner import LightNer, LightNerConfig
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
 from wardround.models.presets import preset
 from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
@@ -62,16 +66,24 @@ _ALL = "all"
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """Which network: a preset, or an encoder; options are fields of its configuration, as text."""
+    """Which network: a preset, an encoder or a BART; options are fields of its configuration, as text."""
 
     preset: str = "fedner"
     encoder: str = ""  # takes the preset's place
     vectors: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    bart: str = ""  # takes the preset's place
 
     def __post_init__(self) -> None:
-        if self.encoder and self.vectors:
+        if self.encoder and self.bart:
+            raise UsageError("an encoder and a bart are two networks: name one of them")
+        if (self.encoder or self.bart) and self.vectors:
             raise UsageError("an encoder brings its own embeddings: word vectors go with a preset only")
+
+    @property
+    def name(self) -> str:
+        """What the network is called."""
+        return self.encoder or self.bart or self.preset
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,8 @@ def build_model(choice: ModelChoice, tag_set: TagSet, *, seed: int) -> TaggingMo
         if choice.encoder:
             config = with_settings(EncoderTaggerConfig(encoder=choice.encoder), choice.options, "the encoder tagger")
             return EncoderTagger(config, tag_set)
+        if choice.bart:
+            return LightNer(with_settings(LightNerConfig(bart=choice.bart), choice.options, "LightNER"), tag_set)
         words = with_settings(preset(choice.preset), choice.options, f"the preset {choice.preset!r}")
         vectors = None if choice.vectors is None else load_word_vectors(choice.vectors)
         return WordTagger(words, tag_set, vectors)
@@ -121,6 +135,8 @@ def task_at_one_site(wanted: WantedTask, choice: ModelChoice, documents: Sequenc
         raise UsageError(f"{wanted.kind!r} is no task{near}; there are {', '.join(TASKS)}")
     if wanted.kind == "ner" and (wanted.negatives is not None or not wanted.directed):
         raise UsageError("--negatives and --undirected are about relations; --task ner looks for none")
+    if wanted.kind != "ner" and choice.bart:
+        raise UsageError("a bart finds entities; relations are read by an encoder: --encoder")
     if wanted.kind == "relations" and wanted.types:
         raise UsageError("--types are of entities to find; --task relations takes those that are there")
     if wanted.kind == "ner":
@@ -150,7 +166,7 @@ def recipe(choice: ModelChoice, options: Mapping[str, str], *, seed: int) -> Tra
     """The training that goes with the network, with `options` replaced."""
     if "seed" in options:
         raise UsageError("'seed' is not an option of the training alone: --seed sets it for the network too")
-    if choice.encoder:
+    if choice.encoder or choice.bart:
         base = ENCODER_RECIPE
     else:
         base = TRANSFER_RECIPE if choice.preset == "transfer" else WORD_RECIPE
@@ -179,6 +195,10 @@ def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | N
         _check_heads(study, model)
         shared = arrays_of(model.parameters_in(model.groups))
         more = {"task": task, "public": public}
+    if study.algorithm.config.compares:
+        assert isinstance(model, TaggingModel), "only sentences are compared"
+        more["probe"] = model.probe_shape
+    _check_completion(study, model)
     coordinator: Coordinator = kind.server(
         shared,
         study.algorithm.config,
@@ -192,10 +212,26 @@ def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | N
 
 def _check_heads(study: Study, model: LayeredModel) -> None:
     """Refuse a model of whose predictions the rows are not all."""
+    if isinstance(model, TaggingModel) and not model.scores_tags:
+        raise StudyError(
+            f"[model] writes mentions and scores no tags; {study.algorithm.name} distils tags: name an encoder"
+        )
     if isinstance(model, TaggingModel | JointExtractor) and not isinstance(model.decoder, IndependentWords):
         raise StudyError(
             f"[model] ends in a CRF; {study.algorithm.name} distils each word's tag on its own: name an encoder with "
             'decoder = "softmax"'
+        )
+
+
+def _check_completion(study: Study, model: LayeredModel) -> None:
+    """Refuse a way to complete annotation that a model cannot go."""
+    config = study.algorithm.config
+    if not isinstance(config, TagSetsConfig) or not isinstance(model, TaggingModel) or model.scores_tags:
+        return
+    if config.unknown in ("partial", "posterior"):
+        raise StudyError(
+            f"[algorithm] unknown = {config.unknown!r} needs a score for every tag of a word; this [model] writes "
+            "mentions: it takes pseudo or outside"
         )
 
 
@@ -214,7 +250,7 @@ def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> 
     section, seed = study.model, study.study.seed
     options = {name: as_text(value) for name, value in section.options.items()}
     options |= {"scheme": scheme} if scheme else {}
-    choice = ModelChoice(section.preset, encoder or section.encoder, section.vectors, options)
+    choice = ModelChoice(section.preset, encoder or section.encoder, section.vectors, options, section.bart)
     if study.task.kind == "relations":
         model: LayeredModel = build_classifier(choice, study.task.relation_set, seed=seed)
     elif study.task.kind == "joint":
@@ -227,18 +263,27 @@ def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> 
         if study.task.kind == "ner" and types.types != study.types:
             model = build_model(choice, TagSet(study.types), seed=seed)
     model.split = ParameterSplit.sharing(shared, model.groups)
+    _add_discriminators(study, model)
     return model
 
 
-def task_on(study: Study, model: LayeredModel, types: TagSet | None = None) -> Task:
-    """The study's task with a network of it; `types` are what a site annotates."""
+def _add_discriminators(study: Study, model: LayeredModel) -> None:
+    """What an adversarial algorithm trains a network against."""
+    config = study.algorithm.config
+    if isinstance(config, AdversarialConfig) and isinstance(model, TaggingModel):
+        widths = model.watched_widths
+        model.attach(Discriminators(widths, tuple(study.sites), parted=widths[-1] if config.parts else 0))
+
+
+def task_on(study: Study, model: LayeredModel, types: TagSet | None = None, *, scored: TagSet | None = None) -> Task:
+    """The study's task with a network of it; `types` are what a site annotates, `scored` what its test notes are."""
     section, seed = study.task, study.study.seed
     if isinstance(model, RelationClassifier):
         return RelationTask(model, negatives=section.negatives, seed=seed)
     if isinstance(model, JointExtractor):
         return JointTask(model, negatives=section.negatives, seed=seed, relation_weight=section.relation_weight)
     assert isinstance(model, TaggingModel), "a kind of model without a task"
-    return NerTask(model, types)
+    return NerTask(model, types, scored)
 
 
 def readings_of(study: Study) -> tuple[str, ...]:

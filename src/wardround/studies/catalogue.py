@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
-from wardround.algorithms import fedatt, fedavg, feded, fedner, fedprox, single
+from wardround.algorithms import adversarial, fedatt, fedavg, feded, fedner, fedprox, single, tagsets
 from wardround.algorithms.coordinator import RoundsConfig
 from wardround.algorithms.site import Step
 from wardround.algorithms.stepping import SteppingConfig
@@ -36,6 +36,8 @@ class AlgorithmKind:
     line: str
     adds_updates: bool = True  # it needs nothing of the sites' updates but their sum
     needs_public: bool = False  # it works on notes that everybody may read
+    tasks: tuple[str, ...] = ("ner", "relations", "joint")  # that it can learn
+    keep: Literal["best", "last"] = "best"  # which round's model a study ends with, unless it says
     central: bool = False  # the model stays with the coordinator, also where only sites can open a sum
 
 
@@ -96,6 +98,26 @@ ALGORITHMS: Mapping[str, AlgorithmKind] = {
         "The central model learns from the public set alone: what FedED is measured against.",
         needs_public=True,
         central=True,
+    ),
+    "tagsets": AlgorithmKind(
+        tagsets.TagSets,
+        tagsets.TagSetsConfig(),
+        _LOCAL,
+        tagsets.STEPS,
+        Sharing.WHOLE,
+        "One model for all tag sets: sites complete their annotation with what the global model finds.",
+        tasks=("ner",),
+        keep="last",
+    ),
+    "adversarial": AlgorithmKind(
+        adversarial.Adversarial,
+        adversarial.AdversarialConfig(),
+        _LOCAL,
+        adversarial.STEPS,
+        Sharing.WHOLE,
+        "The same annotation, and a network that is trained to let nobody tell by its states which site a note is of.",
+        tasks=("ner",),
+        keep="last",
     ),
     "single": AlgorithmKind(
         single.Single,

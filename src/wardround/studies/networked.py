@@ -14,7 +14,7 @@ from wardround.federation.flare.coordinator import serve
 from wardround.federation.flare.flare_federation import FlareFederation
 from wardround.federation.flare.kits import Kit
 from wardround.privacy.signatures import open_signatures
-from wardround.reports.study_page import study_table, write_study_page
+from wardround.reports.study_page import study_tables, write_study_page
 from wardround.reports.study_progress import StudyProgress
 from wardround.studies.attendance import SPEC, Places, site_folder
 from wardround.studies.protection import Protection
@@ -95,7 +95,8 @@ def _conduct(
         )
         outcome = run.run()
     _report(study, folder, outcome)
-    console.print(study_table(outcome.sites).to_rich())
+    for table in study_tables(outcome.sites):
+        console.print(table.to_rich())
     console.print(f"report  {folder.report}", highlight=False, soft_wrap=True)
 
 
@@ -121,9 +122,9 @@ class SiteChoice:
     def write_spec(self, kit: Kit) -> Path:
         """Note it for the site's worker, at the site."""
         study = study_of(kit, self.places)
-        data = None if self.notes.data is None else self.notes.data.resolve()
-        said = study.sites[kit.name]
-        own = replace(self.notes, data=data, types=said.types, scheme=said.scheme, encoder=said.encoder)
+        mine, said = self.notes, study.sites[kit.name]
+        data, names = (None if path is None else path.resolve() for path in (mine.data, mine.names))
+        own = replace(said, data=data, format=mine.format, options=mine.options, built_in=mine.built_in, names=names)
         text = to_toml(replace(study, sites={**study.sites, kit.name: own}))
         folder = site_folder(kit)
         party = None if study.privacy.mechanism == "plain" else party_of(kit)

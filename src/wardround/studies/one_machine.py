@@ -74,7 +74,7 @@ def _protection(study: Study, rehearsal: Rehearsal | None) -> Protection:
 def check_notes(study: Study) -> None:
     """Refuse a study with a site whose notes are nowhere, before any of them is read."""
     for name, section in study.sites.items():
-        check_place(name, section)
+        check_place(name, section, types=study.types)
     check_public(study)
 
 

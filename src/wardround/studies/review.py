@@ -26,6 +26,15 @@ STEPS_IN_WORDS: Mapping[str, str] = {
     "train_and_hold": "trains on some mini-batches of your notes and sends a number for each shared layer",
     "give_attended": "sends how far the shared layers came, weighted",
     "train_and_predict": "trains on your notes and sends what the model then predicts on the public notes",
+    "train_completed": (
+        "marks in your notes, here and for this training alone, what the shared model finds of types that you do not "
+        "annotate; trains on both and sends how far the shared layers came"
+    ),
+    "train_adversarially": (
+        "marks in your notes, here and for this training alone, what the shared model finds of types that you do not "
+        "annotate; trains on both, and against layers that tell your sentences from other sites'; sends how far the "
+        "shared layers came, these among them"
+    ),
     "open_mean": "opens the mean of the sites' predictions here and sends that mean to the coordinator",
     "train_alone": "trains on some mini-batches of your notes and sends nothing but the mean loss",
     "give": "sends the update that was held, protected for the sites of this round",
@@ -102,6 +111,14 @@ TOLD_TO_ALL: Mapping[str, str] = {
         "predictions on the public notes."
     ),
     "public": "Other sites receive the model that learned from the public notes alone; of your notes nothing is in it.",
+    "tagsets": (
+        "Other sites receive the shared layers that came out and, where sentences are weighted, the sum of one small "
+        "gradient of each site: of two sites, each knows the other's."
+    ),
+    "adversarial": (
+        "Other sites receive the shared layers that came out. Some of these tell sites apart: they say in what the "
+        "sentences of each site, yours too, differ from the others' as the network reads them."
+    ),
     "single": "Other sites receive nothing.",
     "pooled": _SIZES,
 }
@@ -144,6 +161,8 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
         return
     for name, site in study.sites.items():
         yield f"{name} annotates {', '.join(site.types) if site.types else 'what it does not say here'}."
+        if more := [kind for kind in site.scored if kind not in site.types]:
+            yield f"The test notes of {name} are annotated with {', '.join(more)} as well, and scored on them."
 
 
 def _steps(study: Study) -> Iterator[str]:

@@ -15,17 +15,15 @@ import torch
 from wardround.algorithms.coordinator import Round
 from wardround.algorithms.state_files import save_tensors, under
 from wardround.errors import FederationError, MessageError, StudyError
-from wardround.evaluation.bootstrap import Interval
-from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.federation.federation import Federation, Quorum, Reply, SiteId, Traffic, checked
-from wardround.federation.message import Array, Message, Value, grouped
+from wardround.federation.message import Message, Value, grouped
 from wardround.models.saved import save_model
 from wardround.studies.assemble import common_model, common_task, coordinator_of, readings_of
+from wardround.studies.outcomes import SiteOutcome, StudyOutcome, check_counts, check_outcome, counts_in, outcome_in
 from wardround.studies.protection import Protection
 from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.second_door import aggregator_of, form_of
-from wardround.studies.single_site import figures_by_type
 from wardround.studies.study_file import Study, to_toml
 
 __all__ = ["Engine", "SiteOutcome", "StudyOutcome", "StudyRun", "Watcher"]
@@ -62,42 +60,11 @@ class Engine:
     pause: float = 5.0  # seconds before each
 
 
-@dataclass(frozen=True)
-class SiteOutcome:
-    """How a site's model scored on its test notes, as counts it gave itself."""
-
-    counts: Mapping[str, TypedCounts]  # by reading of the task, the main one first
-    documents: int
-    interval: Interval  # of the micro-F1 under the main reading
-
-    @property
-    def main(self) -> TypedCounts:
-        """Under the reading by which rounds are compared."""
-        return next(iter(self.counts.values()))
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values for `scores.json`."""
-        figures: dict[str, Any] = {name: typed.micro.figures() for name, typed in self.counts.items()}
-        figures[next(iter(figures))]["interval"] = [self.interval.low, self.interval.high]
-        return {"documents": self.documents, **figures, "types": figures_by_type(self.counts)}
-
-
-@dataclass(frozen=True)
-class StudyOutcome:
-    """What a study gave."""
-
-    sites: Mapping[SiteId, SiteOutcome]
-    rounds: int
-    best_round: int
-    traffic: Traffic
-    shared: Mapping[str, Array] = field(repr=False)
-
-
 @dataclass
 class _Progress:
     """What the runner itself must remember between rounds."""
 
-    best: dict[str, torch.Tensor]  # the shared half of the best round
+    best: dict[str, torch.Tensor]  # the shared half of the best round, or of the last where that is kept
     best_f1: float = -1.0
     best_round: int = 0
     stale: int = 0  # scorings since
@@ -243,17 +210,20 @@ class StudyRun:
         """The development sets under the shared half as it is now."""
         question = self._question(self._shared())
         f1 = {}
-        for reply in self._asked("score", question, check=partial(_check_counts, self._readings)):
+        for reply in self._asked("score", question, check=partial(check_counts, self._readings)):
             if reply.message is not None:
-                f1[reply.site] = _counts(reply.message, self._readings[0]).micro.f1
+                f1[reply.site] = counts_in(reply.message, self._readings[0]).micro.f1
         mean = sum(f1.values()) / len(f1) if f1 else 0.0
         self.folder.log("scored", {"round": self.coordinator.number, "f1": f1, "mean_f1": mean})
         self._watcher.on_scores(self.coordinator.number, f1)
         progress = self._progress
         progress.stale += 1
-        if f1 and mean > progress.best_f1:
-            progress.best_f1, progress.best_round, progress.stale = mean, self.coordinator.number, 0
-            progress.best = self._shared()
+        better = bool(f1) and mean > progress.best_f1
+        if better:
+            progress.best_f1, progress.stale = mean, 0
+        # A round that no site was there to score is at no site either, where only sites have the shared half.
+        if better or (self.study.keeps_last and (f1 or not self.study.shared_at_sites)):
+            progress.best, progress.best_round = self._shared(), self.coordinator.number
 
     def _shared(self) -> dict[str, torch.Tensor]:
         """A copy of the shared half, where the coordinator has it."""
@@ -297,9 +267,11 @@ class StudyRun:
         sites: dict[SiteId, SiteOutcome] = {}
         for _ in range(2):
             behind = []
-            for reply in self._asked("finish", question, to=left, check=partial(_check_outcome, self._readings)):
+            for reply in self._asked("finish", question, to=left, check=partial(check_outcome, self._readings)):
                 if reply.message is not None:
-                    sites[reply.site] = _outcome(self._readings, reply.message)
+                    found = outcome_in(self._readings, reply.message)
+                    names_types = self.study.task.kind == "ner"  # of joint they are everybody's
+                    sites[reply.site] = found.of(self.study.sites[reply.site]) if names_types else found
                 elif reply.code == "behind":
                     behind.append(reply.site)
             if not behind:
@@ -349,45 +321,6 @@ class StudyRun:
             yield reply
 
 
-def _counts(message: Message, name: str) -> TypedCounts:
-    """Counts as `score_message` of a site sends them."""
-    found = message.value(name, dict)
-    try:
-        return TypedCounts({str(kind): _span_counts(row) for kind, row in found.items()})
-    except (TypeError, ValueError):
-        raise MessageError("value", "counts are three whole numbers a type") from None
-
-
-def _span_counts(row: Any) -> SpanCounts:
-    tp, fp, fn = map(_count, row)
-    return SpanCounts(tp, fp, fn)
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError
-    return value
-
-
-def _check_counts(readings: Sequence[str], message: Message) -> None:
-    for name in readings:
-        _counts(message, name)
-
-
 def _check_copy(message: Message) -> None:
     if not message.blobs.get("copy"):
         raise MessageError("value-missing", "a copy of the shared half")
-
-
-def _check_outcome(readings: Sequence[str], message: Message) -> None:
-    _outcome(readings, message)
-
-
-def _outcome(readings: Sequence[str], message: Message) -> SiteOutcome:
-    counts = {name: _counts(message, name) for name in readings}
-    interval = message.value("interval", list)
-    if len(interval) != 2 or not all(isinstance(end, float) and 0 <= end <= 1 for end in interval):
-        raise MessageError("value", "an interval is two shares")
-    low, high = interval
-    f1 = counts[readings[0]].micro.f1
-    return SiteOutcome(counts, message.value("documents", int), Interval(f1, low, high, 0.95))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from wardround.algorithms.feded import FedEdConfig, prediction_shapes
 from wardround.algorithms.site import PublicSet
+from wardround.algorithms.tagsets import REACH, TARGETS
 from wardround.errors import StudyError
+from wardround.models.tagging_model import TaggingModel
 from wardround.privacy.aggregator import Aggregator, CohortAggregator, Giver, PlainAggregator
 from wardround.privacy.predictions import PlainPredictions
 from wardround.settings import did_you_mean
@@ -32,15 +34,23 @@ class GivenForm:
 
 
 def form_of(study: Study, task: Task, public: PublicSet) -> GivenForm:
-    """Updates of the shared half, or predictions on the public set."""
+    """Updates of the shared half, a gradient beside it where sentences are compared, or predictions."""
     if study.algorithm.kind.central:
-        shapes = prediction_shapes(task, public.examples)
+        heads = prediction_shapes(task, public.examples)
         reach = study.algorithm.config.reach  # where it is known, there is nothing to learn of a clip
-        known = dict.fromkeys(shapes, reach) if reach else {}
-        return GivenForm(shapes, {head: head for head in shapes}, {**known, **study.privacy.clip})
+        known = dict.fromkeys(heads, reach) if reach else {}
+        return GivenForm(heads, {head: head for head in heads}, {**known, **study.privacy.clip})
     shared = task.model.shared_parameters()
     groups = {name: task.model.group_of(name) for name in shared}
-    return GivenForm({name: tuple(p.shape) for name, p in shared.items()}, groups, study.privacy.clip)
+    shapes = {name: tuple(parameter.shape) for name, parameter in shared.items()}
+    if not study.algorithm.config.compares:
+        return GivenForm(shapes, groups, study.privacy.clip)
+    assert isinstance(task.model, TaggingModel), "only sentences are compared"
+    return GivenForm(
+        {TARGETS: task.model.probe_shape, **shapes},
+        {TARGETS: TARGETS, **groups},
+        {TARGETS: REACH, **study.privacy.clip},
+    )
 
 
 def mechanism_of(study: Study, form: GivenForm) -> Mechanism:

@@ -92,6 +92,6 @@ def _numbers(value: Any, place: str) -> dict[str, float]:
 
 def _choice(value: Any, choices: tuple[Any, ...], place: str) -> Any:
     if value not in choices:
-        allowed = ", ".join(map(str, choices))
+        allowed = ", ".join(filter(None, map(str, choices)))
         raise StudyError(f"{place} is {value!r}{did_you_mean(str(value), choices)}; it can be {allowed}")
     return value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,7 +14,8 @@ from wardround.algorithms.replica import Replica
 from wardround.algorithms.site import Site, SiteNotes
 from wardround.algorithms.terms import Terms
 from wardround.corpora.formats import open_format
-from wardround.errors import StudyError
+from wardround.corpora.type_names import read_type_names, renamed
+from wardround.errors import CorpusError, StudyError
 from wardround.federation.message import Message
 from wardround.federation.site_door import SiteDoor
 from wardround.models.saved import save_model
@@ -31,28 +33,61 @@ from wardround.studies.synthetic_sites import built_in_hospital
 from wardround.tasks.task import Task, TaskScore
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["LEDGER", "check_place", "load_notes", "open_door", "open_here", "open_site", "terms_of"]
+__all__ = [
+    "LEDGER",
+    "annotated_at",
+    "check_place",
+    "load_notes",
+    "open_door",
+    "open_here",
+    "open_site",
+    "terms_of",
+]
 
 LEDGER = "ledger.jsonl"
 _NOTES = "notes.json"
 
 
-def check_place(name: str, section: SiteSection) -> None:
-    """Refuse a section whose notes are nowhere; none of them is read."""
+def check_place(name: str, section: SiteSection, *, types: Sequence[str] = ()) -> None:
+    """Refuse notes that are nowhere, and names that map onto none of the study's `types`; no note is read."""
+    _check_data(name, section)
+    _names(name, section, types)
+
+
+def _check_data(name: str, section: SiteSection) -> None:
     if not section.built_in and section.data is None:
         raise StudyError(f"[sites.{name}] says not where its notes are: it needs data and format, or built_in")
     if section.data is not None and not section.data.exists():
         raise StudyError(f"[sites.{name}] data: {section.data.name} does not exist")
 
 
-def load_notes(name: str, section: SiteSection, *, seed: int) -> SiteData:
-    """The notes a study file points at."""
-    if section.built_in:
-        hospital = built_in_hospital(section.built_in, seed)
-        return SiteData(tuple(hospital.train), tuple(hospital.dev), tuple(hospital.test))
-    check_place(name, section)
-    assert section.data is not None, "it was looked for"
-    return load_site(section.data, open_format(section.format, dict(section.options))).data
+def load_notes(name: str, section: SiteSection, *, seed: int, types: Sequence[str] = ()) -> SiteData:
+    """The notes a study file points at, under the names that the study, whose `types` these are, has for types."""
+    _check_data(name, section)
+    names = _names(name, section, types)
+    notes = _notes_as_they_are(section, seed)
+    if not names:
+        return notes
+    return SiteData(renamed(notes.train, names), renamed(notes.dev, names), renamed(notes.test, names))
+
+
+def _notes_as_they_are(section: SiteSection, seed: int) -> SiteData:
+    if not section.built_in:
+        assert section.data is not None, "it was looked for"
+        return load_site(section.data, open_format(section.format, dict(section.options))).data
+    hospital = built_in_hospital(section.built_in, seed)
+    if set(section.scored) <= set(section.types):
+        return SiteData(hospital.train, hospital.dev, hospital.test)
+    # What a hospital trains on holds its own types alone; what it is scored on, all that the study says.
+    scored, complete = TagSet(section.scored), hospital.complete
+    return SiteData(hospital.train, *(tuple(map(scored.restrict, part)) for part in (complete.dev, complete.test)))
+
+
+def _names(name: str, section: SiteSection, types: Sequence[str]) -> dict[str, str]:
+    try:
+        return {} if section.names is None else read_type_names(section.names, types)
+    except CorpusError as error:
+        raise StudyError(f"[sites.{name}] names: {error}") from None
 
 
 def open_site(
@@ -69,15 +104,15 @@ def open_site(
     """The site as the study describes it, going on from what lies in its folder; without `lending`, all is its own."""
     section = study.sites[name]
     data = data.with_dev(study.study.seed)
-    types = _annotated(study, name, data)
+    types = annotated_at(study, name, data)
     if lending is None:
         model = model_of(study, types, scheme=section.scheme, encoder=section.encoder).to(device)
     else:
         model = lending.network(types, scheme=section.scheme, encoder=section.encoder)
-    task = task_on(study, model, types)
+    task = task_on(study, model, types, scored=TagSet(section.scored) if section.scored else None)
     train = task.encode(data.train)
     _check_enough(study, name, len(train))
-    _tell_owner(folder, {"examples": len(train), **task.lost})
+    _tell_owner(folder, {"examples": len(train), **task.lost, **_unknown(study, types, data)})
     public = public_set(study, task) if lending is None else lending.public(task)
     state = folder / "state"
     return Site(
@@ -90,12 +125,13 @@ def open_site(
         seed=study.study.seed,
         terms=terms_of(study),
         lasting=lasting,
+        keeps_last=study.keeps_last,
         replica=Replica(coordinator_of(study)) if study.shared_at_sites and model.shared_parameters() else None,
         on_finish=_keeper(folder, lending),
     )
 
 
-def _annotated(study: Study, name: str, data: SiteData) -> TagSet:
+def annotated_at(study: Study, name: str, data: SiteData) -> TagSet:
     """The types of entities that a site annotates; where entities are given, nobody asks."""
     if study.task.kind != "ner":
         return TagSet(study.types)  # those of the study, at every site
@@ -103,6 +139,12 @@ def _annotated(study: Study, name: str, data: SiteData) -> TagSet:
     if not types:
         raise StudyError(f"[sites.{name}]: its training notes hold no entity to learn from")
     return TagSet(types)
+
+
+def _unknown(study: Study, types: TagSet, data: SiteData) -> dict[str, dict[str, int]]:
+    """Mentions in the training notes whose type nobody in the study knows: they are not learned."""
+    found = (types | TagSet(study.types)).others(data.train) if study.task.kind == "ner" else {}
+    return {"unknown_types": found} if found else {}
 
 
 def _aggregator(
@@ -141,7 +183,7 @@ def open_here(
     lending: Lending | None = None,
 ) -> SiteDoor:
     """A site whose notes its section points at; among hospitals, `lasting`, its door always writes its ledger."""
-    notes = load_notes(name, study.sites[name], seed=study.study.seed)
+    notes = load_notes(name, study.sites[name], seed=study.study.seed, types=study.types)
     site = open_site(
         study, name, notes, folder=folder, device=device, lasting=lasting, protection=protection, lending=lending
     )
@@ -173,7 +215,7 @@ def _check_enough(study: Study, name: str, examples: int) -> None:
         )
 
 
-def _tell_owner(folder: Path, figures: Mapping[str, int]) -> None:
+def _tell_owner(folder: Path, figures: Mapping[str, Any]) -> None:
     """What the training notes gave, and what of their annotation was lost: in the site's folder, and told to nobody."""
     path = folder / _NOTES
     if not path.is_file() or path.read_text(encoding="utf-8") != json.dumps(figures, indent=2) + "\n":

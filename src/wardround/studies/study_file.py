@@ -24,6 +24,7 @@ from typing import Any
 
 from wardround.algorithms.coordinator import RoundsConfig
 from wardround.algorithms.stepping import SteppingConfig
+from wardround.corpora.type_names import nearest_type
 from wardround.errors import StudyError
 from wardround.settings import did_you_mean
 from wardround.studies.catalogue import ALGORITHMS, AlgorithmKind, Sharing
@@ -105,9 +106,14 @@ class Study:
         """Whether the shared half is at the sites alone, for only they can open the sum that moves it."""
         return self.privacy.is_sealed and not self.algorithm.kind.central
 
+    @property
+    def keeps_last(self) -> bool:
+        """Whether the study ends with the model of its last round, whatever the development notes say."""
+        return (self.evaluation.keep or self.algorithm.kind.keep) == "last"
+
     def for_hospitals(self) -> Study:
         """The same without where anybody's notes and vectors are: what may be given to others."""
-        cleared = {n: replace(s, data=None, format="", options={}, built_in="") for n, s in self.sites.items()}
+        cleared = {name: site.for_hospitals() for name, site in self.sites.items()}
         vectors = None if self.model.vectors is None else Path(self.model.vectors.name)
         public = self.public if self.public.data is None else replace(self.public, data=Path(self.public.data.name))
         return replace(self, sites=cleared, public=public, model=replace(self.model, vectors=vectors))
@@ -127,6 +133,7 @@ def study_for_kits(study: Study) -> bytes:
     if study.algorithm.kind.sharing is Sharing.POOLED:
         raise StudyError("[algorithm] pooled needs all notes in one place; hospitals use another algorithm")
     named = {"[model] encoder": study.model.encoder, "[model] contextual": study.model.options.get("contextual")}
+    named["[model] bart"] = study.model.bart
     named |= {f"[sites.{name}] encoder": site.encoder for name, site in study.sites.items()}
     for place, encoder in named.items():
         if isinstance(encoder, str) and _is_here_only(encoder):
@@ -239,8 +246,8 @@ def _site(name: str, table: dict[str, Any], folder: Path) -> SiteSection:
     if not isinstance(options, dict):
         raise StudyError(f"[sites.{name}] options must be a table of the format's options")
     site = parsed(SiteSection, settings, f"sites.{name}")
-    data = None if site.data is None else (folder / site.data).resolve()
-    return replace(site, data=data, options={key: as_text(value) for key, value in options.items()})
+    data, names = (None if path is None else (folder / path).resolve() for path in (site.data, site.names))
+    return replace(site, data=data, names=names, options={key: as_text(value) for key, value in options.items()})
 
 
 def _check(study: Study) -> None:
@@ -249,6 +256,7 @@ def _check(study: Study) -> None:
     _check_privacy(study)
     _check_public(study)
     _check_task(study)
+    _check_scored(study)
     for name, site in study.sites.items():
         if site.scheme and site.scheme not in SCHEMES:
             near = did_you_mean(site.scheme, SCHEMES)
@@ -266,19 +274,34 @@ def _check(study: Study) -> None:
 def _check_task(study: Study) -> None:
     """Refuse settings of a tagger where none is trained: nobody would heed them."""
     kind, model = study.task.kind, study.model
+    if kind not in study.algorithm.kind.tasks:
+        raise StudyError(
+            f"[algorithm] {study.algorithm.name} learns {', '.join(study.algorithm.kind.tasks)}; [task] kind is {kind}"
+        )
     if kind == "ner":
         return
-    if model.preset != ModelSection.preset or model.vectors is not None:
-        setting = "vectors" if model.vectors is not None else "preset"
-        raise StudyError(
-            f"[model] {setting} is of taggers over words; a task of kind {kind} takes an encoder: leave it out"
-        )
+    if model.preset != ModelSection.preset or model.vectors is not None or model.bart:
+        setting = "bart" if model.bart else "vectors" if model.vectors is not None else "preset"
+        raise StudyError(f"[model] {setting} is of taggers; a task of kind {kind} takes an encoder: leave it out")
     for name, site in study.sites.items():
         if kind == "relations" and (site.types or site.scheme):
             setting = "types" if site.types else "scheme"
             raise StudyError(
                 f"[sites.{name}] {setting}: a task of kind relations is given its entities and tags none; leave it out"
             )
+
+
+def _check_scored(study: Study) -> None:
+    """Refuse test notes with types that nobody teaches."""
+    for name, site in study.sites.items():
+        if site.scored and study.task.kind != "ner":
+            raise StudyError(f"[sites.{name}] scored is of a task of kind ner; leave it out")
+        for kind in site.scored:
+            if kind not in study.types:
+                near = nearest_type(kind, study.types)
+                raise StudyError(
+                    f"[sites.{name}] scored: no site annotates {kind!r}{near}; there are {', '.join(study.types)}"
+                )
 
 
 def _check_public(study: Study) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,6 +44,11 @@ class ModelSection:
     vectors: Path | None = None  # word vectors for a preset: GloVe text or npz
     shared: tuple[str, ...] | None = None  # layer groups; ["all"] is every one; unset is the network's own split
     options: Mapping[str, Any] = field(default_factory=dict)
+    bart: str = ""  # takes the preset's place: a BART, by id or folder, which LightNER prompts to write mentions
+
+    def __post_init__(self) -> None:
+        if self.encoder and self.bart:
+            raise StudyError("names an encoder and a bart; one of them")
 
 
 @dataclass(frozen=True)
@@ -78,10 +83,11 @@ class PrivacySection:
 
 @dataclass(frozen=True)
 class EvaluationSection:
-    """When the development sets are scored."""
+    """When the development sets are scored, and which round's model the study ends with."""
 
     every: int = 0  # rounds; 0 is twenty times in the study
     patience: int = 0  # scorings without a better mean F1 before the study ends early; 0 is never
+    keep: Literal["", "best", "last"] = ""  # empty is the algorithm's own
 
     def __post_init__(self) -> None:
         for name in ("every", "patience"):
@@ -111,6 +117,27 @@ class SiteSection:
     format: str = ""
     options: Mapping[str, str] = field(default_factory=dict)  # of the format
     built_in: str = ""  # a hospital of the synthetic corpus, in place of data and format
+    names: Path | None = None  # a mapping file: what its notes call a type of the study
     types: tuple[str, ...] = ()  # what it annotates; empty is what its training notes hold
+    scored: tuple[str, ...] = ()  # what its test notes are annotated with; empty is the same
     scheme: str = ""  # BIO, BIOES or IOB1; empty is the model's
     encoder: str = ""  # of its own, where sites share nothing but predictions; empty is the study's
+
+    def __post_init__(self) -> None:
+        for setting, types in (("types", self.types), ("scored", self.scored)):
+            if len(set(types)) < len(types):
+                raise StudyError(f"{setting} names a type twice")
+        if self.scored and not self.types:
+            raise StudyError("scored needs types beside it: what the training notes are annotated with")
+        for kind in self.types if self.scored else ():
+            if kind not in self.scored:
+                raise StudyError(f"scored leaves out {kind!r}, which the site annotates; name it as well")
+
+    @property
+    def scored_types(self) -> tuple[str, ...]:
+        """The types that its test notes are annotated with, as far as it names any."""
+        return self.scored or self.types
+
+    def for_hospitals(self) -> SiteSection:
+        """The same without where its notes are, and what they call things."""
+        return replace(self, data=None, format="", options={}, built_in="", names=None)

@@ -85,13 +85,17 @@ def score(
 
 
 class NerTask(Task):
-    """Named entities of the types that a site annotates; a model that is shared whole may know more of them."""
+    """Named entities of the types that a site annotates; a model that is shared whole may know more of them.
+
+    `scored` are the types that the site's test notes are annotated with: what it trains on says nothing of the others.
+    """
 
     readings = ("strict", "relaxed")
 
-    def __init__(self, model: TaggingModel, types: TagSet | None = None) -> None:
+    def __init__(self, model: TaggingModel, types: TagSet | None = None, scored: TagSet | None = None) -> None:
         self.model: TaggingModel = model
         self.types = types or model.tag_set
+        self.scored = scored or self.types
         self.lost: Mapping[str, int] = {}
 
     @property
@@ -126,7 +130,14 @@ class NerTask(Task):
 
     def score(self, documents: Sequence[Document]) -> TaskScore:
         """Strict and relaxed, on the types of this site."""
-        found = score(self.model, documents, types=self.types)
+        return self._score(documents, self.types)
+
+    def score_test(self, documents: Sequence[Document]) -> TaskScore:
+        """The same on all types that test notes are annotated with."""
+        return self._score(documents, self.scored)
+
+    def _score(self, documents: Sequence[Document], types: TagSet) -> TaskScore:
+        found = score(self.model, documents, types=types)
         by_document = {"strict": found.strict_by_document, "relaxed": found.relaxed_by_document}
         return TaskScore(by_document, entities=found)
 

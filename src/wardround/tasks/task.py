@@ -93,6 +93,10 @@ class Task(ABC):
     def score(self, documents: Sequence[Document]) -> TaskScore:
         """The model against the documents' own annotation."""
 
+    def score_test(self, documents: Sequence[Document]) -> TaskScore:
+        """The same against test notes, which may be annotated with more than the training notes are."""
+        return self.score(documents)
+
     @abstractmethod
     def classes(self) -> Mapping[str, int]:
         """By head, how many classes a row of it scores."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,11 @@ class TagSet:
 
     def __or__(self, other: TagSet) -> TagSet:
         return TagSet((*self.types, *(kind for kind in other.types if kind not in self)))
+
+    def others(self, documents: Iterable[Document]) -> dict[str, int]:
+        """How many mentions `documents` hold of each type that is not here, in alphabetical order."""
+        found = Counter(entity.type for document in documents for entity in document.entities)
+        return {kind: found[kind] for kind in sorted(found) if kind not in self}
 
     def tags(self, scheme: TagScheme) -> tuple[str, ...]:
         """Every tag of `scheme` over these types, `O` first."""

@@ -1,0 +1,140 @@
+"""Run the studies of the paper on tag sets side by side and gather one `results.json`.
+
+    python -m papers.tagsets.measure --sites runs/tagsets/sites --out runs/tagsets/work --only tune --processes 16
+    python -m papers.tagsets.choose runs/tagsets/work/results.json
+    python -m papers.tagsets.measure --sites runs/tagsets/sites --out runs/tagsets/work --only gum-prompt,bio-prompt \
+        --processes 16 --device cuda
+
+The second step writes `chosen.json` beside this file: a rate for each family, which the third needs. A seed is a
+sampling of tag sets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from papers.common.runs import Run, add_arguments, measure, picked
+from papers.tagsets.make_sites import SAMPLINGS, TagSites
+from papers.tagsets.variations import (
+    TABLES,
+    VARIATIONS,
+    Settings,
+    Variation,
+    estimate,
+    rate_of,
+    sampling_of,
+    study_of,
+    written_down,
+)
+
+from wardround.settings import parse_settings, with_settings
+
+HERE = Path(__file__).resolve().parent
+CHOSEN = HERE / "chosen.json"
+_SCRIPT = HERE / "one_run.py"
+_SEEDS = {"figure3a": range(3), "figure3b": range(3)}  # where they are fewer
+TINY = {
+    **{"encoder": "bert-tiny", "gum_rounds": "2", "bio_rounds": "2", "synthetic_rounds": "2"},
+    **{"pooled_epochs": "1", "single_epochs": "1", "batch_size": "64", "pooled_batch": "256"},
+}
+
+
+def read_rates(path: Path) -> dict[str, float]:
+    """Those that were chosen, by family; none, where there is no file."""
+    found: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return found
+
+
+def runs_of(
+    wanted: Sequence[str],
+    seeds: Sequence[int] | None,
+    settings: Settings,
+    *,
+    rates: Mapping[str, float],
+    sites: TagSites,
+) -> list[Run]:
+    """Every study that a table needs, with every seed, or those of its tables."""
+    found = [v for v in VARIATIONS.values() if v.name in wanted or not set(v.tables).isdisjoint(wanted)]
+    _check(found, rates, settings)
+    return [
+        run_of(variation, seed, settings, rates=rates, sites=sites)
+        for variation in found
+        for seed in (_seeds_of(variation) if seeds is None else seeds)
+    ]
+
+
+def _seeds_of(variation: Variation) -> Sequence[int]:
+    if variation.is_tuning or variation.mechanism:
+        return range(1)
+    return _SEEDS.get(variation.tables[0], range(SAMPLINGS))
+
+
+def run_of(variation: Variation, seed: int, settings: Settings, *, rates: Mapping[str, float], sites: TagSites) -> Run:
+    """One study with one sampling."""
+    return Run(
+        variation.name,
+        seed,
+        study_of(variation, seed, settings, rates=rates, sites=sites),
+        estimate(variation, settings, sites),
+        facts={
+            "learning_rate": rate_of(variation, rates),
+            "annotated": sites.tag_sets(variation.corpus, sampling_of(variation, seed)),
+        },
+        script=_SCRIPT,
+    )
+
+
+def _check(variations: Sequence[Variation], rates: Mapping[str, float], settings: Settings) -> None:
+    needed = {v.family for v in variations if not v.rate and not v.mechanism}
+    if missing := needed - rates.keys():
+        sys.exit(f"no rate was chosen for {', '.join(sorted(missing))}: run --only tune, then choose")
+    if not settings.bart and any(v.family == "light-ner" for v in variations):
+        sys.exit("light-ner needs a BART: small_bart trains one, --set bart=FOLDER names it; or leave it out of --only")
+
+
+def settings_from(changes: Mapping[str, str]) -> Settings:
+    """With folders that are found from anywhere."""
+    settings = with_settings(Settings(), changes, "the measurement")
+    encoder, bart = (
+        str(Path(folder).resolve()) if "/" in folder else folder for folder in (settings.encoder, settings.bart)
+    )
+    return replace(settings, encoder=encoder, bart=bart)
+
+
+def main() -> None:
+    """Measure, or say what would be measured."""
+    asked = arguments()
+    settings = settings_from((TINY if asked.tiny else {}) | parse_settings(asked.set))
+    sites = TagSites.read(asked.sites)
+    runs = runs_of(asked.only, asked.seeds, settings, rates=read_rates(asked.chosen), sites=sites)
+    sys.exit(measure(runs, head_of(settings, sites), asked))
+
+
+def head_of(settings: Settings, sites: TagSites) -> dict[str, Any]:
+    """What all runs of a file of results have in common."""
+    return {"settings": written_down(settings), "sites": sites.described}
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    parser.add_argument(
+        "--only", type=picked(TABLES, VARIATIONS), required=True, help=f"of {', '.join(TABLES)}, or studies"
+    )
+    parser.add_argument(
+        "--seeds", type=lambda text: [int(seed) for seed in text.split(",")], help="default: those of each table"
+    )
+    parser.add_argument("--chosen", type=Path, default=CHOSEN, help="the chosen rates")
+    parser.add_argument("--tiny", action="store_true", help="two rounds of a small network: does it work at all?")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,321 @@
+"""Train a small BART on plain text, for studies of LightNER where no pretrained one can be had.
+
+    python -m papers.tagsets.small_bart --texts notes.txt more.txt --out runs/tagsets/bart --device cuda --minutes 20
+
+A text file has one document a line. The model learns to restore documents whose sentences were shuffled and of which
+three pieces in ten, in spans of Poisson(3) pieces, were each replaced by one mask (Lewis 2019). The folder it writes is
+one of Hugging Face: `[model] bart = "runs/tagsets/bart"`. Beside the model lies `small_bart.json`: what it was trained
+on, and its loss on held-out documents beside that of the same model untrained.
+
+With `--minutes` the first steps are timed and as many made as fit; the same number given as `--steps` makes the same
+model: on a CPU bit for bit, on a GPU but for the order in which it adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.trainers import BpeTrainer
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from transformers import BartConfig, BartForConditionalGeneration, BartTokenizer
+
+from wardround.models.encoders import without_remarks
+from wardround.tasks.batches import in_length_order, length_buckets
+from wardround.text.sentences import find_sentences
+from wardround.text.words import find_words
+
+Pieces = npt.NDArray[np.int64]
+Passage = tuple[Pieces, ...]  # sentences that lie together
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]  # the first of them in BART's own order
+BEGIN, PAD, END, MASK = 0, 1, 2, 4
+_MASKED, _SPAN = 0.3, 3.0  # the share of pieces that are masked, and the mean length of a span
+_HELD_OUT, _MOST_HELD_OUT = 0.02, 500  # documents
+_UNTIMED, _TIMED = 10, 100  # first steps: a machine warms up, then it is timed
+_MARGIN = 0.95  # of the minutes
+_IGNORED = -100
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The size of the model, and how it is trained."""
+
+    layers: int = 3  # of the encoder, and of the decoder
+    width: int = 256
+    vocabulary: int = 16_000
+    length: int = 256  # pieces that the model can read, special ones included
+    batch: int = 64  # passages
+    steps: int = 20_000
+    minutes: float = 0.0  # as many steps as fit in these, and no more than `steps`; 0 is all of them
+    rate: float = 5e-4
+    warmup: int = 300  # steps
+    seed: int = 0
+    device: str = "cpu"
+
+
+# Texts.
+
+
+def read_documents(paths: Iterable[Path]) -> list[list[str]]:
+    """Each document as sentences, their words parted by blanks: so a tagger, which is given words, will read them."""
+    lines = (line for path in paths for line in path.read_text(encoding="utf-8").splitlines())
+    documents = [[_spaced(line[start:end]) for start, end in find_sentences(line)] for line in lines]
+    return [document for document in documents if document]
+
+
+def _spaced(sentence: str) -> str:
+    return " ".join(sentence[start:end] for start, end in find_words(sentence))
+
+
+def held_out(documents: Sequence[list[str]], seed: int) -> tuple[list[list[str]], list[list[str]]]:
+    """The documents to train on, and one in fifty to be judged by."""
+    count = min(max(1, round(_HELD_OUT * len(documents))), _MOST_HELD_OUT)
+    chosen = set(np.random.default_rng(seed).permutation(len(documents))[:count].tolist())
+    return (
+        [document for row, document in enumerate(documents) if row not in chosen],
+        [document for row, document in enumerate(documents) if row in chosen],
+    )
+
+
+def make_tokenizer(documents: Iterable[Sequence[str]], *, vocabulary: int, length: int) -> BartTokenizer:
+    """Byte-level pairs of these texts, in the shape of BART's tokenizer."""
+    learned = Tokenizer(BPE())
+    learned.pre_tokenizer = ByteLevel(add_prefix_space=True)
+    trainer = BpeTrainer(
+        vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=ByteLevel.alphabet(), show_progress=False
+    )
+    learned.train_from_iterator((sentence for document in documents for sentence in document), trainer)
+    model = json.loads(learned.to_str())["model"]
+    merges: Any = [tuple(pair) for pair in model["merges"]]
+    return BartTokenizer(vocab=model["vocab"], merges=merges, add_prefix_space=True, model_max_length=length)
+
+
+def passages_of(documents: Iterable[Sequence[str]], tokenizer: Any, *, length: int) -> list[Passage]:
+    """Each document cut into runs of sentences that the model can read at once; a longer sentence is cut short."""
+    room = length - 2
+    found: list[Passage] = []
+    for document in documents:
+        held: list[Pieces] = []
+        for ids in tokenizer(list(document), add_special_tokens=False, verbose=False)["input_ids"]:
+            sentence = np.array(ids[:room], dtype=np.int64)
+            if held and sum(map(len, held)) + len(sentence) > room:
+                found.append(tuple(held))
+                held = []
+            held.append(sentence)
+        found.append(tuple(held))
+    return found
+
+
+# Noise.
+
+
+def corrupted(passage: Passage, random: np.random.Generator) -> Pieces:
+    """The passage with its sentences shuffled and spans masked."""
+    shuffled = np.concatenate([passage[row] for row in random.permutation(len(passage))])
+    lengths = span_lengths(len(shuffled), random)
+    places = random.permutation(len(shuffled) - int(lengths.sum()) + 1)[: len(lengths)]
+    return infilled(shuffled, lengths[: len(places)], np.sort(places))
+
+
+def span_lengths(pieces: int, random: np.random.Generator) -> Pieces:
+    """Lengths drawn until together they are the share to be masked; the last is cut to fit."""
+    wanted = round(_MASKED * pieces)
+    drawn = random.poisson(_SPAN, size=2 * wanted + 8)  # more than enough: a span has three pieces on average
+    ends = np.minimum(drawn.cumsum(), wanted)
+    count = int(np.searchsorted(ends, wanted)) + 1 if wanted else 0
+    lengths: Pieces = np.diff(ends[:count], prepend=0)
+    return lengths
+
+
+def infilled(pieces: Pieces, lengths: Pieces, places: Pieces) -> Pieces:
+    """One mask for each span: the i-th hides `lengths[i]` pieces and stands behind `places[i]` that stay."""
+    hidden_before = np.concatenate([[0], lengths.cumsum()])
+    parts, at = [], 0
+    for place, before, length in zip(places, hidden_before, lengths, strict=False):
+        start = int(place + before)
+        parts += [pieces[at:start], np.array([MASK])]
+        at = start + int(length)
+    return np.concatenate([*parts, pieces[at:]]).astype(np.int64)
+
+
+def batch_of(passages: Sequence[Passage], random: np.random.Generator, *, length: int) -> dict[str, Tensor]:
+    """What the network reads and what it is to write."""
+    sources = [_framed(corrupted(passage, random)[: length - 2]) for passage in passages]
+    targets = [_framed(np.concatenate(passage)) for passage in passages]
+    ids = pad_sequence(sources, batch_first=True, padding_value=PAD)
+    lengths = torch.tensor([len(source) for source in sources])
+    attention = (torch.arange(ids.shape[1])[None] < lengths[:, None]).long()
+    labels = pad_sequence(targets, batch_first=True, padding_value=_IGNORED)
+    return {"input_ids": ids, "attention_mask": attention, "labels": labels}
+
+
+def _framed(pieces: Pieces) -> Tensor:
+    return torch.from_numpy(np.concatenate([[BEGIN], pieces, [END]]))
+
+
+# Training.
+
+
+def make_network(plan: Plan, vocabulary: int) -> BartForConditionalGeneration:
+    """BART's shape, scaled down, with fresh weights."""
+    heads = max(1, plan.width // 64)
+    sizes = BartConfig(
+        vocab_size=vocabulary,
+        d_model=plan.width,
+        encoder_layers=plan.layers,
+        decoder_layers=plan.layers,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=4 * plan.width,
+        decoder_ffn_dim=4 * plan.width,
+        max_position_embeddings=plan.length,
+    )
+    torch.manual_seed(plan.seed)
+    return BartForConditionalGeneration(sizes)
+
+
+def rate_at(step: int, plan: Plan, steps: int) -> float:
+    """Up for `warmup` steps, then down to nothing; how many steps there are is no matter at the beginning."""
+    return plan.rate * min(1.0, (step + 1) / plan.warmup, (steps - step) / max(1, steps - plan.warmup))
+
+
+def batches(passages: Sequence[Passage], plan: Plan) -> Iterator[dict[str, Tensor]]:
+    """Without end: every passage once an epoch, in batches of like length, with new noise each time."""
+    lengths = [sum(map(len, passage)) for passage in passages]
+    random, epoch = np.random.default_rng(plan.seed), 0
+    while True:
+        for rows in length_buckets(lengths, plan.batch, f"{plan.seed}/{epoch}"):
+            yield batch_of([passages[row] for row in rows], random, length=plan.length)
+        epoch += 1
+
+
+class Budget:
+    """How many steps there are: as many as planned, or as fit in the minutes by those that were timed."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.steps, self._plan, self._began = plan.steps, plan, 0.0
+
+    def at(self, step: int, now: float) -> int:
+        """Asked before every step, in seconds of any clock."""
+        if step == _UNTIMED:
+            self._began = now
+        if step == _UNTIMED + _TIMED and self._plan.minutes:
+            affordable = int(_MARGIN * 60 * self._plan.minutes * _TIMED / (now - self._began))
+            self.steps = min(self._plan.steps, max(step, affordable))
+        return self.steps
+
+
+def train(network: BartForConditionalGeneration, passages: Sequence[Passage], plan: Plan) -> int:
+    """Train in place; returns the number of steps that were made."""
+    on_gpu = network.device.type == "cuda"
+    optimizer = torch.optim.AdamW(network.parameters(), lr=plan.rate, betas=(0.9, 0.98), fused=on_gpu)
+    network.train()
+    started, budget, losses = time.monotonic(), Budget(plan), list[Tensor]()
+    for step, batch in enumerate(batches(passages, plan)):
+        if on_gpu and step in (_UNTIMED, _UNTIMED + _TIMED):
+            torch.cuda.synchronize()
+        steps = budget.at(step, time.monotonic())
+        if step == steps:
+            break
+        for group in optimizer.param_groups:
+            group["lr"] = rate_at(step, plan, steps)
+        losses.append(_step(network, optimizer, batch))
+        if (step + 1) % max(1, steps // 20) == 0:
+            _say(step + 1, steps, losses, time.monotonic() - started)
+            losses = []
+    return budget.steps
+
+
+def _step(network: BartForConditionalGeneration, optimizer: torch.optim.Optimizer, batch: dict[str, Tensor]) -> Tensor:
+    optimizer.zero_grad()
+    loss = _loss(network, batch)
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+    optimizer.step()
+    return loss.detach()
+
+
+def _loss(network: BartForConditionalGeneration, batch: dict[str, Tensor]) -> Tensor:
+    device = network.device
+    mixed = torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()
+    with mixed:
+        loss: Tensor = network(**{name: part.to(device) for name, part in batch.items()}).loss
+    return loss
+
+
+@torch.inference_mode()
+def held_out_loss(network: BartForConditionalGeneration, passages: Sequence[Passage], plan: Plan) -> float:
+    """−log p of a piece, the mean over all of them, under noise that is the same each time."""
+    network.eval()  # type: ignore[no-untyped-call]
+    random, total, pieces = np.random.default_rng(plan.seed + 1), 0.0, 0
+    for rows in in_length_order([sum(map(len, passage)) for passage in passages], plan.batch):
+        batch = batch_of([passages[row] for row in rows], random, length=plan.length)
+        count = int((batch["labels"] != _IGNORED).sum())
+        total += count * float(_loss(network, batch))
+        pieces += count
+    return total / pieces
+
+
+def _say(step: int, steps: int, losses: Sequence[Tensor], seconds: float) -> None:
+    mean = float(torch.stack(list(losses)).mean())
+    print(f"step {step:,} of {steps:,}: loss {mean:.3f}, {seconds / 60:.1f} min", flush=True)
+
+
+def make(texts: Sequence[Path], out: Path, plan: Plan) -> dict[str, Any]:
+    """Train on the texts, write the folder; returns what `small_bart.json` says."""
+    training, judged = held_out(read_documents(texts), plan.seed)
+    if not training:
+        sys.exit("two documents are needed at least, one a line: one to train on and one to be judged by")
+    tokenizer = make_tokenizer(training, vocabulary=plan.vocabulary, length=plan.length)
+    passages, judges = (passages_of(part, tokenizer, length=plan.length) for part in (training, judged))
+    network = make_network(plan, len(tokenizer))
+    network.to(torch.device(plan.device))  # type: ignore[arg-type]
+    size = sum(parameter.numel() for parameter in network.parameters())
+    pieces = sum(len(sentence) for passage in passages for sentence in passage)
+    print(f"{size:,} parameters, {len(passages):,} passages of {pieces:,} pieces", flush=True)
+    untrained, started = held_out_loss(network, judges, plan), time.monotonic()
+    steps = train(network, passages, plan)
+    found = {
+        **{"parameters": size, "vocabulary": len(tokenizer), "documents": len(training), "pieces": pieces},
+        **{"steps": steps, "seconds": round(time.monotonic() - started, 1)},
+        **{"held_out_loss": round(held_out_loss(network, judges, plan), 4), "untrained_loss": round(untrained, 4)},
+        "plan": asdict(plan),
+    }
+    with without_remarks():
+        network.save_pretrained(out)
+        tokenizer.save_pretrained(out)
+    (out / "small_bart.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    print(f"held-out loss {found['held_out_loss']} a piece; untrained {found['untrained_loss']}")
+    return found
+
+
+def main() -> None:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", type=Path, nargs="+", required=True, help="one document a line")
+    parser.add_argument("--out", type=Path, required=True, help="the folder to write")
+    for field in fields(Plan):
+        kind = type(field.default)
+        parser.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"default {field.default}")
+    given = vars(parser.parse_args())
+    texts, out = given.pop("texts"), given.pop("out")
+    make(texts, out, Plan(**given))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""The tables of `README.md` from measured runs.
+
+    python -m papers.tagsets.summarise runs/tagsets/work/results.json
+    python -m papers.tagsets.summarise --check
+
+The first writes `expected.json`, every run in brief, and from it each table between its markers on the page, and the
+plots beside it. Several files of results are joined. Without any, the tables are made from the `expected.json` that is
+there. With `--check` nothing is written: what was to be reached is told, and the exit status is 1 where it was not, or
+was not measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from papers.common.page import NOTHING, fill, table
+from papers.common.runs import joined
+from papers.tagsets.bars import all_met, bars, bars_table, claims_table
+from papers.tagsets.figures import (
+    TITLES,
+    ablation_table,
+    bytes_table,
+    corpus_tables,
+    epochs_table,
+    figure3,
+    hidden_table,
+    percent,
+    pictures,
+    plots,
+    protected_table,
+    published_table,
+    type_tables,
+)
+from papers.tagsets.measure import CHOSEN, read_rates
+from papers.tagsets.measured import Measured, condensed
+from papers.tagsets.variations import CANDIDATES, CORPORA, FAMILIES, VARIATIONS
+from papers.tagsets.variations import TABLES as TABLE_NAMES
+
+HERE = Path(__file__).resolve().parent
+
+TABLES: Mapping[str, Callable[[Measured], str]] = {
+    "bars": bars_table,
+    "claims": claims_table,
+    "table1": lambda measured: corpus_tables(measured, "gum"),
+    "published1": lambda measured: published_table("gum"),
+    "table2": lambda measured: corpus_tables(measured, "bio"),
+    "published2": lambda measured: published_table("bio"),
+    "synthetic": lambda measured: corpus_tables(measured, "synthetic"),
+    "types": type_tables,
+    "ablations": ablation_table,
+    "bytes": bytes_table,
+    "protected": protected_table,
+    "figure3a": hidden_table,
+    "figure3b": epochs_table,
+    "figure3": lambda measured: pictures(*figure3(measured)),
+}
+
+
+def sites_table(expected: Mapping[str, Any]) -> str:
+    """Sentences of every site, and the mentions of each type that its notes have for training and for testing."""
+    parts = []
+    for corpus, described in expected.get("sites", {}).items():
+        types = described["types"]
+        rows = [
+            [
+                name,
+                str(site["train"]["sentences"]),
+                str(site["test"]["sentences"]),
+                *(_mentions(site, t) for t in types),
+            ]
+            for name, site in described["sites"].items()
+        ]
+        head = ["site", "sentences for training", "for testing", *types]
+        parts.append(f"{TITLES[corpus]}, mentions for training / for testing:\n\n{table(head, rows)}")
+    return "\n\n".join(parts)
+
+
+def _mentions(site: Mapping[str, Any], kind: str) -> str:
+    if kind not in site["scored"]:
+        return NOTHING
+    return " / ".join(str(site[part]["mentions"].get(kind, 0)) for part in ("train", "test"))
+
+
+def samplings_table(expected: Mapping[str, Any]) -> str:
+    """Who annotates what in each sampling."""
+    parts = []
+    for corpus, described in expected.get("sites", {}).items():
+        sites = list(described["sites"])
+        rows = [[name, *(", ".join(own[site]) for site in sites)] for name, own in described["samplings"].items()]
+        parts.append(f"{TITLES[corpus]}:\n\n{table(['sampling', *sites], rows)}")
+    return "\n\n".join(parts)
+
+
+def rates_table(expected: Mapping[str, Any]) -> str:
+    """What was tried on the development notes, and with what each family was measured."""
+    rates, measured = expected.get("rates", {}), measured_of(expected)
+    rows = []
+    for family in FAMILIES:
+        tried = {rate: f"tune-{family}-{rate}" for rate in CANDIDATES[family]}
+        told = [f"{rate}: {_tuned(measured, study)}" for rate, study in tried.items() if measured.has(study)]
+        if family in rates:
+            rows.append([TITLES[family], f"{rates[family]:g}", "; ".join(told) or "not tried: a guess"])
+    return table(["family", "rate", "tried, macro-F1 over types not annotated here"], rows) if rows else ""
+
+
+def _tuned(measured: Measured, study: str) -> str:
+    return percent(measured.spread(study, "missing").mean)
+
+
+def setup_text(expected: Mapping[str, Any]) -> str:
+    """Rounds and devices."""
+    settings = expected.get("settings", {})
+    if not settings:
+        return ""
+    rounds = ", ".join(f"{TITLES[corpus]} {settings[f'{corpus}_rounds']}" for corpus in CORPORA)
+    devices = ", ".join(expected.get("devices", [])) or NOTHING
+    return f"Rounds: {rounds}. Batches of {settings['batch_size']}. Measured on: {devices}."
+
+
+def missing_text(expected: Mapping[str, Any]) -> str:
+    """Which studies of the tables have no finished run, and which have fewer samplings than others."""
+    known = expected.get("studies", {})
+    if not known:
+        return ""
+    told = [text for name in TABLE_NAMES if name not in (*CORPORA, "tune") and (text := _missing(name, known))]
+    return f"Not measured: {'; '.join(told)}." if told else "Every study of the tables was measured."
+
+
+def _missing(name: str, known: Mapping[str, Any]) -> str:
+    studies = [study for study, variation in VARIATIONS.items() if name in variation.tables]
+    missing = [study for study in studies if study not in known]
+    return f"all of {name}" if missing == studies else f"of {name} {', '.join(missing)}" if missing else ""
+
+
+OTHERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "setup": setup_text,
+    "sites": sites_table,
+    "samplings": samplings_table,
+    "rates": rates_table,
+    "missing": missing_text,
+}
+
+
+def measured_of(expected: Mapping[str, Any]) -> Measured:
+    """What `expected.json` holds."""
+    return Measured(expected.get("studies", {}), expected.get("sites", {}))
+
+
+def filled(page: str, expected: Mapping[str, Any]) -> str:
+    """The page with every table made from what was measured."""
+    measured = measured_of(expected)
+    for name, make in TABLES.items():
+        page = fill(page, name, make(measured))
+    for name, tell in OTHERS.items():
+        page = fill(page, name, tell(expected))
+    return page
+
+
+def main() -> None:
+    """Condense where results are given, then fill the page; or tell what was reached."""
+    asked = arguments()
+    expected = json.loads(asked.expected.read_text(encoding="utf-8")) if asked.expected.is_file() else {}
+    if asked.check:
+        sys.exit(check(measured_of(expected)))
+    if asked.results:
+        head, runs = joined(asked.results)
+        expected = {**head, "rates": read_rates(asked.chosen), "studies": condensed(runs, head["sites"])}
+        asked.expected.write_text(json.dumps(expected, separators=(",", ":")) + "\n", encoding="utf-8")
+    page = asked.readme.read_text(encoding="utf-8")
+    asked.readme.write_text(filled(page, expected), encoding="utf-8")
+    for name, plot in plots(measured_of(expected)).items():
+        (asked.readme.parent / f"{name}.svg").write_text(plot.to_svg() + "\n", encoding="utf-8")
+
+
+def check(measured: Measured) -> int:
+    """Print each bar; the exit status."""
+    print("\n".join(map(str, bars(measured))))
+    return 0 if all_met(measured) else 1
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, nargs="*")
+    parser.add_argument("--chosen", type=Path, default=CHOSEN, help="the rates of the runs")
+    parser.add_argument("--check", action="store_true", help="tell what was reached, write nothing")
+    parser.add_argument("--expected", type=Path, default=HERE / "expected.json")
+    parser.add_argument("--readme", type=Path, default=HERE / "README.md")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""What is measured: every family of models with every method on every corpus, as a study each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from papers.tagsets.make_sites import TUNE, TagSites
+
+CORPORA = ("gum", "bio", "synthetic")
+FAMILIES = ("bilstm-crf", "lora", "prompt", "light-ner")
+# What a word without a local label is taken for, and how sentences are weighted: settings of the algorithm.
+COMPLETED: Mapping[str, Mapping[str, Any]] = {
+    "full": {"unknown": "pseudo", "weighting": True},
+    "raw-weight": {"unknown": "pseudo", "weighting": True, "normalise": False},  # Eq. 10 as it stands
+    "no-weight": {"unknown": "pseudo", "weighting": False},
+    "neither": {"unknown": "outside", "weighting": False},  # the paper's "w/o distill & weight"
+    "partial": {"unknown": "partial", "weighting": False},
+    "posterior": {"unknown": "posterior", "weighting": False},
+}
+ADVERSARIAL = ("ganin", "peng", "hong")
+FEDERATED = (*COMPLETED, *ADVERSARIAL, "fedavg")
+METHODS = (*FEDERATED, "single", "pooled")
+NEED_TAG_SCORES = ("partial", "posterior")  # which a model that writes mentions has none of
+CANDIDATES: Mapping[str, tuple[str, ...]] = {  # rates
+    "bilstm-crf": ("5e-4", "1e-3", "2e-3"),
+    "lora": ("5e-4", "1e-3", "2e-3"),
+    "prompt": ("1e-3", "2e-3", "4e-3"),
+    "light-ner": ("5e-4", "1e-3", "2e-3"),
+}
+TUNED_ON, TUNED_WITH = "gum", "full"
+ANALYSED_ON, ANALYSED = "gum", "prompt"  # corpus and family of Figure 3
+PROMPT_SIZES = (16, 48, 128, 320, 640)  # h of Figure 3 (a): between 0.5% and 20% of MiniLM is trained
+LOCAL_EPOCHS = (1, 2, 3, 4)  # E of Figure 3 (b)
+WEIGHED_ON = "synthetic"
+PROTECTED = ("masked", "sealed", "sealed+masked")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the studies of a measurement have in common."""
+
+    encoder: str = "minilm"
+    bart: str = ""  # the folder of a small BART; without one, light-ner cannot be measured
+    gum_rounds: int = 25
+    bio_rounds: int = 25
+    synthetic_rounds: int = 25
+    local_epochs: int = 1  # E
+    batch_size: int = 16
+    momentum: float = 0.9  # α
+    trusted_after: int = 1
+    prompt_hidden: int = 48  # h over the encoder
+    bart_hidden: int = 128  # h over BART
+    train_words: bool = False  # of bilstm-crf, whose word vectors are GloVe's
+    input_dropout: float = 0.5  # the same
+    dropout: float = 0.3  # the same
+    pooled_epochs: int = 12  # over all notes in one place
+    pooled_batch: int = 64  # sentences of all sites together
+    single_epochs: int = 20  # of a site alone
+    clip: float = 5.0  # largest norm of a gradient
+
+    def rounds(self, corpus: str) -> int:
+        """Of the federated methods on a corpus."""
+        return {"gum": self.gum_rounds, "bio": self.bio_rounds, "synthetic": self.synthetic_rounds}[corpus]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One row or point; what is unset is as the measurement has it."""
+
+    name: str
+    tables: tuple[str, ...]  # where it is shown
+    corpus: str
+    family: str
+    method: str
+    rate: str = ""  # empty is what was chosen for the family
+    prompt_hidden: int = 0
+    local_epochs: int = 0
+    mechanism: str = ""  # under which updates are given; set, nothing but bytes counts
+
+    @property
+    def is_tuning(self) -> bool:
+        """Whether a rate is tried, on the sampling that is in no table."""
+        return bool(self.rate)
+
+
+def methods_of(family: str) -> tuple[str, ...]:
+    """Those that a family can go."""
+    return tuple(m for m in METHODS if family != "light-ner" or m not in NEED_TAG_SCORES)
+
+
+def _tuning() -> list[Variation]:
+    return [
+        Variation(f"tune-{family}-{rate}", ("tune", f"tune-{family}"), TUNED_ON, family, TUNED_WITH, rate=rate)
+        for family in FAMILIES
+        for rate in CANDIDATES[family]
+    ]
+
+
+def _main() -> list[Variation]:
+    return [
+        Variation(f"{corpus}-{family}-{method}", (corpus, f"{corpus}-{family}"), corpus, family, method)
+        for corpus, family in product(CORPORA, FAMILIES)
+        for method in methods_of(family)
+    ]
+
+
+def _figure3() -> list[Variation]:
+    sizes = [
+        Variation(f"hidden-{size}", ("figure3a",), ANALYSED_ON, ANALYSED, "full", prompt_hidden=size)
+        for size in PROMPT_SIZES
+    ]
+    epochs = [
+        Variation(f"epochs-{number}", ("figure3b",), ANALYSED_ON, ANALYSED, "full", local_epochs=number)
+        for number in LOCAL_EPOCHS
+    ]
+    return [*sizes, *epochs]
+
+
+def _weighings() -> list[Variation]:
+    return [
+        Variation(f"weigh-{family}-{way.replace('+', '-')}", ("bytes",), WEIGHED_ON, family, TUNED_WITH, mechanism=way)
+        for family, way in product(FAMILIES, PROTECTED)
+    ]
+
+
+VARIATIONS = {v.name: v for v in [*_tuning(), *_main(), *_figure3(), *_weighings()]}
+TABLES = tuple(dict.fromkeys(table for variation in VARIATIONS.values() for table in variation.tables))
+
+
+def sampling_of(variation: Variation, seed: int) -> str:
+    """Which tag sets go with a seed."""
+    return TUNE if variation.is_tuning else str(seed)
+
+
+def rate_of(variation: Variation, rates: Mapping[str, float]) -> float:
+    """The one that is tried, or the one that was chosen for the family."""
+    if variation.mechanism:
+        return 1e-4
+    return float(variation.rate) if variation.rate else rates[variation.family]
+
+
+def study_of(
+    variation: Variation, seed: int, settings: Settings, *, rates: Mapping[str, float], sites: TagSites
+) -> dict[str, Any]:
+    """The study file as tables; `rates` has one for each family."""
+    rounds, pooled = rounds_of(variation, settings, sites), variation.method == "pooled"
+    return {
+        "study": {"name": variation.name, "seed": seed},
+        "model": _model(variation, settings, sites),
+        "algorithm": {**_algorithm(variation, settings), "rounds": rounds},
+        "training": {
+            "batch_size": settings.pooled_batch if pooled else settings.batch_size,
+            "learning_rate": rate_of(variation, rates),
+            "schedule": "linear",
+            "clip": settings.clip,
+        },
+        "privacy": _privacy(variation),
+        # Nothing is chosen by the development notes: of types that are not annotated at a site they know nothing.
+        "evaluation": {"every": rounds, "keep": "last"},
+        "federation": {"checkpoint_every": max(1, rounds // 3)},
+        "sites": sites.sections(variation.corpus, sampling_of(variation, seed), complete=pooled),
+    }
+
+
+def _model(variation: Variation, settings: Settings, sites: TagSites) -> dict[str, Any]:
+    shared = {"shared": ["all"]} if variation.method == "fedavg" else {}
+    if variation.family == "bilstm-crf":
+        return {
+            "preset": "cnn-lstm-crf",
+            "vectors": str(sites.vectors(variation.corpus)),
+            "train_words": settings.train_words,
+            "input_dropout": settings.input_dropout,
+            "dropout": settings.dropout,
+            **shared,
+        }
+    if variation.family == "light-ner":
+        hidden = variation.prompt_hidden or settings.bart_hidden
+        return {"bart": settings.bart, "prompt_hidden": hidden, **shared}
+    model: dict[str, Any] = {"encoder": settings.encoder, "adapter": variation.family, **shared}
+    if variation.family == "prompt":
+        model["prompt_hidden"] = variation.prompt_hidden or settings.prompt_hidden
+    return model
+
+
+def _algorithm(variation: Variation, settings: Settings) -> dict[str, Any]:
+    epochs, method = variation.local_epochs or settings.local_epochs, variation.method
+    if method == "pooled":
+        return {"name": "pooled"}
+    if method in ("single", "fedavg"):
+        return {"name": method, "local_epochs": epochs}
+    if method in ADVERSARIAL:
+        return {"name": "adversarial", "method": method, "local_epochs": epochs}
+    common = {"trusted_after": settings.trusted_after, "momentum": settings.momentum}
+    return {"name": "tagsets", "local_epochs": epochs, **COMPLETED[method], **common}
+
+
+def _privacy(variation: Variation) -> dict[str, Any]:
+    mechanism = variation.mechanism or "plain"
+    return {"mechanism": mechanism, "minimum_sites": 1 if mechanism == "plain" else 3}
+
+
+def rounds_of(variation: Variation, settings: Settings, sites: TagSites) -> int:
+    """As many as all methods of a table have; in one place a round is a mini-batch."""
+    if variation.mechanism:
+        return 2  # in the first one clips are learned
+    if variation.method == "single":
+        return settings.single_epochs
+    if variation.method == "pooled":
+        batches = sites.sentences(variation.corpus, "train") / settings.pooled_batch
+        return max(1, round(settings.pooled_epochs * batches))
+    return settings.rounds(variation.corpus)
+
+
+def written_down(settings: Settings) -> dict[str, Any]:
+    """Of all runs of a measurement: of the encoder only its name, and no BART, for only some runs have one."""
+    found = asdict(settings) | {"encoder": Path(settings.encoder).name}
+    del found["bart"]
+    return found
+
+
+# Time.
+
+_STEP = {"bilstm-crf": 0.06, "lora": 0.025, "prompt": 0.025, "light-ner": 0.05}  # seconds of a batch of sixteen
+_READ = {"bilstm-crf": 0.0015, "lora": 0.001, "prompt": 0.001, "light-ner": 0.01}  # seconds of a sentence
+
+
+def estimate(variation: Variation, settings: Settings, sites: TagSites) -> float:
+    """Seconds where sixteen runs share a GPU, roughly: the order in which runs start hangs on it, nothing else."""
+    step, read = _STEP[variation.family], _READ[variation.family]
+    train, test = (sites.sentences(variation.corpus, part) for part in ("train", "test"))
+    rounds, epochs = rounds_of(variation, settings, sites), variation.local_epochs or settings.local_epochs
+    if variation.method == "pooled":
+        return 30 + rounds * len(sites.names(variation.corpus)) * (step + 0.01) + test * read
+    asked = COMPLETED.get(variation.method, {"unknown": "pseudo" if variation.method in ADVERSARIAL else "outside"})
+    taught = train * read if asked["unknown"] in ("pseudo", "posterior") else 0.0
+    compared = 3 * train * read if asked.get("weighting") else 0.0
+    return 30 + rounds * (epochs * train / settings.batch_size * step + taught + compared) + test * read

@@ -1,0 +1,103 @@
+"""What a study gave: each site's scores as it counted them itself, read from what it answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from wardround.errors import MessageError
+from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.tag_sets import TagSetScores
+from wardround.federation.federation import SiteId, Traffic
+from wardround.federation.message import Array, Message
+from wardround.studies.single_site import figures_by_type
+from wardround.studies.study_file import SiteSection
+
+__all__ = ["SiteOutcome", "StudyOutcome", "check_counts", "check_outcome", "counts_in", "outcome_in"]
+
+
+@dataclass(frozen=True)
+class SiteOutcome:
+    """How a site's model scored on its test notes, as counts it gave itself."""
+
+    counts: Mapping[str, TypedCounts]  # by reading of the task, the main one first
+    documents: int
+    interval: Interval  # of the micro-F1 under the main reading
+    annotated: tuple[str, ...] = ()  # types of entities in its training notes, where the study names them
+    scored: tuple[str, ...] = ()  # the same of its test notes
+
+    @property
+    def main(self) -> TypedCounts:
+        """Under the reading by which rounds are compared."""
+        return next(iter(self.counts.values()))
+
+    @property
+    def tag_set(self) -> TagSetScores | None:
+        """The main reading, with the types that the site annotates told from the others; None where it names none."""
+        return TagSetScores(self.main, self.annotated, self.scored) if self.annotated else None
+
+    def of(self, section: SiteSection) -> SiteOutcome:
+        """The same, knowing what the study file says of the site's types."""
+        return replace(self, annotated=section.types, scored=section.scored_types)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `scores.json`."""
+        figures: dict[str, Any] = {name: typed.micro.figures() for name, typed in self.counts.items()}
+        figures[next(iter(figures))]["interval"] = [self.interval.low, self.interval.high]
+        macro = {"macro": self.tag_set.macro()} if self.tag_set else {}
+        return {"documents": self.documents, **figures, **macro, "types": figures_by_type(self.counts)}
+
+
+@dataclass(frozen=True)
+class StudyOutcome:
+    """What a study gave."""
+
+    sites: Mapping[SiteId, SiteOutcome]
+    rounds: int
+    best_round: int
+    traffic: Traffic
+    shared: Mapping[str, Array] = field(repr=False)
+
+
+def counts_in(message: Message, name: str) -> TypedCounts:
+    """Counts as `score_message` of a site sends them."""
+    found = message.value(name, dict)
+    try:
+        return TypedCounts({str(kind): _span_counts(row) for kind, row in found.items()})
+    except (TypeError, ValueError):
+        raise MessageError("value", "counts are three whole numbers a type") from None
+
+
+def check_counts(readings: Sequence[str], message: Message) -> None:
+    """Refuse an answer to `score` that is none."""
+    for name in readings:
+        counts_in(message, name)
+
+
+def outcome_in(readings: Sequence[str], message: Message) -> SiteOutcome:
+    """The answer to `finish`."""
+    counts = {name: counts_in(message, name) for name in readings}
+    interval = message.value("interval", list)
+    if len(interval) != 2 or not all(isinstance(end, float) and 0 <= end <= 1 for end in interval):
+        raise MessageError("value", "an interval is two shares")
+    low, high = interval
+    f1 = counts[readings[0]].micro.f1
+    return SiteOutcome(counts, message.value("documents", int), Interval(f1, low, high, 0.95))
+
+
+def check_outcome(readings: Sequence[str], message: Message) -> None:
+    """Refuse an answer to `finish` that is none."""
+    outcome_in(readings, message)
+
+
+def _span_counts(row: Any) -> SpanCounts:
+    tp, fp, fn = map(_count, row)
+    return SpanCounts(tp, fp, fn)
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError
+    return value

@@ -1,0 +1,85 @@
+"""The mapping file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wardround.corpora.type_names import nearest_type, read_type_names, renamed
+from wardround.errors import CorpusError
+from wardround.text.document import Document, Entity, Range
+
+TYPES = ("Drug", "ADE", "Disease")
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "ward-nine.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_several_names_may_stand_for_one(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, '# ours\nmedication = "Drug"\n"adverse event" = "ADE"\nside-effect = "ADE"\nDrug = "Drug"\n'
+    )
+    expected = {"medication": "Drug", "adverse event": "ADE", "side-effect": "ADE", "Drug": "Drug"}
+    assert read_type_names(path, TYPES) == expected
+    assert read_type_names(written(tmp_path, ""), TYPES) == {}
+
+
+def test_as_some_editors_write_it(tmp_path: Path) -> None:
+    path = tmp_path / "names.toml"
+    path.write_bytes('\ufeffmedication = "Drug"\r\nArznei = "Drug"\r\n'.encode())
+    assert read_type_names(path, TYPES) == {"medication": "Drug", "Arznei": "Drug"}
+
+
+def test_without_types_of_a_study_any_name_will_do(tmp_path: Path) -> None:
+    assert read_type_names(written(tmp_path, 'a = "Medication"\n')) == {"a": "Medication"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Mrs Marker took it\n", "ward-nine.toml:1: is no TOML; a line is what the notes call a type, as medication ="),
+        ('a = "Drug"\nb = "Drug\n', "ward-nine.toml:2: is no TOML; a line is"),
+        ('a = "Drug"\nb = "ADE"\na = "ADE"\n', "ward-nine.toml:3: maps a name twice; leave one of them out: a line is"),
+        ("a = 3\n", "ward-nine.toml: 'a' is mapped onto something that is no name; a line is"),
+        ('a = ["Drug"]\n', "ward-nine.toml: 'a' is mapped onto something that is no name"),
+        ('a = ""\n', "ward-nine.toml: 'a' is mapped onto something that is no name"),
+        ('[a]\nb = "Drug"\n', "ward-nine.toml: 'a' is a section; a line is"),
+        ('a.b = "Drug"\n', "ward-nine.toml: 'a' is a section; a line is"),
+        (
+            'a = "drug"\n',
+            "ward-nine.toml: 'a' is mapped onto 'drug', which is no type of the study – did you mean 'Drug'?; "
+            "there are Drug, ADE, Disease",
+        ),
+        ("a = " + "[" * 5000, "ward-nine.toml"),
+    ],
+)
+def test_what_is_no_mapping_is_refused_by_name_and_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(CorpusError) as refused:
+        read_type_names(written(tmp_path, text), TYPES)
+    assert str(refused.value).startswith(said)
+    assert str(tmp_path) not in str(refused.value)
+    assert "Marker" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"^none.toml: cannot be opened"):
+        read_type_names(tmp_path / "none.toml")
+    (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(CorpusError, match=r"^x.toml: is not UTF-8"):
+        read_type_names(tmp_path / "x.toml")
+
+
+def test_documents_under_the_names_of_the_study() -> None:
+    note = Document("n", "a b", (Entity("T1", "medication", (Range(0, 1),)), Entity("T2", "Bed", (Range(2, 3),))))
+    (found,) = renamed([note], {"medication": "Drug"})
+    assert [(entity.id, entity.type) for entity in found.entities] == [("T1", "Drug"), ("T2", "Bed")]
+
+
+def test_the_nearest_type_however_it_is_written() -> None:
+    assert nearest_type("DRUGS", TYPES) == " – did you mean 'Drug'?"
+    assert nearest_type("ade", TYPES) == " – did you mean 'ADE'?"
+    assert nearest_type("medication", TYPES) == nearest_type("x", ()) == ""

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import tomli_w
+
+from wardround.studies.catalogue import ALGORITHMS
+from wardround.studies.study_file import parse_study, read_study
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPER = ROOT / "papers" / "tagsets"
+FAMILIES = ("bilstm-crf", "lora", "prompt", "light-ner")
+RATES = dict.fromkeys(FAMILIES, 1e-3) | {"prompt": 2e-3}
+HOSPITALS = {
+    "harbour": ["Drug", "Disease", "Dosage"],
+    "hillside": ["Drug", "ADE", "Finding"],
+    "riverside": ["Drug", "ADE", "Symptom"],
+    "lakeside": ["Disease", "Symptom", "Finding", "Dosage"],
+}
+CLINICAL = ["Drug", "ADE", "Disease", "Symptom", "Finding", "Dosage"]
+
+
+@pytest.fixture(scope="module")
+def on_path() -> Iterator[None]:
+    sys.path.insert(0, str(ROOT))
+    yield
+    sys.path.remove(str(ROOT))
+
+
+def fixture_of(name: str) -> Any:
+    @pytest.fixture(scope="module")
+    def found(on_path: None) -> ModuleType:
+        return import_module(f"papers.tagsets.{name}")
+
+    return found
+
+
+variations, measure, make_sites = fixture_of("variations"), fixture_of("measure"), fixture_of("make_sites")
+choose, measured, one_run = fixture_of("choose"), fixture_of("measured"), fixture_of("one_run")
+
+
+def corpus(tag_sets: dict[str, list[str]], scored: list[str]) -> dict[str, Any]:
+    """400 sentences at each site for training, 100 for testing."""
+    parts = {"train": {"sentences": 400}, "dev": {"sentences": 50}, "test": {"sentences": 100}}
+    return {
+        "types": scored,
+        "sites": {site: {"scored": scored, **parts} for site in tag_sets},
+        "samplings": {name: tag_sets for name in ("0", "1", "2", "3", "4", "tune")},
+    }
+
+
+def described() -> dict[str, Any]:
+    two = corpus({"one": ["a"], "two": ["b"]}, ["a", "b"])
+    return {"gum": two, "bio": two, "synthetic": corpus(HOSPITALS, CLINICAL)}
+
+
+@pytest.fixture
+def sites(make_sites: ModuleType, tmp_path: Path) -> Any:
+    return make_sites.TagSites(tmp_path, described())
+
+
+def studies_of(variations: ModuleType, sites: Any, **changes: Any) -> dict[str, Any]:
+    settings = variations.Settings(bart="some/bart", **changes)
+    return {
+        name: variations.study_of(variation, 0, settings, rates=RATES, sites=sites)
+        for name, variation in variations.VARIATIONS.items()
+    }
+
+
+# Studies.
+
+
+def test_every_variation_is_a_study(variations: ModuleType, sites: Any) -> None:
+    made = studies_of(variations, sites)
+    for table in made.values():
+        if table["algorithm"]["name"] in ALGORITHMS:
+            parse_study(tomli_w.dumps(table))
+    # 3 rates for 4 families; 12 methods for 3 families and 10 for LightNER on 3 corpora; 5 sizes, 4 lengths; 3 ways.
+    assert len(made) == 12 + 3 * (3 * 12 + 10) + 5 + 4 + 4 * 3
+
+
+def test_methods_differ_in_their_algorithm_alone(variations: ModuleType, sites: Any) -> None:
+    made = studies_of(variations, sites)
+    ours = [made[f"gum-prompt-{method}"] for method in ("full", "no-weight", "neither", "posterior")]
+    told = [(study["algorithm"]["unknown"], study["algorithm"]["weighting"]) for study in ours]
+    assert told == [("pseudo", True), ("pseudo", False), ("outside", False), ("posterior", False)]
+    same = {json.dumps([study["model"], study["training"], study["sites"], study["evaluation"]]) for study in ours}
+    assert len(same) == 1 and {study["algorithm"]["rounds"] for study in ours} == {25}
+    assert made["gum-prompt-raw-weight"]["algorithm"] == {**ours[0]["algorithm"], "normalise": False}
+
+
+def test_fedavg_shares_all_and_nothing_is_chosen_by_development_notes(variations: ModuleType, sites: Any) -> None:
+    made = studies_of(variations, sites)
+    assert made["bio-lora-fedavg"]["model"] == {"encoder": "minilm", "adapter": "lora", "shared": ["all"]}
+    assert made["bio-lora-fedavg"]["algorithm"] == {"name": "fedavg", "local_epochs": 1, "rounds": 25}
+    assert {study["evaluation"]["keep"] for study in made.values()} == {"last"}
+
+
+def test_one_place_has_complete_annotation_and_an_epoch_is_all_of_it(variations: ModuleType, sites: Any) -> None:
+    made = studies_of(variations, sites, pooled_epochs=3, pooled_batch=64)
+    pooled = made["synthetic-lora-pooled"]
+    assert all(site["types"] == CLINICAL for site in pooled["sites"].values())
+    assert pooled["training"]["batch_size"] == 64
+    assert pooled["algorithm"]["rounds"] == 75  # 3 epochs of 1,600 sentences in batches of 64
+    assert made["synthetic-lora-full"]["sites"]["harbour"]["types"] == HOSPITALS["harbour"]
+
+
+def test_a_model_that_writes_mentions_has_no_tag_scores_to_learn_from(variations: ModuleType) -> None:
+    assert set(variations.METHODS) - set(variations.methods_of("light-ner")) == {"partial", "posterior"}
+    assert variations.methods_of("lora") == variations.METHODS
+
+
+def test_figure_3_varies_one_thing(variations: ModuleType, sites: Any) -> None:
+    made = studies_of(variations, sites)
+    base = {**made["gum-prompt-full"], "study": {}}
+    small, long = ({**made[name], "study": {}} for name in ("hidden-16", "epochs-3"))
+    assert small == {**base, "model": {**base["model"], "prompt_hidden": 16}}
+    assert long == {**base, "algorithm": {**base["algorithm"], "local_epochs": 3}}
+
+
+def test_the_committed_study_is_the_one_measured(variations: ModuleType, make_sites: ModuleType) -> None:
+    known = json.loads((PAPER / "expected.json").read_text())["settings"] if (PAPER / "expected.json").is_file() else {}
+    rates = json.loads((PAPER / "chosen.json").read_text())
+    there = make_sites.TagSites(Path("/nowhere"), {"synthetic": corpus(HOSPITALS, CLINICAL)})
+    variation = variations.VARIATIONS["synthetic-prompt-full"]
+    made = variations.study_of(variation, 0, variations.Settings(**known), rates=rates, sites=there)
+    assert parse_study(tomli_w.dumps(made)) == read_study(PAPER / "tagsets.toml")
+
+
+# Runs.
+
+
+def test_a_seed_is_a_sampling(measure: ModuleType, variations: ModuleType, sites: Any) -> None:
+    runs = measure.runs_of(["gum-prompt-full"], None, variations.Settings(), rates=RATES, sites=sites)
+    assert [run.seed for run in runs] == [0, 1, 2, 3, 4]
+    assert runs[0].facts == {"learning_rate": 2e-3, "annotated": {"one": ("a",), "two": ("b",)}}
+    tuned = measure.runs_of(["tune-lora"], None, variations.Settings(), rates={}, sites=sites)
+    assert [(run.seed, run.facts["learning_rate"]) for run in tuned] == [(0, 5e-4), (0, 1e-3), (0, 2e-3)]
+
+
+def test_what_is_missing_is_asked_for(measure: ModuleType, variations: ModuleType, sites: Any) -> None:
+    with pytest.raises(SystemExit, match="no rate was chosen for lora"):
+        measure.runs_of(["gum-lora"], None, variations.Settings(), rates={"prompt": 1.0}, sites=sites)
+    with pytest.raises(SystemExit, match="light-ner needs a BART"):
+        measure.runs_of(["bytes"], None, variations.Settings(), rates=RATES, sites=sites)
+
+
+def test_folders_are_no_settings_of_a_measurement(measure: ModuleType, variations: ModuleType, sites: Any) -> None:
+    one, other = (measure.settings_from({"encoder": f"{place}/minilm", "bart": place}) for place in ("/a", "/b"))
+    assert measure.head_of(one, sites) == measure.head_of(other, sites)
+    assert measure.settings_from({"bart": "runs/bart"}).bart == str(Path("runs/bart").resolve())
+
+
+def test_the_guess_by_hand(variations: ModuleType, sites: Any) -> None:
+    settings = variations.Settings(gum_rounds=10)
+    guess = {
+        m: variations.estimate(variations.VARIATIONS[f"gum-prompt-{m}"], settings, sites) for m in ("full", "fedavg")
+    }
+    # 800 sentences: 50 steps of 25 ms, read once by the teacher and three times more to be compared, 1 ms each.
+    assert guess["full"] == pytest.approx(30 + 10 * (50 * 0.025 + 0.8 + 2.4) + 0.2)
+    assert guess["fedavg"] == pytest.approx(30 + 10 * 50 * 0.025 + 0.2)
+
+
+# Rates.
+
+
+def tuned(study: str, found: int) -> dict[str, Any]:
+    """A run that finds so many of ten mentions of the type that is not annotated, and all of the other."""
+    sites = {
+        "one": {"types": {"a": {"strict": [10, 0, 0]}, "b": {"strict": [found, 0, 10 - found]}}},
+        "two": {"types": {"a": {"strict": [found, 0, 10 - found]}, "b": {"strict": [10, 0, 0]}}},
+    }
+    return {
+        **{"variation": study, "seed": 0, "tuned": "", "learning_rate": 0.1, "rounds": 1, "seconds": 1.0},
+        **{"annotated": {"one": ["a"], "two": ["b"]}, "sites": sites, "device": "cpu"},
+        **{"network": {"parameters": 10, "trainable": 1, "probe": [10, 4]}, "a_round": {"up": 1.0, "down": 1.0}},
+    }
+
+
+def test_the_rate_that_finds_most_of_what_is_not_annotated_is_chosen(
+    choose: ModuleType, measured: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [tuned(f"tune-lora-{rate}", found) for rate, found in (("5e-4", 3), ("1e-3", 5), ("2e-3", 4))]
+    runs.append(tuned("tune-prompt-1e-3", 9))
+    found = measured.Measured(measured.condensed(runs, described()), described())
+    assert choose.chosen_rates(found, {"prompt": 4e-3}) == {"lora": 1e-3, "prompt": 4e-3}
+    told = capsys.readouterr().out
+    # 5 of 10 found, none wrong: F1 is 10 / 15.
+    assert "lora: 5e-4 gives 46.2, 1e-3 gives 66.7, 2e-3 gives 57.1" in told
+    assert "prompt: 2e-3, 4e-3 not tried; it keeps 0.004" in told and "light-ner" in told
+
+
+# One run.
+
+
+class Folder:
+    """A run folder with two rounds in it."""
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        yield {"event": "started"}
+        yield {"event": "round", "answered": 4, "up": 8000, "down": 400, "figures": {"weight": 1.0}}
+        yield {"event": "round", "answered": 4, "up": 4000, "down": 800, "figures": {"weight": 0.9}}
+        yield {"event": "scored", "mean_f1": 0.5}
+
+
+def test_bytes_are_those_of_a_site_in_the_last_round(one_run: ModuleType) -> None:
+    assert one_run.last_round(Folder()) == {"up": 1000.0, "down": 200.0}
+    assert one_run.told(Folder()) == {"weight": [1.0, 0.9]}
+
+
+def test_the_network_is_counted(one_run: ModuleType, tmp_path: Path) -> None:
+    study = read_study(PAPER / "tagsets.toml")
+    text = tomli_w.dumps(
+        {
+            "study": {"name": "x"},
+            "model": {"encoder": "bert-tiny", "adapter": "prompt", "prompt_hidden": 8},
+            "algorithm": {"name": "tagsets"},
+            "sites": {"harbour": {"built_in": "harbour", "types": list(study.sites["harbour"].types)}},
+        }
+    )
+    found = one_run.network(parse_study(text, folder=tmp_path))
+    assert found["probe"] == [10, 128]
+    # A prompt of 10 rows; in each of 2 layers 128 to 8 and 8 to 256; an output of 7 tags. Biases are few.
+    least = 10 * 128 + 2 * (128 * 8 + 8 * 256) + 7 * 129
+    assert least <= found["trainable"] <= least + 2 * (8 + 256) < found["parameters"] / 100
+
+
+@pytest.mark.slow
+def test_a_tiny_study_runs_to_its_summary(tmp_path: Path, shared_data: Path) -> None:
+    sites, out = tmp_path / "sites", tmp_path / "out"
+    made = [sys.executable, "-m", "papers.tagsets.make_sites", "--data", str(shared_data), "--out", str(sites)]
+    subprocess.run(made, check=True, cwd=ROOT)
+    asked = ["--sites", str(sites), "--out", str(out), "--only", "synthetic-prompt-full", "--seeds", "0", "--tiny"]
+    subprocess.run([sys.executable, "-m", "papers.tagsets.measure", *asked, "--device", "cpu"], check=True, cwd=ROOT)
+    (run,) = json.loads((out / "results.json").read_text())["runs"]
+    assert run["rounds"] == run["best_round"] == 2 and run["annotated"]["harbour"] == HOSPITALS["harbour"]
+    assert set(run["sites"]["harbour"]["types"]) == set(CLINICAL)
+    # What a site sends is what trains and a gradient of the prompt, in float32, and little around it.
+    numbers = run["network"]["trainable"] + 10 * 128
+    assert 4 * numbers < run["a_round"]["up"] < 4 * numbers + 5000

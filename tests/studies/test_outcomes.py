@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wardround.errors import MessageError
+from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.federation.message import Message
+from wardround.studies.outcomes import SiteOutcome, check_counts, check_outcome, counts_in, outcome_in
+from wardround.studies.study_file import SiteSection
+
+READINGS = ("strict", "relaxed")
+# F1 of Drug 2·3/(4 + 4), of ADE 2·1/(1 + 3).
+STRICT = {"Drug": [3, 1, 1], "ADE": [1, 0, 2]}
+ANSWER: dict[str, Any] = {"documents": 5, "strict": STRICT, "relaxed": {"Drug": [4, 0, 0]}, "interval": [0.25, 0.75]}
+
+
+def test_counts_as_a_site_sends_them() -> None:
+    assert dict(counts_in(Message(ANSWER), "strict")) == {"Drug": SpanCounts(3, 1, 1), "ADE": SpanCounts(1, 0, 2)}
+    check_counts(READINGS, Message(ANSWER))
+    with pytest.raises(MessageError):
+        check_counts((*READINGS, "given"), Message(ANSWER))
+
+
+@pytest.mark.parametrize("row", [[1, 2], [1, 2, -3], [1, 2, True], "123", 3])
+def test_counts_that_are_none(row: Any) -> None:
+    with pytest.raises(MessageError, match="counts are three whole numbers a type"):
+        counts_in(Message({"strict": {"Drug": row}}), "strict")
+
+
+def test_an_outcome_as_a_site_sends_it() -> None:
+    found = outcome_in(READINGS, Message(ANSWER))
+    # Four right, one wrong, three missed: 8/(5 + 7).
+    assert (found.documents, found.interval) == (5, Interval(pytest.approx(8 / 12), 0.25, 0.75, 0.95))  # type: ignore[arg-type]
+    assert found.main == found.counts["strict"]
+    check_outcome(READINGS, Message(ANSWER))
+    with pytest.raises(MessageError, match="an interval is two shares"):
+        check_outcome(READINGS, Message({**ANSWER, "interval": [0.5, 1.5]}))
+
+
+def test_types_that_a_site_annotates_are_told_from_the_others() -> None:
+    found = outcome_in(READINGS, Message(ANSWER)).of(SiteSection(types=("Drug",), scored=("Drug", "ADE", "Dose")))
+    assert (found.annotated, found.scored) == (("Drug",), ("Drug", "ADE", "Dose"))
+    assert found.as_json()["macro"] == {"all": 0.625, "annotated": 0.75, "not_annotated": 0.5}
+    own = outcome_in(READINGS, Message(ANSWER)).of(SiteSection(types=("Drug",)))
+    assert own.as_json()["macro"] == {"all": 0.75, "annotated": 0.75, "not_annotated": None}
+
+
+def test_of_a_site_that_names_no_types_there_is_nothing_to_tell() -> None:
+    found = outcome_in(READINGS, Message(ANSWER)).of(SiteSection())
+    assert found.tag_set is None
+    assert found.as_json().keys() == {"documents", "strict", "relaxed", "types"}
+
+
+def test_the_figures_of_a_site() -> None:
+    counts = {
+        "strict": TypedCounts({"Drug": SpanCounts(3, 1, 1)}),
+        "relaxed": TypedCounts({"Drug": SpanCounts(4, 0, 0)}),
+    }
+    written = SiteOutcome(counts, 5, Interval(0.75, 0.5, 1.0, 0.95)).as_json()
+    assert (written["documents"], written["strict"]["f1"], written["strict"]["interval"]) == (5, 0.75, [0.5, 1.0])
+    assert written["types"]["Drug"]["relaxed"]["f1"] == 1.0
