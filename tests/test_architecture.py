@@ -26,12 +26,13 @@ MAY_IMPORT = {
     "reports": GROUND | {"text", "evaluation"},
     "models": GROUND | {"text"},
     "tasks": GROUND | {"text", "evaluation", "models"},
+    "redaction": GROUND | {"text", "corpora", "evaluation", "reports", "models", "tasks"},
     "federation": GROUND,
     "privacy": GROUND | {"federation"},
     "flare": GROUND | {"federation", "privacy"},  # the networked engine: a room of its own below the first door
     "algorithms": GROUND | {"text", "evaluation", "models", "tasks", "federation", "privacy"},
 }
-MAY_IMPORT["studies"] = set(MAY_IMPORT)
+MAY_IMPORT["studies"] = set(MAY_IMPORT) - {"redaction"}  # a tool beside studies, which only commands call
 MAY_IMPORT["cli"] = {*MAY_IMPORT, ""}  # "" is the house itself, for its version
 
 # All that an algorithm knows of engines and of cryptography.
@@ -44,7 +45,7 @@ DOORS = (
 
 # Heavy or dangerous things have one place each: a folder below the house.
 ONLY_IN = {
-    "torch": ("models", "tasks", "algorithms", "studies", "cli"),
+    "torch": ("models", "tasks", "redaction", "algorithms", "studies", "cli"),
     "transformers": ("models",),
     "cryptography": ("privacy",),
     "tenseal": ("privacy",),

@@ -25,10 +25,10 @@ from wardround.reports.sizes import size_text
 TITLES = {
     **{"gum": "GUM", "bio": "biomedical", "synthetic": "synthetic hospitals"},
     **{"bilstm-crf": "BiLSTM-CRF", "lora": "LoRA", "prompt": "prompt", "light-ner": "LightNER"},
-    **{"full": "Pseudo-complete, weighted", "raw-weight": "the same, Eq. 10 as it stands"},
-    **{"no-weight": "Pseudo-complete", "neither": "Labels as they are, sites alike", "partial": "Unknown left open"},
-    **{"posterior": "Posteriors", "fedavg": "FedAvg, labels as they are"},
-    **{"ganin": "Ganin 2016", "peng": "Peng 2019", "hong": "Hong 2021"},
+    **{"full": "Pseudo-complete, weighted", "raw-weight": "the same, Eq. 12 as it stands"},
+    **{"early": "the same, taught from round 2 on", "no-weight": "Pseudo-complete", "posterior": "Posteriors"},
+    **{"neither": "Labels as they are, sites alike", "partial": "Unknown left open"},
+    **{"fedavg": "FedAvg, labels as they are", "ganin": "Ganin 2016", "peng": "Peng 2019", "hong": "Hong 2021"},
     **{"single": "A site alone", "pooled": "One place, complete annotation"},
 }
 SITES = {"biored": "BioRED", "bionlp13cg": "BioNLP13CG", "bionlp13pc": "BioNLP13PC"}

@@ -5,8 +5,8 @@
     python -m papers.tagsets.measure --sites runs/tagsets/sites --out runs/tagsets/work --only gum-prompt,bio-prompt \
         --processes 16 --device cuda
 
-The second step writes `chosen.json` beside this file: a rate for each family, which the third needs. A seed is a
-sampling of tag sets.
+The second step writes `chosen.json` beside this file, which the third needs: for each family a rate, and how many
+rounds pass before the global model is asked. A seed is a sampling of tag sets.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from papers.tagsets.make_sites import SAMPLINGS, TagSites
 from papers.tagsets.variations import (
     TABLES,
     VARIATIONS,
+    Chosen,
     Settings,
     Variation,
     estimate,
@@ -45,10 +46,10 @@ TINY = {
 }
 
 
-def read_rates(path: Path) -> dict[str, float]:
-    """Those that were chosen, by family; none, where there is no file."""
-    found: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return found
+def read_chosen(path: Path) -> dict[str, Chosen]:
+    """What was chosen, by family; nothing, where there is no file."""
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return {family: Chosen(**own) for family, own in found.items()}
 
 
 def runs_of(
@@ -56,14 +57,14 @@ def runs_of(
     seeds: Sequence[int] | None,
     settings: Settings,
     *,
-    rates: Mapping[str, float],
+    chosen: Mapping[str, Chosen],
     sites: TagSites,
 ) -> list[Run]:
     """Every study that a table needs, with every seed, or those of its tables."""
     found = [v for v in VARIATIONS.values() if v.name in wanted or not set(v.tables).isdisjoint(wanted)]
-    _check(found, rates, settings)
+    _check(found, chosen, settings)
     return [
-        run_of(variation, seed, settings, rates=rates, sites=sites)
+        run_of(variation, seed, settings, chosen=chosen, sites=sites)
         for variation in found
         for seed in (_seeds_of(variation) if seeds is None else seeds)
     ]
@@ -75,24 +76,26 @@ def _seeds_of(variation: Variation) -> Sequence[int]:
     return _SEEDS.get(variation.tables[0], range(SAMPLINGS))
 
 
-def run_of(variation: Variation, seed: int, settings: Settings, *, rates: Mapping[str, float], sites: TagSites) -> Run:
+def run_of(
+    variation: Variation, seed: int, settings: Settings, *, chosen: Mapping[str, Chosen], sites: TagSites
+) -> Run:
     """One study with one sampling."""
     return Run(
         variation.name,
         seed,
-        study_of(variation, seed, settings, rates=rates, sites=sites),
+        study_of(variation, seed, settings, chosen=chosen, sites=sites),
         estimate(variation, settings, sites),
         facts={
-            "learning_rate": rate_of(variation, rates),
+            "learning_rate": rate_of(variation, chosen),
             "annotated": sites.tag_sets(variation.corpus, sampling_of(variation, seed)),
         },
         script=_SCRIPT,
     )
 
 
-def _check(variations: Sequence[Variation], rates: Mapping[str, float], settings: Settings) -> None:
+def _check(variations: Sequence[Variation], chosen: Mapping[str, Chosen], settings: Settings) -> None:
     needed = {v.family for v in variations if not v.rate and not v.mechanism}
-    if missing := needed - rates.keys():
+    if missing := needed - chosen.keys():
         sys.exit(f"no rate was chosen for {', '.join(sorted(missing))}: run --only tune, then choose")
     if not settings.bart and any(v.family == "light-ner" for v in variations):
         sys.exit("light-ner needs a BART: small_bart trains one, --set bart=FOLDER names it; or leave it out of --only")
@@ -112,7 +115,7 @@ def main() -> None:
     asked = arguments()
     settings = settings_from((TINY if asked.tiny else {}) | parse_settings(asked.set))
     sites = TagSites.read(asked.sites)
-    runs = runs_of(asked.only, asked.seeds, settings, rates=read_rates(asked.chosen), sites=sites)
+    runs = runs_of(asked.only, asked.seeds, settings, chosen=read_chosen(asked.chosen), sites=sites)
     sys.exit(measure(runs, head_of(settings, sites), asked))
 
 
@@ -131,7 +134,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--seeds", type=lambda text: [int(seed) for seed in text.split(",")], help="default: those of each table"
     )
-    parser.add_argument("--chosen", type=Path, default=CHOSEN, help="the chosen rates")
+    parser.add_argument("--chosen", type=Path, default=CHOSEN, help="what was chosen for each family")
     parser.add_argument("--tiny", action="store_true", help="two rounds of a small network: does it work at all?")
     return parser.parse_args()
 

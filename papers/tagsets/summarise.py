@@ -36,7 +36,7 @@ from papers.tagsets.figures import (
     published_table,
     type_tables,
 )
-from papers.tagsets.measure import CHOSEN, read_rates
+from papers.tagsets.measure import CHOSEN
 from papers.tagsets.measured import Measured, condensed
 from papers.tagsets.variations import CANDIDATES, CORPORA, FAMILIES, VARIATIONS
 from papers.tagsets.variations import TABLES as TABLE_NAMES
@@ -98,14 +98,16 @@ def samplings_table(expected: Mapping[str, Any]) -> str:
 
 def rates_table(expected: Mapping[str, Any]) -> str:
     """What was tried on the development notes, and with what each family was measured."""
-    rates, measured = expected.get("rates", {}), measured_of(expected)
+    chosen, measured = expected.get("chosen", {}), measured_of(expected)
+    asked_after = expected.get("settings", {}).get("trusted_after", NOTHING)
     rows = []
-    for family in FAMILIES:
-        tried = {rate: f"tune-{family}-{rate}" for rate in CANDIDATES[family]}
-        told = [f"{rate}: {_tuned(measured, study)}" for rate, study in tried.items() if measured.has(study)]
-        if family in rates:
-            rows.append([TITLES[family], f"{rates[family]:g}", "; ".join(told) or "not tried: a guess"])
-    return table(["family", "rate", "tried, macro-F1 over types not annotated here"], rows) if rows else ""
+    for family in [family for family in FAMILIES if family in chosen]:
+        tried = {name: f"tune-{family}-{name}" for name in (*CANDIDATES[family], "late")}
+        told = [f"{name}: {_tuned(measured, study)}" for name, study in tried.items() if measured.has(study)]
+        own = [f"{chosen[family]['rate']:g}", str(chosen[family]["trusted_after"] or asked_after)]
+        rows.append([TITLES[family], *own, "; ".join(told) or "not tried: a guess"])
+    head = ["family", "rate", "rounds before the model is asked", "tried, macro-F1 over types not annotated here"]
+    return table(head, rows) if rows else ""
 
 
 def _tuned(measured: Measured, study: str) -> str:
@@ -169,7 +171,8 @@ def main() -> None:
         sys.exit(check(measured_of(expected)))
     if asked.results:
         head, runs = joined(asked.results)
-        expected = {**head, "rates": read_rates(asked.chosen), "studies": condensed(runs, head["sites"])}
+        chosen = json.loads(asked.chosen.read_text(encoding="utf-8"))
+        expected = {**head, "chosen": chosen, "studies": condensed(runs, head["sites"])}
         asked.expected.write_text(json.dumps(expected, separators=(",", ":")) + "\n", encoding="utf-8")
     page = asked.readme.read_text(encoding="utf-8")
     asked.readme.write_text(filled(page, expected), encoding="utf-8")
@@ -187,7 +190,7 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, nargs="*")
-    parser.add_argument("--chosen", type=Path, default=CHOSEN, help="the rates of the runs")
+    parser.add_argument("--chosen", type=Path, default=CHOSEN, help="what was chosen for the runs")
     parser.add_argument("--check", action="store_true", help="tell what was reached, write nothing")
     parser.add_argument("--expected", type=Path, default=HERE / "expected.json")
     parser.add_argument("--readme", type=Path, default=HERE / "README.md")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ FAMILIES = ("bilstm-crf", "lora", "prompt", "light-ner")
 # What a word without a local label is taken for, and how sentences are weighted: settings of the algorithm.
 COMPLETED: Mapping[str, Mapping[str, Any]] = {
     "full": {"unknown": "pseudo", "weighting": True},
-    "raw-weight": {"unknown": "pseudo", "weighting": True, "normalise": False},  # Eq. 10 as it stands
+    "raw-weight": {"unknown": "pseudo", "weighting": True, "centred": False},  # Eq. 12 as it stands
+    "early": {"unknown": "pseudo", "weighting": True, "trusted_after": 1},
     "no-weight": {"unknown": "pseudo", "weighting": False},
     "neither": {"unknown": "outside", "weighting": False},  # the paper's "w/o distill & weight"
     "partial": {"unknown": "partial", "weighting": False},
@@ -25,15 +26,16 @@ ADVERSARIAL = ("ganin", "peng", "hong")
 FEDERATED = (*COMPLETED, *ADVERSARIAL, "fedavg")
 METHODS = (*FEDERATED, "single", "pooled")
 NEED_TAG_SCORES = ("partial", "posterior")  # which a model that writes mentions has none of
-CANDIDATES: Mapping[str, tuple[str, ...]] = {  # rates
-    "bilstm-crf": ("5e-4", "1e-3", "2e-3"),
-    "lora": ("5e-4", "1e-3", "2e-3"),
-    "prompt": ("1e-3", "2e-3", "4e-3"),
-    "light-ner": ("5e-4", "1e-3", "2e-3"),
+CANDIDATES: Mapping[str, tuple[str, str, str]] = {  # rates
+    "bilstm-crf": ("2e-3", "4e-3", "8e-3"),
+    "lora": ("2e-3", "5e-3", "1e-2"),
+    "prompt": ("2e-3", "5e-3", "1e-2"),
+    "light-ner": ("1e-3", "3e-3", "8e-3"),
 }
+LATE = 12  # rounds before the global model is asked, tried with the middle rate
 TUNED_ON, TUNED_WITH = "gum", "full"
 ANALYSED_ON, ANALYSED = "gum", "prompt"  # corpus and family of Figure 3
-PROMPT_SIZES = (16, 48, 128, 320, 640)  # h of Figure 3 (a): between 0.5% and 20% of MiniLM is trained
+PROMPT_SIZES = (16, 48, 128, 320, 640)  # h of Figure 3 (a): between 0.5% and 16% of it is trained
 LOCAL_EPOCHS = (1, 2, 3, 4)  # E of Figure 3 (b)
 WEIGHED_ON = "synthetic"
 PROTECTED = ("masked", "sealed", "sealed+masked")
@@ -51,11 +53,11 @@ class Settings:
     local_epochs: int = 1  # E
     batch_size: int = 16
     momentum: float = 0.9  # α
-    trusted_after: int = 1
+    trusted_after: int = 5  # unless another was chosen for the family
     prompt_hidden: int = 48  # h over the encoder
     bart_hidden: int = 128  # h over BART
     train_words: bool = False  # of bilstm-crf, whose word vectors are GloVe's
-    input_dropout: float = 0.5  # the same
+    input_dropout: float = 0.3  # the same
     dropout: float = 0.3  # the same
     pooled_epochs: int = 12  # over all notes in one place
     pooled_batch: int = 64  # sentences of all sites together
@@ -68,6 +70,14 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """What earlier runs decided for a family."""
+
+    rate: float
+    trusted_after: int = 0  # 0 is that of the measurement
+
+
+@dataclass(frozen=True)
 class Variation:
     """One row or point; what is unset is as the measurement has it."""
 
@@ -77,6 +87,7 @@ class Variation:
     family: str
     method: str
     rate: str = ""  # empty is what was chosen for the family
+    trusted_after: int = 0  # 0 is what was chosen for it
     prompt_hidden: int = 0
     local_epochs: int = 0
     mechanism: str = ""  # under which updates are given; set, nothing but bytes counts
@@ -93,11 +104,12 @@ def methods_of(family: str) -> tuple[str, ...]:
 
 
 def _tuning() -> list[Variation]:
-    return [
-        Variation(f"tune-{family}-{rate}", ("tune", f"tune-{family}"), TUNED_ON, family, TUNED_WITH, rate=rate)
-        for family in FAMILIES
-        for rate in CANDIDATES[family]
-    ]
+    found = []
+    for family, rates in CANDIDATES.items():
+        tables = ("tune", f"tune-{family}")
+        found += [Variation(f"tune-{family}-{r}", tables, TUNED_ON, family, TUNED_WITH, rate=r) for r in rates]
+        found.append(replace(found[-2], name=f"tune-{family}-late", trusted_after=LATE))  # of the middle rate
+    return found
 
 
 def _main() -> list[Variation]:
@@ -136,25 +148,32 @@ def sampling_of(variation: Variation, seed: int) -> str:
     return TUNE if variation.is_tuning else str(seed)
 
 
-def rate_of(variation: Variation, rates: Mapping[str, float]) -> float:
+def rate_of(variation: Variation, chosen: Mapping[str, Chosen]) -> float:
     """The one that is tried, or the one that was chosen for the family."""
     if variation.mechanism:
         return 1e-4
-    return float(variation.rate) if variation.rate else rates[variation.family]
+    return float(variation.rate) if variation.rate else chosen[variation.family].rate
+
+
+def trusted_after(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen]) -> int:
+    """Rounds before the global model is asked; never more than half of them."""
+    known = chosen.get(variation.family, Chosen(0.0)) if not variation.is_tuning else Chosen(0.0)
+    wanted = variation.trusted_after or known.trusted_after or settings.trusted_after
+    return min(wanted, max(1, settings.rounds(variation.corpus) // 2))
 
 
 def study_of(
-    variation: Variation, seed: int, settings: Settings, *, rates: Mapping[str, float], sites: TagSites
+    variation: Variation, seed: int, settings: Settings, *, chosen: Mapping[str, Chosen], sites: TagSites
 ) -> dict[str, Any]:
-    """The study file as tables; `rates` has one for each family."""
+    """The study file as tables; `chosen` has what was chosen for each family."""
     rounds, pooled = rounds_of(variation, settings, sites), variation.method == "pooled"
     return {
         "study": {"name": variation.name, "seed": seed},
         "model": _model(variation, settings, sites),
-        "algorithm": {**_algorithm(variation, settings), "rounds": rounds},
+        "algorithm": {**_algorithm(variation, settings, chosen), "rounds": rounds},
         "training": {
             "batch_size": settings.pooled_batch if pooled else settings.batch_size,
-            "learning_rate": rate_of(variation, rates),
+            "learning_rate": rate_of(variation, chosen),
             "schedule": "linear",
             "clip": settings.clip,
         },
@@ -186,16 +205,18 @@ def _model(variation: Variation, settings: Settings, sites: TagSites) -> dict[st
     return model
 
 
-def _algorithm(variation: Variation, settings: Settings) -> dict[str, Any]:
+def _algorithm(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen]) -> dict[str, Any]:
     epochs, method = variation.local_epochs or settings.local_epochs, variation.method
     if method == "pooled":
         return {"name": "pooled"}
     if method in ("single", "fedavg"):
         return {"name": method, "local_epochs": epochs}
     if method in ADVERSARIAL:
-        return {"name": "adversarial", "method": method, "local_epochs": epochs}
-    common = {"trusted_after": settings.trusted_after, "momentum": settings.momentum}
-    return {"name": "tagsets", "local_epochs": epochs, **COMPLETED[method], **common}
+        own = {"trusted_after": trusted_after(variation, settings, chosen)}
+        return {"name": "adversarial", "method": method, "local_epochs": epochs, **own}
+    common = {"trusted_after": trusted_after(variation, settings, chosen), "momentum": settings.momentum}
+    little = {"local_steps": 1} if variation.mechanism else {}  # bytes hang on no training
+    return {"name": "tagsets", "local_epochs": epochs, **common, **COMPLETED[method], **little}
 
 
 def _privacy(variation: Variation) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import pytest
 import torch
 
+from wardround.models.crf import Posterior
 from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
 from wardround.text.tag_schemes import BIO, BIOES, IOB1, TagScheme
 
@@ -33,11 +35,63 @@ def test_a_likelihood_by_hand() -> None:
     assert words.best(emissions, mask).tolist()[0][0] != 2
 
 
+def test_a_posterior_and_a_cross_entropy_by_hand() -> None:
+    # The same two words, the third tag forbidden at the first: 1:1, and 3:1.
+    words = IndependentWords(BIO.tags(("X",)), BIO)
+    emissions = torch.tensor([[[1.0, 1.0, 2.0], [3.0, 1.0, 1e-9]]]).log()
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    allowed = torch.tensor([[[True, True, False], [True, True, True]]])
+    found = words.posterior(emissions, mask, allowed)
+    torch.testing.assert_close(found.words, torch.tensor([[[0.5, 0.5, 0.0], [0.75, 0.25, 0.0]]]))
+    assert found.steps.shape == (1, 0, 0)
+    certain = Posterior(torch.tensor([[[0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]]), found.steps)
+    # −log 1/2 − log 1/4
+    assert words.cross_entropy(emissions, mask, certain, allowed).item() == pytest.approx(math.log(8))
+    entropy = math.log(2) + 0.75 * math.log(4 / 3) + 0.25 * math.log(4)
+    assert words.cross_entropy(emissions, mask, found, allowed).item() == pytest.approx(entropy)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@SCHEMES
+def test_every_path_by_enumeration(scheme: TagScheme, seed: int) -> None:
+    """Three words, two types: to words on their own every path is possible, legal or not."""
+    torch.manual_seed(seed)
+    tags = scheme.tags(("X", "Y"))
+    words, mask = IndependentWords(tags, scheme), torch.ones(1, 3, dtype=torch.bool)
+    emissions, heard = torch.randn(2, 1, 3, len(tags), dtype=torch.double).unbind()
+    allowed = torch.rand(1, 3, len(tags)) < 0.5
+    allowed[:, :, 0] = True
+    paths = [path for path in product(range(len(tags)), repeat=3) if all(allowed[0, range(3), path])]
+    p, q = (torch.stack([e.softmax(2)[0, range(3), path].prod() for path in paths]) for e in (emissions, heard))
+    found = words.partial_log_likelihood(emissions, mask, allowed)
+    assert found.item() == pytest.approx(p.sum().log().item(), abs=1e-12)
+    teacher = words.posterior(heard, mask, allowed)
+    expected = torch.zeros(3, len(tags), dtype=torch.double)
+    for path, weight in zip(paths, q / q.sum(), strict=True):
+        expected[range(3), path] += weight
+    torch.testing.assert_close(teacher.words[0], expected)
+    entropy = -(q / q.sum() * (p / p.sum()).log()).sum().item()
+    assert words.cross_entropy(emissions, mask, teacher, allowed).item() == pytest.approx(entropy, abs=1e-12)
+
+
+def test_who_expects_what_the_teacher_does_has_nothing_to_learn() -> None:
+    words, _, emissions = decoder()
+    allowed = torch.rand(emissions.shape) < 0.5
+    allowed[:, :, 0] = True
+    free = emissions.double().requires_grad_()
+    teacher = words.posterior(free, MASK, allowed)
+    assert not teacher.words.requires_grad
+    (gradient,) = torch.autograd.grad(words.cross_entropy(free, MASK, teacher, allowed).sum(), free)
+    torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-12, rtol=0)
+
+
 def test_padding_counts_for_nothing() -> None:
     words, _, emissions = decoder()
     gold, allowed = torch.zeros(3, 4, dtype=torch.long), torch.rand(emissions.shape) < 0.5
     allowed[:, :, 0] = True
     allowed[~MASK] = False
+    teacher = words.posterior(torch.randn_like(emissions), MASK, allowed)
+    assert not teacher.words[~MASK].any()
     for row, n in enumerate(LENGTHS):
         one, mask = emissions[row : row + 1, :n], MASK[row : row + 1, :n]
         pairs = (
@@ -45,6 +99,12 @@ def test_padding_counts_for_nothing() -> None:
             (
                 words.partial_log_likelihood(emissions, MASK, allowed),
                 words.partial_log_likelihood(one, mask, allowed[row : row + 1, :n]),
+            ),
+            (
+                words.cross_entropy(emissions, MASK, teacher, allowed),
+                words.cross_entropy(
+                    one, mask, Posterior(teacher.words[row : row + 1, :n], teacher.steps), allowed[row : row + 1, :n]
+                ),
             ),
         )
         for many, single in pairs:
@@ -80,6 +140,8 @@ def test_gradients_are_finite_differences() -> None:
     allowed[:, :, 0] = True
     assert torch.autograd.gradcheck(lambda e: words.log_likelihood(e, MASK, gold), free)
     assert torch.autograd.gradcheck(lambda e: words.partial_log_likelihood(e, MASK, allowed), free)
+    teacher = words.posterior(torch.randn_like(free), MASK, allowed)
+    assert torch.autograd.gradcheck(lambda e: words.cross_entropy(e, MASK, teacher, allowed), free)
 
 
 def test_there_is_nothing_to_learn_and_nothing_to_save() -> None:

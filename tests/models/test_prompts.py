@@ -265,7 +265,9 @@ def test_half_precision() -> None:
         expected = network(IDS, attention_mask=MASK).last_hidden_state
         with torch.autocast("cpu", dtype=torch.bfloat16):
             found = network(IDS, attention_mask=MASK).last_hidden_state
-    torch.testing.assert_close(found.float(), expected, atol=0.2, rtol=0)
+        torch.testing.assert_close(found.float(), expected, atol=0.2, rtol=0)
+        found = network.bfloat16()(IDS, attention_mask=MASK).last_hidden_state  # under a prompt that stays as it was
+        torch.testing.assert_close(found.float(), expected, atol=0.2, rtol=0)
 
 
 def test_a_copy_has_a_prompt_of_its_own() -> None:

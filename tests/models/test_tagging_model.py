@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import math
+from itertools import pairwise, product
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
 from tests.models.tiny import SENTENCES, TYPES, word_tagger
-from wardround.models.tagging_model import Inputs, TaggingModel
+from wardround.models.crf import LinearChainCrf
+from wardround.models.tagging_model import Inputs, SplitLoss, TaggingModel, allowed_tags
 
+Path = tuple[int, ...]
 GOLD = torch.zeros(4, 8, dtype=torch.long)
 
 
@@ -64,3 +71,226 @@ def test_inputs_move_whole_and_leave_out_what_is_not_there() -> None:
 def test_the_device_is_that_of_the_parameters() -> None:
     assert word_tagger().device.type == "cpu"
     assert word_tagger().to("meta").device.type == "meta"
+
+
+# What a site's annotation leaves open. It annotates ADE and not Drug; the tags are O, B-ADE, I-ADE, B-Drug, I-Drug.
+
+ANNOTATED = torch.tensor([False, True, True, False, False])
+
+
+def test_allowed_tags_by_hand() -> None:
+    # An ADE of two words, then a word without a mention: it is no ADE, and may be anything else.
+    found = allowed_tags(torch.tensor([[1, 2, 0]]), ANNOTATED)
+    assert found.int().tolist() == [[[0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [1, 0, 0, 1, 1]]]
+    everything = torch.tensor([False, True, True, True, True])
+    assert allowed_tags(torch.tensor([[1, 2, 0]]), everything)[0, 2].int().tolist() == [1, 0, 0, 0, 0]
+    nothing = torch.zeros(5, dtype=torch.bool)
+    assert allowed_tags(torch.tensor([[0, 0, 0]]), nothing).all()
+
+
+class OfThreeWords:
+    """A model and one sentence of three words with the log probability of every path, added up term by term."""
+
+    def __init__(self, decoder: str, scheme: str, seed: int) -> None:
+        self.model = word_tagger(decoder=decoder, scheme=scheme, seed=seed, lstm=0).eval()
+        if isinstance(self.model.decoder, LinearChainCrf):
+            with torch.no_grad():
+                for parameter in self.model.decoder.parameters():
+                    parameter.normal_()
+        self.inputs = self.model.prepare([("Aspirin", "gave", "rash")])
+        self.annotated = torch.tensor([tag.endswith("-ADE") for tag in self.model.tags])
+        with torch.no_grad():
+            self.log_p = self._paths(self.model.emissions(self.inputs)[0].double())
+
+    def rows(self, *tags: str) -> Tensor:
+        return torch.tensor([[self.model.tag_rows[tag] for tag in tags]])
+
+    def lost(self, *allowed: set[str]) -> float:
+        """−log p(each word's tag is one of these)."""
+        sets = [{self.model.tag_rows[tag] for tag in tags} for tags in allowed]
+        inside = [p for path, p in self.log_p.items() if all(row in tags for row, tags in zip(path, sets, strict=True))]
+        return -log_sum(inside)
+
+    def split(self, local: Tensor, taught: Any) -> SplitLoss:
+        return self.model.split_loss(self.inputs, local, taught, annotated=self.annotated)
+
+    def _paths(self, words: Tensor) -> dict[Path, float]:
+        crf = self.model.decoder
+        scores = {}
+        for path in product(range(len(self.model.tags)), repeat=3):
+            score = sum(float(words[place, row]) for place, row in enumerate(path))
+            if isinstance(crf, LinearChainCrf):
+                if not self.model.scheme.is_legal([self.model.tags[row] for row in path]):
+                    continue
+                steps = sum(float(crf.step[left, right]) for left, right in pairwise(path))
+                score += float(crf.start[path[0]]) + steps + float(crf.end[path[-1]])
+            scores[path] = score
+        total = log_sum(list(scores.values()))
+        return {path: score - total for path, score in scores.items()}
+
+
+def log_sum(scores: list[float]) -> float:
+    return float(torch.logsumexp(torch.tensor(scores, dtype=torch.double), 0))
+
+
+@pytest.fixture(params=["crf-BIO", "crf-BIOES", "softmax-BIO", "softmax-BIOES"])
+def three(request: pytest.FixtureRequest) -> OfThreeWords:
+    decoder, scheme = request.param.split("-")
+    return OfThreeWords(decoder, scheme, seed=len(request.param))
+
+
+def single(three: OfThreeWords, kind: str) -> str:
+    """The tag of a mention of one word."""
+    return f"{'S' if three.model.scheme.name == 'BIOES' else 'B'}-{kind}"
+
+
+def not_ade(three: OfThreeWords) -> set[str]:
+    return {tag for tag in three.model.tags if not tag.endswith("-ADE")}
+
+
+def test_the_parts_of_a_loss_by_enumeration(three: OfThreeWords) -> None:
+    """The annotators marked the rash; the teacher adds a drug and finds nothing between them."""
+    ade, drug = single(three, "ADE"), single(three, "Drug")
+    found = three.split(three.rows("O", "O", ade), three.rows(drug, "O", ade))
+    open_, known = not_ade(three), {ade}
+    source = three.lost(open_, open_, known)
+    mentions, whole = three.lost({drug}, open_, known), three.lost({drug}, {"O"}, known)
+    assert found.source.item() == pytest.approx(source, abs=1e-4)
+    assert found.target.item() == pytest.approx(mentions - source, abs=1e-4)
+    assert found.silence.item() == pytest.approx(whole - mentions, abs=1e-4)
+    assert min(source, mentions - source, whole - mentions) > 0.05  # each of them says something
+    gold = three.model.loss(three.inputs, three.rows(drug, "O", ade)).item()
+    assert sum(found, torch.zeros(1)).item() == pytest.approx(gold, abs=1e-4)
+    assert whole == pytest.approx(gold, abs=1e-4)
+
+
+def test_without_a_teacher_what_is_not_annotated_stays_open(three: OfThreeWords) -> None:
+    ade = single(three, "ADE")
+    local = three.rows("O", "O", ade)
+    found = three.split(local, None)
+    assert found.source.item() == pytest.approx(three.lost(not_ade(three), not_ade(three), {ade}), abs=1e-4)
+    assert (found.target.item(), found.silence.item()) == (0.0, 0.0)
+    assert not found.target.requires_grad  # which says that there is none to ask for
+    partial = three.model.partial_loss(three.inputs, allowed_tags(local, three.annotated))
+    torch.testing.assert_close(found.source[0], partial)
+
+
+def test_a_teacher_that_adds_nothing_teaches_silence_alone(three: OfThreeWords) -> None:
+    ade = single(three, "ADE")
+    local = three.rows("O", "O", ade)
+    found = three.split(local, local)
+    assert found.target.item() == pytest.approx(0.0, abs=1e-6)
+    expected = three.lost({"O"}, {"O"}, {ade}) - three.lost(not_ade(three), not_ade(three), {ade})
+    assert found.silence.item() == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_distribution_is_taught_path_by_path(three: OfThreeWords) -> None:
+    """The teacher is another model; every path that the annotation allows counts by what it gives to it."""
+    ade, open_ = single(three, "ADE"), not_ade(three)
+    local = three.rows("O", "O", ade)
+    kind = "crf" if isinstance(three.model.decoder, LinearChainCrf) else "softmax"
+    other = OfThreeWords(kind, three.model.scheme.name, seed=99)
+    taught = other.model.posterior(other.inputs, local, annotated=other.annotated)
+    assert not taught.words.requires_grad
+    names = {path: [three.model.tags[row] for row in path] for path in three.log_p}
+    inside = [p for p, tags in names.items() if tags[0] in open_ and tags[1] in open_ and tags[2] == ade]
+    log_q, log_p = ({path: found.log_p[path] for path in inside} for found in (other, three))
+    all_q, all_p = log_sum(list(log_q.values())), log_sum(list(log_p.values()))
+    expected = -sum(math.exp(log_q[path] - all_q) * (log_p[path] - all_p) for path in inside)
+    found = three.split(local, taught)
+    assert found.source.item() == pytest.approx(-all_p, abs=1e-4)
+    assert found.target.item() == pytest.approx(expected, abs=1e-4)
+    assert found.silence.item() == 0.0
+
+
+def test_what_the_model_expects_itself_teaches_it_nothing(three: OfThreeWords) -> None:
+    local = three.rows("O", "O", single(three, "ADE"))
+    taught = three.model.posterior(three.inputs, local, annotated=three.annotated)
+    parameters = [parameter for parameter in three.model.parameters() if parameter.requires_grad]
+    gradients = torch.autograd.grad(three.split(local, taught).target.sum(), parameters)
+    assert max(float(gradient.abs().max()) for gradient in gradients) < 1e-5
+
+
+def test_tags_of_an_unannotated_type_never_move_the_source(three: OfThreeWords) -> None:
+    """Of a word without a local mention it says only that it is no ADE: its gradient is that of this alone."""
+    ade = single(three, "ADE")
+    emissions = three.model.emissions(three.inputs).detach().requires_grad_()
+    allowed = allowed_tags(three.rows("O", "O", ade), three.annotated)
+    loss = -three.model.decoder.partial_log_likelihood(emissions, three.inputs.mask, allowed)
+    gradient = torch.autograd.grad(loss.sum(), emissions)[0][0]
+    pushed_down = [row for row, tag in enumerate(three.model.tags) if tag.endswith("-ADE")]
+    assert (gradient[:2, pushed_down] >= 0).all()
+    if not isinstance(three.model.decoder, LinearChainCrf):
+        others = [row for row, tag in enumerate(three.model.tags) if not tag.endswith("-ADE")]
+        assert (gradient[:2, others] <= 0).all()  # what is not ADE gains, whatever it is
+
+
+# Probes.
+
+# Of the four sentences, an ADE in the second and in the last; the teacher adds a drug to the first two.
+LOCAL = torch.tensor([[0] * 8, [1, *[0] * 7], [0] * 8, [0, 1, *[0] * 6]])
+TAUGHT = torch.tensor([[0, 3, *[0] * 6], [1, 0, 0, 0, 3, 0, 0, 0], [0] * 8, [0, 1, *[0] * 6]])
+PROBED = pytest.mark.parametrize(
+    "changes",
+    [{}, {"lstm": 0}, {"word_cnn": 0}, {"decoder": "softmax"}, {"character_layer": "none"}],
+    ids=["all layers", "no lstm", "no cnn", "softmax", "no characters"],
+)
+
+
+def split(model: TaggingModel, rows: list[int]) -> SplitLoss:
+    longest = max(len(SENTENCES[row]) for row in rows)
+    local, taught = LOCAL[rows, :longest], TAUGHT[rows, :longest]
+    return model.split_loss(model.prepare([SENTENCES[row] for row in rows]), local, taught, annotated=ANNOTATED)
+
+
+@PROBED
+def test_a_fresh_probe_changes_nothing(changes: dict[str, Any]) -> None:
+    model = word_tagger(**changes).eval()
+    before = model.emissions(model.prepare(SENTENCES))
+    model.probe = model.fresh_probe(4)
+    assert model.probe.shape == (4, *model.probe_shape)
+    assert torch.equal(model.emissions(model.prepare(SENTENCES)), before)
+    model.probe = model.probe + 1.0
+    assert not torch.allclose(model.emissions(model.prepare(SENTENCES)), before)
+
+
+@PROBED
+def test_one_backward_gives_each_sentence_its_own_gradient(changes: dict[str, Any]) -> None:
+    model = word_tagger(**changes).eval()
+    model.probe = probe = model.fresh_probe(4).requires_grad_()
+    losses = split(model, [0, 1, 2, 3])
+    together = [torch.autograd.grad(part.sum(), probe, retain_graph=True)[0] for part in losses]
+    for row in range(4):
+        model.probe = alone = model.fresh_probe(1).requires_grad_()
+        for part, found in zip(split(model, [row]), together, strict=True):
+            expected = torch.autograd.grad(part.sum(), alone, retain_graph=True)[0][0]
+            torch.testing.assert_close(found[row], expected, atol=1e-6, rtol=1e-4)
+    assert all(bool(row.any()) for row in together[0])  # every sentence says something of ADEs
+    small = [float(row.abs().max()) < 1e-5 for row in together[1]]
+    assert small == [False, False, True, True]  # and the teacher adds to the first two
+
+
+def test_a_probe_is_felt_by_every_word_of_its_sentence() -> None:
+    """Its gradient is the sum of those of the words' representations: by finite differences."""
+    model = word_tagger(lstm=0).double().eval()
+    width = model.probe_shape[0]
+    assert width == 16 + 16  # of the word, and of its characters
+    model.probe = probe = torch.zeros(2, width, dtype=torch.double, requires_grad=True)
+    inputs = model.prepare([SENTENCES[1], SENTENCES[3]])
+
+    def loss() -> Tensor:
+        gold = torch.zeros(2, 8, dtype=torch.long)
+        return -model.decoder.log_likelihood(model.emissions(inputs), inputs.mask, gold)
+
+    (gradient,) = torch.autograd.grad(loss().sum(), probe)
+    for place in (0, width - 1):
+        for row in range(2):
+            step = torch.zeros_like(probe)
+            step[row, place] = 1e-6
+            with torch.no_grad():
+                model.probe = step
+                more = loss()
+                model.probe = -step
+                change = (more - loss()) / 2e-6
+            assert change[row].item() == pytest.approx(gradient[row, place].item(), abs=1e-6)
+            assert change[1 - row].item() == 0.0  # the other sentence feels nothing

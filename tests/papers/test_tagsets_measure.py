@@ -18,7 +18,6 @@ from wardround.studies.study_file import parse_study, read_study
 ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "papers" / "tagsets"
 FAMILIES = ("bilstm-crf", "lora", "prompt", "light-ner")
-RATES = dict.fromkeys(FAMILIES, 1e-3) | {"prompt": 2e-3}
 HOSPITALS = {
     "harbour": ["Drug", "Disease", "Dosage"],
     "hillside": ["Drug", "ADE", "Finding"],
@@ -67,10 +66,16 @@ def sites(make_sites: ModuleType, tmp_path: Path) -> Any:
     return make_sites.TagSites(tmp_path, described())
 
 
+def chosen_for(variations: ModuleType, *families: str) -> dict[str, Any]:
+    """A rate for each family; prompts have one of their own, and are taught late."""
+    rates = {family: variations.Chosen(1e-3) for family in families or FAMILIES}
+    return rates | {"prompt": variations.Chosen(2e-3, 12)}
+
+
 def studies_of(variations: ModuleType, sites: Any, **changes: Any) -> dict[str, Any]:
-    settings = variations.Settings(bart="some/bart", **changes)
+    settings, chosen = variations.Settings(bart="some/bart", **changes), chosen_for(variations)
     return {
-        name: variations.study_of(variation, 0, settings, rates=RATES, sites=sites)
+        name: variations.study_of(variation, 0, settings, chosen=chosen, sites=sites)
         for name, variation in variations.VARIATIONS.items()
     }
 
@@ -83,8 +88,8 @@ def test_every_variation_is_a_study(variations: ModuleType, sites: Any) -> None:
     for table in made.values():
         if table["algorithm"]["name"] in ALGORITHMS:
             parse_study(tomli_w.dumps(table))
-    # 3 rates for 4 families; 12 methods for 3 families and 10 for LightNER on 3 corpora; 5 sizes, 4 lengths; 3 ways.
-    assert len(made) == 12 + 3 * (3 * 12 + 10) + 5 + 4 + 4 * 3
+    # 4 tries for 4 families; 13 methods for 3 families and 11 for LightNER on 3 corpora; 5 sizes, 4 lengths; 3 ways.
+    assert len(made) == 16 + 3 * (3 * 13 + 11) + 5 + 4 + 4 * 3
 
 
 def test_methods_differ_in_their_algorithm_alone(variations: ModuleType, sites: Any) -> None:
@@ -94,7 +99,17 @@ def test_methods_differ_in_their_algorithm_alone(variations: ModuleType, sites: 
     assert told == [("pseudo", True), ("pseudo", False), ("outside", False), ("posterior", False)]
     same = {json.dumps([study["model"], study["training"], study["sites"], study["evaluation"]]) for study in ours}
     assert len(same) == 1 and {study["algorithm"]["rounds"] for study in ours} == {25}
-    assert made["gum-prompt-raw-weight"]["algorithm"] == {**ours[0]["algorithm"], "normalise": False}
+    assert made["gum-prompt-raw-weight"]["algorithm"] == {**ours[0]["algorithm"], "centred": False}
+
+
+def test_a_model_is_asked_when_it_was_chosen_to_be(variations: ModuleType, sites: Any) -> None:
+    names = ("gum-prompt-full", "gum-prompt-early", "gum-prompt-hong", "gum-lora-full", "tune-prompt-5e-3")
+    made, short = studies_of(variations, sites), studies_of(variations, sites, gum_rounds=6)
+    assert [made[name]["algorithm"]["trusted_after"] for name in names] == [12, 1, 12, 5, 5]
+    assert made["tune-prompt-late"]["algorithm"]["trusted_after"] == 12
+    assert made["tune-prompt-late"]["training"] == made["tune-prompt-5e-3"]["training"]
+    # Half of the rounds are taught, however few there are.
+    assert [short[name]["algorithm"]["trusted_after"] for name in names] == [3, 1, 3, 3, 3]
 
 
 def test_fedavg_shares_all_and_nothing_is_chosen_by_development_notes(variations: ModuleType, sites: Any) -> None:
@@ -128,10 +143,10 @@ def test_figure_3_varies_one_thing(variations: ModuleType, sites: Any) -> None:
 
 def test_the_committed_study_is_the_one_measured(variations: ModuleType, make_sites: ModuleType) -> None:
     known = json.loads((PAPER / "expected.json").read_text())["settings"] if (PAPER / "expected.json").is_file() else {}
-    rates = json.loads((PAPER / "chosen.json").read_text())
+    chosen = {f: variations.Chosen(**own) for f, own in json.loads((PAPER / "chosen.json").read_text()).items()}
     there = make_sites.TagSites(Path("/nowhere"), {"synthetic": corpus(HOSPITALS, CLINICAL)})
     variation = variations.VARIATIONS["synthetic-prompt-full"]
-    made = variations.study_of(variation, 0, variations.Settings(**known), rates=rates, sites=there)
+    made = variations.study_of(variation, 0, variations.Settings(**known), chosen=chosen, sites=there)
     assert parse_study(tomli_w.dumps(made)) == read_study(PAPER / "tagsets.toml")
 
 
@@ -139,18 +154,19 @@ def test_the_committed_study_is_the_one_measured(variations: ModuleType, make_si
 
 
 def test_a_seed_is_a_sampling(measure: ModuleType, variations: ModuleType, sites: Any) -> None:
-    runs = measure.runs_of(["gum-prompt-full"], None, variations.Settings(), rates=RATES, sites=sites)
+    chosen = chosen_for(variations)
+    runs = measure.runs_of(["gum-prompt-full"], None, variations.Settings(), chosen=chosen, sites=sites)
     assert [run.seed for run in runs] == [0, 1, 2, 3, 4]
     assert runs[0].facts == {"learning_rate": 2e-3, "annotated": {"one": ("a",), "two": ("b",)}}
-    tuned = measure.runs_of(["tune-lora"], None, variations.Settings(), rates={}, sites=sites)
-    assert [(run.seed, run.facts["learning_rate"]) for run in tuned] == [(0, 5e-4), (0, 1e-3), (0, 2e-3)]
+    tuned = measure.runs_of(["tune-lora"], None, variations.Settings(), chosen={}, sites=sites)
+    assert [(run.seed, run.facts["learning_rate"]) for run in tuned] == [(0, 2e-3), (0, 5e-3), (0, 1e-2), (0, 5e-3)]
 
 
 def test_what_is_missing_is_asked_for(measure: ModuleType, variations: ModuleType, sites: Any) -> None:
     with pytest.raises(SystemExit, match="no rate was chosen for lora"):
-        measure.runs_of(["gum-lora"], None, variations.Settings(), rates={"prompt": 1.0}, sites=sites)
+        measure.runs_of(["gum-lora"], None, variations.Settings(), chosen={}, sites=sites)
     with pytest.raises(SystemExit, match="light-ner needs a BART"):
-        measure.runs_of(["bytes"], None, variations.Settings(), rates=RATES, sites=sites)
+        measure.runs_of(["bytes"], None, variations.Settings(), chosen=chosen_for(variations), sites=sites)
 
 
 def test_folders_are_no_settings_of_a_measurement(measure: ModuleType, variations: ModuleType, sites: Any) -> None:
@@ -185,17 +201,20 @@ def tuned(study: str, found: int) -> dict[str, Any]:
     }
 
 
-def test_the_rate_that_finds_most_of_what_is_not_annotated_is_chosen(
-    choose: ModuleType, measured: ModuleType, capsys: pytest.CaptureFixture[str]
+def test_what_finds_most_of_what_is_not_annotated_is_chosen(
+    choose: ModuleType, measured: ModuleType, variations: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runs = [tuned(f"tune-lora-{rate}", found) for rate, found in (("5e-4", 3), ("1e-3", 5), ("2e-3", 4))]
-    runs.append(tuned("tune-prompt-1e-3", 9))
+    tries = {"2e-3": 3, "5e-3": 4, "1e-2": 5}
+    runs = [tuned(f"tune-{family}-{name}", found) for family in ("lora", "prompt") for name, found in tries.items()]
+    runs += [tuned("tune-lora-late", 4), tuned("tune-prompt-late", 6), tuned("tune-bilstm-crf-2e-3", 9)]
     found = measured.Measured(measured.condensed(runs, described()), described())
-    assert choose.chosen_rates(found, {"prompt": 4e-3}) == {"lora": 1e-3, "prompt": 4e-3}
+    known = {"bilstm-crf": variations.Chosen(4e-3), "lora": variations.Chosen(1.0)}
+    chosen = {"lora": variations.Chosen(1e-2), "prompt": variations.Chosen(1e-2, variations.LATE)}
+    assert choose.choose(found, known) == {**known, **chosen}
     told = capsys.readouterr().out
     # 5 of 10 found, none wrong: F1 is 10 / 15.
-    assert "lora: 5e-4 gives 46.2, 1e-3 gives 66.7, 2e-3 gives 57.1" in told
-    assert "prompt: 2e-3, 4e-3 not tried; it keeps 0.004" in told and "light-ner" in told
+    assert "lora: 2e-3 gives 46.2, 5e-3 gives 57.1, 1e-2 gives 66.7, late gives 57.1" in told
+    assert "bilstm-crf: 4e-3, 8e-3, late not tried; it keeps Chosen(rate=0.004" in told and "light-ner" in told
 
 
 # One run.

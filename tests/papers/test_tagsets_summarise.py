@@ -266,15 +266,19 @@ def test_what_is_missing_is_named(summarise: ModuleType, variations: ModuleType)
 
 
 def test_rates_say_what_they_were_chosen_by(summarise: ModuleType) -> None:
-    brief = summarise.condensed([run_of("tune-lora-1e-3", 0, scored(60, 40))], SITES)
-    lines = summarise.rates_table({"rates": {"lora": 1e-3, "prompt": 2e-3}, "studies": brief, "sites": SITES})
-    assert lines.splitlines()[2:] == ["| LoRA | 0.001 | 1e-3: 40.0 |", "| prompt | 0.002 | not tried: a guess |"]
+    brief = summarise.condensed([run_of("tune-lora-5e-3", 0, scored(60, 40))], SITES)
+    chosen = {"lora": {"rate": 5e-3, "trusted_after": 12}, "prompt": {"rate": 2e-3, "trusted_after": 0}}
+    known = {"chosen": chosen, "settings": {"trusted_after": 5}, "studies": brief, "sites": SITES}
+    assert summarise.rates_table(known).splitlines()[2:] == [
+        "| LoRA | 0.005 | 12 | 5e-3: 40.0 |",
+        "| prompt | 0.002 | 5 | not tried: a guess |",
+    ]
 
 
 def test_the_page_and_the_plots_are_filled_from_what_was_measured(tmp_path: Path, summarise: ModuleType) -> None:
     settings = {"gum_rounds": 25, "bio_rounds": 25, "synthetic_rounds": 25, "batch_size": 16}
     (tmp_path / "results.json").write_text(json.dumps({"settings": settings, "sites": SITES, "runs": GAINS}))
-    (tmp_path / "chosen.json").write_text(json.dumps({"lora": 1e-3}))
+    (tmp_path / "chosen.json").write_text(json.dumps({"lora": {"rate": 1e-3, "trusted_after": 0}}))
     page, expected = tmp_path / "page.md", tmp_path / "expected.json"
     page.write_text((PAPER / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
     command = [sys.executable, "-m", "papers.tagsets.summarise", "--readme", str(page), "--expected", str(expected)]

@@ -11,7 +11,7 @@ from tests.studies.tiny_studies import ONE_TOP, of_algorithm, tiny
 
 from wardround.algorithms.fedprox import FedProx
 from wardround.algorithms.site import PublicSet
-from wardround.algorithms.training_config import ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE
+from wardround.algorithms.training_config import ADAPTER_RECIPE, ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE
 from wardround.errors import ModelError, StudyError, TrainingError, UsageError
 from wardround.models.encoder_tagger import EncoderTagger
 from wardround.models.presets import PRESETS
@@ -124,10 +124,23 @@ def test_names_that_nobody_knows() -> None:
         (ModelChoice("transfer"), TRANSFER_RECIPE),
         (ModelChoice(encoder="minilm"), ENCODER_RECIPE),
         (ModelChoice("transfer", encoder="minilm"), ENCODER_RECIPE),
+        (ModelChoice(encoder="minilm", options={"adapter": "lora"}), ADAPTER_RECIPE),
+        (ModelChoice(encoder="minilm", options={"adapter": "none"}), ENCODER_RECIPE),
+        (ModelChoice(bart="facebook/bart-base"), ADAPTER_RECIPE),
     ],
 )
 def test_each_family_has_its_recipe(choice: ModelChoice, expected: object) -> None:
     assert recipe(choice, {}, seed=0) == expected
+
+
+def test_two_networks_are_not_one() -> None:
+    with pytest.raises(UsageError, match="^an encoder and a bart are two networks"):
+        ModelChoice(encoder="minilm", bart="facebook/bart-base")
+
+
+def test_a_bart_finds_entities_alone() -> None:
+    with pytest.raises(UsageError, match="^a bart finds entities; relations are read by an encoder"):
+        task_at_one_site(WantedTask("relations"), ModelChoice(bart="x"), [], seed=0)
 
 
 def test_a_recipe_with_other_settings() -> None:

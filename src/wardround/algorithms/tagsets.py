@@ -45,6 +45,7 @@ __all__ = [
 TARGETS = "targets"  # what the gradient of the pseudo-annotations is called among the parts of an update
 REACH = 1.0  # no number of it is further from zero: it is of a mean loss, and only its direction is used
 _UNKNOWN: tuple[Unknown, ...] = ("pseudo", "posterior", "partial", "outside")
+_ROUNDED = 1e-6  # by which a mean may be off: less than that, times its sites, is nothing of the others'
 _COMPARED_AT_ONCE = 32  # sentences
 
 
@@ -53,7 +54,7 @@ class CompletionConfig(FedAvgConfig):
     """What every algorithm has whose sites complete their annotation."""
 
     rounds: int = 25
-    trusted_after: int = 1  # rounds before the global model is asked; until then, what is not annotated stays open
+    trusted_after: int = 5  # rounds before the global model is asked; until then, what is not annotated stays open
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,7 +73,7 @@ class TagSetsConfig(CompletionConfig):
     unknown: Unknown = "pseudo"  # what a word may be that is no mention of the types annotated here
     weighting: bool = True
     momentum: float = 0.9  # α, Eq. 12
-    normalise: bool = True  # bring a site's weights to a mean of one; false is Eq. 10 as it stands
+    centred: bool = True  # weights follow 1 + the cosine; false is Eq. 12 as it stands
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,7 +92,7 @@ class TagSetsConfig(CompletionConfig):
 
     def fixed(self) -> dict[str, Value]:
         """How far a site goes in a round, what it takes the unknown for, and how it weighs."""
-        own: dict[str, Value] = {"weighting": self.weighting, "momentum": self.momentum, "normalise": self.normalise}
+        own: dict[str, Value] = {"weighting": self.weighting, "momentum": self.momentum, "centred": self.centred}
         return {**super().fixed(), "unknown": self.unknown, **own}
 
 
@@ -196,34 +197,47 @@ def _loss(learner: CompletedNer, taught: Taught, weights: Tensor | None, rows: S
 def _weights(site: Site, message: Message, learner: CompletedNer) -> Tensor:
     """The weights of this round, from the gradients of the one before; none lets a model unlearn a sentence.
 
-    Weights follow cosines, which are small: as they are, they let a site's own annotation fade beside what it is
-    taught. At a mean of one they only say which sentences count more than others.
+    Cosines lie around zero. Weights that follow them, as Eq. 12 has it, let a site's own annotation fade beside what it
+    is taught; around one, they say which sentences count more than others.
     """
-    held = site.held
-    weights = held.get("weights", torch.ones(len(learner.sentences), device=site.model.device))
+    held, count = site.held, len(learner.sentences)
+    if len(held.get("weights", ())) != count:
+        held.clear()  # the first round, or other notes than those that were weighed
+    weights = held.get("weights", torch.ones(count, device=site.model.device))
     others = _others(site, message)
     if others is not None:
-        weights = weighed(weights, held["source"], others, momentum=message.value("momentum", float))
+        momentum = message.value("momentum", float)
+        weights = weighed(weights, held["source"], others, momentum=momentum)
+        if message.value("centred", bool):
+            weights = weights + (1 - momentum)
     held["weights"] = weights
-    counted = weights.clamp(min=0.0)
-    if message.value("normalise", bool) and bool(counted.any()):
-        counted = counted / counted.mean()
-    return counted
+    return weights.clamp(min=0.0)
 
 
 def _others(site: Site, message: Message) -> Tensor | None:
     """g^tgt of Eq. 11: the sum over the other sites in the round before; None where this site cannot compare."""
     told = message.group(TARGETS) if site.replica is None else _as_arrays(site.replica.memory())
-    names, held = message.value("targets_from", list), site.held
+    names, held = _givers(site, message), site.held
     before = message.value("round", int) - 1
     if not told or not names or int(held.get("compared", torch.tensor(-1))) != before:
         return None
-    mean, own = told[TARGETS], held["own"]
-    if mean.shape != tuple(own.shape) or mean.dtype != np.float32 or not np.isfinite(mean).all():
-        raise MessageError("shapes", "the gradient of all sites has another shape than this site's, or is no number")
+    mean, own = told.get(TARGETS, np.zeros(0)), held["own"]
+    if mean.shape != tuple(own.shape) or mean.dtype != np.float32:
+        raise MessageError("shapes", "the gradient of all sites has another shape than this site's")
+    if not (np.abs(mean) <= 2 * REACH).all():  # nor is NaN
+        raise MessageError("value", "the gradient of all sites lies where no mean of theirs can")
     total = len(names) * torch.from_numpy(np.array(mean)).to(own.device)
     others = total - own if site.name in names else total
-    return others if bool(others.any()) else None
+    return others if bool((others.abs() > len(names) * _ROUNDED).any()) else None
+
+
+def _givers(site: Site, message: Message) -> list[SiteId]:
+    """Whose gradients are in the mean that this site is told."""
+    names = message.value("targets_from", list)
+    most = site.terms.sites if site.terms else len(names)
+    if not all(isinstance(name, str) for name in names) or not len(set(names)) == len(names) <= most:
+        raise MessageError("value", "targets_from names sites of the study, each once")
+    return names
 
 
 def _as_arrays(memory: Mapping[str, Tensor]) -> dict[str, Array]:

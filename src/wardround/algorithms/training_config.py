@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wardround.errors import TrainingError
 
-__all__ = ["ENCODER_RECIPE", "TRANSFER_RECIPE", "WORD_RECIPE", "TrainingConfig"]
+__all__ = ["ADAPTER_RECIPE", "ENCODER_RECIPE", "TRANSFER_RECIPE", "WORD_RECIPE", "TrainingConfig"]
 
 _OPTIMIZERS = ("adam", "adamw", "sgd")
 _SCHEDULES = ("constant", "linear")
@@ -54,6 +54,8 @@ ENCODER_RECIPE = TrainingConfig(
     patience=5,
     mixed_precision=True,
 )
+# What is trained beside a frozen network starts from nothing: it takes rates that would ruin a pretrained one.
+ADAPTER_RECIPE = replace(ENCODER_RECIPE, batch_size=16, learning_rate=5e-3, output_learning_rate=5e-3)
 # Lee 2017, Section 3: stochastic gradient descent, early stopping with a patience of 10 epochs.
 TRANSFER_RECIPE = TrainingConfig(
     epochs=100, batch_size=8, optimizer="sgd", learning_rate=0.1, schedule="constant", patience=10

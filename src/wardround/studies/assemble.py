@@ -14,7 +14,13 @@ from wardround.algorithms.adversarial import AdversarialConfig
 from wardround.algorithms.coordinator import Coordinator
 from wardround.algorithms.site import PublicSet
 from wardround.algorithms.tagsets import TagSetsConfig
-from wardround.algorithms.training_config import ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE, TrainingConfig
+from wardround.algorithms.training_config import (
+    ADAPTER_RECIPE,
+    ENCODER_RECIPE,
+    TRANSFER_RECIPE,
+    WORD_RECIPE,
+    TrainingConfig,
+)
 from wardround.errors import StudyError, UsageError
 from wardround.federation.message import Array
 from wardround.models.decoders import IndependentWords
@@ -166,7 +172,9 @@ def recipe(choice: ModelChoice, options: Mapping[str, str], *, seed: int) -> Tra
     """The training that goes with the network, with `options` replaced."""
     if "seed" in options:
         raise UsageError("'seed' is not an option of the training alone: --seed sets it for the network too")
-    if choice.encoder or choice.bart:
+    if choice.bart or choice.options.get("adapter", "none") != "none":
+        base = ADAPTER_RECIPE
+    elif choice.encoder:
         base = ENCODER_RECIPE
     else:
         base = TRANSFER_RECIPE if choice.preset == "transfer" else WORD_RECIPE

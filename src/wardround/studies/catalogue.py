@@ -115,7 +115,7 @@ ALGORITHMS: Mapping[str, AlgorithmKind] = {
         _LOCAL,
         adversarial.STEPS,
         Sharing.WHOLE,
-        "The same annotation, and a network that is trained to let nobody tell by its states which site a note is of.",
+        "Adversarial baselines of tagsets: a network whose states are to let nobody tell which site a note is of.",
         tasks=("ner",),
         keep="last",
     ),

@@ -139,12 +139,16 @@ def train_at_one_site(
     *,
     folder: RunFolder,
     listener: Listener | None = None,
+    notes: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Train the task's model in place, or go on from the folder's checkpoint; score; save."""
+    """Train the task's model in place, or go on from the folder's checkpoint; score; save.
+
+    `notes` say what else the model began from: they go into its card, and a checkpoint of another beginning is refused.
+    """
     data = data.with_dev(config.seed)
     examples = task.encode(data.train)
     training = LocalTraining(task, config, train=examples, dev=data.dev)
-    settings = _fingerprint(training, data)
+    settings = _fingerprint(training, data, notes or {})
     if folder.checkpoint.is_file():
         training.restore(load_checkpoint(folder.checkpoint, settings=settings))
     else:
@@ -155,7 +159,7 @@ def train_at_one_site(
     outcome = _score(task, data, tuple(training.records))
     folder.write_json("scores.json", outcome.as_json())
     f1 = {f"{reading}_f1": interval.estimate for reading, interval in outcome.f1.items()}
-    save_model(task.model, folder.model, notes={**f1, "scored_on": outcome.scored_on})
+    save_model(task.model, folder.model, notes={**f1, "scored_on": outcome.scored_on, **(notes or {})})
     folder.log("finished", f1)
     return outcome
 
@@ -174,11 +178,11 @@ def _score(task: Task, data: SiteData, records: tuple[EpochRecord, ...]) -> Outc
     return Outcome(records, score, scored_on, {reading: score.interval(reading) for reading in task.readings})
 
 
-def _fingerprint(training: LocalTraining, data: SiteData) -> str:
+def _fingerprint(training: LocalTraining, data: SiteData, notes: Mapping[str, Any]) -> str:
     """A digest of everything the result depends on, so that a checkpoint is never continued as something else."""
     model = training.model
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
-    settings = [asdict(training.config), model.settings(), shapes, list(model.outputs)]
+    settings = [asdict(training.config), model.settings(), shapes, list(model.outputs), *([notes] if notes else [])]
     digest = sha256(json.dumps(settings, sort_keys=True).encode())
     digest.update(repr(training.train).encode())  # which examples were drawn from the documents, and their labels
     for part in (data.train, data.dev):
