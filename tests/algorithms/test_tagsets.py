@@ -215,6 +215,21 @@ def test_gradients_are_those_of_each_sentence_on_its_own(tmp_path: Path) -> None
     assert isinstance(site.model, WordTagger) and site.model.probe is None
 
 
+@pytest.mark.parametrize("trusted_after", [0, 3], ids=["taught", "on its own"])
+def test_gradients_are_compared_without_dropout(tmp_path: Path, trusted_after: int) -> None:
+    compared = []
+    for name, dropout in (("calm", 0.0), ("shaken", 0.5)):
+        site = opened(tmp_path / name, "harbour")
+        assert isinstance(site.model, WordTagger)
+        site.model.input_dropout.p = site.model.dropout.p = dropout
+        site.model.train()
+        site.answer("train_completed", question(server(trusted_after=trusted_after), 1))
+        compared.append(site)
+    assert all(torch.equal(compared[0].held[name], compared[1].held[name]) for name in ("source", "own"))
+    ends = [dict(site.shared) for site in compared]
+    assert not same(*ends)  # which training is not
+
+
 def test_what_is_given_beside_an_update_lies_within_its_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tagsets, "REACH", 1e-3)
     site = opened(tmp_path, "harbour")
@@ -570,6 +585,7 @@ ONES = np.full(SHAPE, 0.5, np.float32)
         (np.where(np.arange(SHAPE[0]) == 3, np.nan, ONES).astype(np.float32), {}, "value"),
         (np.where(np.arange(SHAPE[0]) == 3, -np.inf, ONES).astype(np.float32), {}, "value"),
         (np.full(SHAPE, 3e38, np.float32), {}, "value"),  # whose sum is no number
+        (np.full(SHAPE, -2.1, np.float32), {}, "value"),  # every site's lies within one
         (ONES, {"targets_from": "harbour"}, "value-missing"),
         (ONES, {"targets_from": None}, "value-missing"),
         (ONES, {"targets_from": [1, 2]}, "value"),

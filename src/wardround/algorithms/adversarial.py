@@ -41,7 +41,7 @@ class AdversarialConfig(CompletionConfig):
     """The settings of all three."""
 
     method: Method = "ganin"
-    strength: float = 0.1  # λ of Ganin 2016: how much of what a discriminator learns the network unlearns
+    strength: float = 1.0  # λ of Ganin 2016: how much of what a discriminator learns the network unlearns
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -114,14 +114,12 @@ class Halves(_Aside):
         self.discriminator = nn.Parameter(torch.zeros(sites, half))
 
     def loss(self, states: Tensor, number: int, *, strength: float) -> Tensor:
-        """Four parts: the site's half tells the site, the task's half does not, they go apart, and nothing is lost.
+        """Three parts: the site's half tells the site, neither half foretells the other, and the two lose nothing.
 
-        The network below learns from each at `strength`.
+        No gradient is turned round here; the network below learns from the first two at `strength`.
         """
         task, own = self.part(scaled_gradient(states, strength))
-        told = _surprise(own, self.discriminator, number)
-        hidden = _surprise(scaled_gradient(self.part(states)[0], -strength), self.discriminator, number)
-        return told + hidden + dependence(task, own) + self.skew()
+        return _surprise(own, self.discriminator, number) + dependence(task, own) + self.skew()
 
     def part(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """The task's half and the site's, [batch, width / 2] each."""
