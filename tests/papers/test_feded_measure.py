@@ -5,14 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import tomli_w
+from tests.papers.modules import fixture_of
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.pair_tsv import PairTsv
@@ -25,23 +24,12 @@ METHODS = ("fedavg", "fedatt", "feded", "feded-3", "feded-5", "public", "central
 RATES = dict.fromkeys(METHODS, 1e-4) | {"central": 2e-4}
 
 
-@pytest.fixture(scope="module")
-def on_path() -> Iterator[None]:
-    sys.path.insert(0, str(ROOT))
-    yield
-    sys.path.remove(str(ROOT))
-
-
-def fixture_of(name: str) -> Any:
-    @pytest.fixture(scope="module")
-    def found(on_path: None) -> ModuleType:
-        return import_module(f"papers.feded.{name}")
-
-    return found
-
-
-variations, measure, make_sites = fixture_of("variations"), fixture_of("measure"), fixture_of("make_sites")
-choose = fixture_of("choose")
+variations, measure, make_sites = (
+    fixture_of("feded.variations"),
+    fixture_of("feded.measure"),
+    fixture_of("feded.make_sites"),
+)
+choose = fixture_of("feded.choose")
 
 
 def sizes(train: int, public: int, test: int) -> dict[str, Any]:

@@ -3,14 +3,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from math import inf
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.papers.modules import fixture_of
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.pair_tsv import PairTsv
@@ -21,23 +21,8 @@ FIGURES = ("teacher_accuracy", "student_before", "student_accuracy", "agreement"
 TARGET, LIMIT = 0.6, 4
 
 
-@pytest.fixture(scope="module")
-def on_path() -> Iterator[None]:
-    sys.path.insert(0, str(ROOT))
-    yield
-    sys.path.remove(str(ROOT))
-
-
-def fixture_of(name: str) -> Any:
-    @pytest.fixture(scope="module")
-    def found(on_path: None) -> ModuleType:
-        return import_module(f"papers.feded.{name}")
-
-    return found
-
-
-summarise, measured, figures = fixture_of("summarise"), fixture_of("measured"), fixture_of("figures")
-bars, published, variations = fixture_of("bars"), fixture_of("published"), fixture_of("variations")
+summarise, measured, figures = fixture_of("feded.summarise"), fixture_of("feded.measured"), fixture_of("feded.figures")
+bars, published, variations = fixture_of("feded.bars"), fixture_of("feded.published"), fixture_of("feded.variations")
 
 
 # Runs as `one_run.py` and `measure.py` leave them.

@@ -3,14 +3,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import tomli_w
+from tests.papers.modules import fixture_of
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.studies.study_file import parse_study, read_study
@@ -21,23 +20,12 @@ PAPER = ROOT / "papers" / "fedhe"
 RATES = {"bert-tiny": 1e-3, "bert-mini": 3e-4, "bert-small": 1e-4}
 
 
-@pytest.fixture(scope="module")
-def on_path() -> Iterator[None]:
-    sys.path.insert(0, str(ROOT))
-    yield
-    sys.path.remove(str(ROOT))
-
-
-def fixture_of(name: str) -> Any:
-    @pytest.fixture(scope="module")
-    def found(on_path: None) -> ModuleType:
-        return import_module(f"papers.fedhe.{name}")
-
-    return found
-
-
-variations, measure, make_sites = fixture_of("variations"), fixture_of("measure"), fixture_of("make_sites")
-choose_rates = fixture_of("choose_rates")
+variations, measure, make_sites = (
+    fixture_of("fedhe.variations"),
+    fixture_of("fedhe.measure"),
+    fixture_of("fedhe.make_sites"),
+)
+choose_rates = fixture_of("fedhe.choose_rates")
 
 
 def described(clients: int, sentences: int, types: list[str]) -> dict[str, Any]:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,13 +13,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "papers" / "fedhe"
 Counts = tuple[int, int, int]
-
-
-@pytest.fixture(scope="module")
-def on_path() -> Iterator[None]:
-    sys.path.insert(0, str(ROOT))
-    yield
-    sys.path.remove(str(ROOT))
 
 
 @pytest.fixture(scope="module")

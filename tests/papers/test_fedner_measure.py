@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -22,13 +21,6 @@ from wardround.text.tag_sets import TagSet
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "papers" / "fedner"
-
-
-@pytest.fixture(scope="module")
-def on_path() -> Iterator[None]:
-    sys.path.insert(0, str(ROOT))
-    yield
-    sys.path.remove(str(ROOT))
 
 
 @pytest.fixture(scope="module")

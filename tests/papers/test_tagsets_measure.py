@@ -4,13 +4,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import tomli_w
+from tests.papers.modules import fixture_of
 
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.study_file import parse_study, read_study
@@ -27,23 +27,12 @@ HOSPITALS = {
 CLINICAL = ["Drug", "ADE", "Disease", "Symptom", "Finding", "Dosage"]
 
 
-@pytest.fixture(scope="module")
-def on_path() -> Iterator[None]:
-    sys.path.insert(0, str(ROOT))
-    yield
-    sys.path.remove(str(ROOT))
-
-
-def fixture_of(name: str) -> Any:
-    @pytest.fixture(scope="module")
-    def found(on_path: None) -> ModuleType:
-        return import_module(f"papers.tagsets.{name}")
-
-    return found
-
-
-variations, measure, make_sites = fixture_of("variations"), fixture_of("measure"), fixture_of("make_sites")
-choose, measured, one_run = fixture_of("choose"), fixture_of("measured"), fixture_of("one_run")
+variations, measure, make_sites = (
+    fixture_of("tagsets.variations"),
+    fixture_of("tagsets.measure"),
+    fixture_of("tagsets.make_sites"),
+)
+choose, measured, one_run = fixture_of("tagsets.choose"), fixture_of("tagsets.measured"), fixture_of("tagsets.one_run")
 
 
 def corpus(tag_sets: dict[str, list[str]], scored: list[str]) -> dict[str, Any]:

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from random import Random
 from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.papers.modules import fixture_of
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.text.document import Document, Entity, Range
@@ -19,22 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "papers" / "tagsets"
 
 
-@pytest.fixture(scope="module")
-def on_path() -> Iterator[None]:
-    sys.path.insert(0, str(ROOT))
-    yield
-    sys.path.remove(str(ROOT))
-
-
-def fixture_of(name: str) -> Any:
-    @pytest.fixture(scope="module")
-    def found(on_path: None) -> ModuleType:
-        return import_module(f"papers.tagsets.{name}")
-
-    return found
-
-
-make_sites, samplings = fixture_of("make_sites"), fixture_of("samplings")
+make_sites, samplings = fixture_of("tagsets.make_sites"), fixture_of("tagsets.samplings")
 
 
 def note(text: str, *mentions: tuple[str, str]) -> Document:

@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.papers.modules import fixture_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "papers" / "tagsets"
@@ -18,23 +18,16 @@ TAG_SETS = {"one": ["a"], "two": ["b", "c"]}
 Found = Mapping[str, Mapping[str, Sequence[int]]]  # by site and type: right, wrong, missed
 
 
-@pytest.fixture(scope="module")
-def on_path() -> Iterator[None]:
-    sys.path.insert(0, str(ROOT))
-    yield
-    sys.path.remove(str(ROOT))
-
-
-def fixture_of(name: str) -> Any:
-    @pytest.fixture(scope="module")
-    def found(on_path: None) -> ModuleType:
-        return import_module(f"papers.tagsets.{name}")
-
-    return found
-
-
-summarise, measured, figures = fixture_of("summarise"), fixture_of("measured"), fixture_of("figures")
-bars, published, variations = fixture_of("bars"), fixture_of("published"), fixture_of("variations")
+summarise, measured, figures = (
+    fixture_of("tagsets.summarise"),
+    fixture_of("tagsets.measured"),
+    fixture_of("tagsets.figures"),
+)
+bars, published, variations = (
+    fixture_of("tagsets.bars"),
+    fixture_of("tagsets.published"),
+    fixture_of("tagsets.variations"),
+)
 
 
 # Runs as `one_run.py` and `measure.py` leave them.
