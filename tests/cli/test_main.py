@@ -80,7 +80,7 @@ sys.exit(", ".join(heavy & set(sys.modules)) or 0)
 def test_an_unknown_command_gets_a_suggestion(run: Run) -> None:
     ran = run("tran", "notes")
     assert (ran.code, ran.out) == (2, "")
-    assert "No such command 'tran'. Did you mean 'train'?" in ran.err
+    assert "No such command 'tran'. Did you mean 'train', 'transfer'?" in ran.err
 
 
 def test_an_unknown_option_gets_a_suggestion(run: Run) -> None:

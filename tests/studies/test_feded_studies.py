@@ -604,18 +604,18 @@ def test_public_sets_that_are_none_are_missed_before_round_1(
             {"sites": {"east": {"scheme": "BIO"}}},
             r"\[sites.east\] scheme: a task of kind relations is given its entities and tags none; leave",
         ),
-        ({"model": {"preset": "transfer"}}, r"\[model\] preset is of taggers over words; .* takes an encoder: leave"),
+        ({"model": {"preset": "transfer"}}, r"\[model\] preset is of taggers; .* takes an encoder: leave"),
         (
             {"model": {"preset": "transfer", "encoder": None}, "task": {"kind": "joint"}},
-            r"\[model\] preset is of taggers over words; a task of kind joint takes an encoder: leave it out$",
+            r"\[model\] preset is of taggers; a task of kind joint takes an encoder: leave it out$",
         ),
         (
             {"model": {"vectors": "glove.npz"}},
-            r"\[model\] vectors is of taggers over words; .* encoder: leave it out$",
+            r"\[model\] vectors is of taggers; .* encoder: leave it out$",
         ),
         (
             {"model": {"vectors": "glove.npz", "encoder": None}},
-            r"\[model\] vectors is of taggers over words; a task of kind relations takes an encoder: leave it out$",
+            r"\[model\] vectors is of taggers; a task of kind relations takes an encoder: leave it out$",
         ),
     ],
     ids=["types", "scheme", "preset", "preset of joint", "vectors", "vectors alone"],

@@ -33,6 +33,7 @@ from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, Parame
 from wardround.models.presets import preset
 from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
 from wardround.models.tagging_model import TaggingModel
+from wardround.models.transfer import warm_start
 from wardround.models.word_tagger import GROUPS, WordTagger
 from wardround.models.word_vectors import load_word_vectors
 from wardround.settings import did_you_mean, with_settings
@@ -64,6 +65,7 @@ __all__ = [
     "shared_arrays",
     "task_at_one_site",
     "task_on",
+    "wanted_types",
 ]
 
 TASKS: Mapping[str, type[Task]] = {"ner": NerTask, "relations": RelationTask, "joint": JointTask}
@@ -146,17 +148,17 @@ def task_at_one_site(wanted: WantedTask, choice: ModelChoice, documents: Sequenc
     if wanted.kind == "relations" and wanted.types:
         raise UsageError("--types are of entities to find; --task relations takes those that are there")
     if wanted.kind == "ner":
-        return NerTask(build_model(choice, _tag_set(documents, wanted.types), seed=seed))
+        return NerTask(build_model(choice, wanted_types(documents, wanted.types), seed=seed))
     if not any(document.relations for document in documents):
         raise UsageError("the training notes hold no relation to learn from")
     relations = RelationSet.of(documents, directed=wanted.directed)
     if wanted.kind == "joint":
-        joint = build_joint(choice, _tag_set(documents, wanted.types), relations, seed=seed)
+        joint = build_joint(choice, wanted_types(documents, wanted.types), relations, seed=seed)
         return JointTask(joint, negatives=wanted.negatives, seed=seed)
     return RelationTask(build_classifier(choice, relations, seed=seed), negatives=wanted.negatives, seed=seed)
 
 
-def _tag_set(documents: Sequence[Document], wanted: Sequence[str] | None) -> TagSet:
+def wanted_types(documents: Sequence[Document], wanted: Sequence[str] | None) -> TagSet:
     """The types to learn: those wanted, or all; a type that nobody annotated cannot be learned."""
     annotated = TagSet.of(documents)
     if not annotated.types:
@@ -270,6 +272,8 @@ def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> 
         _check_one_top(study)
         if study.task.kind == "ner" and types.types != study.types:
             model = build_model(choice, TagSet(study.types), seed=seed)
+    if section.start is not None:
+        warm_start(model, section.start, up_to=section.start_up_to)
     model.split = ParameterSplit.sharing(shared, model.groups)
     _add_discriminators(study, model)
     return model

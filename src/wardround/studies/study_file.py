@@ -116,7 +116,8 @@ class Study:
         cleared = {name: site.for_hospitals() for name, site in self.sites.items()}
         vectors = None if self.model.vectors is None else Path(self.model.vectors.name)
         public = self.public if self.public.data is None else replace(self.public, data=Path(self.public.data.name))
-        return replace(self, sites=cleared, public=public, model=replace(self.model, vectors=vectors))
+        start = None if self.model.start is None else Path(self.model.start.name)
+        return replace(self, sites=cleared, public=public, model=replace(self.model, vectors=vectors, start=start))
 
 
 def read_study(path: Path) -> Study:
@@ -132,6 +133,8 @@ def study_for_kits(study: Study) -> bytes:
     """What every participant of a networked study is given: all its settings, and nobody's paths."""
     if study.algorithm.kind.sharing is Sharing.POOLED:
         raise StudyError("[algorithm] pooled needs all notes in one place; hospitals use another algorithm")
+    if study.model.start is not None:
+        raise StudyError("[model] start is a folder of this machine; a study among hospitals begins afresh")
     named = {"[model] encoder": study.model.encoder, "[model] contextual": study.model.options.get("contextual")}
     named["[model] bart"] = study.model.bart
     named |= {f"[sites.{name}] encoder": site.encoder for name, site in study.sites.items()}
@@ -233,8 +236,8 @@ def _model(table: dict[str, Any], folder: Path) -> ModelSection:
     own = {section.name for section in fields(ModelSection)} - {"options"}
     options = {name: value for name, value in table.items() if name not in own}
     section = parsed(ModelSection, {name: value for name, value in table.items() if name in own}, "model")
-    vectors = None if section.vectors is None else (folder / section.vectors).resolve()
-    return replace(section, options=options, vectors=vectors)
+    vectors, start = (None if path is None else (folder / path).resolve() for path in (section.vectors, section.start))
+    return replace(section, options=options, vectors=vectors, start=start)
 
 
 def _site(name: str, table: dict[str, Any], folder: Path) -> SiteSection:

@@ -46,9 +46,14 @@ class ModelSection:
     options: Mapping[str, Any] = field(default_factory=dict)
     bart: str = ""  # takes the preset's place: a BART, by id or folder, which LightNER prompts to write mentions
 
+    start: Path | None = None  # a saved model, or its run folder, from which the study's begins; on one machine
+    start_up_to: str = ""  # the highest layer that is taken from it; empty is all that fit
+
     def __post_init__(self) -> None:
         if self.encoder and self.bart:
             raise StudyError("names an encoder and a bart; one of them")
+        if self.start_up_to and self.start is None:
+            raise StudyError("start_up_to says how much of a start is taken; name the start as well")
 
 
 @dataclass(frozen=True)

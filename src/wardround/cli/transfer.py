@@ -1,0 +1,91 @@
+"""`wardround transfer`: one tagger at one site that begins from the layers of another."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from wardround.cli.options import Device, Format, FormatOptions, OutFolder, Types, chosen_format, listed
+from wardround.models.transfer import load_source
+from wardround.reports.progress import TrainingProgress
+from wardround.reports.score_tables import main_note, score_tables
+from wardround.reports.training_page import write_training_page
+from wardround.settings import parse_settings
+from wardround.studies.assemble import ModelChoice, wanted_types
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.single_site import load_site, pick_device, train_at_one_site
+from wardround.studies.transfer import (
+    WantedTransfer,
+    begin,
+    part_of,
+    recipe_of,
+    target_network,
+    transfer_table,
+)
+from wardround.tasks.ner import NerTask
+
+__all__ = ["command"]
+
+
+def command(
+    source: Annotated[Path, typer.Argument(help="A saved tagger: a model folder, or the run folder around it.")],
+    data: Annotated[Path, typer.Option(help="A corpus, or a folder that holds train, dev and test.", exists=True)],
+    format: Format,
+    out: OutFolder,
+    up_to: Annotated[str, typer.Option(help="The topmost layer to take, with all below it; else every one.")] = "",
+    freeze: Annotated[str | None, typer.Option(help="Layers that are not trained further, parted by commas.")] = None,
+    freeze_up_to: Annotated[str, typer.Option(help="The same: a layer and all below it.")] = "",
+    past_gaps: Annotated[
+        bool, typer.Option("--past-gaps", help="Take layers that fit although one below them was skipped.")
+    ] = False,
+    option: FormatOptions = None,
+    types: Types = None,
+    preset: Annotated[str, typer.Option(help="A named network in place of the source's own.")] = "",
+    encoder: Annotated[str, typer.Option(help="The same: Hugging Face id, folder or minilm.")] = "",
+    vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe text or npz.", exists=True)] = None,
+    model_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As scheme=BIOES.")] = None,
+    training_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As epochs=20.")] = None,
+    fraction: Annotated[float, typer.Option(help="Of the training notes, the share to train on.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Same seed, same machine: same model.")] = 0,
+    device: Device = "auto",
+) -> None:
+    """Begin from a saved model, train on the target's notes, score, save model and report."""
+    transfer = WantedTransfer(up_to, past_gaps, listed(freeze) or (), freeze_up_to)
+    choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option))
+    start, site = load_source(source), load_site(data, chosen_format(format, option))
+    for warning in site.warnings:
+        Console(stderr=True).print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
+    target = target_network(start, choice, wanted_types(site.data.train, listed(types)), seed=seed)
+    config = recipe_of(target, parse_settings(training_option), seed=seed)
+    notes = part_of(site.data, fraction, seed=seed)
+    beginning = begin(start, target, transfer)
+    taken = transfer_table(beginning, f"{_called(source)} up to {beginning.report.up_to}")
+    Console().print(taken.to_rich())
+    folder, task = RunFolder(out), NerTask(target.to(pick_device(device)))
+    with TrainingProgress(out.name, config.epochs) as progress:
+        outcome = train_at_one_site(task, notes, config, folder=folder, listener=progress, notes=beginning.notes())
+    title = f"{_called(source)} transferred to {data.name}"
+    reading, interval = next(iter(outcome.f1.items()))
+    note = main_note(reading, interval, outcome.score.documents)
+    tables = score_tables(outcome.score.counts, title=f"{title}, {outcome.scored_on}", note=note)
+    Console().print(*(table.to_rich() for table in tables))
+    write_training_page(
+        folder.report,
+        title,
+        scores=[*tables, taken],
+        entities=outcome.score.entities,
+        reading=reading,
+        epochs=outcome.records,
+        settings={**target.settings(), **asdict(config), "fraction": fraction},
+    )
+    typer.echo(f"model   {folder.model}\nreport  {folder.report}")
+
+
+def _called(source: Path) -> str:
+    """The name of the run: every model folder in one is called the same."""
+    place = source.resolve()
+    return place.parent.name if place.name == "model" else place.name
