@@ -84,7 +84,7 @@ def test_what_a_mechanism_adds_where_predictions_are_given(mechanism: str, steps
     said = [line.partition(": ")[0] for line in lines(study, "What would run here")[1:]]
     assert said == ["describe", "train_and_predict", *steps, "score", "finish", "save", "restore"]
     readers = " ".join(lines(study, "Who could read what leaves"))
-    assert ("each site's predictions weigh the same" in readers) == (mechanism != "plain")
+    assert ("every site weighs the same" in readers) == (mechanism != "plain")
     assert "number of training sentences" not in readers
     leaving = lines(study, "What would leave this site")
     assert not any("to learn its clip" in line for line in leaving)

@@ -86,7 +86,7 @@ _PREDICTIONS_READ_BY: Mapping[str, str] = {
     ),
 }
 _WEIGHTS = "Other sites are told who gives in a round, and the weight of each: its number of training {}."
-_WEIGHED_ALIKE = "Other sites are told who gives in a round; each site's predictions weigh the same."
+_WEIGHED_ALIKE = "Other sites are told who gives in a round; every site weighs the same."
 _WORDS_SHARED = (
     "The word embeddings are shared: which of their rows change in an update shows which words, up to words that share "
     "a row, stand in the notes it was made from."
@@ -241,6 +241,7 @@ def _readers(study: Study, model: LayeredModel, *, gives: bool) -> Iterator[str]
     if mechanism == "plain" and not central and "words" in model.split.shared and "words" in model.groups:
         yield _WORDS_SHARED
     if mechanism != "plain":
-        yield _WEIGHED_ALIKE if central else _WEIGHTS.format(_examples(study))
+        alike = study.algorithm.kind.server.weighs_alike
+        yield _WEIGHED_ALIKE if alike else _WEIGHTS.format(_examples(study))
     yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
     yield TOLD_TO_ALL[study.algorithm.name]
