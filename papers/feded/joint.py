@@ -2,6 +2,7 @@
 
     python -m papers.feded.joint make --data ../shared/data --sites runs/feded/joint-sites
     python -m papers.feded.joint measure --sites runs/feded/joint-sites --out runs/feded/joint --device cuda
+    python -m papers.feded.joint table runs/feded/joint/results.json
 
 Sentences of one abstract stay together. Of the abstracts 15% are test, 15% the public set, the rest is dealt out among
 three sites; each is scored on its own third of the test part, and the counts are added. Every method passes eight
@@ -12,6 +13,7 @@ place.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -19,15 +21,28 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from papers.common.page import fill, spread, table
 from papers.common.runs import Run, add_arguments, measure
 
 from wardround.corpora.ade import Ade
 from wardround.corpora.jsonl import Jsonl
+from wardround.evaluation.counts import SpanCounts
 from wardround.text.document import Document
 
 SEEDS = range(3)
 SITES = ("one", "two", "three")
-METHODS = ("single", "fedavg", "feded", "pooled")
+METHODS = {
+    "single": "each site alone",
+    "fedavg": "FedAvg of the whole network",
+    "feded": "FedED, both heads distilled",
+    "pooled": "all notes in one place",
+}
+READINGS = {
+    "entities": "entities",
+    "given": "relations among given entities",
+    "relations": "relations, strict: both entities and the type right",
+}
+HERE = Path(__file__).resolve().parent
 ROUNDS = 8
 _RELATIONS = {"drug-effect": [["Drug", "Adverse-Effect"]], "drug-dose": [["Drug", "Dosage"]]}
 _TEST, _PUBLIC = 0.15, 0.15
@@ -91,9 +106,36 @@ def study_of(method: str, seed: int, sites: Path, *, encoder: str, rounds: int =
     }
 
 
+def condensed(results: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of the runs: right, wrong and missed over all sites, by method, reading and seed."""
+    kept: dict[str, Any] = {method: {reading: {} for reading in READINGS} for method in METHODS}
+    for run in results["runs"]:
+        for reading in READINGS:
+            kept[run["variation"].removeprefix("joint-")][reading][str(run["seed"])] = counted(run, reading)
+    return kept
+
+
 def counted(run: Mapping[str, Any], reading: str) -> list[int]:
     """Right, wrong and missed over all sites of a run."""
     return [sum(site[reading][count] for site in run["sites"].values()) for count in ("tp", "fp", "fn")]
+
+
+def joint_table(kept: Mapping[str, Any]) -> str:
+    """F1 in percent of each method under each reading, the mean over seeds with the lowest and the highest."""
+    rows = [
+        [METHODS[method], *(spread([100 * SpanCounts(*counts).f1 for counts in found[r].values()]) for r in READINGS)]
+        for method, found in kept.items()
+        if found[next(iter(READINGS))]
+    ]
+    return table(["", *READINGS.values()], rows) if rows else ""
+
+
+def write_table(results: Path) -> None:
+    """Keep the counts beside this file and fill the page."""
+    kept = condensed(json.loads(results.read_text(encoding="utf-8")))
+    (HERE / "joint.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    page = HERE / "README.md"
+    page.write_text(fill(page.read_text(encoding="utf-8"), "joint", joint_table(kept)), encoding="utf-8")
 
 
 def main() -> None:
@@ -101,6 +143,9 @@ def main() -> None:
     asked = arguments()
     if asked.what == "make":
         make(asked.data, asked.sites)
+        return
+    if asked.what == "table":
+        write_table(asked.results)
         return
     runs = []
     for seed, method in product(asked.seeds, METHODS):
@@ -116,6 +161,8 @@ def arguments() -> argparse.Namespace:
     made = commands.add_parser("make", help="draw the sites")
     made.add_argument("--data", type=Path, required=True)
     made.add_argument("--sites", type=Path, required=True)
+    written = commands.add_parser("table", help="write what was measured into the page")
+    written.add_argument("results", type=Path)
     measured = commands.add_parser("measure", help="run the studies")
     add_arguments(measured)
     measured.add_argument("--encoder", default="minilm")

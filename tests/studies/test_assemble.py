@@ -134,12 +134,12 @@ def test_each_family_has_its_recipe(choice: ModelChoice, expected: object) -> No
 
 
 def test_two_networks_are_not_one() -> None:
-    with pytest.raises(UsageError, match="^an encoder and a bart are two networks"):
+    with pytest.raises(UsageError, match=r"^an encoder and a bart are two networks"):
         ModelChoice(encoder="minilm", bart="facebook/bart-base")
 
 
 def test_a_bart_finds_entities_alone() -> None:
-    with pytest.raises(UsageError, match="^a bart finds entities; relations are read by an encoder"):
+    with pytest.raises(UsageError, match=r"^a bart finds entities; relations are read by an encoder"):
         task_at_one_site(WantedTask("relations"), ModelChoice(bart="x"), [], seed=0)
 
 

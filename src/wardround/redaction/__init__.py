@@ -1,0 +1,1 @@
+"""De-identification: what to hide in a note, what to put in its place, and the record of it."""

@@ -1,0 +1,188 @@
+"""Dates moved by a number of days, each written as it was: the distance between two of them stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from wardround.redaction.keyed import Keyed
+from wardround.redaction.months import MONTH_NAMES, WEEKDAY_NAMES
+from wardround.redaction.patterns import Language
+
+__all__ = ["Calendar", "days_to_move", "like"]
+
+_LEAP_YEAR = 2000  # the year of dates that name none, in a note where no other does: it has every day
+
+_NAMES = "|".join(sorted({n for names in MONTH_NAMES.values() for n, _ in names}, key=len, reverse=True))
+_DAYS_OF_WEEK = "|".join(sorted({n for names in WEEKDAY_NAMES.values() for n, _ in names}, key=len, reverse=True))
+_D, _Y = r"(?<!\d)(?P<d>\d{1,2})", r"(?P<y>\d{4}|\d{2})(?!\d)"
+_A, _B = r"(?<!\d)(?P<a>\d{1,2})", r"(?P<b>\d{1,2})(?!\d)"
+_NAME = rf"(?<![^\W\d_])(?P<name>{_NAMES})(?![^\W\d_])"
+_ORDINAL = r"(?P<o>st|nd|rd|th)?"
+_GAP = r"(?:[.,/\s'-]|\bdel?\b|\bof\b|\baño\b){1,6}"
+
+_NUMERIC = rf"{_A}\s?(?P<s>[./-])\s?(?P<b>\d{{1,2}})\s?(?P=s)\s?{_Y}"
+# After a month English has the day; in Spanish two digits there are the year.
+_MONTH_FIRST: dict[Language, tuple[str, ...]] = {
+    "en": (rf"{_NAME}{_GAP}(?P<d>\d{{1,2}}){_ORDINAL}{_GAP}{_Y}", rf"{_NAME}{_GAP}(?P<d>\d{{1,2}}){_ORDINAL}(?!\d)"),
+    "es": (rf"{_NAME}{_GAP}(?P<y>\d{{2}})(?!\d)",),
+}
+
+
+def _forms(language: Language) -> tuple[re.Pattern[str], ...]:
+    """The ways a date is written, the fullest first. a and b are day and month, in the order of the note."""
+    forms = (
+        r"(?<!\d)(?P<y>\d{4})\s?(?P<s>[./-])\s?(?P<m>\d{1,2})\s?(?P=s)\s?(?P<d>\d{1,2})(?!\d)",
+        _NUMERIC,
+        r"(?<!\d)(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})(?!\d)",
+        rf"{_D}{_ORDINAL}{_GAP}{_NAME}{_GAP}{_Y}",
+        *_MONTH_FIRST[language][:-1],
+        rf"{_D}{_ORDINAL}{_GAP}{_NAME}",
+        rf"{_NAME}{_GAP}(?P<y>\d{{4}}|(?<=')\d{{2}})(?!\d)",
+        _MONTH_FIRST[language][-1],
+        r"(?<!\d)(?P<m>\d{1,2})[/-](?P<y>\d{4})(?!\d)",
+        rf"{_A}[./-]{_B}",
+        r"(?<!\d)(?P<y>(?:1[89]|2[01])\d\d)(?!\d)",
+        _NAME,
+        rf"(?<![^\W\d_])(?P<weekday>{_DAYS_OF_WEEK})(?![^\W\d_])",
+    )
+    return tuple(re.compile(form, re.IGNORECASE) for form in forms)
+
+
+_FORMS: dict[Language, tuple[re.Pattern[str], ...]] = {"en": _forms("en"), "es": _forms("es")}
+_WHOLE_YEAR = re.compile(r"(?<!\d)(?:1[89]|2[01])\d\d(?!\d)")
+
+
+def days_to_move(keyed: Keyed) -> int:
+    """One to four years back or on; never whole years or weeks, so that no month, year or weekday stays as it was."""
+    years, rest = 1 + keyed.number(3, "years"), 40 + keyed.number(286, "days")
+    days = 365 * years + rest
+    return (days + (days % 7 == 0)) * (1 if keyed.number(2, "direction") else -1)
+
+
+def like(model: str, word: str) -> str:
+    """A word in the capitals of another."""
+    if model.isupper() and (len(model) > 1 or len(word) == 1):
+        return word.upper()
+    return word.lower() if model.islower() else word[:1].upper() + word[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """How one note writes dates, and by how many days they move."""
+
+    days: int
+    language: Language
+    year: int = _LEAP_YEAR  # of dates that name none, and the century of those that name two digits
+    day_first: bool = True
+
+    @classmethod
+    def of(cls, dates: Iterable[str], *, days: int, language: Language) -> Calendar:
+        """The calendar of a note that holds these dates."""
+        dates = list(dates)
+        years = [int(found[0]) for text in dates if (found := _WHOLE_YEAR.search(text))]
+        pairs = [(int(m["a"]), int(m["b"])) for text in dates for m in re.finditer(_NUMERIC, text) if m["s"] != "."]
+        american = any(b > 12 for _, b in pairs)
+        european = any(a > 12 for a, _ in pairs)
+        day_first = european if american != european else language != "en"
+        return cls(days, language, years[0] if years else _LEAP_YEAR, day_first)
+
+    def moved(self, text: str, otherwise: Callable[[str], str]) -> str:
+        """The text with every date in it moved; what is no date goes through `otherwise`."""
+        for form in _FORMS[self.language]:
+            for match in form.finditer(text):
+                parts = self._moved_parts(match)
+                if parts is not None:
+                    before, after = text[: match.start()], text[match.end() :]
+                    return self.moved(before, otherwise) + _filled(match, parts) + self.moved(after, otherwise)
+        return otherwise(text)
+
+    def _moved_parts(self, match: re.Match[str]) -> dict[str, str] | None:
+        """What goes into the groups of the match, or None where it is no date."""
+        found = match.groupdict()
+        if found.get("weekday"):
+            return {"weekday": self._weekday(found["weekday"])}
+        for order in self._orders(match):
+            new = self._shifted(found.get("y"), *self._month_and_day(match, order))
+            if new is not None:
+                return self._written(match, new, order)
+        return None
+
+    def _orders(self, match: re.Match[str]) -> list[str]:
+        """Which of the groups a and b may be day and month, the likelier first."""
+        if "a" not in match.groupdict():
+            return [""]
+        return ["dm", "md"] if self.day_first or "." in match[0] else ["md", "dm"]
+
+    def _month_and_day(self, match: re.Match[str], order: str) -> tuple[int, int]:
+        """July stands for a month that is not named, the 15th for a day."""
+        found = match.groupdict()
+        if order:
+            both = dict(zip(order, (int(found["a"]), int(found["b"])), strict=True))
+            return both["m"], both["d"]
+        named = self._month_number(found["name"]) if found.get("name") else int(found.get("m") or 7)
+        return named, int(found.get("d") or 15)
+
+    def _shifted(self, year: str | None, month: int, day: int) -> date | None:
+        years = [self.year, _LEAP_YEAR] if year is None else [int(year)]
+        if year is not None and len(year) == 2:
+            years = [self.year // 100 * 100 + int(year)]
+        for candidate in years:
+            try:
+                return date(candidate, month, day) + timedelta(self.days)
+            except (ValueError, OverflowError):
+                continue
+        return None
+
+    def _written(self, match: re.Match[str], new: date, order: str) -> dict[str, str]:
+        """The new date in the widths and words of the old."""
+        numbers = {"d": new.day, "m": new.month, "y": new.year}
+        numbers |= {group: numbers[part] for group, part in zip("ab", order, strict=False)}
+        parts = {}
+        for name, old in match.groupdict().items():
+            if name in numbers and old is not None:
+                # Beside the name of a month, 14 was not written with two digits for the width's sake.
+                width = 1 if name == "d" and match.groupdict().get("name") and old[0] != "0" else len(old)
+                parts[name] = str(numbers[name] % 100 if len(old) <= 2 else numbers[name]).zfill(width)
+        if match.groupdict().get("name"):
+            parts["name"] = self._named(match["name"], new.month)
+        if match.groupdict().get("o"):
+            parts["o"] = like(match["o"], _ordinal(new.day))
+        return parts
+
+    def _month_number(self, name: str) -> int:
+        return next(n for names in self._languages(MONTH_NAMES) for known, n in names if known == name.lower())
+
+    def _named(self, old: str, month: int) -> str:
+        return _same_style(old, month, self._languages(MONTH_NAMES))
+
+    def _weekday(self, old: str) -> str:
+        tables = self._languages(WEEKDAY_NAMES)
+        number = next(n for names in tables for known, n in names if known == old.lower())
+        return _same_style(old, (number - 1 + self.days) % 7 + 1, tables)
+
+    def _languages(self, table: dict[str, list[tuple[str, int]]]) -> list[list[tuple[str, int]]]:
+        return [table[self.language], *(names for language, names in table.items() if language != self.language)]
+
+
+def _same_style(old: str, number: int, tables: list[list[tuple[str, int]]]) -> str:
+    """The name of that number in the language of the old one, cut short where that was."""
+    table = next(names for names in tables if any(known == old.lower() for known, _ in names))
+    full = {n: known for known, n in reversed(table)}
+    short = {n: known for known, n in table}
+    return like(old, (full if old.lower() in full.values() else short)[number])
+
+
+def _ordinal(day: int) -> str:
+    return "th" if day in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+
+
+def _filled(match: re.Match[str], parts: dict[str, str]) -> str:
+    """The match with other contents in its groups."""
+    text, end = "", match.start()
+    for start, stop, new in sorted((*match.span(name), new) for name, new in parts.items()):
+        text += match.string[end:start] + new
+        end = stop
+    return text + match.string[end : match.end()]

@@ -1,0 +1,115 @@
+"""Finds what identifies: a model's mentions, the words it doubts, and what patterns match; in a stream.
+
+A model tells for every word how likely it is outside of all mentions. Under a threshold t, a word counts as soon as it
+is inside one with a probability above t, whatever the most likely tags are: the lower t, the fewer are missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, groupby, islice
+
+import torch
+
+from wardround.errors import UsageError
+from wardround.models.tagging_model import TaggingModel
+from wardround.redaction.findings import Finding
+from wardround.redaction.patterns import Patterns
+from wardround.tasks.batches import in_length_order
+from wardround.tasks.relations import RelationTask
+from wardround.tasks.task import Task
+from wardround.text.alignment import Sentence, align
+from wardround.text.document import Document, Range
+from wardround.text.phi import named_like
+
+__all__ = ["NOTES_AHEAD", "Finder", "Found", "doubted_words", "model_finder", "pattern_finder"]
+
+Found = tuple[Document, list[Finding]]
+Finder = Callable[[Iterable[Document]], Iterator[Found]]
+
+NOTES_AHEAD = 64  # notes held while the model reads them: bounds memory, lets sentences of like length go together
+_BATCH = 64
+
+
+def pattern_finder(patterns: Patterns) -> Finder:
+    """Patterns alone: names and streets stay."""
+    return lambda documents: ((document, patterns.find(document.text)) for document in documents)
+
+
+def model_finder(task: Task, *, threshold: float | None = None, patterns: Patterns | None = None) -> Finder:
+    """The mentions of the model, with a threshold also what it doubts, and what patterns add under the model's names.
+
+    What cannot be done with this model is refused here, before a note is read.
+    """
+    if isinstance(task, RelationTask):
+        raise UsageError("the model finds relations between given entities; redaction needs one that finds entities")
+    model = task.model
+    if threshold is not None and not 0 < threshold < 1:
+        raise UsageError(f"the threshold is {threshold}: give a probability between 0 and 1, for example 0.1")
+    if threshold is not None and not (isinstance(model, TaggingModel) and model.scores_tags):
+        raise UsageError("this model gives no probabilities of words; leave the threshold out")
+
+    def find(documents: Iterable[Document]) -> Iterator[Found]:
+        bare = (replace(document, entities=(), relations=()) for document in documents)
+        while held := list(islice(bare, NOTES_AHEAD)):
+            doubted: Sequence[list[Finding]] = [[] for _ in held]
+            if threshold is not None and isinstance(model, TaggingModel):
+                doubted = doubted_words(model, held, threshold)
+            for document, predicted, more in zip(held, task.predict(held), doubted, strict=True):
+                matched = [] if patterns is None else _renamed(patterns.find(document.text), task.entity_types)
+                yield document, [*_mentions(predicted), *more, *matched]
+
+    return find
+
+
+@torch.inference_mode()
+def doubted_words(model: TaggingModel, documents: Sequence[Document], threshold: float) -> list[list[Finding]]:
+    """For each document the words that lie in a mention with a probability above the threshold.
+
+    Neighbours of one type are one finding; the type is the likeliest one.
+    """
+    model.eval()
+    aligned = [align(document) for document in documents]
+    sentences = [(note, sentence) for note in aligned for sentence in note.sentences]
+    words = [note.texts(sentence) for note, sentence in sentences]
+    types: list[list[str]] = [[] for _ in words]
+    for batch in in_length_order([len(sentence) for sentence in words], _BATCH):
+        for index, found in zip(batch, _likely_types(model, [words[i] for i in batch], threshold), strict=True):
+            types[index] = found
+    remaining = iter(types)
+    return [list(chain.from_iterable(_runs(s, next(remaining)) for s in note.sentences)) for note in aligned]
+
+
+def _likely_types(model: TaggingModel, sentences: Sequence[Sequence[str]], threshold: float) -> list[list[str]]:
+    """A type a word, or "" where it is outside."""
+    inputs = model.prepare(sentences).to(model.device)
+    marginals = model.marginals(inputs).float().cpu()  # [batch, words, tags]
+    outside = marginals[:, :, 0]  # the first tag of every scheme
+    summed = torch.stack([marginals[:, :, _rows_of(model, type_)].sum(2) for type_ in model.tag_set.types], dim=2)
+    best = summed.argmax(2).tolist()
+    inside = (outside < 1 - threshold).tolist()
+    return [
+        [model.tag_set.types[best[row][at]] if inside[row][at] else "" for at in range(len(sentence))]
+        for row, sentence in enumerate(sentences)
+    ]
+
+
+def _rows_of(model: TaggingModel, type_: str) -> list[int]:
+    return [row for row, tag in enumerate(model.tags) if tag.partition("-")[2] == type_]
+
+
+def _runs(sentence: Sentence, types: Sequence[str]) -> Iterator[Finding]:
+    for type_, run in groupby(zip(sentence.words, types, strict=True), key=lambda pair: pair[1]):
+        ranges = [range_ for range_, _ in run]
+        if type_:
+            yield Finding(Range(ranges[0].start, ranges[-1].end), type_, "model")
+
+
+def _mentions(document: Document) -> Iterator[Finding]:
+    for entity in document.entities:
+        yield from (Finding(range_, entity.type, "model") for range_ in entity.ranges)
+
+
+def _renamed(findings: Iterable[Finding], types: Sequence[str]) -> list[Finding]:
+    return [replace(finding, type=named_like(finding.type, types)) for finding in findings]

@@ -1,0 +1,102 @@
+"""The journal of a redaction: which notes are done and how long the growing files were then; no text, ever.
+
+    {"version": 1, "settings": {"how": "mask", ...}}
+    {"done": 1, "chain": "5f0c...", "sizes": {"audit": 214, "output": 0, "review": 0}}
+
+`chain` is a digest of the ids of all notes so far, by which a resumed run knows that the notes are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from wardround.errors import CorpusError, UsageError
+from wardround.redaction.appended import Appended
+
+__all__ = ["Journal", "Progress", "Settings", "chained"]
+
+_VERSION = 1
+_JOURNAL = "journal.jsonl"
+Settings = Mapping[str, str | float | bool | None]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a redaction is."""
+
+    done: int = 0
+    chain: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+def chained(chain: str, id_: str) -> str:
+    """The digest of one more id after those of `chain`."""
+    return sha256(f"{chain}\n{id_}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Journal:
+    """Opened at the start of a run; what was done before is `progress`."""
+
+    def __init__(self, folder: Path, settings: Settings, *, resume: bool) -> None:
+        path = folder / _JOURNAL
+        self.is_finished = resume and path.exists()
+        self.progress = Progress()
+        whole = 0
+        if resume and not self.is_finished and path.with_name(path.name + ".partial").exists():
+            self.progress, whole = _read(path.with_name(path.name + ".partial"), settings)
+        if self.is_finished:
+            _read(path, settings)
+            return
+        self._file = Appended(path, keep=whole)
+        if not whole:
+            self._file.append(json.dumps({"version": _VERSION, "settings": dict(settings)}) + "\n")
+
+    def record(self, progress: Progress) -> None:
+        """Everything up to here is on disk."""
+        self.progress = progress
+        line = {"done": progress.done, "chain": progress.chain, "sizes": dict(progress.sizes)}
+        self._file.append(json.dumps(line) + "\n")
+
+    def finish(self) -> None:
+        """The run is complete."""
+        self._file.finish()
+
+
+def _read(path: Path, settings: Settings) -> tuple[Progress, int]:
+    """The last whole line, and how many bytes lead up to its end; another run's settings are refused."""
+    progress, whole, head = Progress(), 0, True
+    with path.open("rb") as stream:
+        for line in stream:
+            if not line.endswith(b"\n"):
+                break  # the run ended within this line: the note counts as not done
+            value = _parsed(line, path)
+            if head:
+                _check_settings(value, settings)
+            else:
+                progress = Progress(value["done"], value["chain"], value["sizes"])
+            head, whole = False, whole + len(line)
+    return progress, whole
+
+
+def _parsed(line: bytes, path: Path) -> dict[str, Any]:
+    try:
+        value: dict[str, Any] = json.loads(line)
+        if not {"version", "settings"} <= value.keys() and not {"done", "chain", "sizes"} <= value.keys():
+            raise ValueError
+    except (ValueError, AttributeError):
+        raise CorpusError("is no journal of a redaction; redact into a new folder", path=path) from None
+    return value
+
+
+def _check_settings(value: dict[str, Any], settings: Settings) -> None:
+    if value.get("version") != _VERSION:
+        raise UsageError("the run to resume is of another version of wardround; redact into a new folder")
+    before = value["settings"]
+    other = sorted(name for name in settings.keys() | before.keys() if settings.get(name) != before.get(name))
+    if other:
+        raise UsageError(f"the run to resume had another {', '.join(other)}; repeat its options, or use a new folder")

@@ -1,0 +1,57 @@
+"""Choices that a secret key makes: the same every time for who has it, a coin toss for who has not."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from hashlib import sha256
+from pathlib import Path
+
+from wardround.errors import KeyMaterialError, UsageError
+
+__all__ = ["KEY_BYTES", "Keyed", "new_key", "read_key"]
+
+KEY_BYTES = 32
+_BETWEEN = b"\x1f"  # so that ("ab", "c") and ("a", "bc") are two things
+
+
+class Keyed:
+    """A key; `child` keys tell nothing of it or of each other."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def digest(self, *names: str) -> bytes:
+        """32 bytes that only the holder of the key can compute of these names."""
+        parts = (name.encode("utf-8", "surrogatepass") for name in names)
+        counted = _BETWEEN.join(b"%d:%b" % (len(part), part) for part in parts)
+        return hmac.new(self._key, counted, sha256).digest()
+
+    def child(self, *names: str) -> Keyed:
+        """The key of one patient, one purpose, one word."""
+        return Keyed(self.digest("child", *names))
+
+    def number(self, below: int, *names: str) -> int:
+        """One of 0 to `below` - 1, all as likely."""
+        return int.from_bytes(self.digest("number", *names)[:16], "big") % below
+
+
+def new_key() -> bytes:
+    """A key nobody has had before."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def read_key(path: Path) -> bytes:
+    """The key in a file of 64 hexadecimal digits; where there is no file yet, a new one that only its owner reads."""
+    try:
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_text(new_key().hex() + "\n", encoding="ascii")
+        found = bytes.fromhex(path.read_text(encoding="ascii"))
+    except OSError as error:
+        raise UsageError(f"{path.name} cannot be opened ({error.strerror or type(error).__name__})") from None
+    except ValueError:
+        found = b""
+    if len(found) != KEY_BYTES:
+        raise KeyMaterialError(f"{path.name} holds no key: 64 hexadecimal digits; name a new file and one is made")
+    return found

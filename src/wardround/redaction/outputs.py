@@ -1,0 +1,103 @@
+"""Where redacted notes go: files of their own, whole or not at all, or lines of one file that appears when complete."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from wardround.corpora.file_names import path_of
+from wardround.corpora.formats import ENDINGS, writable
+from wardround.corpora.json_shapes import WRITERS
+from wardround.corpora.jsonl import Jsonl
+from wardround.corpora.plain import PlainText
+from wardround.corpora.source import CorpusFormat, WritableFormat, open_for_writing
+from wardround.errors import UsageError
+from wardround.redaction.appended import Appended
+from wardround.text.document import Document
+
+__all__ = ["FileEach", "OneFile", "Output", "check_output", "output_for"]
+
+_NOTES = "notes"
+
+
+class Output(Protocol):
+    """Takes one redacted note after the other."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the one file they go to, 0 where each has its own."""
+
+    def write(self, document: Document) -> None:
+        """A note; whole under its name, or not there."""
+
+    def finish(self) -> None:
+        """All notes are there."""
+
+
+class FileEach:
+    """Files of its own for every note, named by its id, below the folder."""
+
+    size = 0
+
+    def __init__(self, write: Callable[[Document, Path], None], folder: Path) -> None:
+        self._write, self._folder = write, folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def write(self, document: Document) -> None:
+        """Written under another name, then renamed."""
+        path_of(document.id, self._folder, set())  # refuses an id that leads elsewhere
+        self._write(document, self._folder)
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+
+class OneFile:
+    """A line a note in one file of JSON lines."""
+
+    def __init__(self, form: Jsonl, path: Path, *, keep: int) -> None:
+        self._as_value = WRITERS[form.shape]
+        self._file = Appended(path, keep=keep)
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._file.size
+
+    def write(self, document: Document) -> None:
+        """Append its line."""
+        self._file.append(json.dumps(self._as_value(document), ensure_ascii=False) + "\n")
+
+    def finish(self) -> None:
+        """Give the file its name."""
+        self._file.finish()
+
+
+def check_output(name: str, form: CorpusFormat) -> None:
+    """Refuse a format that is only read, before a note is."""
+    if writable(form) is None and not isinstance(form, PlainText):
+        raise UsageError(f"{name} is only read; write the notes as brat or jsonl first: wardround data convert")
+
+
+def output_for(name: str, form: CorpusFormat, folder: Path, *, keep: int = 0) -> Output:
+    """Redacted notes in the format that they came in, called `name`; one that is only read is refused."""
+    check_output(name, form)
+    if isinstance(form, PlainText):
+        return FileEach(_write_text, folder / _NOTES)
+    writer = writable(form)
+    assert writer is not None, "checked above"
+    if isinstance(form, Jsonl):
+        return OneFile(form, folder / f"{_NOTES}.jsonl", keep=keep)
+    return FileEach(_writer(writer, ENDINGS.get(name, "")), folder / _NOTES)
+
+
+def _write_text(document: Document, folder: Path) -> None:
+    with open_for_writing(folder / f"{document.id}.txt") as stream:
+        stream.write(document.text)
+
+
+def _writer(form: WritableFormat, ending: str) -> Callable[[Document, Path], None]:
+    """Formats of one file write a file for each note too, so that none waits for the others."""
+    return lambda document, folder: form.write([document], folder / (document.id + ending) if ending else folder)

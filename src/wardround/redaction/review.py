@@ -1,0 +1,84 @@
+"""The page on which a person looks over redacted notes: marks by type, counts; nothing of the originals is in it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from html import escape
+from pathlib import Path
+
+from wardround.redaction.replacing import Mark, Redacted
+from wardround.reports.page import Section, render_page
+from wardround.reports.palette import colour_of_type, ink_on
+from wardround.reports.plain_text import neutralise
+from wardround.reports.tables import Row, Table
+
+__all__ = ["MOST_NOTES", "count_marks", "fragment", "write_review"]
+
+MOST_NOTES = 1000  # more on one page no browser shows and nobody reads
+_END = "</main>"
+_SHAPE = "white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: .5rem 0;"
+
+
+def fragment(id_: str, note: Redacted) -> str:
+    """One redacted note as HTML."""
+    # Characters are neutralised one for one, so offsets stay true.
+    parts: list[str] = []
+    text, end = neutralise(note.text), 0
+    for mark in note.marks:
+        parts += (escape(text[end : mark.range.start]), _marked(text[mark.range.start : mark.range.end], mark))
+        end = mark.range.end
+    body = "".join((*parts, escape(text[end:])))
+    return f'<section>\n<h2>{escape(neutralise(id_))}</h2>\n<pre style="{_SHAPE}">{body}</pre>\n</section>\n'
+
+
+def count_marks(audit: Path) -> tuple[int, Counter[tuple[str, str]]]:
+    """How many notes an audit file tells of, and the marks by type and by who found them."""
+    notes, marks = 0, Counter[tuple[str, str]]()
+    with audit.open(encoding="utf-8") as lines:
+        for line in lines:
+            notes += 1
+            marks.update((mark["type"], " and ".join(mark["found"])) for mark in json.loads(line)["marks"])
+    return notes, marks
+
+
+def write_review(path: Path, *, audit: Path, fragments: Path) -> None:
+    """The page, from the audit file and the notes' fragments; appears under its name once it is complete."""
+    notes, marks = count_marks(audit)
+    head, end, tail = render_page("Redacted notes", [_counts(notes, marks)]).rpartition(_END)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("wb") as page:
+            page.write(head.encode())
+            with fragments.open("rb") as shown:
+                shutil.copyfileobj(shown, page)
+            page.write((end + tail).encode())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _counts(notes: int, marks: Counter[tuple[str, str]]) -> Section:
+    ways = ("model", "pattern", "model and pattern")
+    types = sorted({type_ for type_, _ in marks})
+    rows: tuple[Row, ...] = tuple(
+        (t, *(marks[t, way] for way in ways), sum(marks[t, way] for way in ways)) for t in types
+    )
+    totals = tuple(sum(marks[t, way] for t in types) for way in ways)
+    shown = f" The first {MOST_NOTES:,} are shown." if notes > MOST_NOTES else ""
+    return Section(
+        "What was hidden",
+        f"{notes:,} notes.{shown} The marks stand where something was replaced. What was missed has no mark: read "
+        "between them.",
+        (Table("Marks", ("type", *ways, "all"), rows, (("all", *totals, sum(totals)),)),),
+    )
+
+
+def _marked(shown: str, mark: Mark) -> str:
+    colour = colour_of_type(mark.type)
+    style = f"background: {colour}; color: {ink_on(colour)};"
+    label = escape(neutralise(mark.type))
+    title = f"{label}, {' and '.join(mark.sources)}"
+    return f'<mark style="{style}" title="{title}">{escape(shown)}<small> {label}</small></mark>'

@@ -1,0 +1,153 @@
+"""Tag sets of protected health information (PHI), and how their types correspond.
+
+The types of i2b2-2014 are the finest that say what a mention looks like, so they are the ones others are told by.
+HIPAA's categories are those of 45 CFR 164.514(b)(2)(i), in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from wardround.text.tag_sets import TagSet
+
+__all__ = ["HIPAA", "I2B2_2014", "MEDDOCAN", "Hipaa", "hipaa_of", "i2b2_of", "named_like"]
+
+
+class Hipaa(Enum):
+    """The 18 identifiers that a note must lose under HIPAA's Safe Harbor."""
+
+    NAMES = "names"
+    PLACES = "places smaller than a state"
+    DATES = "dates but the year, and ages over 89"
+    TELEPHONE = "telephone numbers"
+    FAX = "fax numbers"
+    EMAIL = "e-mail addresses"
+    SOCIAL_SECURITY = "social security numbers"
+    MEDICAL_RECORD = "medical record numbers"
+    HEALTH_PLAN = "health plan beneficiary numbers"
+    ACCOUNT = "account numbers"
+    LICENCE = "certificate and licence numbers"
+    VEHICLE = "vehicle identifiers and plates"
+    DEVICE = "device identifiers and serial numbers"
+    URL = "web addresses"
+    IP = "IP addresses"
+    BIOMETRIC = "biometric identifiers"
+    PHOTOGRAPH = "full-face photographs"
+    OTHER = "any other unique number, characteristic or code"
+
+
+# By i2b2's type HIPAA's category; None where i2b2 hides more than HIPAA asks for.
+_HIPAA: dict[str, Hipaa | None] = {
+    "PATIENT": Hipaa.NAMES,
+    "DOCTOR": None,
+    "USERNAME": Hipaa.OTHER,
+    "PROFESSION": None,
+    "HOSPITAL": None,
+    "ORGANIZATION": None,
+    "STREET": Hipaa.PLACES,
+    "CITY": Hipaa.PLACES,
+    "STATE": None,
+    "COUNTRY": None,
+    "ZIP": Hipaa.PLACES,
+    "LOCATION-OTHER": Hipaa.PLACES,
+    "AGE": Hipaa.DATES,
+    "DATE": Hipaa.DATES,
+    "PHONE": Hipaa.TELEPHONE,
+    "FAX": Hipaa.FAX,
+    "EMAIL": Hipaa.EMAIL,
+    "URL": Hipaa.URL,
+    "IPADDR": Hipaa.IP,
+    "SSN": Hipaa.SOCIAL_SECURITY,
+    "MEDICALRECORD": Hipaa.MEDICAL_RECORD,
+    "HEALTHPLAN": Hipaa.HEALTH_PLAN,
+    "ACCOUNT": Hipaa.ACCOUNT,
+    "LICENSE": Hipaa.LICENCE,
+    "VEHICLE": Hipaa.VEHICLE,
+    "DEVICE": Hipaa.DEVICE,
+    "BIOID": Hipaa.BIOMETRIC,
+    "IDNUM": Hipaa.OTHER,
+}
+
+# By MEDDOCAN's type i2b2's; "" where i2b2 has none.
+_MEDDOCAN = {
+    "NOMBRE_SUJETO_ASISTENCIA": "PATIENT",
+    "NOMBRE_PERSONAL_SANITARIO": "DOCTOR",
+    "EDAD_SUJETO_ASISTENCIA": "AGE",
+    "SEXO_SUJETO_ASISTENCIA": "",
+    "FAMILIARES_SUJETO_ASISTENCIA": "",
+    "OTROS_SUJETO_ASISTENCIA": "",
+    "FECHAS": "DATE",
+    "PROFESION": "PROFESSION",
+    "HOSPITAL": "HOSPITAL",
+    "CENTRO_SALUD": "HOSPITAL",
+    "INSTITUCION": "ORGANIZATION",
+    "CALLE": "STREET",
+    "TERRITORIO": "LOCATION-OTHER",
+    "PAIS": "COUNTRY",
+    "NUMERO_TELEFONO": "PHONE",
+    "NUMERO_FAX": "FAX",
+    "CORREO_ELECTRONICO": "EMAIL",
+    "URL_WEB": "URL",
+    "DIREC_PROT_INTERNET": "IPADDR",
+    "ID_SUJETO_ASISTENCIA": "MEDICALRECORD",
+    "ID_CONTACTO_ASISTENCIAL": "IDNUM",
+    "ID_ASEGURAMIENTO": "HEALTHPLAN",
+    "NUMERO_BENEF_PLAN_SALUD": "HEALTHPLAN",
+    "ID_TITULACION_PERSONAL_SANITARIO": "LICENSE",
+    "ID_EMPLEO_PERSONAL_SANITARIO": "IDNUM",
+    "IDENTIF_VEHICULOS_NRSERIE_PLACAS": "VEHICLE",
+    "IDENTIF_DISPOSITIVOS_NRSERIE": "DEVICE",
+    "IDENTIF_BIOMETRICOS": "BIOID",
+    "OTRO_NUMERO_IDENTIF": "IDNUM",
+}
+
+# Names that other corpora and tools give to the same.
+_OTHER_NAMES = {
+    "NAME": "PATIENT",
+    "PERSON": "PATIENT",
+    "LOCATION": "LOCATION-OTHER",
+    "GPE": "CITY",
+    "STREET_ADDRESS": "STREET",
+    "ZIP_CODE": "ZIP",
+    "DATE_TIME": "DATE",
+    "PHONE_NUMBER": "PHONE",
+    "CONTACT": "PHONE",
+    "EMAIL_ADDRESS": "EMAIL",
+    "DOMAIN_NAME": "URL",
+    "IP_ADDRESS": "IPADDR",
+    "US_SSN": "SSN",
+    "US_DRIVER_LICENSE": "LICENSE",
+    "CREDIT_CARD": "ACCOUNT",
+    "IBAN_CODE": "ACCOUNT",
+    "MRN": "MEDICALRECORD",
+    "ID": "IDNUM",
+}
+
+HIPAA = TagSet(tuple(category.name for category in Hipaa))
+I2B2_2014 = TagSet(tuple(_HIPAA))
+MEDDOCAN = TagSet(tuple(_MEDDOCAN))
+
+# What a site calls a number whose kind only the words around it tell, in the order in which it is looked for.
+_NEAR = {"ZIP": ("LOCATION-OTHER", "STREET"), "SSN": ("IDNUM",), "IPADDR": ("URL", "IDNUM"), "URL": ("EMAIL",)}
+_IDS = ("IDNUM", "MEDICALRECORD", "HEALTHPLAN", "ACCOUNT", "LICENSE")
+
+
+def i2b2_of(type_: str) -> str:
+    """What i2b2-2014 calls the type, or "" where it has none such; capitals do not matter."""
+    name = type_.upper()
+    return name if name in _HIPAA else (_MEDDOCAN | _OTHER_NAMES).get(name, "")
+
+
+def hipaa_of(type_: str) -> Hipaa | None:
+    """HIPAA's category of the type, or None where HIPAA does not ask for it."""
+    return _HIPAA.get(i2b2_of(type_))
+
+
+def named_like(type_: str, types: Sequence[str]) -> str:
+    """What a tag set of these types calls a type of i2b2; the type itself where it has nothing near it."""
+    if type_ in types:
+        return type_
+    near = (type_, *_NEAR.get(type_, ()), *(_IDS if type_ in _IDS else ()))
+    meant = {i2b2_of(own): own for own in reversed(types)}
+    return next((meant[name] for name in near if name in meant), type_)

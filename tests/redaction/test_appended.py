@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wardround.errors import CorpusError
+from wardround.redaction.appended import Appended
+
+
+def test_it_takes_its_name_when_complete(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "audit.jsonl"
+    file = Appended(path)
+    file.append("é\n")
+    assert file.size == 3
+    assert not path.exists()
+    file.finish()
+    assert path.read_text() == "é\n"
+    assert not file.partial.exists()
+
+
+def test_what_is_beyond_the_kept_bytes_goes(tmp_path: Path) -> None:
+    first = Appended(tmp_path / "a")
+    first.append("one\ntwo\n")
+    again = Appended(tmp_path / "a", keep=4)
+    again.append("2\n")
+    again.finish()
+    assert (tmp_path / "a").read_text() == "one\n2\n"
+
+
+def test_one_that_has_its_name_already_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\n")
+    again = Appended(tmp_path / "a", keep=4)
+    assert not (tmp_path / "a").exists()
+    again.finish()
+    assert (tmp_path / "a").read_text() == "one\n"
+
+
+def test_what_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "a.partial").write_text("one\n")
+    with pytest.raises(CorpusError, match=r"^a: is shorter than the journal says"):
+        Appended(tmp_path / "a", keep=9)
+    with pytest.raises(CorpusError, match=r"^b: cannot be written \(No such file or directory\)$"):
+        Appended(tmp_path / "b", keep=1)
+    with pytest.raises(CorpusError, match=r"^c: a text holds half a surrogate pair"):
+        Appended(tmp_path / "c").append("\ud800")

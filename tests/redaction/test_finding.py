@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import cast
+
+import pytest
+import torch
+
+from tests.models.tiny import notes
+from wardround.corpora.synthetic.site import SyntheticSite
+from wardround.errors import UsageError
+from wardround.evaluation.leakage import LeakageScore, score_leakage
+from wardround.models.tagging_model import TaggingModel
+from wardround.redaction.finding import Finder, doubted_words, model_finder, pattern_finder
+from wardround.redaction.findings import united
+from wardround.redaction.patterns import Patterns
+from wardround.tasks.relations import RelationTask
+from wardround.tasks.task import Task
+from wardround.text.alignment import align
+from wardround.text.document import Document, Entity
+
+EN = Patterns("en")
+
+
+def covered(find: Finder, documents: tuple[Document, ...]) -> list[set[int]]:
+    return [{at for finding in found for at in range(*finding.range)} for _, found in find(documents)]
+
+
+def leakage(find: Finder, documents: tuple[Document, ...]) -> LeakageScore:
+    pieces = [(document, united(found)) for document, found in find(documents)]
+    predicted = [d.with_entities(Entity(f"T{n}", p.type, (p.range,)) for n, p in enumerate(ps)) for d, ps in pieces]
+    return score_leakage(zip(documents, predicted, strict=True))
+
+
+def test_without_more_the_mentions_of_the_model_are_found(phi_task: Task, hospital: SyntheticSite) -> None:
+    expected = [
+        [(entity.type, entity.envelope) for entity in document.entities] for document in phi_task.predict(hospital.test)
+    ]
+    found = [[(f.type, f.range) for f in findings] for _, findings in model_finder(phi_task)(hospital.test)]
+    assert found == expected
+    assert sum(map(len, found)) > 100
+
+
+def test_a_lower_threshold_hides_more_and_nothing_less(phi_task: Task, hospital: SyntheticSite) -> None:
+    steps = [covered(model_finder(phi_task, threshold=t), hospital.test) for t in (None, 0.5, 0.1, 0.01)]
+    for fewer, more in pairwise(steps):
+        assert all(a <= b for a, b in zip(fewer, more, strict=True))
+    assert sum(map(len, steps[-1])) > sum(map(len, steps[0]))
+
+
+def test_a_doubted_word_is_one_whose_probability_says_so(phi_task: Task, hospital: SyntheticSite) -> None:
+    model, document = cast(TaggingModel, phi_task.model), hospital.test[0].with_entities(())
+    (found,) = doubted_words(model, [document], 0.2)
+    got = {at for finding in found for at in range(*finding.range) if not document.text[at].isspace()}
+    expected = set[int]()
+    aligned = align(document)
+    for sentence in aligned.sentences:
+        with torch.inference_mode():
+            outside = model.marginals(model.prepare([aligned.texts(sentence)]))[0, :, 0]
+        for word, p in zip(sentence.words, outside.tolist(), strict=True):
+            expected |= set(range(*word)) if p < 0.8 else set()
+    assert got == expected
+
+
+def test_patterns_unite_with_the_model_under_its_names(phi_task: Task, hospital: SyntheticSite) -> None:
+    alone, both = model_finder(phi_task), model_finder(phi_task, patterns=EN)
+    merged = zip(covered(alone, hospital.test), covered(pattern_finder(EN), hospital.test), strict=True)
+    assert covered(both, hospital.test) == [model | patterns for model, patterns in merged]
+    named = {finding.type for _, found in both(hospital.test) for finding in found}
+    assert named <= set(phi_task.entity_types)
+
+
+def test_recall_grows_with_patterns_and_with_doubt(phi_task: Task, hospital: SyntheticSite) -> None:
+    ways = [
+        model_finder(phi_task),
+        model_finder(phi_task, patterns=EN),
+        model_finder(phi_task, patterns=EN, threshold=0.05),
+    ]
+    recalls = [leakage(way, hospital.test).hiding.words.recall for way in ways]
+    assert recalls == sorted(recalls)
+    assert recalls[1] > 0.9
+    assert recalls[2] > recalls[1]
+
+
+def test_annotation_of_the_notes_is_not_looked_at(phi_task: Task, hospital: SyntheticSite) -> None:
+    bare = tuple(document.with_entities(()) for document in hospital.test[:5])
+    find = model_finder(phi_task, patterns=EN)
+    assert covered(find, bare) == covered(find, hospital.test[:5])
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0, -0.1, 7.0])
+def test_a_threshold_is_a_probability(phi_task: Task, threshold: float) -> None:
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        model_finder(phi_task, threshold=threshold)
+
+
+def test_a_model_without_probabilities_has_no_threshold(phi_task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phi_task.model, "scores_tags", False)
+    with pytest.raises(UsageError, match="leave the threshold out"):
+        model_finder(phi_task, threshold=0.1)
+
+
+def test_a_model_of_relations_finds_nobody() -> None:
+    with pytest.raises(UsageError, match="one that finds entities"):
+        model_finder(RelationTask.__new__(RelationTask))
+
+
+def test_notes_without_words_pass(phi_task: Task) -> None:
+    empty = (Document("a", ""), Document("b", " \n"))
+    assert [found for _, found in model_finder(phi_task, threshold=0.1, patterns=EN)(empty)] == [[], []]
+    assert len(list(pattern_finder(EN)(notes(2)))) == 2

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from wardround.errors import CorpusError, UsageError
+from wardround.redaction.journal import Journal, Progress, chained
+
+SETTINGS = {"how": "mask", "threshold": None}
+ONE, TWO = Progress(1, chained("", "a"), {"audit": 7}), Progress(2, chained(chained("", "a"), "b"), {"audit": 9})
+
+
+def written(folder: Path) -> Path:
+    journal = Journal(folder, SETTINGS, resume=False)
+    journal.record(ONE)
+    journal.record(TWO)
+    return folder / "journal.jsonl.partial"
+
+
+def test_a_chain_is_a_digest_of_digests() -> None:
+    first = sha256(b"\na").hexdigest()
+    assert chained(chained("", "a"), "b") == sha256(f"{first}\nb".encode()).hexdigest()
+
+
+def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    written(tmp_path)
+    again = Journal(tmp_path, SETTINGS, resume=True)
+    assert again.progress == TWO
+    again.finish()
+    assert Journal(tmp_path, SETTINGS, resume=True).is_finished
+
+
+@pytest.mark.parametrize("cut", [1, 10, 60])
+def test_a_line_that_was_cut_short_does_not_count(tmp_path: Path, cut: int) -> None:
+    path = written(tmp_path)
+    path.write_bytes(path.read_bytes()[:-cut])
+    again = Journal(tmp_path, SETTINGS, resume=True)
+    assert again.progress == ONE
+    again.record(TWO)
+    assert Journal(tmp_path, SETTINGS, resume=True).progress == TWO
+
+
+def test_nothing_to_resume_is_a_fresh_start(tmp_path: Path) -> None:
+    assert Journal(tmp_path, SETTINGS, resume=True).progress == Progress()
+
+
+def test_other_settings_are_named_and_refused(tmp_path: Path) -> None:
+    written(tmp_path)
+    with pytest.raises(UsageError, match="had another how, threshold; repeat its options"):
+        Journal(tmp_path, {"how": "tag", "threshold": 0.1}, resume=True)
+
+
+@pytest.mark.parametrize("content", ["no json\n", "[1]\n", "{}\n"])
+def test_what_is_no_journal_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "journal.jsonl.partial").write_text(content)
+    with pytest.raises(CorpusError, match="is no journal of a redaction"):
+        Journal(tmp_path, SETTINGS, resume=True)
+
+
+def test_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "journal.jsonl.partial").write_text('{"version": 2, "settings": {}}\n')
+    with pytest.raises(UsageError, match="another version"):
+        Journal(tmp_path, SETTINGS, resume=True)

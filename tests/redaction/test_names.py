@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wardround.redaction.keyed import Keyed
+from wardround.redaction.names import NamedMention, Roster, moved_letter, picked
+from wardround.redaction.word_lists import FIRST_NAMES, SURNAMES
+
+KEY = Keyed(b"k" * 32)
+HERS, HIS = FIRST_NAMES["en"]["F"], FIRST_NAMES["en"]["M"]
+
+
+def roster(*texts: str, before: str = "") -> Roster:
+    return Roster([NamedMention(text, before) for text in texts], keyed=KEY, language="en")
+
+
+def test_the_same_person_in_every_form() -> None:
+    people = roster("Louise Quillwort", "QUILLWORT, LOUISE", "quillwort")
+    first, last = people.renamed("Louise Quillwort").split()
+    assert first in HERS
+    assert last in SURNAMES["en"]
+    assert people.renamed("QUILLWORT, LOUISE") == f"{last.upper()}, {first.upper()}"
+    assert people.renamed("quillwort") == last.lower()
+
+
+def test_gender_stays_where_it_is_known() -> None:
+    assert roster("Peter").renamed("Peter") in HIS
+    assert roster("Zorblax Quillwort", before="told Mrs. ").renamed("Zorblax") in HERS
+    assert roster("Zorblax Quillwort", before="told Mr ").renamed("Zorblax") in HIS
+    assert roster("Zorblax Quillwort").renamed("Zorblax") in FIRST_NAMES["en"][""]
+    assert roster("Zorblax Quillwort", before="Apellidos: ").renamed("Zorblax") in SURNAMES["en"]
+    assert roster("QUILLWORT, ZORBLAX", before="Sr. ").renamed("Zorblax") in HIS
+
+
+def test_titles_and_particles_stay() -> None:
+    people = roster("Dr. Ana de la Quillwort")
+    words = people.renamed("Dr. Ana de la Quillwort").split()
+    assert (words[0], words[2:4]) == ("Dr.", ["de", "la"])
+    assert not {"Ana", "Quillwort"} & set(words)
+
+
+def test_initials_become_other_letters() -> None:
+    people = roster("J. Quillwort", "JQ")
+    new = people.renamed("JQ")
+    assert new.isupper() and len(new) == 2 and new[0] != "J" and new[1] != "Q"
+    assert people.renamed("J. Quillwort")[0] == new[0]
+
+
+def test_nobody_gets_a_name_of_the_note() -> None:
+    named = roster(*SURNAMES["en"][:60])
+    new = [named.renamed(name) for name in SURNAMES["en"][:60]]
+    assert not set(new) & set(SURNAMES["en"][:60])
+    assert len(set(new)) == 60
+
+
+@given(st.lists(st.text(st.characters(categories=["Lu", "Ll"]), min_size=3, max_size=9), unique_by=str.casefold))
+def test_two_names_never_become_one(names: list[str]) -> None:
+    people = roster(*names)
+    new = [people.renamed(name).casefold() for name in names]
+    assert len(set(new)) == len(new)
+
+
+def test_a_list_that_is_used_up() -> None:
+    assert picked(("a", "b"), {"a"}, KEY) == "b"
+    made = picked(("a", "b"), {"a", "b"}, KEY)
+    assert len(made) == 12 and made.isalpha()
+
+
+def test_letters_move() -> None:
+    assert all(moved_letter(letter, KEY) != letter for letter in "abcxyzABCéßñ")
+    assert moved_letter("a", KEY).upper() == moved_letter("A", KEY)
+    assert moved_letter("-", KEY) == "-"

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wardround.redaction.keyed import Keyed
+from wardround.redaction.patterns import Language
+from wardround.redaction.surrogates import Mention, Surrogates
+from wardround.redaction.word_lists import PLACES, PROFESSIONS
+from wardround.text.phi import I2B2_2014, MEDDOCAN
+
+KEY = Keyed(b"k" * 32)
+
+
+def surrogates(*mentions: Mention, key: Keyed = KEY, language: Language = "en") -> Surrogates:
+    return Surrogates(mentions, patient=key, language=language)
+
+
+def of(type_: str, text: str, language: Language = "en") -> str:
+    mention = Mention(type_, text)
+    return surrogates(mention, language=language).of(mention)
+
+
+def shape(text: str) -> str:
+    return re.sub(r"[A-Z]", "X", re.sub(r"[a-z]", "x", re.sub(r"\d", "9", text)))
+
+
+@pytest.mark.parametrize("text", ["(201) 555-0110", "MR123456", "NN123/45", "+44 7700 900123", "12345-678a"])
+def test_numbers_keep_their_pattern_and_no_digit(text: str) -> None:
+    new = of("IDNUM", text)
+    assert shape(new) == shape(text)
+    assert all(a != b for a, b in zip(text, new, strict=True) if a.isalnum())
+
+
+def test_addresses_keep_what_many_share() -> None:
+    assert re.fullmatch(r"\d\d [A-Z][a-z]+ Street, Apt \d", of("STREET", "12 Orchard Street, Apt 4"))
+    assert re.fullmatch(r"Hospital General de [A-Z]\w+", of("HOSPITAL", "Hospital General de Albacete", "es"))
+    assert of("CITY", "Leeds") in PLACES["en"]
+    assert re.fullmatch(r"\d{5}", of("TERRITORIO", "31001", "es"))
+    assert of("PROFESSION", "bus driver") in PROFESSIONS["en"]
+
+
+def test_mail_and_web_go_to_domains_nobody_owns() -> None:
+    assert re.fullmatch(r"\w{3}\.\w{4}@example\.(org|com|net)", of("EMAIL", "ann.carr@ward.nhs.uk"))
+    assert re.fullmatch(r"https://www\.example\.(org|com|net)/\w{4}", of("URL", "https://ward.nhs.uk/bed4"))
+
+
+@pytest.mark.parametrize(("age", "low", "high"), [("54", 51, 57), ("89", 86, 88), ("1", 2, 4), ("94", 90, 98)])
+def test_ages_stay_near_and_on_their_side_of_89(age: str, low: int, high: int) -> None:
+    assert low <= int(of("AGE", age)) <= high
+    assert of("AGE", age) != age
+
+
+def test_an_age_in_words_becomes_a_number() -> None:
+    assert re.fullmatch(r"\d\d años", of("EDAD_SUJETO_ASISTENCIA", "diecisiete años", "es"))
+
+
+def test_sex_and_kin_are_said_without_either() -> None:
+    assert of("SEXO_SUJETO_ASISTENCIA", "Mujer", "es") in ("Persona", "Individuo")
+    assert of("FAMILIARES_SUJETO_ASISTENCIA", "madre", "es") in ("familiar", "pariente")
+
+
+def test_the_same_text_has_the_same_surrogate_in_another_place() -> None:
+    city, person = Mention("CITY", "Leeds"), Mention("PATIENT", "Ann Quillwort")
+    one = surrogates(city, person, Mention("CITY", "LEEDS"))
+    assert one.of(Mention("CITY", "LEEDS")) == one.of(city).upper()
+    assert one.of(person) == one.of(person)
+    assert one.of(Mention("PATIENT", "Quillwort")) == one.of(person).split()[1]
+
+
+def test_different_places_stay_different() -> None:
+    mentions = [Mention("CITY", f"Town{letter}") for letter in "abcdefghijklmnopqrstuvwxyz"]
+    one = surrogates(*mentions)
+    assert len({one.of(mention) for mention in mentions}) == 26
+
+
+def test_another_key_says_otherwise() -> None:
+    mention = Mention("IDNUM", "123456789")
+    assert surrogates(mention).of(mention) != surrogates(mention, key=Keyed(b"j" * 32)).of(mention)
+
+
+def test_dates_of_a_patient_move_alike_in_two_notes() -> None:
+    first, second = Mention("DATE", "2061-03-01"), Mention("DATE", "2061-03-11")
+    days = [surrogates(mention).of(mention) for mention in (first, second)]
+    assert len({day[:4] for day in days}) == 1 and "2061" not in days[0]
+
+
+def test_a_mention_that_is_far_too_long_loses_every_letter() -> None:
+    text = "2061-03-01 and then " * 40
+    assert all(a != b for a, b in zip(text, of("DATE", text), strict=True) if a.isalnum())
+
+
+TYPES = (*I2B2_2014.types, *MEDDOCAN.types, "Unheard")
+
+
+@given(st.sampled_from(TYPES), st.text(min_size=1, max_size=30), st.sampled_from(["en", "es"]))
+def test_nothing_stands_in_for_itself(type_: str, text: str, language: Language) -> None:
+    new = of(type_, text, language)
+    assert new
+    assert new == of(type_, text, language)
+    assert new.casefold() != text.casefold() or not any(map(str.isalnum, text))
