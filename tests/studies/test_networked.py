@@ -195,8 +195,9 @@ def kill_a_whole_site_and_the_coordinator(consortium: Consortium) -> None:
     consortium.wait_until(lambda: bool(consortium.events("resumed")), "the coordinator did not resume")
     assert finished - 1 <= consortium.events("resumed")[0]["round"] <= finished
     assert rounds_to_rejoin(missed_until_back(consortium, "riverside", before=before, away=finished)) < 3
-    diary = Diary(consortium)
-    assert all(diary.contributions(site, after=finished) for site in HOSPITALS)
+    consortium.wait_until(
+        lambda: all(Diary(consortium).contributions(site, after=finished) for site in HOSPITALS), "not all are back"
+    )
 
 
 @pytest.mark.slow
