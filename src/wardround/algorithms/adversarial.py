@@ -21,9 +21,9 @@ from typing import Literal, get_args
 from torch import Tensor
 
 from wardround.algorithms.coordinator import Gathered, Turn
-from wardround.algorithms.fedavg import FedAvg
+from wardround.algorithms.fedavg import FedAvg, trained_way
 from wardround.algorithms.site import Site, Step
-from wardround.algorithms.tagsets import CompletionConfig, begin_completed, trained_way
+from wardround.algorithms.tagsets import CompletionConfig, begin_completed
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.message import Message, Value
 from wardround.models.discriminators import Discriminators, Watched, entropy
@@ -99,7 +99,7 @@ def train_adversarially(site: Site, message: Message) -> Message:
     """Complete the annotation, and train on it against the discriminators."""
     with site.all_or_nothing():
         learner, taught = begin_completed(site, message)
-        way, loss = trained_way(site, message, partial(_loss, learner, taught, _adversary(site, message)))
+        way, loss = trained_way(site, message, loss=partial(_loss, learner, taught, _adversary(site, message)))
         return site.give(way, weight=1.0, values={"loss": loss})
 
 

@@ -19,7 +19,17 @@ from wardround.algorithms.stepping import Rates, clip, finite
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.message import Array, Message, Value
 
-__all__ = ["STEPS", "FedAvg", "FedAvgConfig", "LocalConfig", "add", "local_update", "train", "train_locally"]
+__all__ = [
+    "STEPS",
+    "FedAvg",
+    "FedAvgConfig",
+    "LocalConfig",
+    "add",
+    "local_update",
+    "train",
+    "train_locally",
+    "trained_way",
+]
 
 
 @dataclass(frozen=True)
@@ -87,10 +97,16 @@ def local_update(site: Site, message: Message, *, pull: float = 0.0) -> tuple[di
     """
     site.check_round(message.value("round", int))
     site.receive(message)
+    return trained_way(site, message, pull=pull)
+
+
+def trained_way(
+    site: Site, message: Message, *, pull: float = 0.0, loss: Callable[[Sequence[int]], Tensor] | None = None
+) -> tuple[dict[str, Array], float]:
+    """Train both halves from where they are; how far the shared half came, and the mean loss."""
     start = {name: parameter.detach().clone() for name, parameter in site.shared.items()}
-    loss = train_locally(site, message, towards=start if pull else {}, pull=pull)
-    update = {name: (parameter.detach() - start[name]).cpu().numpy() for name, parameter in site.shared.items()}
-    return update, loss
+    mean = train_locally(site, message, towards=start if pull else {}, pull=pull, loss=loss)
+    return {name: (parameter.detach() - start[name]).cpu().numpy() for name, parameter in site.shared.items()}, mean
 
 
 def train_locally(

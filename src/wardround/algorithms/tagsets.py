@@ -9,7 +9,7 @@ which it takes away its own. Weights never leave their site. Those computed in r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from wardround.algorithms.coordinator import Gathered, Turn
-from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, train_locally
+from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, trained_way
 from wardround.algorithms.site import Site, Step
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.federation import SiteId
@@ -38,7 +38,6 @@ __all__ = [
     "TagSetsConfig",
     "begin_completed",
     "train_completed",
-    "trained_way",
     "weighed",
 ]
 
@@ -150,7 +149,7 @@ def train_completed(site: Site, message: Message) -> Message:
         if message.value("weighting", bool):
             weights = _weights(site, message, learner)
             update[TARGETS] = _compare(site, learner, taught, message.value("round", int))
-        way, loss = trained_way(site, message, partial(_loss, learner, taught, weights))
+        way, loss = trained_way(site, message, loss=partial(_loss, learner, taught, weights))
         return site.give(update | way, weight=1.0, values={"loss": loss})
 
 
@@ -161,15 +160,6 @@ def begin_completed(site: Site, message: Message) -> tuple[CompletedNer, Taught]
     site.receive(message)
     learner = _learner(site, message)
     return learner, learner.ask() if number > message.value("trusted_after", int) else Taught()
-
-
-def trained_way(
-    site: Site, message: Message, loss: Callable[[Sequence[int]], Tensor]
-) -> tuple[dict[str, Array], float]:
-    """Train on a loss of rows of the site's notes; how far the shared half came, and the mean loss."""
-    start = {name: parameter.detach().clone() for name, parameter in site.shared.items()}
-    mean = train_locally(site, message, loss=loss)
-    return {name: (parameter.detach() - start[name]).cpu().numpy() for name, parameter in site.shared.items()}, mean
 
 
 def weighed(weights: Tensor, source: Tensor, others: Tensor, *, momentum: float) -> Tensor:

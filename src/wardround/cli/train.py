@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from wardround.cli.options import Device, Format, FormatOptions, OutFolder, Types, chosen_format, listed
+from wardround.cli.outcome import show_outcome, show_warnings
 from wardround.models.encoders import MINILM
 from wardround.reports.progress import TrainingProgress
-from wardround.reports.score_tables import main_note, score_tables
-from wardround.reports.training_page import write_training_page
 from wardround.settings import parse_settings
 from wardround.studies.assemble import ModelChoice, WantedTask, recipe, task_at_one_site
 from wardround.studies.run_folder import RunFolder
@@ -49,8 +47,7 @@ def command(
     choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option), bart)
     config = recipe(choice, parse_settings(training_option), seed=seed)
     site = load_site(data, chosen_format(format, option))
-    for warning in site.warnings:
-        Console(stderr=True).print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
+    show_warnings(site.warnings)
     wanted = WantedTask(task, listed(types), directed=not undirected, negatives=negatives)
     bound = task_at_one_site(wanted, choice, site.data.train, seed=seed)
     bound.model.to(pick_device(device))
@@ -58,17 +55,4 @@ def command(
     with TrainingProgress(out.name, config.epochs) as progress:
         outcome = train_at_one_site(bound, site.data, config, folder=folder, listener=progress)
     title = f"{Path(choice.name).name} on {data.name}"
-    reading, interval = next(iter(outcome.f1.items()))
-    note = main_note(reading, interval, outcome.score.documents)
-    tables = score_tables(outcome.score.counts, title=f"{title}, {outcome.scored_on}", note=note)
-    Console().print(*(table.to_rich() for table in tables))
-    write_training_page(
-        folder.report,
-        title,
-        scores=tables,
-        entities=outcome.score.entities,
-        reading=reading,
-        epochs=outcome.records,
-        settings={**bound.model.settings(), **asdict(config)},
-    )
-    typer.echo(f"model   {folder.model}\nreport  {folder.report}")
+    show_outcome(outcome, folder, title, settings={**bound.model.settings(), **asdict(config)})

@@ -10,10 +10,9 @@ import typer
 from rich.console import Console
 
 from wardround.cli.options import Device, Format, FormatOptions, OutFolder, Types, chosen_format, listed
+from wardround.cli.outcome import show_outcome, show_warnings
 from wardround.models.transfer import load_source
 from wardround.reports.progress import TrainingProgress
-from wardround.reports.score_tables import main_note, score_tables
-from wardround.reports.training_page import write_training_page
 from wardround.settings import parse_settings
 from wardround.studies.assemble import ModelChoice, wanted_types
 from wardround.studies.run_folder import RunFolder
@@ -57,8 +56,7 @@ def command(
     transfer = WantedTransfer(up_to, past_gaps, listed(freeze) or (), freeze_up_to)
     choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option))
     start, site = load_source(source), load_site(data, chosen_format(format, option))
-    for warning in site.warnings:
-        Console(stderr=True).print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
+    show_warnings(site.warnings)
     target = target_network(start, choice, wanted_types(site.data.train, listed(types)), seed=seed)
     config = recipe_of(target, parse_settings(training_option), seed=seed)
     notes = part_of(site.data, fraction, seed=seed)
@@ -69,20 +67,8 @@ def command(
     with TrainingProgress(out.name, config.epochs) as progress:
         outcome = train_at_one_site(task, notes, config, folder=folder, listener=progress, notes=beginning.notes())
     title = f"{_called(source)} transferred to {data.name}"
-    reading, interval = next(iter(outcome.f1.items()))
-    note = main_note(reading, interval, outcome.score.documents)
-    tables = score_tables(outcome.score.counts, title=f"{title}, {outcome.scored_on}", note=note)
-    Console().print(*(table.to_rich() for table in tables))
-    write_training_page(
-        folder.report,
-        title,
-        scores=[*tables, taken],
-        entities=outcome.score.entities,
-        reading=reading,
-        epochs=outcome.records,
-        settings={**target.settings(), **asdict(config), "fraction": fraction},
-    )
-    typer.echo(f"model   {folder.model}\nreport  {folder.report}")
+    settings = {**target.settings(), **asdict(config), "fraction": fraction}
+    show_outcome(outcome, folder, title, settings=settings, more=[taken])
 
 
 def _called(source: Path) -> str:

@@ -1,0 +1,43 @@
+"""What `train` and `transfer` say when a model is finished: tables in the terminal, the report, and where both are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from wardround.reports.score_tables import main_note, score_tables
+from wardround.reports.tables import Table
+from wardround.reports.training_page import write_training_page
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.single_site import Outcome
+
+__all__ = ["show_outcome", "show_warnings"]
+
+
+def show_warnings(warnings: Iterable[str]) -> None:
+    """Before a training, what is odd about its notes."""
+    for warning in warnings:
+        Console(stderr=True).print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
+
+
+def show_outcome(
+    outcome: Outcome, folder: RunFolder, title: str, *, settings: Mapping[str, Any], more: Sequence[Table] = ()
+) -> None:
+    """Print the scores, write the report, in which `more` tables follow them, and say where model and report are."""
+    reading, interval = next(iter(outcome.f1.items()))
+    note = main_note(reading, interval, outcome.score.documents)
+    tables = score_tables(outcome.score.counts, title=f"{title}, {outcome.scored_on}", note=note)
+    Console().print(*(table.to_rich() for table in tables))
+    write_training_page(
+        folder.report,
+        title,
+        scores=[*tables, *more],
+        entities=outcome.score.entities,
+        reading=reading,
+        epochs=outcome.records,
+        settings=dict(settings),
+    )
+    typer.echo(f"model   {folder.model}\nreport  {folder.report}")
