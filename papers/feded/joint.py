@@ -1,13 +1,13 @@
-"""Entities and relations together on ADE, among three sites: what the paper leaves as future work.
+"""Entities and relations together on ADE and on BioRED, among three sites: what the paper leaves as future work.
 
     python -m papers.feded.joint make --data ../shared/data --sites runs/feded/joint-sites
     python -m papers.feded.joint measure --sites runs/feded/joint-sites --out runs/feded/joint --device cuda
     python -m papers.feded.joint table runs/feded/joint/results.json
 
-Sentences of one abstract stay together. Of the abstracts 15% are test, 15% the public set, the rest is dealt out among
-three sites; each is scored on its own third of the test part, and the counts are added. Every method passes eight
-times over the notes: each site alone, the three together by averaging or by distilling both heads, and all notes in one
-place.
+Sentences of one abstract stay together. Of the abstracts of ADE 15% are test, those of BioRED have a test part of their
+own; 15% are the public set, the rest is dealt out among three sites; each is scored on its own third of the test part,
+and the counts are added. Every method passes eight times over the notes: each site alone, the three together by
+averaging or by distilling both heads, and all notes in one place.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -23,14 +24,18 @@ from typing import Any
 
 from papers.common.page import fill, spread, table
 from papers.common.runs import Run, add_arguments, measure
+from papers.feded.make_sites import task_section
 
 from wardround.corpora.ade import Ade
 from wardround.corpora.jsonl import Jsonl
+from wardround.corpora.pubtator import Pubtator
 from wardround.evaluation.counts import SpanCounts
 from wardround.text.document import Document
+from wardround.text.relation_sets import RelationSet
 
 SEEDS = range(3)
 SITES = ("one", "two", "three")
+CORPORA = {"ade": "ADE", "biored": "BioRED"}
 METHODS = {
     "single": "each site alone",
     "fedavg": "FedAvg of the whole network",
@@ -44,35 +49,61 @@ READINGS = {
 }
 HERE = Path(__file__).resolve().parent
 ROUNDS = 8
-_RELATIONS = {"drug-effect": [["Drug", "Adverse-Effect"]], "drug-dose": [["Drug", "Dosage"]]}
 _TEST, _PUBLIC = 0.15, 0.15
 
 
+@dataclass(frozen=True)
+class Notes:
+    """A corpus: notes to be drawn from, its own test part if it has one, and what may be related."""
+
+    drawn: Sequence[Document]
+    test: Sequence[Document]
+    task: Mapping[str, Any]
+
+
+def read(data: Path, corpus: str) -> Notes:
+    """A corpus from the folder of all."""
+    if corpus == "ade":
+        relations = {"drug-effect": [["Drug", "Adverse-Effect"]], "drug-dose": [["Drug", "Dosage"]]}
+        documents = [document for document in Ade().read(data / "ade_corpus_v2") if document.entities]
+        return Notes(documents, [], {"relations": relations})
+    train, test = (list(Pubtator().read(data / "biored" / f"{part}.PubTator")) for part in ("Train", "Test"))
+    return Notes(train, test, task_section(RelationSet.of(train, directed=False)))
+
+
 def make(data: Path, out: Path) -> None:
-    """Draw the parts of every seed and write them."""
-    documents = [document for document in Ade().read(data / "ade_corpus_v2") if document.entities]
-    for seed in SEEDS:
-        parts = _drawn(documents, seed)
-        public, folder = parts.pop("public"), out / f"seed-{seed}"
-        for name, (train, test) in _sites(parts["train"], parts["test"]):
-            place = folder / name
-            place.mkdir(parents=True, exist_ok=True)
-            for part, found in (("train", train), ("dev", test[:1]), ("test", test)):  # nothing is chosen on dev
-                Jsonl().write(found, place / f"{part}.jsonl")
-        Jsonl().write(public, folder / "public.jsonl")
-        print(f"seed {seed}: {len(parts['train'])} to train on, {len(public)} public, {len(parts['test'])} test")
+    """Draw the parts of every corpus and seed and write them."""
+    for corpus in CORPORA:
+        notes = read(data, corpus)
+        (out / corpus).mkdir(parents=True, exist_ok=True)
+        task = json.dumps({**notes.task, "kind": "joint"}, indent=1)
+        (out / corpus / "task.json").write_text(task + "\n", encoding="utf-8")
+        for seed in SEEDS:
+            _write_draw(drawn(notes, seed), out / corpus / f"seed-{seed}")
 
 
-def _drawn(documents: Sequence[Document], seed: int) -> dict[str, list[Document]]:
+def _write_draw(parts: Mapping[str, Sequence[Document]], folder: Path) -> None:
+    for name, (train, test) in _sites(parts["train"], parts["test"]):
+        place = folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        for part, found in (("train", train), ("dev", test[:1]), ("test", test)):  # nothing is chosen on dev
+            Jsonl().write(found, place / f"{part}.jsonl")
+    Jsonl().write(parts["public"], folder / "public.jsonl")
+    print(f"{folder.parent.name}, {folder.name}: {', '.join(f'{len(f)} {part}' for part, f in parts.items())}")
+
+
+def drawn(notes: Notes, seed: int) -> dict[str, Sequence[Document]]:
     """The parts, by abstract."""
     abstracts: dict[str, list[Document]] = {}
-    for document in documents:
-        abstracts.setdefault(dict(document.attributes)["source"], []).append(document)
+    for document in notes.drawn:
+        abstracts.setdefault(dict(document.attributes).get("source", document.id), []).append(document)
     names = sorted(abstracts)
     Random(f"joint/{seed}").shuffle(names)  # noqa: S311 – order, not secrecy
-    test, public = (round(share * len(names)) for share in (_TEST, _TEST + _PUBLIC))
+    held_out = 0.0 if notes.test else _TEST
+    test, public = (round(share * len(names)) for share in (held_out, held_out + _PUBLIC))
     cut = {"test": names[:test], "public": names[test:public], "train": names[public:]}
-    return {part: [document for name in chosen for document in abstracts[name]] for part, chosen in cut.items()}
+    parts = {part: [document for name in chosen for document in abstracts[name]] for part, chosen in cut.items()}
+    return {**parts, **({"test": notes.test} if notes.test else {})}
 
 
 def _sites(
@@ -90,13 +121,13 @@ def _third(documents: Sequence[Document], number: int) -> Sequence[Document]:
 
 
 def study_of(method: str, seed: int, sites: Path, *, encoder: str, rounds: int = ROUNDS) -> dict[str, Any]:
-    """The study file as tables."""
+    """The study file as tables; `sites` is the folder of one corpus."""
     place = sites.resolve() / f"seed-{seed}"
     names = ("all",) if method == "pooled" else SITES
     public = {"data": str(place / "public.jsonl"), "format": "jsonl"}
     return {
         "study": {"name": f"joint {method}", "seed": seed},
-        "task": {"kind": "joint", "relations": _RELATIONS},
+        "task": json.loads((sites / "task.json").read_text(encoding="utf-8")),
         **({"public": public} if method == "feded" else {}),
         "model": {"encoder": encoder},
         "algorithm": {"name": "single" if method == "pooled" else method, "rounds": rounds, "local_epochs": 1},
@@ -107,11 +138,12 @@ def study_of(method: str, seed: int, sites: Path, *, encoder: str, rounds: int =
 
 
 def condensed(results: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of the runs: right, wrong and missed over all sites, by method, reading and seed."""
-    kept: dict[str, Any] = {method: {reading: {} for reading in READINGS} for method in METHODS}
+    """What is kept of the runs: right, wrong and missed over all sites, by corpus, method, reading and seed."""
+    kept: dict[str, Any] = {c: {m: {reading: {} for reading in READINGS} for m in METHODS} for c in CORPORA}
     for run in results["runs"]:
+        _, corpus, method = run["variation"].split("-")
         for reading in READINGS:
-            kept[run["variation"].removeprefix("joint-")][reading][str(run["seed"])] = counted(run, reading)
+            kept[corpus][method][reading][str(run["seed"])] = counted(run, reading)
     return kept
 
 
@@ -123,16 +155,22 @@ def counted(run: Mapping[str, Any], reading: str) -> list[int]:
 def joint_table(kept: Mapping[str, Any]) -> str:
     """F1 in percent of each method under each reading, the mean over seeds with the lowest and the highest."""
     rows = [
-        [METHODS[method], *(spread([100 * SpanCounts(*counts).f1 for counts in found[r].values()]) for r in READINGS)]
-        for method, found in kept.items()
+        [CORPORA[corpus], METHODS[method], *(_spread(found[reading]) for reading in READINGS)]
+        for corpus, methods in kept.items()
+        for method, found in methods.items()
         if found[next(iter(READINGS))]
     ]
-    return table(["", *READINGS.values()], rows) if rows else ""
+    return table(["", "", *READINGS.values()], rows) if rows else ""
 
 
-def write_table(results: Path) -> None:
+def _spread(by_seed: Mapping[str, Sequence[int]]) -> str:
+    return spread([100 * SpanCounts(*counts).f1 for counts in by_seed.values()])
+
+
+def write_table(results: Sequence[Path]) -> None:
     """Keep the counts beside this file and fill the page."""
-    kept = condensed(json.loads(results.read_text(encoding="utf-8")))
+    runs = [run for path in results for run in json.loads(path.read_text(encoding="utf-8"))["runs"]]
+    kept = condensed({"runs": runs})
     (HERE / "joint.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     page = HERE / "README.md"
     page.write_text(fill(page.read_text(encoding="utf-8"), "joint", joint_table(kept)), encoding="utf-8")
@@ -148,9 +186,9 @@ def main() -> None:
         write_table(asked.results)
         return
     runs = []
-    for seed, method in product(asked.seeds, METHODS):
-        study = study_of(method, seed, asked.sites, encoder=asked.encoder, rounds=asked.rounds)
-        runs.append(Run(f"joint-{method}", seed, study, guess=100.0))
+    for corpus, seed, method in product(asked.corpora, asked.seeds, METHODS):
+        study = study_of(method, seed, asked.sites / corpus, encoder=asked.encoder, rounds=asked.rounds)
+        runs.append(Run(f"joint-{corpus}-{method}", seed, study, guess=100.0))
     sys.exit(measure(runs, {"encoder": asked.encoder, "rounds": asked.rounds}, asked))
 
 
@@ -162,11 +200,12 @@ def arguments() -> argparse.Namespace:
     made.add_argument("--data", type=Path, required=True)
     made.add_argument("--sites", type=Path, required=True)
     written = commands.add_parser("table", help="write what was measured into the page")
-    written.add_argument("results", type=Path)
+    written.add_argument("results", type=Path, nargs="+")
     measured = commands.add_parser("measure", help="run the studies")
     add_arguments(measured)
     measured.add_argument("--encoder", default="minilm")
     measured.add_argument("--rounds", type=int, default=ROUNDS)
+    measured.add_argument("--corpora", type=lambda text: text.split(","), default=list(CORPORA))
     measured.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=list(SEEDS))
     return parser.parse_args()
 
