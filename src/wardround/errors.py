@@ -13,6 +13,7 @@ WardroundError
 ├── KeyMaterialError     a key, a copy of one or a vault that cannot be used, or a secret where none may be
 ├── LedgerError          a ledger that was altered, cut short or cannot be written
 ├── StudyError           a study file that makes no sense: names section and setting
+│   └── SweepError       a sweep file that makes no sense: names section or cell
 └── UsageError           a command whose arguments do not fit together
 
 A message names the thing, the place and the remedy; it never quotes a note.
@@ -32,6 +33,7 @@ __all__ = [
     "ModelError",
     "SplitError",
     "StudyError",
+    "SweepError",
     "TagError",
     "TextError",
     "TrainingError",
@@ -101,6 +103,10 @@ class LedgerError(WardroundError):
 
 class StudyError(WardroundError):
     """A study file makes no sense; refused before round 1."""
+
+
+class SweepError(StudyError):
+    """A sweep file makes no sense, or one of its cells does not; refused before the first run."""
 
 
 class UsageError(WardroundError):

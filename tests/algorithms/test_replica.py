@@ -10,7 +10,7 @@ from tests.privacy.cohort import code_of
 from wardround.algorithms.coordinator import Coordinator
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig
 from wardround.algorithms.fedner import FedNer, FedNerConfig
-from wardround.algorithms.replica import Replica
+from wardround.algorithms.replica import Replica, digest_of_start
 from wardround.algorithms.stepping import SteppingConfig
 from wardround.federation.message import Array
 
@@ -148,3 +148,47 @@ def test_what_is_no_copy_is_refused_and_changes_nothing() -> None:
     for wrong in (b"", b"copy", replica.to_bytes()[:-1], wide.to_bytes()):
         assert code_of(replica.take_up, wrong) == "state"
     assert (replica.shared_bytes(), replica.number, replica.changes) == (before, 1, 1)
+
+
+# A start that the seed does not give.
+
+TOLD = {"w": np.array([4.0, 5.0], np.float32), "b": np.array([6.0], np.float32)}
+
+
+def test_a_copy_that_was_not_told_what_the_study_begins_from_is_behind() -> None:
+    replica = Replica(server(), digest_of_start(TOLD))
+    assert (replica.is_told_its_start, replica.has_begun) == (True, False)
+    assert code_of(replica.arrays, after=0) == "behind"
+    assert code_of(replica.step, mean(1, 1), {}, number=1) == "behind"
+    assert code_of(replica.best, 0) == "behind"
+    replica.begin(TOLD)
+    assert replica.has_begun
+    assert numbers(replica.arrays(after=0)) == [4.0, 5.0]
+    assert replica.changes == 1
+    replica.step(mean(1.0, 1.0), {}, number=1)
+    assert numbers(replica.arrays(after=1)) == [5.0, 6.0]
+    replica.begin(TOLD)  # told again, by a coordinator that came back: nothing is lost
+    assert numbers(replica.arrays(after=1)) == [5.0, 6.0]
+
+
+def test_only_the_start_that_the_study_names_is_taken() -> None:
+    other = {**TOLD, "w": np.array([4.0, 5.5], np.float32)}
+    replica = Replica(server(), digest_of_start(TOLD))
+    assert code_of(replica.begin, other) == "start"
+    assert code_of(Replica(server()).begin, TOLD) == "start"  # of a study that begins from its seed
+    wide = {**TOLD, "w": np.zeros(3, np.float32)}
+    assert code_of(Replica(server(), digest_of_start(wide)).begin, wide) == "shapes"
+
+
+def test_the_digest_of_a_start_tells_names_shapes_and_numbers() -> None:
+    square = {"w": np.zeros((2, 2), np.float32)}
+    others = ({"v": square["w"]}, {"w": np.zeros((4, 1), np.float32)}, {"w": np.zeros((2, 2), np.int32)})
+    assert digest_of_start(square) == digest_of_start({"w": np.zeros((2, 2), np.float32)})
+    assert digest_of_start(square) not in {digest_of_start(other) for other in others}
+
+
+def test_a_copy_of_one_that_has_begun_has_begun_too() -> None:
+    one, late = Replica(server(), digest_of_start(TOLD)), Replica(server(), digest_of_start(TOLD))
+    one.begin(TOLD)
+    late.take_up(one.to_bytes())
+    assert late.has_begun and late.shared_bytes() == one.shared_bytes()

@@ -251,7 +251,7 @@ def test_description_and_scores_are_counts_and_nothing_else(tmp_path: Path) -> N
     assert hospital.answer("describe", Message()).values == {"examples": 18, "documents": 2}
     answer = hospital.answer("score", Message({}, grouped("shared", shared_of(hospital))))
     assert not answer.arrays and not answer.blobs
-    assert answer.values.keys() == {"documents", "strict", "relaxed"}
+    assert answer.values.keys() == {"documents", "strict", "relaxed", "interval"}
     assert answer.values["documents"] == 2
     score = hospital.task.score(NOTES[:2])
     assert score_message(score) == answer

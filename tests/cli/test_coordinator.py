@@ -9,12 +9,14 @@ import pytest
 
 from tests.cli.running import Run
 from tests.models.tiny import notes
-from tests.studies.tiny_studies import ONE_TOP, text_of
+from tests.studies.tiny_studies import ONE_TOP, text_of, tiny
 
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.federation.flare import supervisor
+from wardround.models.saved import save_model
+from wardround.studies.assemble import common_model
 from wardround.studies.public_set import public_digest
 
 
@@ -139,3 +141,56 @@ def test_a_public_set_that_the_study_does_not_have(kits: Path, study: Path, run:
     ran = run("coordinator", "start", kits / "coordinator", "--public", study)
     assert ran.code == 2
     assert ran.err == "wardround: the study names no public set; leave --public out\n"
+
+
+@pytest.fixture
+def begun(study: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The coordinator's kit of a study that begins from a model, which lies beside the study file."""
+    monkeypatch.chdir(study.parent)
+    save_model(common_model(tiny(study={"seed": 8})), Path("earlier"))
+    study.write_text(text_of(model={"start": "earlier"}), encoding="utf-8")
+    assert run("provision", study, "--out", "kits", "--host", "localhost", "--port", "9000").code == 0
+    return Path("kits/coordinator")
+
+
+def test_the_coordinator_says_where_the_model_is_that_its_study_begins_from(
+    begun: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = []
+    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
+    left_out = run("coordinator", "start", begun)
+    assert (left_out.code, commands) == (2, [])
+    assert left_out.err == "wardround: the study begins from a saved model; say by --start where that is\n"
+    assert run("coordinator", "start", begun, "--start", "earlier").code == 0
+    work = (sys.executable, "-m", "wardround.cli.main", "coordinator", "work", str(begun))
+    assert commands == [(*work, "--start", str(Path("earlier").resolve()))]
+
+
+def test_another_model_than_the_study_was_made_with_is_refused_at_once(
+    begun: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "become", lambda command: pytest.fail("it was started"))
+    save_model(common_model(tiny(study={"seed": 9})), Path("other"))
+    ran = run("coordinator", "start", begun, "--start", "other")
+    assert ran.code == 2
+    assert "[model] start: other is not what the study was made with (sha256 differs)" in ran.err_in_one_line
+
+
+def test_a_start_that_the_study_does_not_have(kits: Path, study: Path, run: Run) -> None:
+    ran = run("coordinator", "start", kits / "coordinator", "--start", study.parent)
+    assert ran.code == 2
+    assert ran.err == "wardround: the study begins from no saved model; leave --start out\n"
+
+
+def test_what_tracks_the_study_is_told_to_its_own_process(
+    kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboard", reason="tracking needs wardround[tracking]")
+    commands = []
+    monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
+    assert run("coordinator", "start", kits / "coordinator", "--track", "tensorboard").code == 0
+    assert commands[0][-2:] == ("--track", "tensorboard")
+    unknown = run("coordinator", "start", kits / "coordinator", "--track", "wandb")
+    assert unknown.code == 2
+    assert "'wandb' is no tracker; there are tensorboard, mlflow" in unknown.err_in_one_line
+    assert len(commands) == 1

@@ -7,14 +7,19 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import DEV, TEST, TRAIN, Run, related_notes, write_site
+from tests.models.tiny import TINY
 from wardround.corpora.jsonl import Jsonl
 from wardround.evaluation.bootstrap import Measure, intervals
 from wardround.evaluation.counts import SpanCounts
 from wardround.evaluation.spans import CorpusScore
-from wardround.models.saved import load_model
+from wardround.models.saved import load_model, save_model
+from wardround.models.word_tagger import WordTagger
 from wardround.tasks import ner
 from wardround.tasks.of_models import task_of
 from wardround.text.document import Document, Entity, Range, Relation
+from wardround.text.tag_sets import TagSet
+
+OURS = {"Drug": "PATIENT", "ADE": "DATE"}
 
 # A model that has learned the notes is right too often to prove anything; these it has never seen.
 STRANGE = Document("strange", "Aspirin for the rash. Ibuprofen gave her nausea and joint pain.")
@@ -116,6 +121,46 @@ def test_what_cannot_be_read_is_refused(run: Run, trained: Path, strange: Path, 
     ran = run("evaluate", trained / "model", strange, "--format", form)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"wardround: {said}")
+
+
+# What redaction would leave readable.
+
+
+@pytest.fixture
+def identifying(tmp_path: Path) -> tuple[Path, Path]:
+    """An untrained tagger of names and dates, and notes that call both otherwise."""
+    model = WordTagger(TINY, TagSet(("PATIENT", "DATE")))
+    save_model(model, tmp_path / "model")
+    documents = [TagSet.rename(note, {"Drug": "PERSON", "ADE": "FECHAS"}) for note in TEST]
+    return tmp_path / "model", write_site(tmp_path, notes=documents) / "notes"
+
+
+def test_what_leaks_is_told_of_a_model_whose_types_identify_people(run: Run, identifying: tuple[Path, Path]) -> None:
+    model, data = identifying
+    score = task_of(load_model(model)).score([TagSet.rename(note, OURS) for note in TEST]).leakage
+    assert score is not None
+    ran = run("evaluate", model, data, "--format", "brat", "--tag-set", "i2b2-2014")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"{score.exposed_notes} of 4 notes leak a mention" in " ".join(ran.out.split())
+    words = score.hiding.words
+    assert ran.row("words") == [*three(words), str(words.fn), str(words.gold)]
+    assert ran.row("all")[0] == "8"  # a name and a date in each note
+    # Without the tag set, nothing in the notes is of the model's types.
+    assert run("evaluate", model, data, "--format", "brat").row("all")[0] == "0"
+    assert "Leakage" not in run("evaluate", model, data, "--format", "brat", "--no-leakage").out
+
+
+def test_what_leaks_is_told_of_any_tagger_where_it_is_wanted(run: Run, trained: Path, strange: Path) -> None:
+    assert "Leakage" not in run("evaluate", trained / "model", strange, "--format", "brat").out
+    ran = run("evaluate", trained / "model", strange, "--format", "brat", "--leakage")
+    assert ran.row("Drug")[-1] == "3"
+    assert "Leakage: mentions by type" in ran.out
+
+
+def test_a_tag_set_that_nobody_knows(run: Run, trained: Path, strange: Path) -> None:
+    ran = run("evaluate", trained / "model", strange, "--format", "brat", "--tag-set", "hippa")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("wardround: --tag-set 'hippa' is unknown – did you mean 'hipaa'?; there are hipaa,")
 
 
 # Relations among entities that are given.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import Run
+from tests.cli.running import QUICK, Ran, Run
 from tests.models.tiny import quick_tagger
-from wardround.cli.model import groups_table
+from wardround.cli.model import began_table, groups_table
 from wardround.models.presets import PRESETS
 
 
@@ -86,3 +86,44 @@ def test_every_preset_is_listed_with_its_layers(run: Run) -> None:
 @pytest.mark.parametrize("words", [[], ["shwo"]])
 def test_a_subcommand_is_needed(run: Run, words: list[str]) -> None:
     assert run("model", *words).code == 2
+
+
+LAYER = {"layer": "words", "parameters": 1056, "taken": 528, "how": "resized", "why": "each of 2 buckets became one"}
+NOTE = {"up_to": "word_cnn", "layers": [LAYER], "weights_sha256": "ab12", "frozen": ["words"]}
+
+
+def test_what_a_transfer_took_is_a_table(run: Run, site: Path, trained: Path, tmp_path: Path) -> None:
+    words = ("transfer", trained, "--data", site, "--format", "brat", "--out", tmp_path / "run", *QUICK)
+    began = run(*words, "--up-to", "word_cnn", "--freeze", "words", "--training-option", "epochs=1")
+    assert began.code == 0
+    ran = run("model", "show", tmp_path / "run" / "model")
+    assert (ran.code, ran.err) == (0, "")
+    table = ran.out[ran.out.index("Began from another model, up to word_cnn") :]
+    shown = Ran(0, table, "")
+    assert shown.row("words") == ["1,056", "1,056", "copied", "yes", ""]
+    assert shown.row("crf") == ["35", "0", "fresh", "no", "above word_cnn"]
+    assert shown.row("all")[:2] == began.row("all")[:2]
+    assert "weights_sha256" not in ran.out and "transfer " not in ran.out
+
+
+def test_a_layer_that_was_resized_and_frozen() -> None:
+    table = began_table(NOTE)
+    assert table is not None
+    assert table.rows == (("words", 1056, 528, "resized", "yes", "each of 2 buckets became one"),)
+    assert (table.totals[0][:3], table.note) == (("all", 1056, 528), "Digest of what was taken: ab12")
+
+
+@pytest.mark.parametrize(
+    "note",
+    [3, "text", {}, {**NOTE, "layers": 3}, {**NOTE, "layers": [{}]}, {**NOTE, "layers": [{**LAYER, "taken": "1"}]}],
+)
+def test_a_note_that_only_looks_like_one_is_shown_as_it_is(
+    run: Run, trained: Path, tmp_path: Path, note: object
+) -> None:
+    assert began_table(note) is None
+    shutil.copytree(trained / "model", tmp_path / "model")
+    card = json.loads((tmp_path / "model" / "wardround.json").read_text())
+    (tmp_path / "model" / "wardround.json").write_text(json.dumps(card | {"notes": {"transfer": note}}))
+    ran = run("model", "show", tmp_path / "model")
+    assert ran.code == 0
+    assert "transfer " in ran.out

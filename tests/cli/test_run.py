@@ -40,7 +40,8 @@ def test_scores_models_and_a_report(run: Run, study: Path, tmp_path: Path) -> No
     passed = f"up {size_text(traffic['up'])}, down {size_text(traffic['down'])}"
     assert f"rounds  3, the best {best}; {passed}\n" in ran.out
     assert ran.out.endswith(f"report  {out / 'report.html'}\n")
-    assert "As it ran, with every default" in (out / "report.html").read_text()
+    report = (out / "report.html").read_text()
+    assert "<h1>Study tiny</h1>" in report and f"{written['sites']['harbour']['strict']['f1']:.3f}" in report
     assert (out / "study.toml").read_text() == to_toml(read_study(study))
     assert ran.err.startswith("tiny  round 3/3  loss ")
 
@@ -55,6 +56,15 @@ def test_each_type_at_each_site_where_they_differ(run: Run, study: Path, tmp_pat
     assert ran.row("macro, not annotated") == ["–", "–"]
     study.write_text(text_of(algorithm={"rounds": 3}, sites=ONE_TOP))
     assert "macro" not in run("run", study, "--out", tmp_path / "alike", "--device", "cpu").out
+
+
+def test_a_run_that_is_tracked_says_the_same(run: Run, study: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="tracking needs wardround[tracking]")
+    plain = run("run", study, "--out", tmp_path / "plain", "--device", "cpu")
+    out = tmp_path / "tracked"
+    tracked = run("run", study, "--out", out, "--device", "cpu", "--track", "tensorboard")
+    assert tracked.out.replace(str(out), str(tmp_path / "plain")) == plain.out
+    assert [path.name.split(".")[0] for path in (out / "tracking" / "tensorboard").iterdir()] == ["events"]
 
 
 def test_run_again_it_says_the_same(run: Run, study: Path, tmp_path: Path) -> None:

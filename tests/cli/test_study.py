@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Run
-from tests.studies.tiny_studies import text_of
+from tests.studies.tiny_studies import text_of, tiny
+from wardround.models.saved import save_model
+from wardround.studies.assemble import common_model
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.study_file import parse_study, read_study
 from wardround.studies.template import TEMPLATE
@@ -83,3 +85,13 @@ def test_the_algorithms(run: Run) -> None:
     lines = run("study", "algorithms").out.splitlines()
     assert [line.split()[0] for line in lines] == list(ALGORITHMS)
     assert lines[0] == f"fedner   {ALGORITHMS['fedner'].line}"
+
+
+def test_check_shows_what_is_taken_of_a_start(run: Run, tmp_path: Path) -> None:
+    save_model(common_model(tiny(study={"seed": 8})), tmp_path / "earlier")
+    (tmp_path / "study.toml").write_text(text_of(model={"start": "earlier"}), encoding="utf-8")
+    ran = run("study", "check", tmp_path / "study.toml")
+    assert (ran.code, ran.err) == (0, "")
+    assert "Begins from earlier up to crf" in ran.out
+    assert ran.row("words")[2] == "copied"
+    assert ran.row("lstm")[1:3] == ["0", "fresh"]

@@ -27,15 +27,16 @@ from tests.cli.running import (
 )
 from wardround.algorithms.local_training import EpochRecord, LocalTraining
 from wardround.corpora.splits import Manifest
-from wardround.models.saved import load_model
+from wardround.models.saved import load_model, model_card
 from wardround.reports.progress import TrainingProgress
 from wardround.studies.run_folder import RunFolder
 from wardround.tasks import ner
 from wardround.tasks.ner import TaggedSentence
 from wardround.tasks.of_models import task_of
 from wardround.text.document import Document
+from wardround.text.tag_sets import TagSet
 
-FILES = ["checkpoint.safetensors", "events.jsonl", "model", "report.html", "scores.json"]
+FILES = ["checkpoint.safetensors", "events.jsonl", "model", "note-counts.json", "report.html", "scores.json"]
 MARKER = "Her aunt Quillwort keeps ninetyone zebrafinches at Larkmoor."
 RARE = ("quillwort", "ninetyone", "zebrafinch", "larkmoor")
 
@@ -415,3 +416,18 @@ def test_entities_and_relations_together(run: Run, related_site: Path, encoder: 
     assert set(written["types"]) == {"causes", "Drug", "Symptom"}
     assert [f"test: {reading}" in " ".join(ran.out.split()) for reading in gold] == [True] * 3
     assert "Where it errs" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_training_of_what_identifies_tells_what_leaks(run: Run, tmp_path: Path) -> None:
+    names = {"Drug": "PERSON", "ADE": "FECHAS"}
+    parts = {"train": TRAIN, "dev": DEV, "test": TEST}
+    site = {name: [TagSet.rename(note, names) for note in part] for name, part in parts.items()}
+    data = write_site(tmp_path / "ward", **site)
+    more = ("--task", "deidentify", "--tag-set", "hipaa", "--training-option", "epochs=1")
+    ran = run(*train(data, tmp_path / "run", *more))
+    assert ran.code == 0
+    assert model_card(tmp_path / "run" / "model")["types"] == ["DATES", "NAMES"]
+    leakage = json.loads((tmp_path / "run" / "scores.json").read_text())["leakage"]
+    assert (leakage["notes"], leakage["mentions"]["mentions"]) == (len(TEST), 2 * len(TEST))
+    assert "Leakage: mentions by type" in ran.out
+    assert "Leakage: mentions by type" in (tmp_path / "run" / "report.html").read_text()

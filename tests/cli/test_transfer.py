@@ -154,3 +154,14 @@ def test_a_source_without_a_model(run: Run, site: Path, tmp_path: Path) -> None:
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "wardround: folder 'nowhere' holds no model: there is no wardround.json in it\n"
     assert not (tmp_path / "run").exists()
+
+
+def test_of_types_that_identify_people_it_is_told_what_leaks(run: Run, trained: Path, tmp_path: Path) -> None:
+    names = {"Drug": "PATIENT", "ADE": "DATE"}
+    parts = {"train": TRAIN, "dev": DEV, "test": TEST}
+    site = {part: [TagSet.rename(note, names) for note in found] for part, found in parts.items()}
+    ran = run(*transfer(trained, write_site(tmp_path / "ward", **site), tmp_path / "run"))
+    assert ran.code == 0
+    leakage = scores(tmp_path / "run")["leakage"]
+    assert (leakage["notes"], leakage["types"]["PATIENT"]["mentions"]) == (len(TEST), len(TEST))
+    assert "Leakage: mentions by type" in ran.out

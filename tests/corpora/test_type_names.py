@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.corpora.type_names import nearest_type, read_type_names, renamed
+from wardround.corpora.type_names import in_tag_set, nearest_type, read_type_names, renamed
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Range
 
@@ -83,3 +83,11 @@ def test_the_nearest_type_however_it_is_written() -> None:
     assert nearest_type("DRUGS", TYPES) == " – did you mean 'Drug'?"
     assert nearest_type("ade", TYPES) == " – did you mean 'ADE'?"
     assert nearest_type("medication", TYPES) == nearest_type("x", ()) == ""
+
+
+def test_names_of_a_tag_set() -> None:
+    entities = tuple(Entity(f"T{n}", kind, (Range(n, n + 1),)) for n, kind in enumerate(("PERSON", "FECHAS", "Drug")))
+    note = Document("n", "abc", entities)
+    (found,) = in_tag_set([note], "i2b2-2014")
+    assert [entity.type for entity in found.entities] == ["PATIENT", "DATE", "Drug"]
+    assert in_tag_set([note], "") == (note,)

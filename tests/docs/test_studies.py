@@ -18,6 +18,7 @@ from wardround.studies import study_file as files
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.public_set import public_set
+from wardround.text.phi import I2B2_2014
 
 PAGE = "studies.md"
 ALONE = {
@@ -110,7 +111,9 @@ def test_every_algorithm_is_named() -> None:
 
 
 def test_every_event_has_a_line() -> None:
-    calls = [node for node in ast.walk(ast.parse(inspect.getsource(run))) if isinstance(node, ast.Call)]
+    beside = Path(inspect.getfile(run)).with_name("networked.py").read_text(encoding="utf-8")
+    source = inspect.getsource(run) + beside.replace("from __future__ import annotations", "")
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     logged = [call.args[0] for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "log"]
     constants = [part for argument in logged for part in ast.walk(argument) if isinstance(part, ast.Constant)]
     said = [name for row in rows(section(PAGE, "## The run folder")) if "event" in row for name in codes(row["event"])]
@@ -152,6 +155,9 @@ REFUSED = [
     SITE + OTHERS + PUBLIC + MASKED.replace("masked", "sealed") + 'scheme = "ckks"\n[algorithm]\nname = "feded"\n',
     SITE + PUBLIC + '[algorithm]\nname = "feded"\n',
     SITE + OTHERS + 'scheme = "BIOES"\n' + PUBLIC + '[algorithm]\nname = "feded"\nstart = "own"\n',
+    SITE + '[task]\ntag_set = "hipaa"\n',
+    SITE.replace("Drug", "FECHA") + '[task]\nkind = "deidentify"\ntag_set = "meddocan"\n',
+    SITE + '[model]\nstart = "runs/earlier"\n[algorithm]\nname = "single"\n',
     SITE + '[algorithm]\nname = "pooled"\n',
     SITE + '[model]\nencoder = "/models/tiny"\n',
 ]
@@ -182,7 +188,7 @@ def test_the_run_folder_holds_what_the_page_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("study.toml").write_text(SMALL)
-    assert plain_commands(PAGE)[0] == "wardround run study.toml --out runs/study"
+    assert "wardround run study.toml --out runs/study" in plain_commands(PAGE)
     said_by(["run", "study.toml", "--out", "runs/study", "--ledgers"], capsys)
     files_of = [row for row in rows(section(PAGE, "## The run folder")) if "file" in row]
     said = {codes(row["file"])[0].replace("NAME", "harbour") for row in files_of if "; only " not in row["what it is"]}
@@ -191,3 +197,10 @@ def test_the_run_folder_holds_what_the_page_says(
     found = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     mine = [name.removesuffix(".head") for name in found if not name.startswith("sites/hillside")]
     assert [name for name in mine if not any(name == place or name.startswith(place) for place in said)] == []
+
+
+def test_the_study_of_deidentification_is_one() -> None:
+    (text,) = re.findall(r"```\n(\[study\].*?)```", section(PAGE, "## De-identification"), re.DOTALL)
+    study = files.parse_study(text)
+    assert (study.task.kind, set(study.types)) == ("deidentify", set(I2B2_2014.types))
+    common_task(study)

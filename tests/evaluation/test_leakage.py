@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from wardround.errors import TextError
@@ -53,3 +55,49 @@ def test_a_mention_of_punctuation_alone_must_be_covered() -> None:
 def test_other_texts_are_refused() -> None:
     with pytest.raises(TextError, match="different texts"):
         score_leakage([(GOLD, note(text="other"))])
+
+
+def test_counts_go_as_plain_values_and_come_back() -> None:
+    score = score_leakage([(GOLD, note(("NAME", 3, 7))), (GOLD, GOLD)])
+    values = score.as_values()
+    # Words: John, Smith, Leeds, 12, /, 03, twice; of the first note John alone is hidden.
+    assert values == {
+        "notes": [2, 1, 1],
+        "words": [7, 0, 5],
+        "characters": [23, 0, 15],
+        "types": {"CITY": [2, 1, 0, 1], "DATE": [2, 1, 0, 1], "NAME": [2, 1, 1, 1]},
+    }
+    assert LeakageScore.from_values(values) == score
+    assert LeakageScore.from_values(values) + LeakageScore() == score
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"notes": [2, 1]},
+        {"words": [1, 2, -3]},
+        {"words": [1, 2, True]},
+        {"words": [1, 2, 3.0]},
+        {"characters": None},
+        {"types": []},
+        {"types": {"CITY": [1, 2, 3]}},
+        {"types": {"CITY": [1, 2, 3, 4, 5]}},
+    ],
+)
+def test_values_that_are_no_counts(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        LeakageScore.from_values({**LeakageScore().as_values(), **change})
+
+
+def test_figures() -> None:
+    figures = score_leakage([(GOLD, note(("NAME", 3, 7))), (GOLD, GOLD)]).figures()
+    assert (figures["notes"], figures["exposed_notes"], figures["leaking_notes"]) == (2, 1, 1)
+    assert figures["words"]["recall"] == pytest.approx(7 / 12)
+    assert figures["types"]["NAME"] == {
+        "recall": 0.5,
+        "mentions": 2,
+        "hidden": 1,
+        "hidden_in_part": 1,
+        "leaking_notes": 1,
+    }
+    assert figures["mentions"]["recall"] == 0.5

@@ -4,7 +4,7 @@ import pytest
 
 from wardround.errors import TextError
 from wardround.evaluation.counts import SpanCounts
-from wardround.evaluation.tokens import HidingScore, score_hiding
+from wardround.evaluation.tokens import HidingScore, score_hiding, score_words
 from wardround.text.document import Document, Entity, Range
 
 TEXT = "Mr John Smith of Leeds"
@@ -48,3 +48,17 @@ def test_refusals() -> None:
         score_hiding(note(), Document("n", "other"), WORDS)
     with pytest.raises(TextError, match="in order"):
         score_hiding(note(), note(), WORDS[::-1])
+
+
+def test_words_by_type() -> None:
+    gold = Document("n", TEXT, (Entity("1", "NAME", (Range(3, 13),)), Entity("2", "CITY", (Range(17, 22),))))
+    # "Mr John" as a name, "Smith" as a city, half of "Leeds" as a city and as a name.
+    marks = (("NAME", 0, 7), ("CITY", 8, 13), ("CITY", 17, 19), ("NAME", 17, 22))
+    found = Document("n", TEXT, tuple(Entity(f"{n}", kind, (Range(a, b),)) for n, (kind, a, b) in enumerate(marks)))
+    assert dict(score_words(gold, found, WORDS)) == {"CITY": SpanCounts(1, 1, 0), "NAME": SpanCounts(1, 2, 1)}
+
+
+def test_a_word_that_two_mentions_of_a_type_touch_counts_once() -> None:
+    assert dict(score_words(note((3, 7)), note((3, 5), (5, 7)), WORDS)) == {"NAME": SpanCounts(1, 0, 0)}
+    with pytest.raises(TextError, match="in order"):
+        score_words(note(), note(), WORDS[::-1])

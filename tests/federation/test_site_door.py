@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 
 from wardround.errors import LedgerError, MessageError
 from wardround.federation.message import Message, decode, encode
-from wardround.federation.site_door import SiteDoor
+from wardround.federation.site_door import SiteDoor, heard
 
 
 class Worker:
@@ -38,7 +40,27 @@ def test_what_goes_out_is_what_the_record_gave() -> None:
         return b"as recorded"
 
     assert SiteDoor(Worker(), send).answer_bytes("train", 7, encode(Message())) == b"as recorded"
-    assert recorded == [(Message({"step": "train"}), "train", 7)]
+    [(answer, step, round_number)] = recorded
+    assert (answer.values, step, round_number) == ({"step": "train"}, "train", 7)
+    assert {name: len(blob) for name, blob in answer.blobs.items()} == {"worked": 8}  # on record as all that leaves
+
+
+def test_an_answer_tells_how_long_the_site_worked_and_is_else_as_it_was() -> None:
+    question = Message({"round": 3}, {"w": np.array([1.0, 2.0])})
+    answer, seconds = heard(SiteDoor(Worker()).answer_bytes("train", 3, encode(question)))
+    assert answer == Message({"step": "train"}, {"w": np.array([2.0, 3.0])})
+    assert seconds > 0
+
+
+def test_what_came_through_no_door_worked_for_nobody_knows_how_long() -> None:
+    assert heard(encode(Message({"a": 1}))) == (Message({"a": 1}), 0.0)
+
+
+@pytest.mark.parametrize("told", [b"", b"1234567", struct.pack("<d", -1.0), struct.pack("<d", float("inf"))])
+def test_seconds_that_are_none_are_refused(told: bytes) -> None:
+    with pytest.raises(MessageError) as refused:
+        heard(encode(Message({}, {}, {"worked": told})))
+    assert refused.value.code == "value"
 
 
 def test_what_cannot_be_recorded_does_not_leave() -> None:

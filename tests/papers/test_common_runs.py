@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -46,35 +45,35 @@ def test_a_run_that_fails_or_takes_too_long_costs_the_others_nothing(
     runs: ModuleType, fake: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = runs.Results(tmp_path / "results.json", {"settings": {}})
-    pool = runs.Pool(tmp_path / "out", results, processes=2, device="cpu", minutes=0.05)
-    pool.work([runs.Run(name, 0, {"study": {"name": name}}, 1.0) for name in ("broken", "quick", "slow")])
+    measurement = runs.Measurement(tmp_path / "out", results, device="cpu")
+    asked = [runs.Run(name, 0, {"study": {"name": name}}, 1.0) for name in ("broken", "quick", "slow")]
+    measurement.work(asked, processes=2, minutes=0.05)
     assert finished(tmp_path / "results.json") == ["quick"]
-    assert pool.failed == ["broken-seed-0"]
+    assert measurement.failed == ["broken-seed-0"]
     assert "cut off slow-seed-0" in capsys.readouterr().out
     assert (tmp_path / "out" / "quick-seed-0" / "asked.toml").read_text() == '[study]\nname = "quick"\n'
 
 
-def test_a_run_of_several_processes_waits_for_as_many_places(runs: ModuleType, fake: None, tmp_path: Path) -> None:
+def test_a_run_is_begun_anew_where_another_study_is_asked_for(runs: ModuleType, fake: None, tmp_path: Path) -> None:
     results = runs.Results(tmp_path / "results.json", {})
-    pool = runs.Pool(tmp_path / "out", results, processes=3, device="cpu", minutes=0)
-    four, two = (runs.Run(f"of-{n}", 0, {}, 1.0, workers=n, score_training=n == 2) for n in (4, 2))
-    assert pool._fits(four), "what needs more places than there are runs alone"
-    pool._start(two)
-    assert not pool._fits(two) and pool._fits(runs.Run("of-1", 0, {}, 1.0))
-    pool.work([four])
+    left = tmp_path / "out" / "quick-seed-0" / "checkpoint"
+    for name, stays in (("one", False), ("one", True), ("two", False)):
+        runs.Measurement(tmp_path / "out", results, device="cpu").work(
+            [runs.Run("quick", 0, {"study": {"name": name}}, 1.0)], processes=1
+        )
+        assert left.exists() is stays
+        left.touch()
+
+
+def test_what_a_run_of_several_processes_is_told(runs: ModuleType, fake: None, tmp_path: Path) -> None:
+    results = runs.Results(tmp_path / "results.json", {})
+    several = [runs.Run(f"of-{n}", 0, {}, 1.0, workers=n, score_training=n == 2) for n in (4, 2)]
+    assert [run.slots for run in (*several, runs.Run("of-0", 0, {}, 1.0))] == [4, 2, 1]
+    runs.Measurement(tmp_path / "out", results, device="cpu").work(several, processes=3)
     assert {run["variation"]: run["options"] for run in results.runs} == {
         "of-2": ["--workers", "2", "--score-training"],
         "of-4": ["--workers", "4"],
     }
-
-
-def test_the_longest_begin_first(
-    runs: ModuleType, fake: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pool = runs.Pool(tmp_path / "out", runs.Results(tmp_path / "r.json", {}), processes=1, device="cpu", minutes=0)
-    pool.work([runs.Run(name, 0, {}, guess) for name, guess in (("short", 1.0), ("long", 9.0))])
-    said = capsys.readouterr().out
-    assert said.index("long-seed-0") < said.index("short-seed-0")
 
 
 def written(path: Path, head: dict[str, Any], *seeds: int) -> Path:
@@ -89,18 +88,3 @@ def test_files_of_one_measurement_are_joined(runs: ModuleType, tmp_path: Path) -
     assert head == {"s": 1, "devices": ["cpu"]} and [run["seed"] for run in found] == [0, 1, 2]
     with pytest.raises(SystemExit, match="not one measurement"):
         runs.joined([*files, written(tmp_path / "3.json", {"s": 2}, 3)])
-
-
-@pytest.mark.parametrize("answers", [True, False])
-def test_the_service_that_shares_a_gpu_is_stopped_again(
-    runs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool
-) -> None:
-    control, log = tmp_path / "control", tmp_path / "log"
-    control.write_text(f'#!/bin/sh\nif [ "$1" = "-d" ]; then echo start >> {log}; else cat >> {log}; fi\n')
-    control.chmod(0o755)
-    monkeypatch.setattr(runs.shutil, "which", lambda name: str(control))
-    monkeypatch.setattr(runs, "_PROBE", "" if answers else "raise SystemExit(1)")
-    with runs.shared_gpu("cuda"):
-        assert ("CUDA_MPS_PIPE_DIRECTORY" in os.environ) is answers
-        assert log.read_text() == ("start\n" if answers else "start\nquit\n")
-    assert log.read_text() == "start\nquit\n" and "CUDA_MPS_PIPE_DIRECTORY" not in os.environ

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -15,13 +18,14 @@ from wardround.errors import CorpusError
 from wardround.redaction import finding, run
 from wardround.redaction.appended import Appended
 from wardround.redaction.finding import model_finder, pattern_finder
+from wardround.redaction.findings import Finding, united
 from wardround.redaction.keyed import Keyed
 from wardround.redaction.outputs import FileEach, Output, output_for
 from wardround.redaction.patterns import Patterns
 from wardround.redaction.replacing import How, Replacing
 from wardround.redaction.run import Naming, RedactedNote, Redaction, redact_into
 from wardround.tasks.task import Task
-from wardround.text.document import Document
+from wardround.text.document import Document, Range
 
 TEXTS = (
     "Seen on 03/14/2061, call 201-555-0110.",
@@ -82,6 +86,67 @@ def test_the_audit_points_into_the_output(tmp_path: Path) -> None:
             pointed.append((mark["type"], mark["found"]))
     found = ["DATE", "PHONE", "EMAIL", "DATE", "IDNUM", "IDNUM", "DATE"]
     assert pointed == [(type_, ["pattern"]) for type_ in found]
+
+
+# Notes of any characters, and of each where something was found, which may overlap.
+SPANS = st.lists(st.tuples(st.integers(0, 25), st.integers(1, 12), st.sampled_from(["PATIENT", "DATE", "ID", "CITY"])))
+FOUND = st.lists(st.tuples(st.text(min_size=40, max_size=50), SPANS), min_size=1, max_size=4)
+
+
+def hiding(found: list[tuple[str, list[tuple[int, int, str]]]], how: How) -> tuple[tuple[Document, ...], Redaction]:
+    """The notes, and a redaction that finds in each what was drawn for it."""
+    notes = tuple(Document(f"n{number}", text) for number, (text, _) in enumerate(found))
+    findings = {
+        note.id: [Finding(Range(start, start + length), kind, "model") for start, length, kind in spans]
+        for note, (_, spans) in zip(notes, found, strict=True)
+    }
+
+    def find(documents: Iterable[Document]) -> Iterator[tuple[Document, list[Finding]]]:
+        return ((document, findings[document.id]) for document in documents)
+
+    return notes, Redaction(find, Replacing(how, "en", Keyed(b"k" * 32)), OWN)
+
+
+def predicted(spans: list[tuple[int, int, str]]) -> set[int]:
+    return {at for start, length, _ in spans for at in range(start, start + length)}
+
+
+def written(folder: Path) -> dict[str, str]:
+    """The redacted texts, character by character as they lie on disk."""
+    return {path.stem: path.read_bytes().decode() for path in (folder / "notes").iterdir()}
+
+
+@given(FOUND)
+@settings(max_examples=40, deadline=None)
+def test_every_character_that_was_found_goes_and_no_other_changes(found: list[tuple[str, list[Any]]]) -> None:
+    notes, redaction = hiding(found, How.MASK)
+    with TemporaryDirectory() as folder:
+        list(redact(Path(folder), notes, redaction, review=False))
+        texts = written(Path(folder))
+    for note, (text, spans) in zip(notes, found, strict=True):
+        gone = predicted(spans)
+        assert texts[note.id] == "".join("█" if at in gone else letter for at, letter in enumerate(text))
+
+
+@given(FOUND, st.sampled_from(How))
+@settings(max_examples=60, deadline=None)
+def test_with_the_audit_and_what_was_hidden_the_note_can_be_put_together_again(
+    found: list[tuple[str, list[Any]]], how: How
+) -> None:
+    """So each offset points at the replacement, and what lies between two of them is what lay there."""
+    notes, redaction = hiding(found, how)
+    with TemporaryDirectory() as folder:
+        list(redact(Path(folder), notes, redaction, review=False))
+        texts, lines = written(Path(folder)), audit(Path(folder))
+    assert [line["note"] for line in lines] == [note.id for note in notes]
+    for line, (text, spans) in zip(lines, found, strict=True):
+        output, pieces, end = texts[line["note"]], list[str](), 0
+        hidden = united(Finding(Range(start, start + length), kind, "model") for start, length, kind in spans)
+        for mark, piece in zip(line["marks"], hidden, strict=True):
+            pieces += [output[end : mark["start"]], text[slice(*piece.range)]]
+            end = mark["end"]
+        assert "".join((*pieces, output[end:])) == text
+        assert {at for piece in hidden for at in range(*piece.range)} == predicted(spans)
 
 
 def test_no_file_holds_what_was_hidden(tmp_path: Path) -> None:
@@ -147,6 +212,35 @@ def test_interrupted_anywhere_and_resumed_is_the_same(
                 assert not (resumed / "audit.jsonl").exists() and not (resumed / "notes.jsonl").exists()
         list(redact(resumed, name=name, resume=True))
     assert contents(resumed) == contents(whole)
+
+
+def killed_after(folder: Path, writes: int, name: str) -> int:
+    """Redact in a process of its own that is killed at a write, half of which is on disk; how it ended."""
+    child = os.fork()
+    if not child:
+        append, left = Appended.append, [writes]
+
+        def append_or_die(self: Appended, content: str) -> None:
+            if not left[0]:
+                append(self, content[: len(content) // 2])
+                os.kill(os.getpid(), signal.SIGKILL)
+            left[0] -= 1
+            append(self, content)
+
+        Appended.append = append_or_die  # type: ignore[method-assign]
+        list(redact(folder, name=name, resume=True))
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("name", ["text", "jsonl"])
+def test_killed_again_and_again_it_skips_no_note_and_doubles_none(tmp_path: Path, name: str) -> None:
+    list(redact(tmp_path / "whole", name=name))
+    ends = [killed_after(tmp_path / "resumed", writes, name) for writes in (0, 1, 3, 5, 4, 2)]
+    assert ends[:4] == [-signal.SIGKILL] * 4, "else the test proves nothing"
+    list(redact(tmp_path / "resumed", name=name, resume=True))
+    assert contents(tmp_path / "resumed") == contents(tmp_path / "whole")
+    assert [line["note"] for line in audit(tmp_path / "resumed")] == [note.id for note in NOTES]
 
 
 @pytest.mark.parametrize("names", [0, 1, 2])

@@ -10,7 +10,7 @@ from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
 from wardround.redaction.surrogates import Mention, Surrogates
 from wardround.redaction.word_lists import PLACES, PROFESSIONS
-from wardround.text.phi import I2B2_2014, MEDDOCAN
+from wardround.text.phi import HIPAA, I2B2_2014, MEDDOCAN
 
 KEY = Keyed(b"k" * 32)
 
@@ -54,6 +54,12 @@ def test_ages_stay_near_and_on_their_side_of_89(age: str, low: int, high: int) -
     assert of("AGE", age) != age
 
 
+def test_categories_of_hipaa_keep_their_form_as_types_do() -> None:
+    assert of("NAMES", "Peter Moss") == of("PATIENT", "Peter Moss")
+    assert of("PLACES", "Leeds") in PLACES["en"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", of("DATES", "2061-03-04"))
+
+
 def test_an_age_in_words_becomes_a_number() -> None:
     assert re.fullmatch(r"\d\d años", of("EDAD_SUJETO_ASISTENCIA", "diecisiete años", "es"))
 
@@ -93,7 +99,7 @@ def test_a_mention_that_is_far_too_long_loses_every_letter() -> None:
     assert all(a != b for a, b in zip(text, of("DATE", text), strict=True) if a.isalnum())
 
 
-TYPES = (*I2B2_2014.types, *MEDDOCAN.types, "Unheard")
+TYPES = (*I2B2_2014.types, *MEDDOCAN.types, *HIPAA.types, "Unheard")
 
 
 @given(st.sampled_from(TYPES), st.text(min_size=1, max_size=30), st.sampled_from(["en", "es"]))
@@ -102,3 +108,39 @@ def test_nothing_stands_in_for_itself(type_: str, text: str, language: Language)
     assert new
     assert new == of(type_, text, language)
     assert new.casefold() != text.casefold() or not any(map(str.isalnum, text))
+
+
+POOLS = {
+    "PATIENT": ["Ann Carr", "ann carr", "Carr", "Peter Moss", "Moss", "Zorblax"],
+    "DOCTOR": ["Dr. Carr", "Moss", "Lee Wu"],
+    "CITY": ["Leeds", "LEEDS", "York"],
+    "IDNUM": ["MR123456", "mr123456", "42-7"],
+    "EMAIL": ["ann@ward.nhs.uk", "ANN@ward.nhs.uk"],
+    "DATE": ["2061-03-01", "1 March 2061", "2061-03-11"],
+    "AGE": ["54", "94"],
+}
+DRAWN = st.lists(
+    st.sampled_from(sorted(POOLS)).flatmap(lambda kind: st.tuples(st.just(kind), st.sampled_from(POOLS[kind]))),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(DRAWN, st.binary(min_size=32, max_size=32))
+def test_within_a_note_the_same_has_the_same_stand_in_and_two_names_have_two(
+    drawn: list[tuple[str, str]], key: bytes
+) -> None:
+    mentions = [Mention(*mention) for mention in drawn]
+    one = surrogates(*mentions, key=Keyed(key))
+    new = {mention: one.of(mention) for mention in mentions}
+    assert new == {mention: one.of(mention) for mention in reversed(mentions)}  # whatever was asked before
+    for kind in POOLS:
+        by_text = {(mention.text.casefold(), said.casefold()) for mention, said in new.items() if mention.type == kind}
+        assert len(by_text) == len({old for old, _ in by_text})  # capitals do not matter
+        if kind in ("PATIENT", "DOCTOR", "CITY"):
+            assert len(by_text) == len({said for _, said in by_text})
+    people = [mention for mention in mentions if mention.type in ("PATIENT", "DOCTOR")]
+    old_names = {word.casefold() for mention in people for word in re.findall(r"[A-Za-z]+", mention.text)}
+    for mention, said in new.items():
+        if mention.type == "PATIENT":
+            assert not old_names & {word.casefold() for word in re.findall(r"[A-Za-z]+", said)}

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from wardround.reports.excerpts import Excerpt
 from wardround.reports.page import Drawing, Section, render_page, write_page
 from wardround.reports.plots import Labels, learning_curves
 from wardround.reports.tables import Table
+from wardround.text.document import Document, Entity, Range
 
 EVIL = "<script>alert(1)</script> \" onload='x' &"
 SVG = '<svg xmlns="http://www.w3.org/2000/svg"/>'
@@ -55,6 +57,24 @@ def test_drawings_travel_inside_the_page_with_words() -> None:
     (image,) = Outline(render_page("t", [Section("h", drawings=(Drawing(SVG, "What it shows."),))])).attributes("img")
     assert b64decode(str(image["src"]).split(",")[1]).decode() == SVG
     assert image["alt"] == "What it shows."
+
+
+def test_what_is_seen_can_be_told_otherwise_than_by_the_caption() -> None:
+    plot = learning_curves({"a": [(1, 0.5)]}, Labels("t", "x", "y"))
+    drawing = Drawing.of(plot, "a-curve", "A curve.", told="One point, 0.5.")
+    page = render_page("t", [Section("h", drawings=(drawing,))])
+    assert Outline(page).attributes("img")[0]["alt"] == "One point, 0.5."
+    assert "<figcaption>A curve.</figcaption>" in page
+    assert drawing.plot is plot
+
+
+def test_text_as_it_is_and_notes_with_their_mentions() -> None:
+    note = Document("n", EVIL, (Entity("T1", "Drug", (Range(0, 8),)),))
+    page = render_page("t", [Section("h", excerpts=(Excerpt(EVIL, note, note),), listing=f"[a]\nb = {EVIL}")])
+    outline = Outline(page)
+    assert not outline.attributes("script")
+    assert [mark["class"] for mark in outline.attributes("mark")] == ["right"]
+    assert '<pre class="listing" tabindex="0">[a]\nb = &lt;script&gt;' in page
 
 
 def test_everything_is_escaped() -> None:

@@ -9,7 +9,16 @@ from defusedxml.ElementTree import fromstring
 
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.confusion import Confusion
-from wardround.reports.plots import Labels, Plot, bar_chart, confusion_map, learning_curves
+from wardround.reports.plots import (
+    Labels,
+    Plot,
+    State,
+    attendance_map,
+    bar_chart,
+    confusion_map,
+    learning_curves,
+    stacked_bars,
+)
 
 LABELS = Labels("F1 by round", "round", "F1")
 CURVES = {"FedNER": [(1, 0.2), (2, 0.5), (3, 0.6)], "alone": [(1, 0.1), (2, 0.3)]}
@@ -17,8 +26,18 @@ BARS = {"FedNER": {"h1": Interval(0.8, 0.7, 0.85), "h2": 0.6}, "alone": {"h2": 0
 CONFUSION = Confusion({("A", "A"): 3, ("A", "B"): 1, ("B", None): 2, (None, "B"): 5})
 
 
+PARTS = {"train": {"h1": 3.0, "h2": 1.0}, "send": {"h1": 0.5}}
+STATES = (State("not asked", "#e4e7ea", "·"), State("gave", "#0072b2", ""), State("late", "#e69f00", "L"))
+
+
 def plots() -> list[Plot]:
-    return [learning_curves(CURVES, LABELS), bar_chart(BARS, LABELS), confusion_map(CONFUSION)]
+    return [
+        learning_curves(CURVES, LABELS, bands={"alone": [(1, 0.0, 0.2), (2, 0.2, 0.4)]}),
+        bar_chart(BARS, LABELS),
+        confusion_map(CONFUSION),
+        stacked_bars(PARTS, LABELS),
+        attendance_map({"h1": [1, 1, 2], "h2": [0, 1, 1]}, STATES, LABELS),
+    ]
 
 
 def test_curves_draw_their_points_and_differ_without_colour() -> None:
@@ -38,6 +57,37 @@ def test_bars_have_heights_and_error_bars() -> None:
     assert axes.patches[2].get_x() + axes.patches[2].get_width() / 2 == pytest.approx(1.2)
     segments = axes.collections[0].get_segments()
     assert [point[1] for point in segments[0]] == pytest.approx([0.7, 0.85])
+
+
+def test_a_band_lies_around_its_curve() -> None:
+    (axes,) = learning_curves(CURVES, LABELS, bands={"alone": [(1, 0.0, 0.2), (2, 0.2, 0.4)]}).figure.axes
+    (band,) = axes.collections
+    corners = {(float(x), float(y)) for x, y in band.get_paths()[0].vertices}
+    assert corners == {(1.0, 0.0), (1.0, 0.2), (2.0, 0.2), (2.0, 0.4)}
+
+
+def test_parts_of_a_bar_lie_behind_one_another() -> None:
+    (axes,) = stacked_bars(PARTS, LABELS).figure.axes
+    found = [(patch.get_x(), patch.get_width()) for patch in axes.patches]
+    assert found == [(0.0, 3.0), (0.0, 1.0), (3.0, 0.5), (1.0, 0.0)]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["h1", "h2"]
+    assert axes.patches[0].get_hatch() != axes.patches[2].get_hatch()
+
+
+def test_attendance_has_a_cell_a_round_and_a_letter_where_it_is_no_gift() -> None:
+    plot = attendance_map({"h1": [1, 1, 2], "h2": [0, 1, 1]}, STATES, LABELS)
+    (axes,) = plot.figure.axes
+    assert axes.images[0].get_array().tolist() == [[1, 1, 2], [0, 1, 1]]  # type: ignore[union-attr]
+    written = {(text.get_position(), text.get_text()) for text in axes.texts if text.get_text()}
+    assert written == {((3.0, 0), "L"), ((1.0, 1), "·")}
+    (legend,) = plot.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["· not asked", "gave", "L late"]
+
+
+def test_a_column_of_several_rounds_is_as_wide() -> None:
+    (axes,) = attendance_map({"h1": [1, 2]}, STATES, LABELS, width=5).figure.axes
+    assert axes.images[0].get_extent() == [0.5, 10.5, 0.5, -0.5]
+    assert [text.get_position()[0] for text in axes.texts] == [3.0, 8.0]
 
 
 def test_confusion_map_writes_counts() -> None:
@@ -77,7 +127,12 @@ def test_names_are_taken_literally() -> None:
 
 
 def test_nothing_to_draw_is_no_failure() -> None:
-    for plot in (learning_curves({}, LABELS), bar_chart({}, LABELS), confusion_map(Confusion())):
+    for plot in (
+        learning_curves({}, LABELS),
+        bar_chart({}, LABELS),
+        confusion_map(Confusion()),
+        stacked_bars({}, LABELS),
+    ):
         fromstring(plot.to_svg())
 
 

@@ -102,6 +102,14 @@ def test_hiding_table() -> None:
     assert table.note == "1 of 8 notes have at least one word missed (12.5%)."
 
 
+def test_a_reading_beside_those_of_entities_has_a_table_of_its_own() -> None:
+    counts = {reading: TypedCounts({"NAME": SpanCounts(1, 0, 1)}) for reading in ("strict", "relaxed", "words")}
+    first, words = score_tables(counts, title="t", note="n")
+    assert (first.title, first.note, words.title, words.note) == ("t", "n", "t: words", "")
+    assert first.rows[0][:4] == ("NAME", 1.0, 0.5, pytest.approx(2 / 3))
+    assert words.rows == (("NAME", 1.0, 0.5, pytest.approx(2 / 3), 1, 2),)
+
+
 # F1 of Drug 3/4, of ADE 1/2; what is nowhere has none.
 EAST = TagSetScores(
     TypedCounts({"Drug": SpanCounts(3, 1, 1), "ADE": SpanCounts(1, 0, 2)}), ("Drug", "Dose"), ("Drug", "Dose", "ADE")

@@ -60,7 +60,7 @@ def test_turned_every_row_is_a_column() -> None:
 def test_html_is_escaped() -> None:
     html = TABLE.to_html()
     assert "<script>" not in html
-    assert "<caption>Scores &lt;of&gt; a|b</caption>" in html
+    assert "<caption><span>Scores &lt;of&gt; a|b</span></caption>" in html
     assert '<tr><th scope="row">Drug</th><td class="number">0.667</td><td class="number">1,234</td></tr>' in html
     assert '<tfoot><tr><th scope="row">micro</th>' in html
     assert '<p class="note">Seen &amp; counted.</p>' in html
@@ -92,3 +92,8 @@ def test_line_ends_in_a_cell_do_not_break_the_row() -> None:
 def test_a_row_must_fit_its_columns() -> None:
     with pytest.raises(AssertionError, match="2 cells under 1 columns"):
         Table("t", ("c",), (("a", "b"),))
+
+
+def test_long_text_may_be_broken_and_nothing_else() -> None:
+    html = Table("t", ("a", "b", "c"), (("x", "short", "long enough to be broken on a narrow page"),)).to_html()
+    assert '<td>short</td><td class="prose">long enough' in html

@@ -52,9 +52,9 @@ class Consortium:
         networked.SiteChoice(SiteSection(built_in=built_in), "cpu").write_spec(self.kit(name))
         return self._start(name, "site", "work", self.kits[name], environment={})
 
-    def start_coordinator(self, *, supervised: bool = True) -> Command:
+    def start_coordinator(self, *words: str | Path, supervised: bool = True) -> Command:
         word = "start" if supervised else "work"
-        return self._start("coordinator", "coordinator", word, self.kits["coordinator"], environment={})
+        return self._start("coordinator", "coordinator", word, self.kits["coordinator"], *words, environment={})
 
     def start_keys(self) -> Command:
         """The key service, once it gives out keys."""

@@ -154,7 +154,7 @@ def test_what_leaves_a_site(start: str, data: Path, whole: dict[str, Path]) -> N
         entries = list(read_entries(whole[start] / "sites" / name / "ledger.jsonl"))
         sent = {(entry.step, json.dumps(entry.arrays)) for entry in entries if entry.arrays}
         assert sent == {("train_and_predict", json.dumps([["update/relations", [8, 2]]]))}
-        assert not any(entry.blobs for entry in entries)
+        assert all(entry.blobs == {"worked": 8} for entry in entries)  # how long, and nothing else
         assert [entry.weight for entry in entries if entry.step == "train_and_predict"] == [1.0] * 4
     assert absences(whole[start]) == [[]] * 4
 

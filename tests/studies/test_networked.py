@@ -8,12 +8,13 @@ import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.models.tiny import notes
 from tests.processes import descendants, kill
-from tests.studies.tiny_studies import scores_of, text_of
+from tests.studies.tiny_studies import scores_of, text_of, tiny
 
 pytest.importorskip("nvflare", reason="install wardround[flare]")
 
@@ -22,7 +23,11 @@ from tests.studies.consortium import Consortium
 from wardround.algorithms.state_files import load_tensors
 from wardround.cli.main import main
 from wardround.corpora.jsonl import Jsonl
+from wardround.models.saved import save_model
 from wardround.privacy.ledger import read_entries, verify
+from wardround.studies.assemble import common_model
+from wardround.studies.run_reading import read_run
+from wardround.studies.shown_examples import with_examples
 from wardround.text.document import Document
 
 RIVERSIDE = {"built_in": "riverside-0002", "types": ["Drug", "Symptom"], "scheme": "BIO"}
@@ -89,6 +94,19 @@ def test_every_byte_that_left_is_in_a_ledger(quiet: Consortium) -> None:
     assert sum(event["up"] for event in quiet.events("round")) == sum(in_rounds)
     steps = [entry.step for entry in read_entries(ledgers[0])]
     assert steps == ["restore", "describe", *["gradient"] * 20, "score", *["gradient"] * 20, "score", "finish"]
+
+
+@pytest.mark.slow
+def test_the_coordinators_folder_tells_what_each_site_cost_and_shows_no_note(quiet: Consortium) -> None:
+    record = with_examples(read_run(quiet.run), quiet.run, 4)
+    for name in HOSPITALS:
+        left = verify(quiet.kits[name] / "site" / "ledger.jsonl").bytes_out
+        assert sum(sites[name].up for sites in record.history.costs.values()) == left
+    costs = [cost for sites in record.history.costs.values() for cost in sites.values()]
+    assert all(0 < cost.worked < cost.seconds for cost in costs)  # the rest is the way there and back
+    assert record.excerpts == () and "notes of a site are never shown" in record.no_excerpts
+    assert "built_in" not in record.study
+    assert (quiet.run / "report.html").is_file()
 
 
 ROUNDS, DEADLINE = 250, 40.0
@@ -216,6 +234,52 @@ def test_whatever_is_killed_the_study_goes_on_and_counts_nothing_twice(disturbed
         verify(disturbed.kits[site] / "site" / "ledger.jsonl")
     assert scores_of(disturbed.run)["sites"].keys() == set(HOSPITALS)
     assert (disturbed.run / "report.html").is_file()
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Iterator[Consortium]:
+    """A study that begins from a model of before and ends with its last round."""
+    sections: dict[str, Any] = {
+        "model": {**SLOW, "start": "earlier"},
+        "algorithm": {"rounds": ROUNDS},
+        "training": {"batch_size": 64},
+        "sites": {"riverside": RIVERSIDE},
+        "evaluation": {"every": ROUNDS, "keep": "last"},
+        "privacy": {"minimum_sites": 2},
+        "federation": {"deadline": DEADLINE, "wait": 90.0},
+    }
+    save_model(common_model(tiny(**{**sections, "model": SLOW, "study": {"seed": 8}})), tmp_path / "earlier")
+    consortium = Consortium(tmp_path, text_of(**sections))
+    try:
+        yield consortium
+    finally:
+        consortium.end()
+
+
+@pytest.mark.slow
+def test_a_hospital_that_joins_late_goes_on_from_the_shared_half_of_the_others(begun: Consortium) -> None:
+    for name in HOSPITALS:
+        begun.accept(name)
+    for name in ("harbour", "hillside"):
+        begun.work_at_site(name, HOSPITALS[name])
+    begun.start_coordinator("--start", begun.folder / "earlier", supervised=False)
+    begun.wait_until(lambda: begun.round_number() >= 3, "it does not begin")
+    begun.work_at_site("riverside", HOSPITALS["riverside"])
+    begun.finish()
+    diary = Diary(begun)
+    joined = diary.contributions("riverside")
+    assert joined and min(joined) > 3
+    assert joined == list(range(min(joined), ROUNDS + 1))  # from then on, each round
+    assert begun.batches_drawn("riverside") == len(joined)
+    # Its scores are those of its private half on the shared half that all of them have trained.
+    model = load_tensors(begun.kits["riverside"] / "site" / "model" / "model.safetensors")
+    for name, part in load_tensors(begun.run / "shared.safetensors").items():
+        assert bool((model[name] == part).all())
+    scores = scores_of(begun.run)["sites"]["riverside"]
+    entries = list(read_entries(begun.kits["riverside"] / "site" / "ledger.jsonl"))
+    assert [entry.step for entry in entries][:2] == ["describe", "gradient"] and entries[-1].step == "finish"
+    assert scores["documents"] > 0
+    assert "earlier" not in begun.kit("riverside").study.decode()
 
 
 MARKER, NOTES = "Quillfeather", "lantern-street-notes"

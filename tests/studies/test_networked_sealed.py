@@ -16,8 +16,11 @@ from tests.studies.consortium import Consortium
 
 from wardround.algorithms.state_files import load_tensors
 from wardround.cli.main import main
+from wardround.models.saved import save_model
 from wardround.privacy.keys.material import find_secrets
 from wardround.privacy.ledger import read_entries
+from wardround.studies.assemble import common_model
+from wardround.studies.study_file import parse_study
 
 RIVERSIDE = {"built_in": "riverside-0002", "types": ["Drug", "Symptom"], "scheme": "BIO"}
 HOSPITALS = {"harbour": "harbour-0000", "hillside": "hillside-0001", "riverside": "riverside-0002"}
@@ -37,7 +40,7 @@ def study(**sections: dict[str, object]) -> str:
     return text_of(**{name: {**table.get(name, {}), **sections.get(name, {})} for name in {**table, **sections}})
 
 
-def start_all(consortium: Consortium, *, supervised: tuple[str, ...] = ()) -> None:
+def start_all(consortium: Consortium, *words: str | Path, supervised: tuple[str, ...] = ()) -> None:
     consortium.start_keys()
     for name, hospital in HOSPITALS.items():
         consortium.accept(name)
@@ -45,7 +48,7 @@ def start_all(consortium: Consortium, *, supervised: tuple[str, ...] = ()) -> No
             consortium.start_site(name, "--built-in", hospital)
         else:
             consortium.work_at_site(name, hospital)
-    consortium.start_coordinator(supervised=False)
+    consortium.start_coordinator(*words, supervised=False)
 
 
 def finish(consortium: Consortium) -> None:
@@ -58,9 +61,13 @@ def finish(consortium: Consortium) -> None:
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
-    consortium = Consortium(tmp_path_factory.mktemp("sealed"), study(), sealed=True)
+    """A study that begins from a model of before, and that nobody disturbed, after its end."""
+    folder = tmp_path_factory.mktemp("sealed")
+    save_model(common_model(parse_study(study(study={"name": "earlier", "seed": 8}))), folder / "earlier")
+    text = study(model={"lstm": 0, "word_cnn": 16, "word_buckets": 512, "start": "earlier"})
+    consortium = Consortium(folder, text, sealed=True)
     try:
-        start_all(consortium)
+        start_all(consortium, "--start", folder / "earlier")
         finish(consortium)
         yield consortium
     finally:
@@ -88,7 +95,7 @@ def test_the_coordinator_has_neither_a_key_nor_the_shared_half(quiet: Consortium
     assert not (quiet.run / "shared.safetensors").exists()
     kept = load_tensors(quiet.run / "checkpoint.safetensors")
     model = load_tensors(quiet.kits["harbour"] / "site" / "model" / "model.safetensors")
-    # What it has of the shared half is what anybody can draw from the seed: of before round 1.
+    # What it has of the shared half is what the study begins from: of before round 1.
     for name, tensor in kept.items():
         if name.startswith("shared/"):
             assert not bool((tensor == model[name.removeprefix("shared/")]).all())
@@ -98,6 +105,7 @@ def test_the_coordinator_has_neither_a_key_nor_the_shared_half(quiet: Consortium
 def test_what_leaves_a_site_is_in_its_ledger_under_its_mechanism(quiet: Consortium) -> None:
     entries = list(read_entries(quiet.kits["harbour"] / "site" / "ledger.jsonl"))
     assert {entry.mechanism for entry in entries} == {"sealed+masked"}
+    assert [entry.step for entry in entries][:3] == ["restore", "begin", "describe"]
     steps = [entry.step for entry in entries if entry.round == 3]
     assert steps == ["gradient", "give", "reveal", "take"]
     (given,) = [entry for entry in entries if entry.round == 3 and entry.step == "give"]

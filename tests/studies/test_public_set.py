@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.studies.distilled_studies import distilled, related, server_of, write_notes
+from tests.studies.tiny_studies import of_algorithm
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import CorpusError, StudyError, TrainingError, WardroundError
+from wardround.studies.assemble import common_task
 from wardround.studies.public_set import check_public, public_digest, public_documents, public_set, with_digest
 from wardround.studies.study_file import parse_study, to_toml
 from wardround.text.document import Document, Entity, Range, Relation
@@ -218,3 +220,14 @@ def test_nothing_of_its_text_is_in_a_repr(data: Path) -> None:
     _, task = server_of(study)
     said = repr(public_set(study, task)) + repr(public_documents(study)) + repr(study)
     assert not [word for word in ("aspirin", "rash", "nausea", "She") if word in said]
+
+
+def test_a_tag_set_names_the_types_of_the_public_set_too() -> None:
+    study = of_algorithm(
+        "feded",
+        task={"kind": "deidentify", "tag_set": "hipaa"},
+        sites={name: {"types": None, "scheme": ""} for name in ("harbour", "hillside")},
+        public={"built_in": "southmere"},
+    )
+    found = {tag for example in public_set(study, common_task(study)).examples for tag in example.tags}
+    assert {"B-NAMES", "B-DATES", "B-PLACES"} <= found

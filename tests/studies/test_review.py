@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.studies.tiny_studies import ONE_TOP, of_algorithm, tiny
 
-from wardround.algorithms.exchange_steps import GIVING_STEPS, REPLICA_STEPS
+from wardround.algorithms.exchange_steps import BEGINNING_STEPS, GIVING_STEPS, REPLICA_STEPS
 from wardround.algorithms.site import COMMON_STEPS
 from wardround.errors import StudyError
 from wardround.studies.catalogue import ALGORITHMS, Sharing
@@ -35,7 +35,24 @@ def of(algorithm: str, **sections: dict[str, object]) -> Study:
 
 def test_every_step_has_its_sentence_and_no_sentence_is_left_over() -> None:
     asked = {step for kind in ALGORITHMS.values() for step in kind.steps}
-    assert STEPS_IN_WORDS.keys() == asked | COMMON_STEPS.keys() | GIVING_STEPS.keys() | REPLICA_STEPS.keys()
+    protecting = (GIVING_STEPS, REPLICA_STEPS, BEGINNING_STEPS)
+    assert STEPS_IN_WORDS.keys() == asked.union(COMMON_STEPS, *protecting)
+
+
+@pytest.mark.parametrize("mechanism", ["plain", "sealed"])
+def test_a_study_that_begins_from_another_model_says_so(mechanism: str) -> None:
+    study = tiny(model={"start_sha256": "ab" * 32}, privacy={"mechanism": mechanism, "minimum_sites": 2})
+    assert "Its shared layers begin from a model that was trained before; the coordinator has it." in lines(
+        study, "The study"
+    )
+    steps = [line.partition(": ")[0] for line in lines(study, "What would run here")[1:]]
+    assert ("begin" in steps) == (mechanism == "sealed")  # else they come with the first round
+
+
+def test_what_deidentification_counts_is_said() -> None:
+    said = "With them how many words and mentions would stay readable, and in how many of your notes, by type."
+    assert said in lines(tiny(task={"kind": "deidentify"}), "What would leave this site")
+    assert said not in lines(tiny(), "What would leave this site")
 
 
 @pytest.mark.parametrize(

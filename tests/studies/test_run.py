@@ -92,7 +92,8 @@ def test_every_round_once_and_in_order(tmp_path: Path) -> None:
     assert [event["loss"] for event in events_of(tmp_path, "round")] == [1.0, 0.5, pytest.approx(1 / 3), 0.25]
     assert [record.number for record in onlooker.rounds] == [1, 2, 3, 4]
     kinds = [event["event"] for event in RunFolder(tmp_path).events()]
-    assert kinds == ["started", *["round", "scored"] * 4, "finished"]
+    asked_beside = [kind for kind in kinds if kind != "asked"]  # of restoring, scoring, saving and finishing
+    assert asked_beside == ["started", *["round", "scored"] * 4, "finished"]
     assert onlooker.started == [0]
 
 
@@ -106,6 +107,37 @@ def test_bytes_of_rounds_and_of_all_that_is_asked_beside_them(tmp_path: Path) ->
     assert (outcome.traffic.down, outcome.traffic.up) == (24 * DOWN, 24 * UP)
     assert outcome.traffic.seconds == 24 * SECONDS
     assert json.loads((tmp_path / "scores.json").read_text())["traffic"]["up"] == 24 * UP
+
+
+def test_every_exchange_is_on_record_by_step_and_site(tmp_path: Path) -> None:
+    toy_run(study_of(2), tmp_path)
+    first, second = events_of(tmp_path, "round")
+    once = {key: [DOWN, UP, SECONDS, 0.0] for key in NAMES}
+    assert first["exchanges"] == {"describe": once, "gradient": once}
+    assert second["exchanges"] == {"gradient": once}
+    assert second["coordinator"].keys() == {"combine", "open", "step"}
+    asked = [event["exchanges"] for event in events_of(tmp_path, "asked")]
+    assert asked == [{"restore": once}, *[{"score": once}, {"save": once}] * 2, {"finish": once}]
+
+
+def test_a_round_in_vain_is_on_record_too(tmp_path: Path) -> None:
+    with pytest.raises(FederationError):
+        toy_run(study_of(1), tmp_path, fault=lambda site, step, number: "gone" if step == "gradient" else "")
+    (failed,) = events_of(tmp_path, "round_failed")
+    assert failed["exchanges"]["gradient"] == {key: [DOWN, 0, SECONDS, 0.0] for key in NAMES}
+
+
+def test_scores_of_a_round_by_type_and_with_intervals(tmp_path: Path) -> None:
+    toy_run(study_of(1), tmp_path, found={1: 4})
+    (scored,) = events_of(tmp_path, "scored")
+    assert scored["counts"] == {key: {"Drug": [4, 0, 6]} for key in NAMES}
+    assert scored["interval"] == {key: [0.25, 0.75] for key in NAMES}
+
+
+def test_the_first_event_says_what_the_run_is_made_with(tmp_path: Path) -> None:
+    toy_run(study_of(1), tmp_path)
+    (started,) = events_of(tmp_path, "started")
+    assert {"python", "wardround", "torch"} <= started["versions"].keys()
 
 
 def test_the_best_round_is_the_one_that_scored_highest(tmp_path: Path) -> None:
@@ -122,7 +154,7 @@ def test_scores_by_site_in_the_folder(tmp_path: Path) -> None:
     # Five of ten, no false one: precision 1, recall 1/2, F1 2/3.
     assert harbour["documents"] == 2
     assert harbour["strict"]["f1"] == harbour["types"]["Drug"]["relaxed"]["f1"] == pytest.approx(2 / 3)
-    assert harbour["strict"]["interval"] == [0.25, 0.75]
+    assert harbour["strict"]["interval"] == harbour["types"]["Drug"]["strict"]["interval"] == [0.25, 0.75]
     (finished,) = events_of(tmp_path, "finished")
     assert finished["f1"] == {name: pytest.approx(2 / 3) for name in NAMES}
 

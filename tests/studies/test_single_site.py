@@ -73,6 +73,7 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
         "checkpoint.safetensors",
         "events.jsonl",
         "model",
+        "note-counts.json",
         "scores.json",
     }
     saved = load_model(folder.model)

@@ -13,6 +13,7 @@ from tests.studies.tiny_studies import CPU, ONE_TOP, learnable, tiny
 from wardround.algorithms.site import Site
 from wardround.algorithms.terms import Terms
 from wardround.corpora.jsonl import Jsonl
+from wardround.corpora.synthetic.phi import PHI_TYPES
 from wardround.errors import CorpusError, MessageError, StudyError, UsageError
 from wardround.federation.message import Message, decode, encode, grouped
 from wardround.models.saved import load_model, model_card
@@ -41,6 +42,15 @@ def test_a_built_in_hospital_depends_on_the_seed_alone() -> None:
     assert first.train and first.dev and first.test
     assert load_notes("a", section, seed=4).train != first.train
     assert load_notes("a", SiteSection(built_in="harbour-0000"), seed=3).train != first.train
+
+
+def test_a_hospital_whose_notes_identify_people_and_what_a_tag_set_calls_them() -> None:
+    section = SiteSection(built_in="southmere")
+    own, ours = (load_notes("a", section, seed=0, tag_set=tag_set) for tag_set in ("", "hipaa"))
+    assert TagSet.of(own.test) == TagSet(tuple(sorted(PHI_TYPES)))
+    kept = {"DOCTOR", "HOSPITAL", "PROFESSION", "STATE"}  # which HIPAA has no place for
+    assert set(TagSet.of(ours.test).types) == {"DATES", "EMAIL", "NAMES", "OTHER", "PLACES", "TELEPHONE"} | kept
+    assert [note.text for note in ours.train] == [note.text for note in own.train]
 
 
 def test_one_of_the_four_hospitals() -> None:

@@ -159,7 +159,10 @@ def test_names_that_nobody_knows_and_what_was_meant() -> None:
     refused(r"^\[algorithm\] name: \['fedavg'\] is no algorithm", algorithm={"name": ["fedavg"]})
     refused(r"^\[algorithm\] name: 3 is no algorithm; there are fedner,", algorithm={"name": 3})
     refused(r"^\[privacy\] mechanism is 'plian' – did you mean 'plain'\?", privacy={"mechanism": "plian"})
-    refused(r"^\[task\] kind is 'nre' – did you mean 'ner'\?; it can be ner, relations, joint$", task={"kind": "nre"})
+    refused(
+        r"^\[task\] kind is 'nre' – did you mean 'ner'\?; it can be ner, relations, joint, deidentify$",
+        task={"kind": "nre"},
+    )
     refused(
         r"^\[sites.harbour\] scheme is 'BIOE' – did you mean 'BIOES'\?; it can be BIO, BIOES, IOB1$",
         sites={"harbour": {"scheme": "BIOE"}},
@@ -302,7 +305,7 @@ def test_types_that_make_no_sense(site: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("joint", "scored is of a task of kind ner; leave it out$"),
+        ("joint", "scored is of a task of kind ner or deidentify; leave it out$"),
         ("relations", "types: a task of kind relations is given its entities"),  # without them there is no scored
     ],
 )

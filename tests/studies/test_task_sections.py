@@ -11,6 +11,7 @@ from wardround.errors import StudyError
 from wardround.studies.study_file import parse_study, to_toml
 from wardround.studies.task_sections import PublicSection, TaskSection, public_from, task_from
 from wardround.text.document import Level
+from wardround.text.phi import MEDDOCAN
 from wardround.text.relation_sets import RelationSet, RelationType
 
 RELATIONS: dict[str, Any] = {"causes": [["Drug", "ADE"], ["Dose", "ADE"]], "with": []}
@@ -100,8 +101,11 @@ def test_the_ends_of_a_relation_are_pairs_of_types(value: object) -> None:
         ({"relation_weight": float("nan")}, "relation_weight is nan; it must be above zero"),
         ({"directed": "no"}, "directed is 'no'; it must be true or false"),
         ({"level": "concepts"}, "level is 'concepts' – did you mean 'concept'?; it can be mention, concept"),
-        ({"kind": "relation"}, "kind is 'relation' – did you mean 'relations'?; it can be ner, relations, joint"),
-        ({"kind": ["joint"]}, "kind is ['joint'] – did you mean 'joint'?; it can be ner, relations, joint"),
+        (
+            {"kind": "relation"},
+            "kind is 'relation' – did you mean 'relations'?; it can be ner, relations, joint, deidentify",
+        ),
+        ({"kind": ["joint"]}, "kind is ['joint'] – did you mean 'joint'?; it can be ner, relations, joint, deidentify"),
         ({"relations": {"none": []}}, "a relation set names a class twice: none, none"),
         ({"relations": {"": []}}, "a relation set holds a type without a name"),
     ],
@@ -209,3 +213,33 @@ def test_sites_that_keep_their_models_may_have_encoders_of_their_own() -> None:
     study = of_algorithm("feded", algorithm={"start": "own"}, sites={"hillside": {"encoder": "minilm"}})
     assert [site.encoder for site in study.sites.values()] == ["", "minilm"]
     assert parse_study(to_toml(study)) == study
+
+
+# What identifies people.
+
+
+def test_a_tag_set_says_what_sites_annotate_unless_they_say_less() -> None:
+    study = tiny(
+        task={"kind": "deidentify", "tag_set": "meddocan"},
+        sites={"harbour": {"types": None}, "hillside": {"types": ["FECHAS", "CALLE"]}},
+    )
+    assert study.sites["harbour"].types == MEDDOCAN.types
+    assert study.sites["hillside"].types == ("FECHAS", "CALLE")
+    assert parse_study(to_toml(study)) == study
+    assert (study.task.family, study.task.tags) == ("ner", True)
+
+
+def test_without_a_tag_set_the_types_are_the_sites_own() -> None:
+    study = tiny(task={"kind": "deidentify"}, sites={"harbour": {"types": ["Pet"]}, "hillside": {"types": None}})
+    assert (study.sites["harbour"].types, study.sites["hillside"].types) == (("Pet",), ())
+
+
+def test_a_tag_set_is_of_deidentification() -> None:
+    refused_task("[task] tag_set is of a task of kind deidentify; leave it out", {"tag_set": "hipaa"})
+    refused_task(
+        "[task] tag_set is 'hippa' – did you mean 'hipaa'?; it can be hipaa, i2b2-2014, meddocan",
+        {"kind": "deidentify", "tag_set": "hippa"},
+    )
+    refused_task(
+        "[task] relations are for a task of kind relations or joint", {"kind": "deidentify", "relations": RELATIONS}
+    )

@@ -276,7 +276,11 @@ def test_a_study_begins_where_a_saved_model_ended(tmp_path: Path) -> None:
             parameter.add_(0.25)
     save_model(model, tmp_path / "source")
     begun = common_model(parse_study(STUDY + '[model]\nstart = "source"\n', folder=tmp_path))
-    assert all(torch.equal(ours, theirs) for ours, theirs in zip(begun.parameters(), model.parameters(), strict=True))
+    assert begun.split == model.split and begun.split.private
+    shared = model.shared_parameters()
+    assert all(torch.equal(part, shared[name]) for name, part in begun.shared_parameters().items())
+    fresh = common_model(parse_study(STUDY)).private_parameters()
+    assert all(torch.equal(part, fresh[name]) for name, part in begun.private_parameters().items())
 
 
 def test_how_much_of_a_start_needs_a_start() -> None:
@@ -284,8 +288,8 @@ def test_how_much_of_a_start_needs_a_start() -> None:
         parse_study(STUDY + '[model]\nstart_up_to = "words"\n')
 
 
-def test_a_study_among_hospitals_begins_afresh(tmp_path: Path) -> None:
+def test_a_start_is_in_no_kit_without_the_digest_of_its_layers(tmp_path: Path) -> None:
     study = parse_study(STUDY + '[model]\nstart = "source"\n', folder=tmp_path)
-    with pytest.raises(StudyError, match=r"^\[model\] start is a folder of this machine; a study among hospitals"):
+    with pytest.raises(StudyError, match=r"^\[model\] start goes into kits by the digest of its layers"):
         study_for_kits(study)
-    assert str(tmp_path) not in to_toml(study.for_hospitals())
+    assert "source" not in to_toml(study.for_hospitals())

@@ -54,5 +54,6 @@ class ToyFederation:
         if step in ("score", "finish"):
             found = self._found.get(number, 0)
             counts: Value = {"Drug": [found, 0, OF - found]}
-            return Message({"documents": 2, "strict": counts, "relaxed": counts, "interval": [0.25, 0.75]})
+            shown: dict[str, Value] = {"interval": [0.25, 0.75], "type_intervals": {"Drug": [0.25, 0.75]}}
+            return Message({"documents": 2, "strict": counts, "relaxed": counts, **shown})
         return Message()

@@ -163,6 +163,16 @@ def test_an_interval_of_each_reading() -> None:
         score.interval("loose")
 
 
+def test_an_interval_of_each_type() -> None:
+    score = TaskScore(BY_DOCUMENT)
+    found = score.type_intervals()
+    assert list(found) == list(score.main)
+    assert found == score.type_intervals("strict")
+    for kind, interval in found.items():
+        assert interval.estimate == score.main[kind].f1
+        assert interval.low <= interval.estimate <= interval.high
+
+
 def test_a_score_of_no_document() -> None:
     score = TaskScore({"strict": ()}, entities=CorpusScore())
     assert (score.documents, score.main, score.counts) == (0, TypedCounts(), {"strict": TypedCounts()})

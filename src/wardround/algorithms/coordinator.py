@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wardround.algorithms.accounts import Account
 from wardround.algorithms.gathering import Gathered, agreed_mean, check_opened, gather_among, with_values
 from wardround.algorithms.state_files import copy_into, load_tensors, save_tensors, under
 from wardround.algorithms.stepping import SteppingConfig
@@ -91,6 +92,7 @@ class Round:
     clipped: int = 0  # numbers of updates that lay outside their clip
     digests: Mapping[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     figures: Mapping[str, float] = field(default_factory=dict)  # what the algorithm has to tell beside the loss
+    account: Account = field(default_factory=Account)  # of every exchange, and of the coordinator's own work
 
 
 @dataclass
@@ -104,7 +106,7 @@ class Turn:
     sites: Sequence[SiteId]
     unmet: list[Reply]  # of sites that never said their size; they count as absent from the first exchange
     absent: list[Absent] = field(default_factory=list)
-    traffic: Traffic = field(default_factory=Traffic)
+    account: Account = field(default_factory=Account)
     present: list[SiteId] = field(default_factory=list)  # in the last exchange
     clipped: int = 0  # numbers of updates that lay outside their clip
     digests: dict[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
@@ -122,8 +124,10 @@ class Turn:
             self.coordinator.check_weight(reply.value("weight", float))
 
         replies = self.answers(step, self.question(values), check=check)
-        mean = aggregator.open(aggregator.combine(message for _, message in replies))
-        return Gathered(tuple(self.present), mean)
+        with self.account.phase("combine"):
+            combined = aggregator.combine(message for _, message in replies)
+        with self.account.phase("open"):
+            return Gathered(tuple(self.present), aggregator.open(combined))
 
     def settle(self, gathered: Gathered) -> None:
         """Step the shared half: here, or, where only sites can open the sum, at every site."""
@@ -165,9 +169,12 @@ class Turn:
 
         Asked are the sites of the round, or every site of the study.
         """
-        sites = self.federation.sites if everybody else self.sites
-        replies = self.federation.ask(step, question, to=sites)
+        replies = self.ask(step, question, to=self.federation.sites if everybody else self.sites)
         yield from self.usable(checked(replies, check) if check else replies)
+
+    def ask(self, step: str, question: Message, *, to: Sequence[SiteId]) -> Replies:
+        """Every reply as it arrives; what it cost is noted."""
+        return self.account.heard(step, self.federation.ask(step, question, to=to))
 
     def usable(self, replies: Replies) -> Iterator[tuple[SiteId, Message]]:
         """Those of the replies that count; too few of them are an error at the end."""
@@ -187,7 +194,6 @@ class Turn:
 
     def _counted(self, replies: Replies) -> Iterator[Reply]:
         for reply in checked(replies, _check_loss):
-            self.traffic += reply.traffic
             if reply.message is None:
                 assert reply.absence is not None
                 self.absent.append(Absent(reply.site, reply.absence, reply.code))
@@ -215,7 +221,7 @@ class Coordinator(ABC):
         self.config, self.training, self.seed, self.output = config, training, seed, tuple(output)
         self.shared = {name: torch.from_numpy(np.array(array)) for name, array in shared.items()}
         self.number = 0  # the last round that is finished
-        self.spent_in_vain = Traffic()  # in the last round that too few sites answered
+        self.spent_in_vain = Account()  # in the last round that too few sites answered
         self.sizes: dict[SiteId, int] = {}  # |S_i|
         self.clips: dict[str, float] = {}  # by layer group, once learned; under a mechanism that needs them
         self.figures: dict[str, float] = {}  # of the last round: what an algorithm has to tell beside the loss
@@ -241,14 +247,16 @@ class Coordinator(ABC):
     ) -> Iterator[Round]:
         """From the round after the last one done."""
         while self.number < self.config.rounds:
-            unmet, spent = self._meet(federation)
-            turn = Turn(self, federation, aggregator, quorum, self._drawn(federation.sites), unmet, traffic=spent)
+            account = Account()
+            unmet = self._meet(federation, account)
+            turn = Turn(self, federation, aggregator, quorum, self._drawn(federation.sites), unmet, account=account)
             try:
-                gathered = self.gather(turn)
-                if gathered is not None:
-                    turn.settle(gathered)
+                with account.phase("step"):
+                    gathered = self.gather(turn)
+                    if gathered is not None:
+                        turn.settle(gathered)
             except FederationError:
-                self.spent_in_vain = turn.traffic
+                self.spent_in_vain = account
                 raise
             self.number += 1
             answered = turn.present if gathered is None else gathered.sites
@@ -257,10 +265,11 @@ class Coordinator(ABC):
                 turn.loss(),
                 len(answered),
                 tuple(turn.absent),
-                turn.traffic,
+                account.total,
                 turn.clipped,
                 turn.digests,
                 dict(self.figures),
+                account,
             )
 
     def check_weight(self, weight: float) -> None:
@@ -315,17 +324,19 @@ class Coordinator(ABC):
         self.remember(under("memory", tensors))
         self.number = int(tensors["round"])
 
-    def _meet(self, federation: Federation) -> tuple[list[Reply], Traffic]:
-        """Learn the sizes of sites never met; returns the absences of those that gave none, and what asking cost."""
+    def _meet(self, federation: Federation, account: Account) -> list[Reply]:
+        """Learn the sizes of sites never met; returns the absences of those that gave none."""
         unknown = [site for site in federation.sites if site not in self.sizes]
-        absent, spent = [], Traffic()
-        for reply in checked(federation.ask("describe", Message(), to=unknown), _check_size) if unknown else ():
+        if not unknown:
+            return []
+        absent = []
+        replies = account.heard("describe", federation.ask("describe", Message(), to=unknown))
+        for reply in checked(replies, _check_size):
             if reply.message is None:
-                absent.append(reply)  # its cost is counted with its absence
+                absent.append(reply)
             else:
-                spent += reply.traffic
                 self.sizes[reply.site] = reply.message.value("examples", int)
-        return absent, spent
+        return absent
 
     def _drawn(self, sites: Sequence[SiteId]) -> list[SiteId]:
         """The sites of the coming round: the same ones for the same seed, whatever happened before."""

@@ -12,7 +12,7 @@ from wardround.privacy.aggregator import Place
 if TYPE_CHECKING:
     from wardround.algorithms.site import Site
 
-__all__ = ["GIVING_STEPS", "REPLICA_STEPS", "open_mean"]
+__all__ = ["BEGINNING_STEPS", "GIVING_STEPS", "REPLICA_STEPS", "open_mean"]
 
 
 def _give(site: Site, message: Message) -> Message:
@@ -62,6 +62,13 @@ def _take_copy(site: Site, message: Message) -> Message:
     return Message({"shared": site.giving.giver.fingerprint(site.replica.shared_bytes())})
 
 
+def _begin(site: Site, message: Message) -> Message:
+    """Take what the study begins from, where the seed does not give it."""
+    assert site.replica is not None
+    site.replica.begin(message.group("shared"))
+    return Message()
+
+
 def _copy_of(number: int) -> str:
     return f"copy/{number}"
 
@@ -72,3 +79,4 @@ REPLICA_STEPS: Mapping[str, Callable[[Site, Message], Message]] = {
     "share_copy": _share_copy,
     "take_copy": _take_copy,
 }
+BEGINNING_STEPS: Mapping[str, Callable[[Site, Message], Message]] = {"begin": _begin}

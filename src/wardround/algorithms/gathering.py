@@ -73,8 +73,10 @@ def gather_among(turn: Turn, aggregator: CohortAggregator, step: str, values: Ma
     seeds = _revealed(turn, exchange) if aggregator.opens_once else {}
     try:
         if aggregator.opens_at is Place.COORDINATOR:
-            return Gathered(given, mean=total.mean(seeds))
-        return Gathered(given, sealed=total.message(seeds))
+            with turn.account.phase("open"):
+                return Gathered(given, mean=total.mean(seeds))
+        with turn.account.phase("combine"):  # what is left of adding: its processes are waited for
+            return Gathered(given, sealed=total.message(seeds))
     except MessageError as error:  # whose fault it is nobody can tell; the round may be tried again
         raise FederationError(f"the round's sum cannot be used ({error.code})") from None
 
@@ -104,7 +106,7 @@ def with_values(message: Message, values: Mapping[str, Value]) -> Message:
 
 def _ready(turn: Turn, aggregator: CohortAggregator, step: str, values: Mapping[str, Value]) -> dict[SiteId, _Ready]:
     learning = not turn.coordinator.clips
-    replies = turn.federation.ask(step, turn.question(values), to=turn.sites)
+    replies = turn.ask(step, turn.question(values), to=turn.sites)
     return {
         site: _Ready(answer.value("weight", float), answer.blobs["card"], _extents(answer) if learning else {})
         for site, answer in turn.usable(_each(replies, partial(_check_ready, turn.coordinator, aggregator)))
@@ -161,9 +163,10 @@ def _given(
         {f"card/{site}": card for site, card in shown.items()},
     )
     clipped = 0
-    replies = turn.federation.ask("give", question, to=turn.sites)
-    for _, answer in turn.usable(_each(replies, partial(_add, total))):
-        clipped += answer.value("clipped", int)
+    replies = turn.ask("give", question, to=turn.sites)
+    with turn.account.phase("combine"):
+        for _, answer in turn.usable(_each(replies, partial(_add, total))):
+            clipped += answer.value("clipped", int)
     return total, clipped
 
 

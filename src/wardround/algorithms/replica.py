@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_bytes
 from safetensors.torch import save as save_bytes
 from torch import Tensor
 
 from wardround.algorithms.coordinator import Coordinator
-from wardround.algorithms.state_files import under
+from wardround.algorithms.state_files import copy_into, under
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.message import Array, Value
 
-__all__ = ["Replica"]
+__all__ = ["Replica", "digest_of_start"]
+
+
+def digest_of_start(shared: Mapping[str, Array]) -> str:
+    """By which the parties know that a study begins everywhere from the same shared half."""
+    digest = sha256()
+    for name, array in sorted(shared.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 class Replica:
-    """Steps as the coordinator would, and keeps the shared half of the best round."""
+    """Steps as the coordinator would, and keeps the shared half of the best round.
 
-    def __init__(self, server: Coordinator) -> None:
-        self._server = server
+    `begins` is the digest of a shared half that the study begins from and the seed does not give: it has to be told.
+    """
+
+    def __init__(self, server: Coordinator, begins: str = "") -> None:
+        self._server, self._begins = server, begins
         self._scored: dict[str, Tensor] = {}  # the shared half of the last round that was scored
         self._scored_round = 0
         self._best: dict[str, Tensor] = {}
@@ -35,11 +49,35 @@ class Replica:
 
     def arrays(self, *, after: int) -> dict[str, Array]:
         """The shared half after a round, which must be the last this copy has stepped."""
+        if not self.has_begun:
+            raise MessageError("behind", "this site was not told yet what the study begins from")
         if self.number < after:
             raise MessageError("behind", f"this site's shared half is of round {self.number}")
         if self.number > after:
             raise MessageError("round", f"this site's shared half is of round {self.number}")
         return self._server.as_asked()
+
+    @property
+    def is_told_its_start(self) -> bool:
+        """Whether it begins from something that the seed does not give."""
+        return bool(self._begins)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether this copy has what the study begins from."""
+        return not self._begins or bool(self.number) or digest_of_start(self._server.as_asked()) == self._begins
+
+    def begin(self, shared: Mapping[str, Array]) -> None:
+        """Begin from what was told, which must be what the study says; a copy that has begun stays as it is."""
+        if not self._begins or digest_of_start(shared) != self._begins:
+            raise MessageError("start", "is not what the study begins from")
+        if self.has_begun:
+            return
+        try:
+            copy_into(self._server.shared, {name: torch.from_numpy(array.copy()) for name, array in shared.items()})
+        except TrainingError:
+            raise MessageError("shapes", "the start has other names or shapes than this site's model") from None
+        self.changes += 1
 
     def memory(self) -> dict[str, Tensor]:
         """What goes with the shared half."""
@@ -63,7 +101,7 @@ class Replica:
     def best(self, best_round: int) -> dict[str, Array]:
         """The shared half of the best round, which was scored last or was the best before that; of none, as it is."""
         if not best_round:
-            return self._server.as_asked()
+            return self.arrays(after=self.number)
         for number, kept in ((self._scored_round, self._scored), (self._best_round, self._best)):
             if number == best_round and kept:
                 return {name: tensor.numpy() for name, tensor in kept.items()}

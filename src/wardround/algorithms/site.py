@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.exchange_steps import GIVING_STEPS, REPLICA_STEPS
+from wardround.algorithms.exchange_steps import BEGINNING_STEPS, GIVING_STEPS, REPLICA_STEPS
 from wardround.algorithms.giving import Giving
 from wardround.algorithms.randomness import drawn_from
 from wardround.algorithms.replica import Replica
@@ -85,6 +85,7 @@ class Site:
         self.steps, self.seed = {**COMMON_STEPS, **steps}, seed
         self.steps |= GIVING_STEPS if self.giving else {}
         self.steps |= REPLICA_STEPS if replica else {}
+        self.steps |= BEGINNING_STEPS if replica and replica.is_told_its_start else {}
         self.terms, self.on_finish = terms, on_finish
         self.private, self.shared = model.private_parameters(), model.shared_parameters()
         self.private_stepper, self.shared_stepper = self._stepper(self.private), self._stepper(self.shared)
@@ -298,11 +299,13 @@ def _fill(parameter: Tensor, array: Array) -> None:
 
 
 def score_message(score: TaskScore) -> Message:
-    """Counts by type under each reading: numbers that add, and nothing else."""
+    """Counts by type under each reading: numbers that add; beside them, where the main F1 may lie."""
     counts: dict[str, Value] = {
         reading: {kind: [c.tp, c.fp, c.fn] for kind, c in typed.items()} for reading, typed in score.counts.items()
     }
-    return Message({"documents": score.documents, **counts})
+    leaking: dict[str, Value] = {} if score.leakage is None else {"leakage": score.leakage.as_values()}
+    interval = score.interval()
+    return Message({"documents": score.documents, **counts, "interval": [interval.low, interval.high], **leaking})
 
 
 def _describe(site: Site, message: Message) -> Message:
@@ -327,9 +330,9 @@ def _finish(site: Site, message: Message) -> Message:
     score = site.task.score_test(site.notes.test) if site.notes.test else site.task.score(site.notes.dev)
     if site.on_finish is not None:
         site.on_finish(site.task, score)
-    interval = score.interval()
     counts = score_message(score)
-    return replace(counts, values={**counts.values, "interval": [interval.low, interval.high]})
+    by_type: dict[str, Value] = {kind: [found.low, found.high] for kind, found in score.type_intervals().items()}
+    return replace(counts, values={**counts.values, "type_intervals": by_type})
 
 
 def _save(site: Site, message: Message) -> Message:

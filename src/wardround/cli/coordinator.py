@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wardround.cli.options import Track, listed
 from wardround.cli.provision import (
     Days,
     Host,
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(help="Lead a networked study.", no_args_is_help=True)
+Start = Annotated[
+    Path | None,
+    typer.Option(help="Where the saved model is that the study begins from.", exists=True, file_okay=False),
+]
 
 
 @app.command("open")
@@ -66,28 +71,40 @@ def approve(
 
 
 @app.command()
-def start(kit: KitFolder, vectors: Vectors = None, public: Public = None) -> None:
+def start(
+    kit: KitFolder, vectors: Vectors = None, public: Public = None, start: Start = None, track: Track = ""
+) -> None:
     """Lead the study to its end; what was interrupted goes on at the round it had. Ctrl-C ends it, nothing is lost."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
         from wardround.federation.flare.supervisor import become
         from wardround.studies.attendance import Places, party_command
-        from wardround.studies.networked import study_of
+        from wardround.studies.networked import led_study
+    from wardround.reports.tracking.feeding import check_trackers
     from wardround.studies.public_set import public_documents
+    from wardround.studies.starting import check_start
 
-    opened, places = _coordinator_kit(read_kit(kit)), Places(vectors, public)
-    public_documents(study_of(opened, places))  # now, while somebody looks on
-    raise typer.Exit(become(party_command("coordinator", kit, places)))
+    opened, places = _coordinator_kit(read_kit(kit)), Places(vectors, public, start)
+    study = led_study(opened, places)
+    check_start(study)  # now, while somebody looks on
+    public_documents(study)
+    check_trackers(listed(track) or ())
+    tracking = ("--track", track) if track else ()
+    raise typer.Exit(become((*party_command("coordinator", kit, places), *tracking)))
 
 
 @app.command(hidden=True)
-def work(kit: KitFolder, vectors: Vectors = None, public: Public = None) -> None:
+def work(
+    kit: KitFolder, vectors: Vectors = None, public: Public = None, start: Start = None, track: Track = ""
+) -> None:
     """What `start` runs, and runs again when it dies."""
     with flare_needed():
         from wardround.federation.flare.kits import read_kit
         from wardround.studies.attendance import Places
         from wardround.studies.networked import lead
-    raise typer.Exit(lead(_coordinator_kit(read_kit(kit)), Places(vectors, public)))
+    raise typer.Exit(
+        lead(_coordinator_kit(read_kit(kit)), Places(vectors, public, start), trackers=listed(track) or ())
+    )
 
 
 @app.command()

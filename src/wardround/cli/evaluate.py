@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from wardround.cli.options import Device, Format, FormatOptions, ModelFolder, chosen_format
+from wardround.cli.options import Device, Format, FormatOptions, ModelFolder, PhiTagSet, checked_tag_set, chosen_format
 from wardround.corpora.source import open_for_writing
+from wardround.corpora.type_names import in_tag_set
 from wardround.models.saved import load_model
+from wardround.reports.leakage_tables import leakage_tables
 from wardround.reports.score_tables import confusion_table, main_note, muc_table, score_tables
 from wardround.studies.single_site import load_part, pick_device
 from wardround.tasks.of_models import task_of
@@ -26,13 +28,20 @@ def command(
     device: Device = "auto",
     csv: Annotated[Path | None, typer.Option(help="Write the table of scores here too.")] = None,
     details: Annotated[bool, typer.Option(help="Show MUC categories and confusions.")] = False,
+    leakage: Annotated[
+        bool | None,
+        typer.Option(help="Show what redaction would leave readable; by default where all types identify people."),
+    ] = None,
+    tag_set: PhiTagSet = "",
 ) -> None:
     """Score by type, with a bootstrap interval: entities strictly and relaxed, relations given entities or not."""
-    task = task_of(load_model(model).to(pick_device(device)))
-    documents = load_part(data, chosen_format(format, option), "test")
+    task = task_of(load_model(model).to(pick_device(device)), leakage=leakage)
+    documents = in_tag_set(load_part(data, chosen_format(format, option), "test"), checked_tag_set(tag_set))
     score = task.score(documents)
     note = main_note(task.readings[0], score.interval(), score.documents) if documents else ""
     tables = score_tables(score.counts, title=f"{model.name} on {data.name}", note=note)
+    if score.leakage is not None:
+        tables += leakage_tables(score.leakage)
     console = Console()
     console.print(*(table.to_rich() for table in tables))
     if score.dropped:

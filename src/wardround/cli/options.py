@@ -10,7 +10,8 @@ import typer
 from wardround.corpora.formats import FORMATS, open_format
 from wardround.corpora.source import CorpusFormat
 from wardround.errors import UsageError
-from wardround.settings import parse_settings
+from wardround.settings import did_you_mean, parse_settings
+from wardround.text.phi import PHI_TAG_SETS
 
 __all__ = [
     "FORMAT_HELP",
@@ -19,7 +20,10 @@ __all__ = [
     "FormatOptions",
     "ModelFolder",
     "OutFolder",
+    "PhiTagSet",
+    "Track",
     "Types",
+    "checked_tag_set",
     "chosen_format",
     "listed",
     "refuse_existing",
@@ -31,11 +35,24 @@ FormatOptions = Annotated[
     list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="An option of the format.")
 ]
 Types = Annotated[str | None, typer.Option("--types", help="Entity types, parted by commas; all by default.")]
+PhiTagSet = Annotated[
+    str,
+    typer.Option("--tag-set", help=f"Call the types of the notes as one of these does: {', '.join(PHI_TAG_SETS)}."),
+]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
 OutFolder = Annotated[
     Path, typer.Option("--out", help="The run folder; what was interrupted goes on there.", file_okay=False)
 ]
+Track = Annotated[str, typer.Option("--track", help="Show the run in tensorboard, in mlflow, or in both.")]
 ModelFolder = Annotated[Path, typer.Argument(help="A folder that `wardround train` wrote.", exists=True)]
+
+
+def checked_tag_set(name: str) -> str:
+    """The name of a tag set of what identifies people, or nothing."""
+    if name and name not in PHI_TAG_SETS:
+        near = did_you_mean(name, PHI_TAG_SETS)
+        raise UsageError(f"--tag-set {name!r} is unknown{near}; there are {', '.join(PHI_TAG_SETS)}")
+    return name
 
 
 def chosen_format(name: str, options: list[str] | None) -> CorpusFormat:

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from wardround.reports.leakage_tables import leakage_tables
 from wardround.reports.score_tables import main_note, score_tables
 from wardround.reports.tables import Table
 from wardround.reports.training_page import write_training_page
@@ -30,6 +31,8 @@ def show_outcome(
     reading, interval = next(iter(outcome.f1.items()))
     note = main_note(reading, interval, outcome.score.documents)
     tables = score_tables(outcome.score.counts, title=f"{title}, {outcome.scored_on}", note=note)
+    if outcome.score.leakage is not None:
+        tables += leakage_tables(outcome.score.leakage)
     Console().print(*(table.to_rich() for table in tables))
     write_training_page(
         folder.report,

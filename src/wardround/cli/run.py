@@ -9,14 +9,16 @@ import torch
 import typer
 from rich.console import Console
 
-from wardround.cli.options import Device, OutFolder
+from wardround.cli.options import Device, OutFolder, Track, listed
 from wardround.reports.sizes import size_text
-from wardround.reports.study_page import study_tables, write_study_page
 from wardround.reports.study_progress import StudyProgress
+from wardround.reports.study_scores import study_tables
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.run_reading import write_own_report
 from wardround.studies.single_site import pick_device
-from wardround.studies.study_file import read_study, to_toml
+from wardround.studies.study_file import read_study
+from wardround.studies.tracking import tracked
 
 __all__ = ["command"]
 
@@ -28,22 +30,19 @@ def command(
     workers: Annotated[int, typer.Option(help="Processes that share the sites; 0 is this one alone.", min=0)] = 0,
     threads: Annotated[int, typer.Option(help="Threads of each process.", min=1)] = 1,
     ledgers: Annotated[bool, typer.Option("--ledgers", help="Let each site write its ledger, as a rehearsal.")] = False,
+    track: Track = "",
 ) -> None:
     """Run a study, or go on with it: score every site, write its model, the events and a report."""
     torch.set_num_threads(threads)
     described = read_study(study)
     folder = RunFolder(out)
-    with StudyProgress(described.study.name, list(described.sites), described.algorithm.config.rounds) as progress:
+    rounds = described.algorithm.config.rounds
+    progress = StudyProgress(described.study.name, list(described.sites), rounds)
+    with progress, tracked(described, folder, listed(track) or (), say=progress.on_event):
         outcome = run_on_one_machine(
             described, folder, device=pick_device(device), watcher=progress, workers=workers, ledgers=ledgers
         )
-    write_study_page(
-        folder.report,
-        f"Study {described.study.name}",
-        sites=outcome.sites,
-        events=folder.events(),
-        study=to_toml(described),
-    )
+    write_own_report(folder)
     for table in study_tables(outcome.sites):
         Console().print(table.to_rich())
     passed = f"up {size_text(outcome.traffic.up)}, down {size_text(outcome.traffic.down)}"

@@ -114,7 +114,7 @@ def start(
     # Now, while somebody looks on: later, notes that cannot be read are an absence with a code.
     places = attendance.Places(vectors, public)
     study = networked.study_of(opened, places)
-    read = load_notes(opened.name, notes, seed=study.study.seed, types=study.types)
+    read = load_notes(opened.name, notes, seed=study.study.seed, types=study.types, tag_set=study.task.tag_set)
     _tell_unknown(study.types if study.sites[opened.name].types else (), read.train)
     public_documents(study)
     hand_on(passphrase_file, opened.files.vault)

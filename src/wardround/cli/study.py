@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from wardround.cli.options import refuse_existing
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.public_set import public_set
 from wardround.studies.second_door import form_of, mechanism_of
+from wardround.studies.starting import check_start, start_table
 from wardround.studies.study_file import read_study, to_toml
 from wardround.studies.template import TEMPLATE
 
@@ -51,6 +53,9 @@ def check(study: StudyFile) -> None:
     typer.echo(f"{described.algorithm.name}: {kind.line}")
     typer.echo(f"shared: {len(coordinator.shared)} arrays, {numbers:,} numbers, {numbers * 4 / 1e6:.1f} MB as float32")
     typer.echo(f"privacy: {mechanism}, {described.privacy.minimum_sites} sites a round at least")
+    check_start(described)
+    if (begins := start_table(described)) is not None:
+        Console().print(begins.to_rich())
 
 
 @app.command()

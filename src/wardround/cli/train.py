@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wardround.cli.options import Device, Format, FormatOptions, OutFolder, Types, chosen_format, listed
+from wardround.cli.options import (
+    Device,
+    Format,
+    FormatOptions,
+    OutFolder,
+    PhiTagSet,
+    Track,
+    Types,
+    checked_tag_set,
+    chosen_format,
+    listed,
+)
 from wardround.cli.outcome import show_outcome, show_warnings
 from wardround.models.encoders import MINILM
 from wardround.reports.progress import TrainingProgress
@@ -16,6 +28,7 @@ from wardround.settings import parse_settings
 from wardround.studies.assemble import ModelChoice, WantedTask, recipe, task_at_one_site
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import load_site, pick_device, train_at_one_site
+from wardround.studies.tracking import tracked_training
 
 __all__ = ["command"]
 
@@ -30,7 +43,8 @@ def command(
     bart: Annotated[str, typer.Option(help="The same with a BART, which LightNER prompts to write mentions.")] = "",
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe text or npz.", exists=True)] = None,
     types: Types = None,
-    task: Annotated[str, typer.Option(help="ner, relations (among given entities) or joint (both).")] = "ner",
+    task: Annotated[str, typer.Option(help="ner, deidentify, relations (among given entities) or joint.")] = "ner",
+    tag_set: PhiTagSet = "",
     undirected: Annotated[
         bool, typer.Option("--undirected", help="The ends of a relation may stand either way.")
     ] = False,
@@ -41,18 +55,24 @@ def command(
     training_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As epochs=20.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same machine: same model.")] = 0,
     device: Device = "auto",
+    track: Track = "",
 ) -> None:
     """Train, stop early on the development set, score on the test set, save model and report."""
-    encoder = encoder or ("" if task == "ner" or bart else MINILM)  # relations are read by an encoder always
+    encoder = encoder or (
+        MINILM if task in ("relations", "joint") and not bart else ""
+    )  # relations are read by an encoder always
     choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option), bart)
     config = recipe(choice, parse_settings(training_option), seed=seed)
     site = load_site(data, chosen_format(format, option))
+    notes = site.data.in_tag_set(checked_tag_set(tag_set))
     show_warnings(site.warnings)
     wanted = WantedTask(task, listed(types), directed=not undirected, negatives=negatives)
-    bound = task_at_one_site(wanted, choice, site.data.train, seed=seed)
+    bound = task_at_one_site(wanted, choice, notes.train, seed=seed)
     bound.model.to(pick_device(device))
-    folder = RunFolder(out)
-    with TrainingProgress(out.name, config.epochs) as progress:
-        outcome = train_at_one_site(bound, site.data, config, folder=folder, listener=progress)
-    title = f"{Path(choice.name).name} on {data.name}"
+    folder, title = RunFolder(out), f"{Path(choice.name).name} on {data.name}"
+    tracking = tracked_training(
+        title, folder, asdict(config), trackers=listed(track) or (), say=partial(typer.echo, err=True)
+    )
+    with TrainingProgress(out.name, config.epochs) as progress, tracking:
+        outcome = train_at_one_site(bound, notes, config, folder=folder, listener=progress)
     show_outcome(outcome, folder, title, settings={**bound.model.settings(), **asdict(config)})

@@ -25,7 +25,7 @@ from wardround.studies.transfer import (
     target_network,
     transfer_table,
 )
-from wardround.tasks.ner import NerTask
+from wardround.tasks.of_models import task_of
 
 __all__ = ["command"]
 
@@ -63,7 +63,7 @@ def command(
     beginning = begin(start, target, transfer)
     taken = transfer_table(beginning, f"{_called(source)} up to {beginning.report.up_to}")
     Console().print(taken.to_rich())
-    folder, task = RunFolder(out), NerTask(target.to(pick_device(device)))
+    folder, task = RunFolder(out), task_of(target.to(pick_device(device)))
     with TrainingProgress(out.name, config.epochs) as progress:
         outcome = train_at_one_site(task, notes, config, folder=folder, listener=progress, notes=beginning.notes())
     title = f"{_called(source)} transferred to {data.name}"

@@ -20,9 +20,10 @@ from typing import Any
 from wardround.corpora.source import BYTE_ORDER_MARK, read_text
 from wardround.errors import CorpusError
 from wardround.text.document import Document
+from wardround.text.phi import named_in
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["nearest_type", "read_type_names", "renamed"]
+__all__ = ["in_tag_set", "nearest_type", "read_type_names", "renamed"]
 
 _A_LINE = 'a line is what the notes call a type, as medication = "Drug"'
 _LINE_NUMBER = re.compile(r"at line (\d+)")
@@ -49,6 +50,16 @@ def read_type_names(path: Path, types: Sequence[str] = ()) -> dict[str, str]:
 def renamed(documents: Iterable[Document], names: Mapping[str, str]) -> tuple[Document, ...]:
     """The documents with the study's names for their types."""
     return tuple(TagSet.rename(document, names) for document in documents)
+
+
+def in_tag_set(documents: Sequence[Document], tag_set: str) -> tuple[Document, ...]:
+    """The documents as a tag set of what identifies people names their types, where it has a place for them.
+
+    Without a name of a tag set they stay as they are.
+    """
+    if not tag_set:
+        return tuple(documents)
+    return renamed(documents, {kind: named_in(tag_set, kind) for kind in TagSet.of(documents).types})
 
 
 def nearest_type(name: str, types: Iterable[str]) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
+from typing import Any
 
-from wardround.evaluation.counts import merged, ratio
+from wardround.evaluation.counts import SpanCounts, merged, ratio
 from wardround.evaluation.tokens import HidingScore, score_hiding
 from wardround.text.document import Document, Entity
 from wardround.text.words import words_of
@@ -39,6 +40,14 @@ class TypeLeakage:
         """The part of the mentions that is hidden whole."""
         return ratio(self.hidden, self.mentions)
 
+    def figures(self) -> dict[str, float]:
+        """Recall and counts as plain values."""
+        return {"recall": self.recall, **asdict(self)}
+
+    def as_values(self) -> list[Any]:
+        """The counts alone."""
+        return list(astuple(self))
+
 
 @dataclass(frozen=True, slots=True)
 class LeakageScore:
@@ -60,6 +69,38 @@ class LeakageScore:
         """All types in one; its leaking notes are counted once, whatever types they miss."""
         total = sum(self.by_type.values(), TypeLeakage())
         return TypeLeakage(total.mentions, total.hidden, total.hidden_in_part, self.exposed_notes)
+
+    def as_values(self) -> dict[str, Any]:
+        """The counts alone, which add over sites; `from_values` reads them."""
+        return {
+            "notes": [self.hiding.notes, self.hiding.leaking_notes, self.exposed_notes],
+            "words": list(astuple(self.hiding.words)),
+            "characters": list(astuple(self.hiding.characters)),
+            "types": {kind: found.as_values() for kind, found in self.by_type.items()},
+        }
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> LeakageScore:
+        """What `as_values` gave; anything else is a `ValueError`."""
+        try:
+            notes, leaking, exposed = _counts(values["notes"], 3)
+            words, characters = (SpanCounts(*_counts(values[unit], 3)) for unit in ("words", "characters"))
+            by_type = {str(kind): TypeLeakage(*_counts(row, 4)) for kind, row in values["types"].items()}
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError("no counts of leakage") from error
+        return cls(HidingScore(words, characters, notes, leaking), by_type, exposed)
+
+    def figures(self) -> dict[str, Any]:
+        """Scores and counts as plain values: `words` and `characters` are of what identifies, whatever its type."""
+        return {
+            "notes": self.hiding.notes,
+            "exposed_notes": self.exposed_notes,
+            "leaking_notes": self.hiding.leaking_notes,
+            "words": self.hiding.words.figures(),
+            "characters": self.hiding.characters.figures(),
+            "mentions": self.mentions.figures(),
+            "types": {kind: found.figures() for kind, found in self.by_type.items()},
+        }
 
 
 def score_leakage(pairs: Iterable[tuple[Document, Document]]) -> LeakageScore:
@@ -87,3 +128,11 @@ def _letters(entity: Entity, text: str) -> set[int]:
     """Where the mention has letters and digits; blanks and punctuation tell nothing."""
     found = {at for start, end in entity.ranges for at in range(start, end)}
     return {at for at in found if text[at].isalnum()} or found
+
+
+def _counts(values: Any, number: int) -> list[int]:
+    if not isinstance(values, list) or len(values) != number:
+        raise ValueError(f"counts are a list of {number}")
+    if not all(type(count) is int and count >= 0 for count in values):
+        raise ValueError("counts are whole numbers")
+    return values

@@ -1,4 +1,4 @@
-"""What a de-identification leaves readable: words and characters, hidden or not, whatever their type."""
+"""What a de-identification leaves readable: words and characters, hidden or not; and words by the type they have."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from wardround.errors import TextError
-from wardround.evaluation.counts import SpanCounts, ratio
+from wardround.evaluation.counts import SpanCounts, TypedCounts, ratio
 from wardround.evaluation.spans import check_same_text
 from wardround.text.document import Document, Entity, Range
 
-__all__ = ["HidingScore", "score_hiding"]
+__all__ = ["HidingScore", "score_hiding", "score_words"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,30 @@ class HidingScore:
 
 def score_hiding(gold: Document, predicted: Document, words: Sequence[Range]) -> HidingScore:
     """Count one note; `words` are its words in reading order, none overlapping another."""
-    check_same_text(gold, predicted)
-    if any(left.end > right.start for left, right in pairwise(words)):
-        raise TextError(f"document {gold.id!r}: words to be counted must be in order and must not overlap")
+    _check(gold, predicted, words)
     found = _compare(_touched(gold.entities, words), _touched(predicted.entities, words))
     characters = _compare(_covered(gold), _covered(predicted))
     return HidingScore(found, characters, notes=1, leaking_notes=int(found.fn > 0))
+
+
+def score_words(gold: Document, predicted: Document, words: Sequence[Range]) -> TypedCounts:
+    """Count the words of one note by type; a word that two mentions of different types touch counts under both."""
+    _check(gold, predicted, words)
+    right, guessed = (
+        {(position, entity.type) for entity in document.entities for position in _touched((entity,), words)}
+        for document in (gold, predicted)
+    )
+    return TypedCounts.tally(
+        gold=(kind for _, kind in right),
+        predicted=(kind for _, kind in guessed),
+        right=(kind for _, kind in right & guessed),
+    )
+
+
+def _check(gold: Document, predicted: Document, words: Sequence[Range]) -> None:
+    check_same_text(gold, predicted)
+    if any(left.end > right.start for left, right in pairwise(words)):
+        raise TextError(f"document {gold.id!r}: words to be counted must be in order and must not overlap")
 
 
 def _compare(gold: set[int], predicted: set[int]) -> SpanCounts:

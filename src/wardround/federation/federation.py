@@ -50,9 +50,11 @@ class Traffic:
     down: int = 0  # bytes to the site
     up: int = 0  # bytes from it
     seconds: float = 0.0  # from asking to answer
+    worked: float = 0.0  # of them, those that the site says it worked
 
     def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(self.down + other.down, self.up + other.up, self.seconds + other.seconds)
+        seconds, worked = self.seconds + other.seconds, self.worked + other.worked
+        return Traffic(self.down + other.down, self.up + other.up, seconds, worked)
 
 
 @dataclass(frozen=True)

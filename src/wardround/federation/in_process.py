@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from wardround.errors import FederationError, WardroundError
 from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, code_of, those_asked
-from wardround.federation.message import Message, decode, encode
+from wardround.federation.message import Message, encode
 from wardround.federation.open_sites import SEPARATOR, OpenSites
+from wardround.federation.site_door import heard
 from wardround.federation.worker_process import BytesWorker, round_of, where
 
 __all__ = ["InProcessFederation", "WorkerPoolFederation"]
@@ -123,8 +124,10 @@ def _exchange(
 ) -> Reply:
     started = perf_counter()
     try:
-        answer = worker().answer_bytes(step, question.round, question.data)
-        message = decode(answer)
+        opened = worker()
+        opening = perf_counter() - started  # on one machine a site may have to be read from disk: its own work too
+        answer = opened.answer_bytes(step, question.round, question.data)
+        message, worked = heard(answer)
     except Exception as error:  # as at a site of its own, whatever goes wrong there is an absence here
         if isinstance(error, WardroundError) and note is not None:
             note(error)
@@ -132,4 +135,5 @@ def _exchange(
             _log.warning("site=%s step=%s failed: %s", site, question.step, where(error))
         spent = Traffic(len(question.data), 0, perf_counter() - started)
         return Reply(site, None, spent, Absence.FAILED, code_of(error))
-    return Reply(site, message, Traffic(len(question.data), len(answer), perf_counter() - started))
+    seconds = perf_counter() - started
+    return Reply(site, message, Traffic(len(question.data), len(answer), seconds, min(opening + worked, seconds)))

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
 from typing import Protocol
 
+from wardround.errors import MessageError
 from wardround.federation.message import Message, decode, encode
 
-__all__ = ["Send", "SiteDoor", "SiteWorker"]
+__all__ = ["Send", "SiteDoor", "SiteWorker", "heard"]
 
 Send = Callable[[Message, str, int], bytes]  # answer, step, round: writes the record, gives the bytes to send
+
+_WORKED = "worked"  # a blob of every answer: how long the site worked at it
+_SECONDS = struct.Struct("<d")  # always as long, so that the bytes of an answer do not depend on how long it took
 
 
 class SiteWorker(Protocol):
@@ -30,9 +38,25 @@ class SiteDoor:
         self._send = send or (lambda answer, step, round_number: encode(answer))
 
     def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
-        """Do the step; the answer is recorded before it is given out."""
-        return self._send(self._worker.answer(step, decode(data)), step, round_number)
+        """Do the step; the answer, with the seconds it took, is recorded before it is given out."""
+        question, started = decode(data), perf_counter()
+        answer = self._worker.answer(step, question)
+        seconds = _SECONDS.pack(perf_counter() - started)
+        return self._send(replace(answer, blobs={**answer.blobs, _WORKED: seconds}), step, round_number)
 
     def close(self) -> None:
         """Close the worker."""
         self._worker.close()
+
+
+def heard(data: bytes) -> tuple[Message, float]:
+    """The answer as its worker gave it, and the seconds it worked; 0 where it came through no `SiteDoor`."""
+    answer = decode(data)
+    blobs = dict(answer.blobs)
+    told = blobs.pop(_WORKED, None)
+    if told is None:
+        return answer, 0.0
+    seconds = _SECONDS.unpack(told)[0] if len(told) == _SECONDS.size else math.nan
+    if not 0 <= seconds < math.inf:
+        raise MessageError("value", "the seconds of a site's work are a number from zero on")
+    return replace(answer, blobs=blobs), seconds

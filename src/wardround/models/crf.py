@@ -116,8 +116,7 @@ class LinearChainCrf(nn.Module):
 
     def best(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """The most probable tags, [batch, words]; 0 at padding."""
-        with torch.no_grad():
-            return viterbi(emissions, mask, *self.scores(-torch.inf))
+        return viterbi(emissions, mask, *self.scores(-torch.inf))
 
 
 class _Recursions:
@@ -272,13 +271,15 @@ def _path_score(
     return start[tags[:, 0]] + words.sum(1) + steps.sum(1) + end[last]
 
 
+@torch.no_grad()
 def viterbi(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
     """The path of the highest score, [batch, words]; 0 at padding."""
     best = start + emissions[:, 0]  # [batch, tags]: the best score of a path that ends here
     came_from = []
     identity = torch.arange(best.shape[1], device=best.device).expand_as(best)
+    scores = best.new_empty((*best.shape, best.shape[1]))  # one for all words: the allocator keeps what is freed
     for position in range(1, emissions.shape[1]):
-        following, source = (best[:, :, None] + step).max(dim=1)
+        following, source = torch.add(best[:, :, None], step, out=scores).max(dim=1)
         inside = mask[:, position, None]
         best = torch.where(inside, following + emissions[:, position], best)
         came_from.append(torch.where(inside, source, identity))

@@ -8,8 +8,8 @@ below the rest of them, as in the paper's Figure 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -115,11 +115,19 @@ def load_source(folder: Path) -> Tagger:
     return model
 
 
-def warm_start(target: LayeredModel, folder: Path, *, up_to: str = "") -> TransferReport:
-    """Have `target` begin from the model saved in `folder`; without `up_to`, from all of its layers that fit."""
+def warm_start(
+    target: LayeredModel, folder: Path, *, up_to: str = "", only: Collection[str] | None = None
+) -> TransferReport:
+    """Have `target` begin from the model saved in `folder`; without `up_to`, from all of its layers that fit.
+
+    `only` names the parameters of the target that may; the others stay as they are.
+    """
     if not isinstance(target, WordTagger | EncoderTagger):
         raise ModelError("only a word tagger or an encoder tagger can begin from another model")
     report = transferred(load_source(folder), target, up_to=up_to)
+    if only is not None:
+        names = {_plain(name) for name in only}
+        report = replace(report, weights={name: part for name, part in report.weights.items() if name in names})
     report.put_into(target)
     return report
 

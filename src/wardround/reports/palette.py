@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from zlib import crc32
 
-__all__ = ["BLACK", "SERIES", "colour_of_type", "ink_on"]
+__all__ = ["ABSENT", "BLACK", "GAVE", "LATE", "NOT_ASKED", "REFUSED", "SERIES", "colour_of_type", "ink_on"]
 
 BLACK, WHITE = "#000000", "#ffffff"
 _ORANGE, _SKY_BLUE, _GREEN, _YELLOW = "#e69f00", "#56b4e9", "#009e73", "#f0e442"
@@ -14,6 +14,8 @@ _BLUE, _VERMILLION, _PURPLE = "#0072b2", "#d55e00", "#cc79a7"
 # Yellow is left out where thin lines on white must be seen.
 SERIES = (_BLUE, _VERMILLION, _GREEN, _PURPLE, _ORANGE, _SKY_BLUE, BLACK)
 _BACKGROUNDS = (_ORANGE, _SKY_BLUE, _GREEN, _YELLOW, _BLUE, _VERMILLION, _PURPLE)
+# Of a site in a round.
+GAVE, LATE, ABSENT, REFUSED, NOT_ASKED = _BLUE, _ORANGE, _VERMILLION, BLACK, "#e4e7ea"
 
 
 def colour_of_type(type_: str, types: Sequence[str] = ()) -> str:

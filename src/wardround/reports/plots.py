@@ -1,4 +1,4 @@
-"""Learning curves, bars with intervals and a confusion map, as SVG and PNG.
+"""Learning curves, bars with intervals, stacked bars, a confusion map and an attendance map, as SVG and PNG.
 
 Colours are Okabe-Ito's; line styles, markers and hatching tell series apart where a printer has no colour. The same
 data gives the same bytes. Nothing here touches pyplot, so no window and no global figure can be left behind.
@@ -16,19 +16,33 @@ from typing import TypeAlias
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import RcKeyType
 from numpy.typing import NDArray
 
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.confusion import Confusion
-from wardround.reports.palette import SERIES
+from wardround.reports.palette import SERIES, ink_on
 from wardround.reports.plain_text import neutralise
 
-__all__ = ["Curve", "Labels", "Plot", "bar_chart", "confusion_map", "learning_curves"]
+__all__ = [
+    "Band",
+    "Curve",
+    "Labels",
+    "Plot",
+    "State",
+    "attendance_map",
+    "bar_chart",
+    "confusion_map",
+    "learning_curves",
+    "stacked_bars",
+]
 
 Curve: TypeAlias = Sequence[tuple[float, float]]  # (epoch or round, score)
+Band: TypeAlias = Sequence[tuple[float, float, float]]  # (epoch or round, low, high)
 
 _LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -80,11 +94,14 @@ class Plot:
         return stream.getvalue()
 
 
-def learning_curves(series: Mapping[str, Curve], labels: Labels) -> Plot:
-    """One line a named series."""
+def learning_curves(series: Mapping[str, Curve], labels: Labels, *, bands: Mapping[str, Band] | None = None) -> Plot:
+    """One line a named series; of those that have one, a band around it."""
     with _style():
         figure, axes = _axes(labels)
         for number, (name, curve) in enumerate(series.items()):
+            if bands and bands.get(name):
+                xs, lows, highs = zip(*bands[name], strict=True)
+                axes.fill_between(xs, lows, highs, color=SERIES[number % len(SERIES)], alpha=0.12, linewidth=0)
             axes.plot(
                 [x for x, _ in curve],
                 [y for _, y in curve],
@@ -127,6 +144,71 @@ def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Lab
     return _finished(figure)
 
 
+def stacked_bars(parts: Mapping[str, Mapping[str, float]], labels: Labels) -> Plot:
+    """A bar for each name, in it a part for each kind, one on the other from the left; named at the left."""
+    names = list(dict.fromkeys(name for part in parts.values() for name in part))
+    with _style():
+        figure, axes = _axes(labels, height=1.5 + 0.38 * len(names))
+        axes.grid(visible=False)
+        axes.grid(visible=True, axis="x")
+        ends = dict.fromkeys(names, 0.0)
+        for number, (kind, part) in enumerate(parts.items()):
+            axes.barh(
+                range(len(names)),
+                [part.get(name, 0.0) for name in names],
+                left=[ends[name] for name in names],
+                label=_label(kind),
+                color=SERIES[number % len(SERIES)],
+                hatch=_HATCHES[number % len(_HATCHES)],
+                edgecolor="white",
+            )
+            ends = {name: end + part.get(name, 0.0) for name, end in ends.items()}
+        axes.set_yticks(range(len(names)), [neutralise(name) for name in names])
+        axes.invert_yaxis()
+        _add_legend(figure, len(parts))
+    return _finished(figure)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One of those that a cell of an attendance map can be in."""
+
+    name: str
+    colour: str
+    letter: str  # in the cell, where it is large enough
+
+
+def attendance_map(
+    cells: Mapping[str, Sequence[int]], states: Sequence[State], labels: Labels, *, width: int = 1
+) -> Plot:
+    """A row a name, a column so many rounds; each cell is the number of its state."""
+    table = np.array(list(cells.values()), dtype=np.int64)
+    rows, columns = table.shape
+    with _style():
+        figure, axes = _axes(labels, height=1.5 + min(0.3 * rows, 8.0))
+        axes.grid(visible=False)
+        axes.imshow(
+            table,
+            cmap=ListedColormap([state.colour for state in states]),
+            vmin=-0.5,
+            vmax=len(states) - 0.5,
+            aspect="auto",
+            interpolation="nearest",
+            extent=(0.5, columns * width + 0.5, rows - 0.5, -0.5),  # the first round is 1
+        )
+        shown = range(0, rows, max(1, rows // 24))
+        axes.set_yticks(shown, [neutralise(list(cells)[row]) for row in shown])
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        for edge in range(1, rows if rows <= 24 else 0):
+            axes.axhline(edge - 0.5, color="white", linewidth=1.5)
+        if rows <= 24 and columns <= 40:
+            _write_letters(axes, table, states, width)
+        present = [states[number] for number in sorted({int(cell) for cell in table.flat})]
+        patches = [Patch(facecolor=state.colour, edgecolor="#808080", label=_told(state)) for state in present]
+        figure.legend(handles=patches, loc="outside lower center", ncols=min(len(patches), 3))
+    return _finished(figure)
+
+
 def confusion_map(confusion: Confusion, *, title: str = "Types taken for another") -> Plot:
     """Counts of gold types (rows) by predicted types (columns); the darker, the larger the part of its row."""
     rows = np.array(confusion.rows(), dtype=np.float64)
@@ -163,9 +245,9 @@ def _finished(figure: Figure) -> Plot:
     return Plot(figure)
 
 
-def _axes(labels: Labels, *, size: float | None = None) -> tuple[Figure, Axes]:
+def _axes(labels: Labels, *, size: float | None = None, height: float = 3.8) -> tuple[Figure, Axes]:
     """Small in inches, so that letters stay legible where a phone shrinks the picture."""
-    figure = Figure(figsize=(5.6, 3.8) if size is None else (size, size), layout="constrained")
+    figure = Figure(figsize=(5.6, height) if size is None else (size, size), layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(neutralise(labels.title), loc="left", fontsize=11)
     axes.set_xlabel(neutralise(labels.x))
@@ -209,6 +291,16 @@ def _name_groups(axes: Axes, names: Sequence[str]) -> None:
         ha="right" if crowded else "center",
         rotation_mode="anchor",
     )
+
+
+def _told(state: State) -> str:
+    return f"{state.letter} {state.name}".strip()
+
+
+def _write_letters(axes: Axes, table: NDArray[np.int64], states: Sequence[State], width: int) -> None:
+    for (row, column), number in np.ndenumerate(table):
+        state, x = states[int(number)], column * width + (width + 1) / 2
+        axes.text(x, row, state.letter, ha="center", va="center", color=ink_on(state.colour), fontsize=8)
 
 
 def _write_counts(axes: Axes, rows: NDArray[np.float64], shares: NDArray[np.float64]) -> None:

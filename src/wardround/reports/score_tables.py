@@ -32,10 +32,11 @@ _MARK = "●"  # beside a score of a type that the site annotates itself
 
 def score_tables(counts: Mapping[str, TypedCounts], *, title: str = "Scores", note: str = "") -> tuple[Table, ...]:
     """The scores of any task by type: of entities strict and relaxed side by side, else a table a reading."""
-    if counts.keys() == {"strict", "relaxed"}:
-        entities = CorpusScore(strict=counts["strict"], relaxed=counts["relaxed"])
-        return (replace(score_table(entities, title=title), note=note),)
-    tables = [counts_table(typed, title=f"{title}: {reading}") for reading, typed in counts.items()]
+    left, tables = dict(counts), list[Table]()
+    if {"strict", "relaxed"} <= counts.keys():
+        entities = CorpusScore(strict=left.pop("strict"), relaxed=left.pop("relaxed"))
+        tables.append(score_table(entities, title=title))
+    tables += [counts_table(typed, title=f"{title}: {reading}") for reading, typed in left.items()]
     return (replace(tables[0], note=note), *tables[1:])
 
 

@@ -22,6 +22,7 @@ Row: TypeAlias = tuple[Cell, ...]
 _Side: TypeAlias = Literal["left", "right"]
 
 _SPECIAL_IN_MARKDOWN = re.compile(r"([\\|`*\[\]<>])")
+_LONGEST_ON_A_LINE = 36  # characters of a cell that a page does not break
 _STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -81,12 +82,12 @@ class Table:
         return stream.getvalue()
 
     def to_html(self) -> str:
-        """A `<table>`, everything escaped; numbers have the class `number`, totals a `<tfoot>`."""
+        """A `<table>`, everything escaped; numbers have the class `number`, long text `prose`, totals a `<tfoot>`."""
         return "".join(self._html_parts())
 
     def _html_parts(self) -> Iterator[str]:
         sides = self._sides()
-        yield f"<table><caption>{_html(self.title)}</caption>"
+        yield f"<table><caption><span>{_html(self.title)}</span></caption>"  # the span stays where the table scrolls
         headings = (f'<th scope="col"{_number(s)}>{_html(c)}</th>' for c, s in zip(self.columns, sides, strict=True))
         yield f"<thead><tr>{''.join(headings)}</tr></thead>"
         yield f"<tbody>{''.join(_html_row(row, sides) for row in self.rows)}</tbody>"
@@ -144,5 +145,10 @@ def _number(side: _Side) -> str:
 
 def _html_row(row: Row, sides: list[_Side]) -> str:
     first = f'<th scope="row"{_number(sides[0])}>{_html(_shown(row[0]))}</th>'
-    rest = (f"<td{_number(side)}>{_html(_shown(cell))}</td>" for cell, side in zip(row[1:], sides[1:], strict=True))
+    rest = (_html_cell(_shown(cell), side) for cell, side in zip(row[1:], sides[1:], strict=True))
     return f"<tr>{first}{''.join(rest)}</tr>"
+
+
+def _html_cell(text: str, side: _Side) -> str:
+    kind = ' class="prose"' if side == "left" and len(text) > _LONGEST_ON_A_LINE else _number(side)
+    return f"<td{kind}>{_html(text)}</td>"

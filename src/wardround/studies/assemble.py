@@ -40,6 +40,7 @@ from wardround.settings import did_you_mean, with_settings
 from wardround.studies.catalogue import Sharing
 from wardround.studies.sections import as_text
 from wardround.studies.study_file import Study
+from wardround.tasks.deidentify import DeidentifyTask
 from wardround.tasks.joint import JointTask
 from wardround.tasks.ner import NerTask
 from wardround.tasks.relations import RelationTask
@@ -68,7 +69,13 @@ __all__ = [
     "wanted_types",
 ]
 
-TASKS: Mapping[str, type[Task]] = {"ner": NerTask, "relations": RelationTask, "joint": JointTask}
+_TAGGING: Mapping[str, type[NerTask]] = {"ner": NerTask, "deidentify": DeidentifyTask}
+TASKS: Mapping[str, type[Task]] = {
+    "ner": NerTask,
+    "relations": RelationTask,
+    "joint": JointTask,
+    "deidentify": DeidentifyTask,
+}
 _ALL = "all"
 
 
@@ -141,14 +148,15 @@ def task_at_one_site(wanted: WantedTask, choice: ModelChoice, documents: Sequenc
     if wanted.kind not in TASKS:
         near = did_you_mean(wanted.kind, TASKS)
         raise UsageError(f"{wanted.kind!r} is no task{near}; there are {', '.join(TASKS)}")
-    if wanted.kind == "ner" and (wanted.negatives is not None or not wanted.directed):
-        raise UsageError("--negatives and --undirected are about relations; --task ner looks for none")
-    if wanted.kind != "ner" and choice.bart:
+    tagging = _TAGGING.get(wanted.kind)
+    if tagging and (wanted.negatives is not None or not wanted.directed):
+        raise UsageError(f"--negatives and --undirected are about relations; --task {wanted.kind} looks for none")
+    if not tagging and choice.bart:
         raise UsageError("a bart finds entities; relations are read by an encoder: --encoder")
     if wanted.kind == "relations" and wanted.types:
         raise UsageError("--types are of entities to find; --task relations takes those that are there")
-    if wanted.kind == "ner":
-        return NerTask(build_model(choice, wanted_types(documents, wanted.types), seed=seed))
+    if tagging:
+        return tagging(build_model(choice, wanted_types(documents, wanted.types), seed=seed))
     if not any(document.relations for document in documents):
         raise UsageError("the training notes hold no relation to learn from")
     relations = RelationSet.of(documents, directed=wanted.directed)
@@ -270,13 +278,22 @@ def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> 
     shared = _shared_groups(study, model)
     if study.task.kind != "relations" and _tags_alike(study, shared):
         _check_one_top(study)
-        if study.task.kind == "ner" and types.types != study.types:
+        if study.task.tags and types.types != study.types:
             model = build_model(choice, TagSet(study.types), seed=seed)
-    if section.start is not None:
-        warm_start(model, section.start, up_to=section.start_up_to)
     model.split = ParameterSplit.sharing(shared, model.groups)
+    if section.start is not None:
+        _begin(model, section.start, up_to=section.start_up_to)
     _add_discriminators(study, model)
     return model
+
+
+def _begin(model: LayeredModel, start: Path, *, up_to: str) -> None:
+    """Have the shared layers begin from a saved model; private ones are fresh, as among hospitals, who are not told."""
+    if not warm_start(model, start, up_to=up_to, only=model.shared_parameters()).weights:
+        raise StudyError(
+            f"[model] start: nothing of {start.name} fits the layers that sites share: "
+            f"{', '.join(model.split.shared)}; share others, or leave it out"
+        )
 
 
 def _add_discriminators(study: Study, model: LayeredModel) -> None:
@@ -295,7 +312,7 @@ def task_on(study: Study, model: LayeredModel, types: TagSet | None = None, *, s
     if isinstance(model, JointExtractor):
         return JointTask(model, negatives=section.negatives, seed=seed, relation_weight=section.relation_weight)
     assert isinstance(model, TaggingModel), "a kind of model without a task"
-    return NerTask(model, types, scored)
+    return _TAGGING[section.kind](model, types, scored)
 
 
 def readings_of(study: Study) -> tuple[str, ...]:
@@ -310,11 +327,11 @@ def _shared_groups(study: Study, model: LayeredModel) -> tuple[str, ...]:
         return ()
     if sharing is Sharing.WHOLE:
         return model.groups
-    one_top = study.task.kind != "ner" or _is_one_top(study)  # relations are those of the study, at every site
+    one_top = not study.task.tags or _is_one_top(study)  # relations are those of the study, at every site
     if sharing is Sharing.POOLED:
         return tuple(group for group in model.groups if one_top or group not in OUTPUT_GROUPS)
     if wanted is None:
-        return model.split.shared if study.task.kind == "ner" else model.groups
+        return model.split.shared if study.task.tags else model.groups
     if wanted == (_ALL,):
         return model.groups
     known = GROUPS if isinstance(model, WordTagger) else model.groups
@@ -343,7 +360,7 @@ def _check_one_top(study: Study) -> None:
         else "shares the layers that give the tags"
     )
     for name, site in study.sites.items():
-        if study.task.kind == "ner" and not site.types:  # of joint, every site has the types of the study
+        if study.task.tags and not site.types:  # of joint, every site has the types of the study
             raise StudyError(f"[sites.{name}] must name its types: the study {together}")
     schemes = {site.scheme for site in study.sites.values()}
     if len(schemes) > 1:

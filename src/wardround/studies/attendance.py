@@ -57,10 +57,11 @@ class Places:
 
     vectors: Path | None = None
     public: Path | None = None
+    start: Path | None = None  # of the coordinator alone
 
     def options(self) -> tuple[str, ...]:
         """The same for a command line."""
-        named = (("--vectors", self.vectors), ("--public", self.public))
+        named = (("--vectors", self.vectors), ("--public", self.public), ("--start", self.start))
         return tuple(part for name, path in named if path is not None for part in (name, str(path.resolve())))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -14,17 +15,20 @@ from wardround.federation.flare.coordinator import serve
 from wardround.federation.flare.flare_federation import FlareFederation
 from wardround.federation.flare.kits import Kit
 from wardround.privacy.signatures import open_signatures
-from wardround.reports.study_page import study_tables, write_study_page
 from wardround.reports.study_progress import StudyProgress
+from wardround.reports.study_scores import study_tables
 from wardround.studies.attendance import SPEC, Places, site_folder
 from wardround.studies.protection import Protection
-from wardround.studies.run import Engine, StudyOutcome, StudyRun
+from wardround.studies.run import Engine, StudyRun
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.run_reading import write_own_report
 from wardround.studies.single_site import pick_device
+from wardround.studies.starting import check_start
 from wardround.studies.study_file import SiteSection, Study, parse_study, to_toml
+from wardround.studies.tracking import tracked
 from wardround.studies.worker_spec import PartySpec, WorkerSpec
 
-__all__ = ["SiteChoice", "lead", "party_of", "run_folder", "study_of"]
+__all__ = ["SiteChoice", "lead", "led_study", "party_of", "run_folder", "study_of"]
 
 _PAUSE = 2.0  # seconds between two tries of a round
 _GRACE = 5.0  # seconds for the others, once enough sites are here
@@ -35,7 +39,18 @@ def study_of(kit: Kit, places: Places | None = None) -> Study:
     study, places = parse_study(kit.study.decode()), places or Places()
     vectors = _found("word vectors", "--vectors", study.model.vectors, places.vectors)
     public = _found("public set", "--public", study.public.data, places.public)
-    return replace(study, model=replace(study.model, vectors=vectors), public=replace(study.public, data=public))
+    model = replace(study.model, vectors=vectors, start=None if places.start is None else places.start.resolve())
+    return replace(study, model=model, public=replace(study.public, data=public))
+
+
+def led_study(kit: Kit, places: Places) -> Study:
+    """The same for its coordinator, who alone has the model that the study begins from."""
+    study = study_of(kit, places)
+    if study.model.start is None and study.model.start_sha256:
+        raise UsageError("the study begins from a saved model; say by --start where that is")
+    if study.model.start is not None and not study.model.start_sha256:
+        raise UsageError("the study begins from no saved model; leave --start out")
+    return study
 
 
 def _found(what: str, option: str, named: Path | None, place: Path | None) -> Path | None:
@@ -55,14 +70,20 @@ def run_folder(kit: Kit) -> RunFolder:
     return RunFolder(kit.path / "run")
 
 
-def lead(kit: Kit, places: Places | None = None) -> int:
+def lead(kit: Kit, places: Places | None = None, *, trackers: tuple[str, ...] = ()) -> int:
     """Run the coordinator in this process until the study is over; the exit code."""
-    study = study_of(kit, places)
+    study = led_study(kit, places or Places())
+    check_start(study)
     protected = study.privacy.mechanism != "plain"
     protection = Protection.of_coordinator(study, party_of(kit)) if protected else None
+
+    def conduct(federation: FlareFederation, terminal: TextIO) -> None:
+        with tracked(study, run_folder(kit), trackers, say=partial(print, file=terminal, flush=True)):
+            _conduct(study, federation, run_folder(kit), terminal, protection)
+
     return serve(
         kit,
-        lambda federation, terminal: _conduct(study, federation, run_folder(kit), terminal, protection),
+        conduct,
         signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),
         deadline=study.federation.deadline,
     )
@@ -82,9 +103,11 @@ def _conduct(
 ) -> None:
     console = Console(file=terminal)
     console.print(f"waiting for {study.privacy.minimum_sites} of {len(study.sites)} sites", highlight=False)
-    federation.wait_for(study.privacy.minimum_sites, study.federation.wait)
+    folder.log("waiting", {"least": study.privacy.minimum_sites, "sites": len(study.sites)})
+    present = federation.wait_for(study.privacy.minimum_sites, study.federation.wait)
     with suppress(FederationError):
-        federation.wait_for(len(study.sites), _GRACE)
+        present = federation.wait_for(len(study.sites), _GRACE)
+    folder.log("gathered", {"present": present})
     rounds = study.algorithm.config.rounds
     engine = Engine(
         checkpoint_every=1, sites_save=True, retries=max(1, int(study.federation.wait / _PAUSE)), pause=_PAUSE
@@ -94,20 +117,10 @@ def _conduct(
             study, federation, folder, engine=engine, watcher=progress, protection=protection, device=pick_device()
         )
         outcome = run.run()
-    _report(study, folder, outcome)
+    write_own_report(folder)
     for table in study_tables(outcome.sites):
         console.print(table.to_rich())
     console.print(f"report  {folder.report}", highlight=False, soft_wrap=True)
-
-
-def _report(study: Study, folder: RunFolder, outcome: StudyOutcome) -> None:
-    write_study_page(
-        folder.report,
-        f"Study {study.study.name}",
-        sites=outcome.sites,
-        events=folder.events(),
-        study=to_toml(study.for_hospitals()),
-    )
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from wardround.studies.public_set import check_public
 from wardround.studies.run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.sites import check_place, open_here
+from wardround.studies.starting import check_start
 from wardround.studies.study_file import Study, digest_of, key_scheme, to_toml
 from wardround.studies.worker_spec import WorkerSpec, worker_command
 
@@ -76,6 +77,7 @@ def check_notes(study: Study) -> None:
     for name, section in study.sites.items():
         check_place(name, section, types=study.types)
     check_public(study)
+    check_start(study)
 
 
 def _alone(

@@ -9,13 +9,14 @@ from typing import Any
 from wardround.errors import MessageError
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.leakage import LeakageScore
 from wardround.evaluation.tag_sets import TagSetScores
 from wardround.federation.federation import SiteId, Traffic
 from wardround.federation.message import Array, Message
 from wardround.studies.single_site import figures_by_type
 from wardround.studies.study_file import SiteSection
 
-__all__ = ["SiteOutcome", "StudyOutcome", "check_counts", "check_outcome", "counts_in", "outcome_in"]
+__all__ = ["SiteOutcome", "StudyOutcome", "check_counts", "check_outcome", "counts_in", "interval_in", "outcome_in"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class SiteOutcome:
     interval: Interval  # of the micro-F1 under the main reading
     annotated: tuple[str, ...] = ()  # types of entities in its training notes, where the study names them
     scored: tuple[str, ...] = ()  # the same of its test notes
+    type_intervals: Mapping[str, Interval] = field(default_factory=dict)  # of the F1 of types under the main reading
+    leakage: LeakageScore | None = None  # of a task of kind deidentify: what would stay readable
 
     @property
     def main(self) -> TypedCounts:
@@ -47,7 +50,9 @@ class SiteOutcome:
         figures: dict[str, Any] = {name: typed.micro.figures() for name, typed in self.counts.items()}
         figures[next(iter(figures))]["interval"] = [self.interval.low, self.interval.high]
         macro = {"macro": self.tag_set.macro()} if self.tag_set else {}
-        return {"documents": self.documents, **figures, **macro, "types": figures_by_type(self.counts)}
+        leakage = {} if self.leakage is None else {"leakage": self.leakage.figures()}
+        by_type = figures_by_type(self.counts, {next(iter(figures)): self.type_intervals})
+        return {"documents": self.documents, **figures, **macro, "types": by_type, **leakage}
 
 
 @dataclass(frozen=True)
@@ -74,22 +79,47 @@ def check_counts(readings: Sequence[str], message: Message) -> None:
     """Refuse an answer to `score` that is none."""
     for name in readings:
         counts_in(message, name)
+    interval_in(message)
+
+
+def interval_in(message: Message) -> tuple[float, float]:
+    """Where the micro-F1 under the main reading may lie."""
+    return _ends(message.value("interval", list))
 
 
 def outcome_in(readings: Sequence[str], message: Message) -> SiteOutcome:
     """The answer to `finish`."""
     counts = {name: counts_in(message, name) for name in readings}
-    interval = message.value("interval", list)
-    if len(interval) != 2 or not all(isinstance(end, float) and 0 <= end <= 1 for end in interval):
-        raise MessageError("value", "an interval is two shares")
-    low, high = interval
-    f1 = counts[readings[0]].micro.f1
-    return SiteOutcome(counts, message.value("documents", int), Interval(f1, low, high, 0.95))
+    main = counts[readings[0]]
+    by_type = {kind: _ends(ends) for kind, ends in message.value("type_intervals", dict).items()}
+    if not by_type.keys() <= main.keys():
+        raise MessageError("value", "an interval is of a type that was counted")
+    found = SiteOutcome(
+        counts,
+        message.value("documents", int),
+        Interval(main.micro.f1, *interval_in(message)),
+        type_intervals={kind: Interval(main[kind].f1, *ends) for kind, ends in by_type.items()},
+    )
+    return replace(found, leakage=_leakage_in(message)) if "leakage" in message.values else found
 
 
 def check_outcome(readings: Sequence[str], message: Message) -> None:
     """Refuse an answer to `finish` that is none."""
     outcome_in(readings, message)
+
+
+def _leakage_in(message: Message) -> LeakageScore:
+    try:
+        return LeakageScore.from_values(message.value("leakage", dict))
+    except ValueError:
+        raise MessageError("value", "leakage is counts of notes, words, characters and mentions by type") from None
+
+
+def _ends(interval: Any) -> tuple[float, float]:
+    shares = isinstance(interval, list) and all(isinstance(end, float) and 0 <= end <= 1 for end in interval)
+    if not shares or len(interval) != 2:
+        raise MessageError("value", "an interval is two shares")
+    return interval[0], interval[1]
 
 
 def _span_counts(row: Any) -> SpanCounts:

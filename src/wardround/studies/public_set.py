@@ -9,6 +9,7 @@ from pathlib import Path
 
 from wardround.algorithms.site import PublicSet
 from wardround.corpora.formats import open_format
+from wardround.corpora.type_names import in_tag_set
 from wardround.errors import StudyError, UsageError
 from wardround.studies.single_site import digest_of_documents
 from wardround.studies.study_file import PublicSection, Study
@@ -41,8 +42,8 @@ def public_documents(study: Study) -> tuple[Document, ...]:
 
 
 def public_set(study: Study, task: Task) -> PublicSet:
-    """The same as examples of a task; empty where the study has none."""
-    documents = public_documents(study)
+    """The same as examples of a task, its types named as the study does; empty where the study has none."""
+    documents = in_tag_set(public_documents(study), study.task.tag_set)
     return PublicSet(task.public(documents), study.public.labelled) if documents else PublicSet()
 
 

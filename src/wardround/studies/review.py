@@ -39,6 +39,7 @@ STEPS_IN_WORDS: Mapping[str, str] = {
     "train_alone": "trains on some mini-batches of your notes and sends nothing but the mean loss",
     "give": "sends the update that was held, protected for the sites of this round",
     "reveal": "sends the seed of your own mask, once all sites of the round have given",
+    "begin": "takes the layers that the study begins from, where they are those that the study names; sends nothing",
     "take": "opens the sum of the round here and moves the shared layers by it; sends a digest of them",
     "share_copy": "sends your copy of the shared layers to a site that missed a round, locked for the study's sites",
     "take_copy": "takes another site's copy of the shared layers, where you missed a round; sends a digest of them",
@@ -153,10 +154,12 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
     yield f"Its coordinator is at {coordinator}; it has {len(study.sites)} sites: {', '.join(study.sites)}."
     config = study.algorithm.config
     yield f"The algorithm is {study.algorithm.name}, for {config.rounds:,} rounds at most."
+    if study.model.begins:
+        yield "Its shared layers begin from a model that was trained before; the coordinator has it."
     if study.public.is_there:
         labels = "with its annotation" if study.public.labelled else "without its annotation"
         yield f"Everybody in it reads one public set of notes, {labels}; none of yours is among them."
-    if study.task.kind != "ner":
+    if not study.task.tags:
         yield f"It learns relations: {', '.join(study.task.relations)}."
         return
     for name, site in study.sites.items():
@@ -180,6 +183,8 @@ def _protecting(study: Study) -> Iterator[str]:
         yield "reveal"
     if study.shared_at_sites:
         yield from ("take", "share_copy", "take_copy")
+    if study.told_its_start:
+        yield "begin"
 
 
 def _leaving(study: Study, form: GivenForm) -> Iterator[str]:
@@ -198,6 +203,8 @@ def _leaving(study: Study, form: GivenForm) -> Iterator[str]:
     if form.shapes and study.privacy.mechanism != "plain":
         yield from _with_protection(study)
     yield "Now and then counts of right, wrong and missed mentions by type; no text, no word, no note's name or number."
+    if study.task.kind == "deidentify":
+        yield "With them how many words and mentions would stay readable, and in how many of your notes, by type."
     yield "Every message is written to this site's ledger before it is sent: `wardround ledger show`."
 
 

@@ -12,23 +12,35 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from wardround.algorithms.accounts import Account
 from wardround.algorithms.coordinator import Round
 from wardround.algorithms.state_files import save_tensors, under
 from wardround.errors import FederationError, MessageError, StudyError
+from wardround.evaluation.counts import TypedCounts
 from wardround.federation.federation import Federation, Quorum, Reply, SiteId, Traffic, checked
 from wardround.federation.message import Message, Value, grouped
 from wardround.models.saved import save_model
 from wardround.studies.assemble import common_model, common_task, coordinator_of, readings_of
-from wardround.studies.outcomes import SiteOutcome, StudyOutcome, check_counts, check_outcome, counts_in, outcome_in
+from wardround.studies.outcomes import (
+    SiteOutcome,
+    StudyOutcome,
+    check_counts,
+    check_outcome,
+    counts_in,
+    interval_in,
+    outcome_in,
+)
 from wardround.studies.protection import Protection
 from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.second_door import aggregator_of, form_of
 from wardround.studies.study_file import Study, to_toml
+from wardround.studies.versions import versions
 
 __all__ = ["Engine", "SiteOutcome", "StudyOutcome", "StudyRun", "Watcher"]
 
 _SCORINGS = 20  # in a study that does not say how often
+_DIGITS = 5  # of seconds in the log
 _STUDY, _SCORES, _SHARED = "study.toml", "scores.json", "shared.safetensors"
 # By which a site shows that its copy of the shared half is old, of another history, or was left without a sum.
 _PARTED = frozenset({"behind", "round", "transcript"})
@@ -77,8 +89,8 @@ class _Progress:
 
     @classmethod
     def of(cls, tensors: Mapping[str, torch.Tensor]) -> _Progress:
-        f1, number, stale, down, up, seconds = tensors["figures"].tolist()
-        return cls(under("best", tensors), f1, int(number), int(stale), Traffic(int(down), int(up), seconds))
+        f1, number, stale, down, up, *seconds = tensors["figures"].tolist()
+        return cls(under("best", tensors), f1, int(number), int(stale), Traffic(int(down), int(up), *seconds))
 
 
 class StudyRun:
@@ -133,7 +145,7 @@ class StudyRun:
         if self.folder.checkpoint.is_file():
             self._progress = _Progress.of(self.coordinator.restore(self.folder.checkpoint))
         number = self.coordinator.number
-        figures = {"round": number, "sites": len(self.study.sites), **self._public}
+        figures = {"round": number, "sites": len(self.study.sites), **self._public, "versions": versions()}
         self.folder.log("resumed" if number else "started", figures)
         self._put_sites_back(self.federation.sites)
         self._watcher.on_start(number)
@@ -149,8 +161,9 @@ class StudyRun:
                 return
             except FederationError as error:
                 number = self.coordinator.number + 1
-                self.folder.log("round_failed", {"round": number, "reason": str(error)})
-                self._progress.traffic += self.coordinator.spent_in_vain
+                spent = self.coordinator.spent_in_vain
+                self.folder.log("round_failed", {"round": number, "reason": str(error), **_costs(spent)})
+                self._progress.traffic += spent.total
                 if not left:
                     raise
                 self._watcher.on_event(f"round {number} is tried again: {error}")
@@ -166,7 +179,7 @@ class StudyRun:
             figures["clipped"] = record.clipped
         if record.figures:
             figures["figures"] = dict(record.figures)
-        self.folder.log("round", figures | traffic)
+        self.folder.log("round", figures | traffic | _costs(record.account))
         self._progress.traffic += record.traffic
         self._watcher.on_round(record)
         # A site that is ahead took part in a round that was lost at the coordinator.
@@ -205,16 +218,24 @@ class StudyRun:
         for reply in self._asked("restore", question, to=sites):
             if reply.message is None and not self._engine.sites_save:
                 raise FederationError(f"{reply.site} cannot go on from round {self.coordinator.number}: {reply.code}")
+        if self.study.told_its_start and not self.coordinator.number:
+            told = grouped("shared", self.coordinator.arrays())
+            for _ in self._asked("begin", Message(question.values, told), to=sites):
+                pass  # who misses it is behind in round 1, and takes another site's copy after it
 
     def _score(self) -> None:
         """The development sets under the shared half as it is now."""
         question = self._question(self._shared())
-        f1 = {}
+        scored = {}
         for reply in self._asked("score", question, check=partial(check_counts, self._readings)):
             if reply.message is not None:
-                f1[reply.site] = counts_in(reply.message, self._readings[0]).micro.f1
+                scored[reply.site] = (counts_in(reply.message, self._readings[0]), interval_in(reply.message))
+        f1 = {site: counts.micro.f1 for site, (counts, _) in scored.items()}
         mean = sum(f1.values()) / len(f1) if f1 else 0.0
-        self.folder.log("scored", {"round": self.coordinator.number, "f1": f1, "mean_f1": mean})
+        figures = {"round": self.coordinator.number, "f1": f1, "mean_f1": mean}
+        figures["interval"] = {site: list(interval) for site, (_, interval) in scored.items()}
+        figures["counts"] = {site: _by_type(counts) for site, (counts, _) in scored.items()}
+        self.folder.log("scored", figures)
         self._watcher.on_scores(self.coordinator.number, f1)
         progress = self._progress
         progress.stale += 1
@@ -270,7 +291,7 @@ class StudyRun:
             for reply in self._asked("finish", question, to=left, check=partial(check_outcome, self._readings)):
                 if reply.message is not None:
                     found = outcome_in(self._readings, reply.message)
-                    names_types = self.study.task.kind == "ner"  # of joint they are everybody's
+                    names_types = self.study.task.tags  # of joint they are everybody's
                     sites[reply.site] = found.of(self.study.sites[reply.site]) if names_types else found
                 elif reply.code == "behind":
                     behind.append(reply.site)
@@ -297,7 +318,7 @@ class StudyRun:
 
     def _write_model(self, outcome: StudyOutcome) -> None:
         """Where nothing is private, the study's model is whole; unless only sites have it."""
-        if self.study.shared_at_sites or (self.study.task.kind == "ner" and not self.study.types):
+        if self.study.shared_at_sites or (self.study.task.tags and not self.study.types):
             return
         model = common_model(self.study)
         if model.private_parameters() and not self.study.algorithm.kind.central:
@@ -311,7 +332,8 @@ class StudyRun:
         self, step: str, message: Message, *, to: Any = None, check: Callable[[Message], None] | None = None
     ) -> Iterator[Reply]:
         """Ask beside the rounds; bytes are counted, absences logged, those too whose answer `check` refuses."""
-        replies = self.federation.ask(step, message, to=to)
+        account = Account()
+        replies = account.heard(step, self.federation.ask(step, message, to=to))
         for reply in checked(replies, check) if check else replies:
             self._progress.traffic += reply.traffic
             if reply.message is None:
@@ -319,6 +341,21 @@ class StudyRun:
                 gone = {"site": reply.site, "absence": reply.absence.value, "code": reply.code}
                 self.folder.log("absent", {"step": step, "round": self.coordinator.number, **gone})
             yield reply
+        self.folder.log("asked", {"round": self.coordinator.number, **_costs(account)})
+
+
+def _costs(account: Account) -> dict[str, Any]:
+    """By step and site bytes down and up, seconds and those worked; by phase the coordinator's own seconds."""
+    exchanges = {
+        step: {site: [c.down, c.up, round(c.seconds, _DIGITS), round(c.worked, _DIGITS)] for site, c in sites.items()}
+        for step, sites in account.exchanges.items()
+    }
+    own = {phase: round(seconds, _DIGITS) for phase, seconds in account.seconds.items()}
+    return {"exchanges": exchanges} | ({"coordinator": own} if own else {})
+
+
+def _by_type(counts: TypedCounts) -> dict[str, list[int]]:
+    return {kind: [found.tp, found.fp, found.fn] for kind, found in counts.items()}
 
 
 def _check_copy(message: Message) -> None:

@@ -23,7 +23,8 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
 
     @property
-    def _events(self) -> Path:
+    def record(self) -> Path:
+        """Where events are appended."""
         return self.path / "events.jsonl"
 
     @property
@@ -48,15 +49,15 @@ class RunFolder:
     def log(self, event: str, figures: Mapping[str, Any]) -> None:
         """Append one event; figures only, never content."""
         line = json.dumps({"time": round(time.time(), 3), "event": event, **figures}).encode()
-        with self._events.open("ab+") as stream:
+        with self.record.open("ab+") as stream:
             stream.seek(max(stream.tell() - 1, 0))
             torn = stream.read() not in (b"\n", b"")  # by a crash: what is written now begins a line of its own
             stream.write(b"\n" * torn + line + b"\n")
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Every whole line of the log, oldest first; one that a crash tore is passed over."""
-        if self._events.is_file():
-            with self._events.open("rb") as stream:
+        if self.record.is_file():
+            with self.record.open("rb") as stream:
                 yield from filter(None, map(_event, stream))
 
     def write_json(self, name: str, value: Any) -> None:

@@ -17,12 +17,15 @@ from wardround.algorithms.local_training import EpochRecord, Listener, LocalTrai
 from wardround.algorithms.training_config import TrainingConfig
 from wardround.corpora.source import CorpusFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
+from wardround.corpora.type_names import in_tag_set
 from wardround.errors import SplitError, TrainingError, UsageError
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import TypedCounts
 from wardround.models.saved import save_model
 from wardround.studies.checkpoint import load_checkpoint, save_checkpoint
+from wardround.studies.note_counts import write_note_counts
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.versions import versions
 from wardround.tasks.task import Task, TaskScore
 from wardround.text.document import Document
 
@@ -46,6 +49,10 @@ class SiteData:
     train: tuple[Document, ...] = field(repr=False)
     dev: tuple[Document, ...] = field(default=(), repr=False)
     test: tuple[Document, ...] = field(default=(), repr=False)
+
+    def in_tag_set(self, name: str) -> SiteData:
+        """The same with types named as in a tag set of what identifies people; without a name, as they are."""
+        return SiteData(*(in_tag_set(part, name) for part in (self.train, self.dev, self.test)))
 
     def with_dev(self, seed: int) -> SiteData:
         """The same with a development part."""
@@ -80,7 +87,8 @@ class Outcome:
             "scored_on": self.scored_on,
             "documents": self.score.documents,
             **readings,
-            "types": figures_by_type(counts),
+            "types": figures_by_type(counts, {name: self.score.type_intervals(name) for name in counts}),
+            **({} if self.score.leakage is None else {"leakage": self.score.leakage.figures()}),
             "epochs": [asdict(record) for record in self.records],
         }
 
@@ -152,24 +160,31 @@ def train_at_one_site(
     if folder.checkpoint.is_file():
         training.restore(load_checkpoint(folder.checkpoint, settings=settings))
     else:
-        folder.log("started", {"examples": len(examples), **task.lost})
+        made_with = {"training": asdict(config), "versions": versions()}
+        folder.log("started", {"examples": len(examples), **task.lost, **made_with})
     for record in training.run(listener):
         save_checkpoint(folder.checkpoint, training.state(), settings=settings)
         folder.log("epoch", asdict(record))
     outcome = _score(task, data, tuple(training.records))
     folder.write_json("scores.json", outcome.as_json())
+    write_note_counts(folder, outcome.score)
     f1 = {f"{reading}_f1": interval.estimate for reading, interval in outcome.f1.items()}
     save_model(task.model, folder.model, notes={**f1, "scored_on": outcome.scored_on, **(notes or {})})
     folder.log("finished", f1)
     return outcome
 
 
-def figures_by_type(counts: Mapping[str, TypedCounts]) -> dict[str, dict[str, Any]]:
-    """By type, and by each reading that knows the type."""
-    types = dict.fromkeys(kind for typed in counts.values() for kind in typed)
-    return {
-        kind: {reading: typed[kind].figures() for reading, typed in counts.items() if kind in typed} for kind in types
-    }
+def figures_by_type(
+    counts: Mapping[str, TypedCounts], intervals: Mapping[str, Mapping[str, Interval]]
+) -> dict[str, dict[str, Any]]:
+    """By type, and by each reading that knows it; `intervals` are by reading and type, as far as they are known."""
+    figures: dict[str, dict[str, Any]] = {kind: {} for typed in counts.values() for kind in typed}
+    for reading, typed in counts.items():
+        for kind, found in typed.items():
+            figures[kind][reading] = found.figures()
+            if interval := intervals.get(reading, {}).get(kind):
+                figures[kind][reading]["interval"] = [interval.low, interval.high]
+    return figures
 
 
 def _score(task: Task, data: SiteData, records: tuple[EpochRecord, ...]) -> Outcome:

@@ -23,6 +23,7 @@ from wardround.privacy.aggregator import Aggregator
 from wardround.privacy.ledger import Ledger
 from wardround.studies.assemble import coordinator_of, model_of, task_on
 from wardround.studies.lending import Lending
+from wardround.studies.note_counts import write_note_counts
 from wardround.studies.protection import Protection
 from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
@@ -61,14 +62,17 @@ def _check_data(name: str, section: SiteSection) -> None:
         raise StudyError(f"[sites.{name}] data: {section.data.name} does not exist")
 
 
-def load_notes(name: str, section: SiteSection, *, seed: int, types: Sequence[str] = ()) -> SiteData:
-    """The notes a study file points at, under the names that the study, whose `types` these are, has for types."""
+def load_notes(name: str, section: SiteSection, *, seed: int, types: Sequence[str] = (), tag_set: str = "") -> SiteData:
+    """The notes a study file points at, under the names that the study, whose `types` these are, has for types.
+
+    A `tag_set` of what identifies people renames the types of other such sets; a site's own mapping file goes first.
+    """
     _check_data(name, section)
     names = _names(name, section, types)
     notes = _notes_as_they_are(section, seed)
-    if not names:
-        return notes
-    return SiteData(renamed(notes.train, names), renamed(notes.dev, names), renamed(notes.test, names))
+    if names:
+        notes = SiteData(renamed(notes.train, names), renamed(notes.dev, names), renamed(notes.test, names))
+    return notes.in_tag_set(tag_set)
 
 
 def _notes_as_they_are(section: SiteSection, seed: int) -> SiteData:
@@ -126,14 +130,19 @@ def open_site(
         terms=terms_of(study),
         lasting=lasting,
         keeps_last=study.keeps_last,
-        replica=Replica(coordinator_of(study)) if study.shared_at_sites and model.shared_parameters() else None,
+        replica=_replica(study) if study.shared_at_sites and model.shared_parameters() else None,
         on_finish=_keeper(folder, lending),
     )
 
 
+def _replica(study: Study) -> Replica:
+    """A site's copy of the shared half; it may have to be told what that begins from."""
+    return Replica(coordinator_of(study), study.model.start_sha256)
+
+
 def annotated_at(study: Study, name: str, data: SiteData) -> TagSet:
     """The types of entities that a site annotates; where entities are given, nobody asks."""
-    if study.task.kind != "ner":
+    if not study.task.tags:
         return TagSet(study.types)  # those of the study, at every site
     types = study.sites[name].types or TagSet.of(data.train).types
     if not types:
@@ -143,7 +152,7 @@ def annotated_at(study: Study, name: str, data: SiteData) -> TagSet:
 
 def _unknown(study: Study, types: TagSet, data: SiteData) -> dict[str, dict[str, int]]:
     """Mentions in the training notes whose type nobody in the study knows: they are not learned."""
-    found = (types | TagSet(study.types)).others(data.train) if study.task.kind == "ner" else {}
+    found = (types | TagSet(study.types)).others(data.train) if study.task.tags else {}
     return {"unknown_types": found} if found else {}
 
 
@@ -183,7 +192,7 @@ def open_here(
     lending: Lending | None = None,
 ) -> SiteDoor:
     """A site whose notes its section points at; among hospitals, `lasting`, its door always writes its ledger."""
-    notes = load_notes(name, study.sites[name], seed=study.study.seed, types=study.types)
+    notes = load_notes(name, study.sites[name], seed=study.study.seed, types=study.types, tag_set=study.task.tag_set)
     site = open_site(
         study, name, notes, folder=folder, device=device, lasting=lasting, protection=protection, lending=lending
     )
@@ -228,5 +237,6 @@ def _keeper(folder: Path, lending: Lending | None) -> Callable[[Task, TaskScore]
     def keep(task: Task, score: TaskScore) -> None:
         notes = {f"{reading}_f1": counts.micro.f1 for reading, counts in score.counts.items()}
         write(task.model, RunFolder(folder).model, notes=notes)
+        write_note_counts(RunFolder(folder), score)
 
     return keep

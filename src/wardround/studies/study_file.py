@@ -24,11 +24,11 @@ from typing import Any
 
 from wardround.algorithms.coordinator import RoundsConfig
 from wardround.algorithms.stepping import SteppingConfig
-from wardround.corpora.type_names import nearest_type
 from wardround.errors import StudyError
 from wardround.settings import did_you_mean
 from wardround.studies.catalogue import ALGORITHMS, AlgorithmKind, Sharing
 from wardround.studies.sections import as_text, parsed, parsed_over, table_in
+from wardround.studies.study_checks import check_study
 from wardround.studies.study_sections import (
     EvaluationSection,
     FederationSection,
@@ -38,7 +38,6 @@ from wardround.studies.study_sections import (
     StudySection,
 )
 from wardround.studies.task_sections import PublicSection, TaskSection, public_from, task_from
-from wardround.text.tag_schemes import SCHEMES
 
 __all__ = [
     "AlgorithmSection",
@@ -93,7 +92,7 @@ class Study:
     federation: FederationSection = field(default_factory=FederationSection)
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_study(self)
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -107,6 +106,11 @@ class Study:
         return self.privacy.is_sealed and not self.algorithm.kind.central
 
     @property
+    def told_its_start(self) -> bool:
+        """Whether sites are told, before round 1, what the shared half begins from; else it comes with the round."""
+        return self.shared_at_sites and bool(self.model.start_sha256)
+
+    @property
     def keeps_last(self) -> bool:
         """Whether the study ends with the model of its last round, whatever the development notes say."""
         return (self.evaluation.keep or self.algorithm.kind.keep) == "last"
@@ -116,8 +120,7 @@ class Study:
         cleared = {name: site.for_hospitals() for name, site in self.sites.items()}
         vectors = None if self.model.vectors is None else Path(self.model.vectors.name)
         public = self.public if self.public.data is None else replace(self.public, data=Path(self.public.data.name))
-        start = None if self.model.start is None else Path(self.model.start.name)
-        return replace(self, sites=cleared, public=public, model=replace(self.model, vectors=vectors, start=start))
+        return replace(self, sites=cleared, public=public, model=replace(self.model, vectors=vectors, start=None))
 
 
 def read_study(path: Path) -> Study:
@@ -133,8 +136,8 @@ def study_for_kits(study: Study) -> bytes:
     """What every participant of a networked study is given: all its settings, and nobody's paths."""
     if study.algorithm.kind.sharing is Sharing.POOLED:
         raise StudyError("[algorithm] pooled needs all notes in one place; hospitals use another algorithm")
-    if study.model.start is not None:
-        raise StudyError("[model] start is a folder of this machine; a study among hospitals begins afresh")
+    if study.model.start is not None and not study.model.start_sha256:
+        raise StudyError("[model] start goes into kits by the digest of its layers; let `wardround provision` add it")
     named = {"[model] encoder": study.model.encoder, "[model] contextual": study.model.options.get("contextual")}
     named["[model] bart"] = study.model.bart
     named |= {f"[sites.{name}] encoder": site.encoder for name, site in study.sites.items()}
@@ -166,11 +169,11 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
     for name in table:
         if name not in known:
             raise StudyError(f"[{name}] is no section{did_you_mean(name, known)}; there are {', '.join(sorted(known))}")
-    sites = table_in(table, "sites")
+    sites, task = table_in(table, "sites"), task_from(table_in(table, "task"))
     algorithm, training = _algorithm(table_in(table, "algorithm"))
     study = Study(
         study=parsed(StudySection, table_in(table, "study"), "study"),
-        task=task_from(table_in(table, "task")),
+        task=task,
         public=public_from(table_in(table, "public"), folder),
         model=_model(table_in(table, "model"), folder),
         algorithm=algorithm,
@@ -178,7 +181,7 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
         privacy=parsed(PrivacySection, table_in(table, "privacy"), "privacy"),
         evaluation=parsed(EvaluationSection, table_in(table, "evaluation"), "evaluation"),
         federation=parsed(FederationSection, table_in(table, "federation"), "federation"),
-        sites={name: _site(name, table_in(sites, name), folder) for name in sites},
+        sites={name: _site(name, table_in(sites, name), folder, task.phi_types) for name in sites},
     )
     if "public" in table and not study.public.is_there:
         raise StudyError("[public] names no notes: it needs data and format, or built_in; or leave it out")
@@ -240,7 +243,8 @@ def _model(table: dict[str, Any], folder: Path) -> ModelSection:
     return replace(section, options=options, vectors=vectors, start=start)
 
 
-def _site(name: str, table: dict[str, Any], folder: Path) -> SiteSection:
+def _site(name: str, table: dict[str, Any], folder: Path, types: tuple[str, ...]) -> SiteSection:
+    """One site; where it names no types, it annotates `types`."""
     if not _NAME.fullmatch(name) or name in _RESERVED:
         others = ", ".join(sorted(_RESERVED))
         raise StudyError(f"[sites.{name}]: a site's name is up to 63 small letters, digits and dashes; not {others}")
@@ -250,136 +254,5 @@ def _site(name: str, table: dict[str, Any], folder: Path) -> SiteSection:
         raise StudyError(f"[sites.{name}] options must be a table of the format's options")
     site = parsed(SiteSection, settings, f"sites.{name}")
     data, names = (None if path is None else (folder / path).resolve() for path in (site.data, site.names))
-    return replace(site, data=data, names=names, options={key: as_text(value) for key, value in options.items()})
-
-
-def _check(study: Study) -> None:
-    """Refuse what makes no sense, before anybody is asked anything."""
-    _check_counts(study)
-    _check_privacy(study)
-    _check_public(study)
-    _check_task(study)
-    _check_scored(study)
-    for name, site in study.sites.items():
-        if site.scheme and site.scheme not in SCHEMES:
-            near = did_you_mean(site.scheme, SCHEMES)
-            raise StudyError(f"[sites.{name}] scheme is {site.scheme!r}{near}; it can be {', '.join(SCHEMES)}")
-        if site.built_in and (site.data or site.format):
-            raise StudyError(f"[sites.{name}] names a built-in hospital and data; one of them")
-        if site.data and not site.format:
-            raise StudyError(f"[sites.{name}] names data; it needs a format as well")
-    if study.algorithm.kind.sharing is not Sharing.CHOSEN and study.model.shared is not None:
-        raise StudyError(
-            f"[model] shared is for an algorithm that shares what it is told; {study.algorithm.name} decides itself"
-        )
-
-
-def _check_task(study: Study) -> None:
-    """Refuse settings of a tagger where none is trained: nobody would heed them."""
-    kind, model = study.task.kind, study.model
-    if kind not in study.algorithm.kind.tasks:
-        raise StudyError(
-            f"[algorithm] {study.algorithm.name} learns {', '.join(study.algorithm.kind.tasks)}; [task] kind is {kind}"
-        )
-    if kind == "ner":
-        return
-    if model.preset != ModelSection.preset or model.vectors is not None or model.bart:
-        setting = "bart" if model.bart else "vectors" if model.vectors is not None else "preset"
-        raise StudyError(f"[model] {setting} is of taggers; a task of kind {kind} takes an encoder: leave it out")
-    for name, site in study.sites.items():
-        if kind == "relations" and (site.types or site.scheme):
-            setting = "types" if site.types else "scheme"
-            raise StudyError(
-                f"[sites.{name}] {setting}: a task of kind relations is given its entities and tags none; leave it out"
-            )
-
-
-def _check_scored(study: Study) -> None:
-    """Refuse test notes with types that nobody teaches."""
-    for name, site in study.sites.items():
-        if site.scored and study.task.kind != "ner":
-            raise StudyError(f"[sites.{name}] scored is of a task of kind ner; leave it out")
-        for kind in site.scored:
-            if kind not in study.types:
-                near = nearest_type(kind, study.types)
-                raise StudyError(
-                    f"[sites.{name}] scored: no site annotates {kind!r}{near}; there are {', '.join(study.types)}"
-                )
-
-
-def _check_public(study: Study) -> None:
-    kind, public = study.algorithm.kind, study.public
-    if kind.needs_public and not public.is_there:
-        raise StudyError(
-            f"[algorithm] {study.algorithm.name} needs notes that everybody may read: name them in [public]"
-        )
-    if not kind.needs_public and public.is_there:
-        raise StudyError(f"[public] is read by nobody: {study.algorithm.name} has no use for it; leave it out")
-    own = [name for name, site in study.sites.items() if site.encoder]
-    if own and not study.algorithm.config.sites_keep_models:
-        raise StudyError(
-            f"[sites.{own[0]}] encoder: sites with encoders of their own share nothing but predictions; "
-            'that is [algorithm] feded with start = "own"'
-        )
-
-
-# The fewest sites whose sum hides one of them: from the others where they see it, from two that compare where masked.
-_FEWEST = {"plain": 1, "masked": 3, "sealed": 2, "sealed+masked": 3}
-
-
-def _check_privacy(study: Study) -> None:
-    privacy, kind = study.privacy, study.algorithm.kind
-    if privacy.mechanism == "plain":
-        return
-    fewest = _FEWEST[privacy.mechanism]
-    if privacy.minimum_sites < fewest:
-        raise StudyError(
-            f"[privacy] minimum_sites is {privacy.minimum_sites}; "
-            f"{privacy.mechanism} hides a site's update among {fewest} or more"
-        )
-    if not kind.adds_updates:
-        raise StudyError(
-            f"[algorithm] {study.algorithm.name} needs to know more of each site's update than their sum; "
-            f"it runs with [privacy] mechanism plain, not {privacy.mechanism}"
-        )
-    if study.algorithm.config.needs_plain:
-        raise StudyError(
-            f"[algorithm] {study.algorithm.config.needs_plain} is of mechanism plain; under {privacy.mechanism} every "
-            "number is packed alike"
-        )
-    _check_clip(study)
-    if privacy.scheme == "ckks" and not privacy.is_sealed:
-        raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
-    if privacy.scheme == "ckks" and kind.central:
-        raise StudyError(
-            "[privacy] scheme ckks adds only nearly, and an opened mean that comes back would give the key away; "
-            f"{study.algorithm.name} takes bfv"
-        )
-    if privacy.scheme == "ckks" and privacy.is_masked:
-        raise StudyError("[privacy] scheme ckks adds only nearly, and masks need exact sums; sealed+masked takes bfv")
-    if privacy.packing == "compact" and (not privacy.is_sealed or privacy.scheme == "ckks"):
-        raise StudyError("[privacy] packing compact is of bfv, in a mechanism that seals")
-
-
-def _check_clip(study: Study) -> None:
-    reach = study.algorithm.config.reach
-    for head, clip in study.privacy.clip.items():
-        if reach and clip != reach:
-            raise StudyError(
-                f"[privacy] clip of {head} is {clip}; {study.algorithm.name} gives numbers up to {reach}, which is "
-                "their clip: leave it out"
-            )
-
-
-def _check_counts(study: Study) -> None:
-    least, sites = study.privacy.minimum_sites, len(study.sites)
-    if not sites:
-        raise StudyError("the study has no site; name each in a section [sites.NAME]")
-    if not 1 <= least <= sites:
-        raise StudyError(f"[privacy] minimum_sites is {least}; the study has {sites} sites")
-    asked = max(1, round(study.algorithm.config.participation * sites))
-    if asked < least:
-        raise StudyError(f"[algorithm] participation asks {asked} sites a round; [privacy] minimum_sites wants {least}")
-    smallest, size = study.privacy.smallest_batch, study.training.batch_size
-    if smallest > size:
-        raise StudyError(f"[privacy] smallest_batch is {smallest}; [training] batch_size is {size}, which is less")
+    given = {key: as_text(value) for key, value in options.items()}
+    return replace(site, data=data, names=names, options=given, types=site.types or types)

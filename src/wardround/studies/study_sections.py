@@ -46,14 +46,20 @@ class ModelSection:
     options: Mapping[str, Any] = field(default_factory=dict)
     bart: str = ""  # takes the preset's place: a BART, by id or folder, which LightNER prompts to write mentions
 
-    start: Path | None = None  # a saved model, or its run folder, from which the study's begins; on one machine
+    start: Path | None = None  # a saved model, or its run folder, from which the study's shared layers begin
     start_up_to: str = ""  # the highest layer that is taken from it; empty is all that fit
+    start_sha256: str = ""  # of the shared layers that begin so; unset is not compared
 
     def __post_init__(self) -> None:
         if self.encoder and self.bart:
             raise StudyError("names an encoder and a bart; one of them")
-        if self.start_up_to and self.start is None:
+        if self.start_up_to and not self.begins:
             raise StudyError("start_up_to says how much of a start is taken; name the start as well")
+
+    @property
+    def begins(self) -> bool:
+        """Whether the shared layers begin from another model; a hospital knows it by its digest alone."""
+        return self.start is not None or bool(self.start_sha256)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from wardround.corpora.synthetic import SyntheticSite, clinical_hospitals, many_hospitals
+from wardround.corpora.synthetic import SyntheticSite, clinical_hospitals, many_hospitals, phi_hospitals
 from wardround.errors import StudyError
 from wardround.settings import did_you_mean
 
@@ -21,7 +21,9 @@ def built_in_hospital(name: str, seed: int) -> SyntheticSite:
         if small.name != name:
             raise StudyError(f"no built-in hospital is called {name!r} – did you mean {small.name!r}?")
         return small
-    known = {hospital.name: hospital for hospital in _hospitals(seed)}
+    known = _clinical(seed)
+    if name not in known:
+        known = known | _identifying(seed)  # looked for last: whoever wants the others need not have them written
     if name not in known:
         raise StudyError(
             f"no built-in hospital is called {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}"
@@ -30,5 +32,10 @@ def built_in_hospital(name: str, seed: int) -> SyntheticSite:
 
 
 @lru_cache(maxsize=2)
-def _hospitals(seed: int) -> tuple[SyntheticSite, ...]:
-    return clinical_hospitals(seed)
+def _clinical(seed: int) -> dict[str, SyntheticSite]:
+    return {hospital.name: hospital for hospital in clinical_hospitals(seed)}
+
+
+@lru_cache(maxsize=2)
+def _identifying(seed: int) -> dict[str, SyntheticSite]:
+    return {hospital.name: hospital for hospital in phi_hospitals(seed)}

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from wardround.errors import StudyError
 from wardround.studies.sections import as_text, parsed
 from wardround.text.document import Level
+from wardround.text.phi import PHI_TAG_SETS
 from wardround.text.relation_sets import RelationSet, RelationType
 
 __all__ = ["Ends", "PublicSection", "TaskSection", "public_from", "task_from"]
@@ -21,17 +22,20 @@ Ends = tuple[tuple[str, str], ...]  # between which types of entities; empty is 
 class TaskSection:
     """What is learned: entities, relations among entities that are given, or both from raw text."""
 
-    kind: Literal["ner", "relations", "joint"] = "ner"
+    kind: Literal["ner", "relations", "joint", "deidentify"] = "ner"
     relations: Mapping[str, Ends] = field(default_factory=dict)  # the types that are looked for
     directed: bool = True  # whether a relation runs from its head to its tail
     level: Literal["mention", "concept"] = "mention"  # what relations of the corpus name as their ends
     negatives: float | None = None  # in training, pairs without a relation for each with one; unset is all
     relation_weight: float = 1.0  # of joint: the loss of relations beside that of entities
+    tag_set: Literal["", "hipaa", "i2b2-2014", "meddocan"] = ""  # of deidentify; empty is what sites annotate
 
     def __post_init__(self) -> None:
-        if self.kind == "ner" and self.relations:
+        if self.tag_set and self.kind != "deidentify":
+            raise StudyError("tag_set is of a task of kind deidentify; leave it out")
+        if self.tags and self.relations:
             raise StudyError("relations are for a task of kind relations or joint")
-        if self.kind != "ner" and not self.relations:
+        if not self.tags and not self.relations:
             raise StudyError(f"a task of kind {self.kind} needs its relations: name each type in [task.relations]")
         if self.negatives is not None and not self.negatives >= 0:
             raise StudyError(f"negatives is {self.negatives}; it must be zero or above")
@@ -39,6 +43,21 @@ class TaskSection:
             raise StudyError(f"relation_weight is {self.relation_weight}; it must be above zero")
         if self.relations:
             self.relation_set  # noqa: B018 – refuses classes that cannot be told apart
+
+    @property
+    def family(self) -> str:
+        """The kind whose network and examples it has: `deidentify` is `ner` that is scored for what leaks as well."""
+        return "ner" if self.kind == "deidentify" else self.kind
+
+    @property
+    def tags(self) -> bool:
+        """Whether it tags words and nothing else, so that each site may have types of its own."""
+        return self.family == "ner"
+
+    @property
+    def phi_types(self) -> tuple[str, ...]:
+        """What every site of a study with a tag set annotates, unless it says less."""
+        return PHI_TAG_SETS[self.tag_set].types if self.tag_set else ()
 
     @property
     def relation_set(self) -> RelationSet:

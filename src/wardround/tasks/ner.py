@@ -90,7 +90,7 @@ class NerTask(Task):
     `scored` are the types that the site's test notes are annotated with: what it trains on says nothing of the others.
     """
 
-    readings = ("strict", "relaxed")
+    readings: tuple[str, ...] = ("strict", "relaxed")
 
     def __init__(self, model: TaggingModel, types: TagSet | None = None, scored: TagSet | None = None) -> None:
         self.model: TaggingModel = model

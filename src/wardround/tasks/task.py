@@ -18,6 +18,7 @@ from torch import Tensor
 from wardround.errors import TrainingError
 from wardround.evaluation.bootstrap import Interval, Measure, intervals
 from wardround.evaluation.counts import TypedCounts
+from wardround.evaluation.leakage import LeakageScore
 from wardround.evaluation.spans import CorpusScore
 from wardround.models.parameter_split import LayeredModel
 from wardround.tasks.batches import in_length_order
@@ -35,6 +36,7 @@ class TaskScore:
     by_document: Mapping[str, tuple[TypedCounts, ...]]
     dropped: int = 0  # candidates that the model could not read and that counted as not found
     entities: CorpusScore | None = None  # where entities are looked for: also MUC categories and confusions
+    leakage: LeakageScore | None = None  # where they identify people: what of them would stay readable
 
     @property
     def counts(self) -> dict[str, TypedCounts]:
@@ -53,8 +55,16 @@ class TaskScore:
 
     def interval(self, reading: str = "") -> Interval:
         """Of the micro-F1 under a reading, or the main one, from a bootstrap over documents."""
-        found = self.by_document[reading] if reading else next(iter(self.by_document.values()))
-        return intervals(found, [Measure()])[0]
+        return intervals(self._notes(reading), [Measure()])[0]
+
+    def type_intervals(self, reading: str = "") -> dict[str, Interval]:
+        """Of the F1 of each type, from the same resamples."""
+        notes = self._notes(reading)
+        kinds = list(sum(notes, TypedCounts()))
+        return dict(zip(kinds, intervals(notes, [Measure(over=kind) for kind in kinds]), strict=True))
+
+    def _notes(self, reading: str) -> tuple[TypedCounts, ...]:
+        return self.by_document[reading] if reading else next(iter(self.by_document.values()))
 
 
 class Task(ABC):

@@ -6,12 +6,23 @@ HIPAA's categories are those of 45 CFR 164.514(b)(2)(i), in its order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["HIPAA", "I2B2_2014", "MEDDOCAN", "Hipaa", "hipaa_of", "i2b2_of", "named_like"]
+__all__ = [
+    "HIPAA",
+    "I2B2_2014",
+    "MEDDOCAN",
+    "PHI_TAG_SETS",
+    "Hipaa",
+    "are_phi",
+    "hipaa_of",
+    "i2b2_of",
+    "named_in",
+    "named_like",
+]
 
 
 class Hipaa(Enum):
@@ -124,9 +135,25 @@ _OTHER_NAMES = {
     "ID": "IDNUM",
 }
 
+# By HIPAA's category, where i2b2 has no type of that name, the type that looks most like it; no text has a photograph.
+_CATEGORIES = {
+    "NAMES": "PATIENT",
+    "PLACES": "LOCATION-OTHER",
+    "DATES": "DATE",
+    "TELEPHONE": "PHONE",
+    "SOCIAL_SECURITY": "SSN",
+    "MEDICAL_RECORD": "MEDICALRECORD",
+    "HEALTH_PLAN": "HEALTHPLAN",
+    "LICENCE": "LICENSE",
+    "IP": "IPADDR",
+    "BIOMETRIC": "BIOID",
+    "OTHER": "IDNUM",
+}
+
 HIPAA = TagSet(tuple(category.name for category in Hipaa))
 I2B2_2014 = TagSet(tuple(_HIPAA))
 MEDDOCAN = TagSet(tuple(_MEDDOCAN))
+PHI_TAG_SETS: Mapping[str, TagSet] = {"hipaa": HIPAA, "i2b2-2014": I2B2_2014, "meddocan": MEDDOCAN}
 
 # What a site calls a number whose kind only the words around it tell, in the order in which it is looked for.
 _NEAR = {"ZIP": ("LOCATION-OTHER", "STREET"), "SSN": ("IDNUM",), "IPADDR": ("URL", "IDNUM"), "URL": ("EMAIL",)}
@@ -136,7 +163,7 @@ _IDS = ("IDNUM", "MEDICALRECORD", "HEALTHPLAN", "ACCOUNT", "LICENSE")
 def i2b2_of(type_: str) -> str:
     """What i2b2-2014 calls the type, or "" where it has none such; capitals do not matter."""
     name = type_.upper()
-    return name if name in _HIPAA else (_MEDDOCAN | _OTHER_NAMES).get(name, "")
+    return name if name in _HIPAA else (_MEDDOCAN | _OTHER_NAMES | _CATEGORIES).get(name, "")
 
 
 def hipaa_of(type_: str) -> Hipaa | None:
@@ -151,3 +178,21 @@ def named_like(type_: str, types: Sequence[str]) -> str:
     near = (type_, *_NEAR.get(type_, ()), *(_IDS if type_ in _IDS else ()))
     meant = {i2b2_of(own): own for own in reversed(types)}
     return next((meant[name] for name in near if name in meant), type_)
+
+
+def named_in(tag_set: str, type_: str) -> str:
+    """What one of `PHI_TAG_SETS` calls a type of any corpus; the type itself where it has no place for it."""
+    types = PHI_TAG_SETS[tag_set].types
+    if type_ in types:
+        return type_
+    if tag_set == "hipaa":
+        category = hipaa_of(type_)
+        return type_ if category is None else category.name
+    return named_like(i2b2_of(type_) or type_, types)
+
+
+def are_phi(types: Iterable[str]) -> bool:
+    """Whether every type, of which there is one at least, is known to identify people."""
+    known = {kind for tag_set in PHI_TAG_SETS.values() for kind in tag_set.types}
+    found = [bool(i2b2_of(kind)) or kind.upper() in known for kind in types]
+    return bool(found) and all(found)

@@ -6,13 +6,15 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from wardround.errors import FederationError, MessageError
 from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, those_asked
 from wardround.federation.flare.cells import Line, Signal
 from wardround.federation.flare.requests import Answer, Correspondence, Envelope, Signatures, digest_of
-from wardround.federation.message import Message, decode, encode
+from wardround.federation.message import Message, encode
+from wardround.federation.site_door import heard
 from wardround.federation.worker_process import round_of
 
 __all__ = ["FlareFederation"]
@@ -240,7 +242,8 @@ class _Exchange:
         spent = Traffic(len(self._question.body), len(answer.body), seconds)
         if answer.absence is None:
             try:
-                return Reply(site, decode(answer.body), spent)
+                message, worked = heard(answer.body)
+                return Reply(site, message, replace(spent, worked=min(worked, seconds)))
             except MessageError as error:
                 answer = Answer(absence=Absence.FAILED, code=error.code)
         _log.warning("site=%s step=%s absent: %s", site, self._question.step, answer.code)

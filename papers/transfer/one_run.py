@@ -1,0 +1,185 @@
+"""One training in a process of its own: `python one_run.py FOLDER DEVICE` runs FOLDER/asked.toml, writes its summary.
+
+It is what `wardround train` does without a source, and `wardround transfer` with one, but that an epoch of
+very few sentences goes through them several times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from papers.common.one_run import ASKED, SUMMARY
+
+from wardround.algorithms.local_training import EpochRecord, LocalTraining
+from wardround.algorithms.training_config import TRANSFER_RECIPE, TrainingConfig
+from wardround.corpora.jsonl import Jsonl
+from wardround.evaluation.bootstrap import Measure, intervals
+from wardround.evaluation.leakage import LeakageScore, score_leakage
+from wardround.evaluation.spans import score_corpus
+from wardround.models.transfer import Tagger, load_source
+from wardround.models.word_tagger import WordTagger
+from wardround.redaction.finding import model_finder
+from wardround.redaction.findings import Finding
+from wardround.settings import with_settings
+from wardround.studies.assemble import ModelChoice, build_model, wanted_types
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.single_site import SiteData, load_site, pick_device, train_at_one_site
+from wardround.studies.transfer import WantedTransfer, begin, part_of
+from wardround.sweeps.lifeline import end_with_parent
+from wardround.tasks.ner import NerTask
+from wardround.text.document import Document, Entity
+from wardround.text.tag_sets import TagSet
+
+
+RECALL_FIRST = 0.05  # the threshold that the documentation of `wardround redact` begins with
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What `asked.toml` says."""
+
+    seed: int
+    data: Path
+    fraction: float
+    model: ModelChoice
+    transfer: WantedTransfer
+    source: Path | None  # a model folder; None where nothing is transferred
+    training: TrainingConfig
+    least: int  # sentences of an epoch
+    keep_model: bool  # with a checkpoint: such a training is long
+
+    @classmethod
+    def read(cls, file: Path) -> Asked:
+        """From the file that `measure` wrote."""
+        told = tomllib.loads(file.read_text(encoding="utf-8"))
+        seed, (site, model, transfer) = told["study"]["seed"], (told[name] for name in ("site", "model", "transfer"))
+        options = {name: str(value) for name, value in told["training"].items() if name != "least"}
+        return cls(
+            seed=seed,
+            data=Path(site["data"]),
+            fraction=site["fraction"],
+            model=ModelChoice(model["preset"], vectors=Path(model["vectors"]) if model["vectors"] else None),
+            transfer=WantedTransfer(transfer["up_to"]),
+            source=Path(transfer["source"]) if transfer["source"] else None,
+            training=with_settings(TRANSFER_RECIPE, {**options, "seed": str(seed)}, "the training"),
+            least=told["training"]["least"],
+            keep_model=told["keep_model"],
+        )
+
+
+def network(asked: Asked, types: TagSet) -> tuple[Tagger, list[dict[str, Any]]]:
+    """The network before its first epoch, and what became of each layer of the source."""
+    target = build_model(asked.model, types, seed=asked.seed)
+    assert isinstance(target, WordTagger), "the preset is one over words"
+    if asked.source is None:
+        return target, []
+    beginning = begin(load_source(asked.source), target, asked.transfer)
+    return beginning.model, [asdict(layer) for layer in beginning.report.layers]
+
+
+def trained(task: NerTask, notes: SiteData, asked: Asked, folder: Path) -> Sequence[EpochRecord]:
+    """The records of all epochs. Where the model is kept, so is a checkpoint, and what was interrupted goes on."""
+    if asked.keep_model:
+        return train_at_one_site(task, notes, asked.training, folder=RunFolder(folder)).records
+    examples = list(task.encode(notes.train))
+    again = -(-asked.least // len(examples))
+    training = LocalTraining(task, asked.training, train=examples * again, dev=notes.dev)
+    for _ in training.run():
+        pass
+    return training.records
+
+
+def scores(task: NerTask, notes: Sequence[Document]) -> dict[str, Any]:
+    """Mentions right, wrong and missed, by type too, and what of them would stay readable.
+
+    Every mention of the notes counts, those too whose type no training note had.
+    """
+    pairs = list(zip(notes, task.predict(notes), strict=True))
+    found, leakage = score_corpus(pairs), score_leakage(pairs)
+    micro = {name: getattr(found, name).micro for name in ("strict", "relaxed")}
+    low, high = _interval(found.strict_by_document)
+    return {
+        "f1": micro["strict"].f1,
+        "interval": [low, high],
+        **{name: [counts.tp, counts.fp, counts.fn] for name, counts in micro.items()},
+        "types": {kind: [counts.tp, counts.fp, counts.fn] for kind, counts in found.strict.items()},
+        "leakage": leakage_figures(leakage),
+    }
+
+
+def _interval(by_document: Any) -> tuple[float, float]:
+    found = intervals(by_document, [Measure()])[0]
+    return found.low, found.high
+
+
+def with_threshold(task: NerTask, notes: Sequence[Document]) -> LeakageScore:
+    """What would stay readable where every word is hidden too that the model doubts, as `wardround redact` can."""
+    finder = model_finder(task, threshold=RECALL_FIRST)
+    return score_leakage(
+        (note, _with_findings(note, found)) for note, (_, found) in zip(notes, finder(notes), strict=True)
+    )
+
+
+def _with_findings(note: Document, findings: Sequence[Finding]) -> Document:
+    return note.with_entities(Entity(f"T{n}", found.type, (found.range,)) for n, found in enumerate(findings, start=1))
+
+
+def leakage_figures(leakage: LeakageScore) -> dict[str, Any]:
+    """Words and characters right, wrong and missed whatever their type; notes that leak."""
+    words, characters = leakage.hiding.words, leakage.hiding.characters
+    return {
+        "words": [words.tp, words.fp, words.fn],
+        "characters": [characters.tp, characters.fp, characters.fn],
+        "notes": leakage.hiding.notes,
+        "leaking_notes": leakage.hiding.leaking_notes,
+        "mentions": asdict(leakage.mentions),
+    }
+
+
+def run(asked: Asked, folder: Path, device: str) -> dict[str, Any]:
+    """Train, score, and say what came out."""
+    started, place = time.perf_counter(), pick_device(device)
+    data = load_site(asked.data, Jsonl()).data
+    notes = part_of(data, asked.fraction, seed=asked.seed)
+    model, layers = network(asked, wanted_types(data.train, None))
+    task = NerTask(model.to(place))
+    records = trained(task, notes, asked, folder)
+    found = scores(task, notes.test)
+    if asked.keep_model:
+        found["recall_first"] = leakage_figures(with_threshold(task, notes.test))
+    best = max(records, key=lambda record: record.dev_f1)
+    return {
+        "dev_f1": best.dev_f1,
+        "rounds": len(records),
+        "best_round": best.epoch,
+        "stopped": len(records) < asked.training.epochs,
+        "notes": len(notes.train),
+        "mentions": sum(len(note.entities) for note in notes.train),
+        "layers": layers,
+        "seconds": round(time.perf_counter() - started, 1),
+        "device": torch.cuda.get_device_name(place) if place.type == "cuda" else "cpu",
+        **found,
+    }
+
+
+def main() -> None:
+    """Run what the folder asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("device", help="auto, cpu or cuda")
+    asked = parser.parse_args()
+    end_with_parent()
+    torch.set_num_threads(1)
+    found = run(Asked.read(asked.folder / ASKED), asked.folder, asked.device)
+    RunFolder(asked.folder).write_json(SUMMARY, found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""`wardround sweep`: many studies from one file, and one table of them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.measure import Measurement
+
+from wardround.cli.options import Device
+from wardround.reports.tables import Table
+from wardround.sweeps.index import INDEX, Index
+from wardround.sweeps.plan import check_all, planned
+from wardround.sweeps.progress import SweepProgress
+from wardround.sweeps.run import SweepRun
+from wardround.sweeps.sweep_file import Sweep, read_sweep
+from wardround.sweeps.table import SweepTable
+
+__all__ = ["command"]
+
+_ENDLESS = 10_000  # columns of a terminal
+
+
+def command(
+    sweep: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file: see docs/sweeps.md.", exists=True)],
+    out: Annotated[Path, typer.Option("--out", help="Where the runs are; what is missing there is run.")],
+    processes: Annotated[int, typer.Option(help="Runs at once, each on one core.", min=1)] = 1,
+    device: Device = "auto",
+    minutes: Annotated[float, typer.Option(help="Stop after so many; 0 is never.", min=0.0)] = 0.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and list the runs.")] = False,
+) -> None:
+    """Run what is missing of a sweep, or go on with it; print its table and write it with a plot."""
+    described = read_sweep(sweep)
+    runs = planned(described)
+    check_all(runs, described.figures)
+    index = Index(out, runs, described.figures)
+    if dry_run:
+        _list(index)
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is told to stop
+    with SweepProgress(index) as progress:
+        work = SweepRun(index, progress, device, described.keep_models)
+        work.work(processes=processes, minutes=minutes)
+    _show(described, index)
+    if work.left():
+        typer.echo(f"left    {len(work.left())} of {len(runs)} runs; the same command goes on with them")
+    if work.failed:
+        raise typer.Exit(1)
+
+
+def _list(index: Index) -> None:
+    for run in index.runs:
+        typer.echo(f"{'finished' if index.has(run) else 'missing ':8}  {run.key}  {run.name}")
+    done = sum(index.has(run) for run in index.runs)
+    typer.echo(f"{len(index.runs)} runs, {done} of them finished")
+
+
+def _show(sweep: Sweep, index: Index) -> None:
+    found, console = SweepTable(sweep, index), Console()
+    whole = found.to_table()
+    for table in [whole] if _fits(whole, console) else [found.to_table(figure.title) for figure in sweep.figures]:
+        wide = console if _fits(table, console) else Console(width=_width(table, console))
+        wide.print(table.to_rich())
+    for path in (index.folder / INDEX, *found.write(index.folder)):
+        typer.echo(f"{path.stem:7} {path}")
+
+
+def _fits(table: Table, console: Console) -> bool:
+    return _width(table, console) <= console.width
+
+
+def _width(table: Table, console: Console) -> int:
+    """Of the table as it would be on a screen without end."""
+    return Measurement.get(console, console.options.update(max_width=_ENDLESS), table.to_rich()).maximum

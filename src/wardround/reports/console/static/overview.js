@@ -1,0 +1,49 @@
+// The list of runs, looked at again every few seconds.
+
+import { showLine } from "./stream.js";
+import { count, element, figure, row, span } from "./words.js";
+
+const EVERY = 3000; // milliseconds
+const table = document.getElementById("runs");
+
+look();
+setInterval(look, EVERY);
+
+async function look() {
+  try {
+    const answer = await fetch("/list");
+    if (answer.status === 401) location.assign("/login");
+    show(await answer.json());
+    showLine(true);
+  } catch {
+    showLine(false);
+  }
+}
+
+function show({ now, runs }) {
+  document.getElementById("none").hidden = runs.length > 0;
+  table.querySelector("tbody").replaceChildren(...runs.map((run) => rowOf(run, now)));
+}
+
+function rowOf(run, now) {
+  const { state, number, f1, time } = run.summary;
+  const quiet = state !== "finished" && time !== null && now - time > run.patience;
+  const site = table.dataset.role === "site";
+  const link = element("a", site ? run.name || run.key : run.key);
+  link.href = `/run/${run.address}`;
+  const pill = element("span", quiet ? "quiet" : state, `pill ${quiet ? "quiet" : state}`);
+  const round = number === null ? "–" : run.rounds ? `${count(number)} / ${count(run.rounds)}` : count(number);
+  const cells = [[link], [pill], [round, "number", "round"]];
+  if (!site) cells.push([figure(f1), "number", "F1"]);
+  cells.push([run.algorithm || "one site"], [run.mechanism || "–", run.mechanism ? "" : "none"]);
+  cells.push([time === null ? "–" : `${span(now - time)} ago`]);
+  if (!site) cells.push([reportOf(run), run.report ? "" : "none"]);
+  return row(cells);
+}
+
+function reportOf(run) {
+  if (!run.report) return "–";
+  const link = element("a", "report");
+  link.href = `/report/${run.address}`;
+  return link;
+}

@@ -1,0 +1,164 @@
+// The page of one run at the coordinator.
+
+import { draw } from "./charts.js";
+import { RunState } from "./state.js";
+import { follow, showLine } from "./stream.js";
+import { axisSize, count, element, figure, put, row, showLog, showWarnings, sizeText, span } from "./words.js";
+
+const MOST_CURVES = 10; // sites drawn one by one; of more, their mean
+const MOST_ROWS = 100;
+const SITE_COLUMNS = ["F1", "best", "absences", "up", "down"];
+const TAUGHT = {
+  teacher_accuracy: "teacher right",
+  student_before: "student before",
+  student_accuracy: "student after",
+  agreement: "student as teacher",
+};
+
+const { address, rounds, patience, sites } = document.getElementById("run").dataset;
+const state = new RunState(sites ? sites.split(" ") : []);
+let skew = 0; // seconds by which this machine's clock is behind the server's
+let waiting = false;
+
+follow(address, (piece) => {
+  skew = piece.now - Date.now() / 1000;
+  if (piece.anew) state.reset();
+  piece.events.forEach((event) => state.take(event));
+  if (!waiting) requestAnimationFrame(show);
+  waiting = true;
+}, showLine);
+setInterval(showStatus, 1000);
+setInterval(lookForReport, 3000);
+addEventListener("resize", showCharts);
+
+function show() {
+  waiting = false;
+  showStatus();
+  showTiles();
+  showCharts();
+  showSites();
+  showWarnings(warnings());
+  showLog(state.log);
+  document.getElementById("run").dataset.current = state.current; // for whoever waits for a round
+}
+
+function showStatus() {
+  const quiet = Date.now() / 1000 + skew - state.last;
+  const pill = document.getElementById("state");
+  const silent = state.status !== "finished" && state.last && quiet > Number(patience);
+  pill.className = `pill ${silent ? "quiet" : state.status}`;
+  pill.textContent = silent ? `no news for ${span(quiet)}` : state.status;
+  const pace = state.pace();
+  const known = state.status === "running" && !silent && pace !== null;
+  put("left", known ? span(pace * (rounds - state.current)) : "–");
+}
+
+function showTiles() {
+  put("number-name", state.epochs ? "epoch" : "round");
+  put("number", count(state.current));
+  put("of", Number(rounds) ? ` of ${count(Number(rounds))}` : "");
+  put("loss", figure(state.rounds.get(state.current)?.loss));
+  put("f1-name", state.epochs ? "F1" : "mean F1");
+  const scored = [...state.scored.values()].at(-1);
+  const best = state.best();
+  put("f1", figure(scored?.mean_f1));
+  put("best", figure(best?.mean_f1));
+  put("best-at", best ? ` at ${count(best.round)}` : "");
+  showPresence();
+  put("up", sizeText(state.total("up")));
+  put("down", sizeText(state.total("down")));
+  for (const tile of document.querySelectorAll(".federated")) tile.hidden = state.epochs;
+  const bar = document.getElementById("progress");
+  bar.hidden = !Number(rounds);
+  bar.value = state.status === "finished" ? 1 : state.current / (Number(rounds) || 1);
+}
+
+function showPresence() {
+  const states = [...state.sites.values()].map((site) => site.state);
+  // Where only some are asked in a round, of the others nothing is known.
+  const partly = states.includes("unknown") && state.rounds.size;
+  put("online-name", partly ? "sites that answered" : "sites online");
+  const here = partly ? state.rounds.get(state.current)?.answered : states.filter((one) => one === "online").length;
+  put("online", state.status === "finished" || !states.length ? "–" : count(here));
+  put("online-of", state.status === "finished" || !states.length ? "" : ` of ${count(states.length)}`);
+}
+
+function showCharts() {
+  const unit = state.epochs ? "epoch" : "round";
+  const scored = sorted(state.scored), done = sorted(state.rounds);
+  const names = [...new Set(scored.flatMap((event) => Object.keys(event.f1)))];
+  const mean = { name: state.epochs ? "F1" : "mean", points: points(scored, (event) => event.mean_f1) };
+  const each = names.map((name) => ({ name, points: points(scored, (event) => event.f1[name]) }));
+  draw("f1-chart", names.length && names.length <= MOST_CURVES ? each : [mean], { share: true, unit });
+  draw("loss-chart", [{ name: "loss", points: points(done, (event) => event.loss) }], { unit });
+  draw("teaching-chart", taught(done), { share: true });
+  const ways = ["up", "down"].map((way) => ({ name: way, points: points(done, (event) => event[way]) }));
+  draw("bytes-chart", ways, { text: sizeText, axis: axisSize });
+}
+
+function taught(done) {
+  const told = done.filter((event) => event.figures);
+  const names = [...new Set(told.flatMap((event) => Object.keys(event.figures)))];
+  return names.filter((name) => TAUGHT[name.split("/").at(-1)]).map((name) => {
+    const [last, head] = name.split("/").reverse();
+    return { name: `${head ? `${head}: ` : ""}${TAUGHT[last]}`, points: points(told, (event) => event.figures[name]) };
+  });
+}
+
+function showSites() {
+  document.getElementById("sites-section").hidden = state.sites.size === 0;
+  const scored = sorted(state.scored), passed = state.totalBySite();
+  const rows = [...state.sites].sort((a, b) => away(b[1]) - away(a[1])).slice(0, MOST_ROWS);
+  const shown = rows.map(([name, site]) => {
+    const f1 = scored.map((event) => event.f1[name]).filter((value) => value !== undefined);
+    const word = stateWord(site);
+    const said = element("span", site.code ? `${word} (${site.code})` : word, tone(site.state));
+    const best = f1.reduce((a, b) => Math.max(a, b), -Infinity);
+    const figures = f1.length ? [figure(f1.at(-1)), figure(best)] : ["–", "–"];
+    const ways = (passed.get(name) || []).map(sizeText).reverse();
+    const cells = [...figures, count(site.absences), ...(ways.length ? ways : ["–", "–"])];
+    return row([[name], [said], ...cells.map((text, place) => [text, "number", SITE_COLUMNS[place]])]);
+  });
+  document.querySelector("#sites tbody").replaceChildren(...shown);
+  const more = document.getElementById("more-sites");
+  more.hidden = state.sites.size <= MOST_ROWS;
+  more.textContent = `${MOST_ROWS} of ${state.sites.size} sites, those that are away first`;
+}
+
+function warnings() {
+  const found = state.failures.slice(-5).map((event) => `Round ${event.round} failed: ${event.reason}`);
+  for (const [name, site] of state.sites) {
+    if (away(site) && state.status !== "finished") found.push(`${name} is ${site.state} (${site.code || "no reason given"})`);
+  }
+  const clipped = sorted(state.rounds).filter((event) => event.clipped > 0);
+  if (clipped.length) found.push(`Numbers of updates were clipped in ${clipped.length} rounds, last in ${clipped.at(-1).round}`);
+  return found.slice(0, 20);
+}
+
+async function lookForReport() {
+  const place = document.getElementById("report");
+  if (!place.hidden || state.status !== "finished") return;
+  const facts = await fetch(`/facts/${address}`).then((answer) => answer.json()).catch(() => ({}));
+  place.hidden = !facts.report;
+}
+
+function sorted(known) {
+  return [...known.values()].sort((a, b) => a.round - b.round);
+}
+
+function points(events, value) {
+  return events.map((event) => [event.round, value(event)]).filter(([, y]) => y !== null && y !== undefined);
+}
+
+function away(site) {
+  return site.state !== "online" && site.state !== "unknown";
+}
+
+function stateWord(site) {
+  if (site.state === "unknown") return "–";
+  return site.state === "online" && state.status === "finished" ? "done" : site.state;
+}
+
+function tone(state) {
+  return { online: "good", unknown: "", late: "wait" }[state] ?? "bad";
+}

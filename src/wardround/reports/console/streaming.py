@@ -1,0 +1,45 @@
+"""A record as server-sent events: what a browser has not had yet, then every new line, until it goes away."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from wardround.reports.following import Mark, Piece, read_on
+
+__all__ = ["Shown", "frame_of", "stream_of"]
+
+Shown = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+
+_LOOK_SECONDS = 0.5
+_QUIET_SECONDS = 10.0  # after which something is sent, so that either side notices when the other is gone
+_RETRY_MILLISECONDS = 1000
+
+
+async def stream_of(record: Path, mark: Mark, shown: Shown) -> AsyncIterator[str]:
+    """Frames without end. The first tells where things stand, even where nothing is new."""
+    yield f"retry: {_RETRY_MILLISECONDS}\n\n"
+    said = None  # when something was sent last
+    while True:
+        piece = await anyio.to_thread.run_sync(partial(read_on, record, mark))
+        if piece.mark != mark or piece.anew or said is None or time.monotonic() - said >= _QUIET_SECONDS:
+            said = time.monotonic()
+            yield frame_of(piece, shown)
+        elif piece.mark == mark:
+            await anyio.sleep(_LOOK_SECONDS)
+        mark = piece.mark
+
+
+def frame_of(piece: Piece, shown: Shown) -> str:
+    """One message; its id is the mark behind its lines, which the browser gives back when it comes again."""
+    events = [event for line in piece.events if (event := shown(line)) is not None]
+    body = {"now": round(time.time(), 3), "anew": piece.anew, "events": events}
+    data = json.dumps(body, separators=(",", ":"), allow_nan=False)
+    return f"id: {piece.mark}\ndata: {data}\n\n"

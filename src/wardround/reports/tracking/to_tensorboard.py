@@ -1,0 +1,52 @@
+"""Events as TensorBoard's own files, by TensorBoard's own writer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+from wardround.reports.tracking.points import points_of
+from wardround.reports.tracking.tracker import TrackedRun
+
+__all__ = ["ToTensorBoard", "open_tensorboard"]
+
+
+class ToTensorBoard:
+    """One file a process; what is resumed takes back the points after the round it goes on from."""
+
+    memory = ""
+
+    def __init__(self, run: TrackedRun) -> None:
+        self._writer = EventFileWriter(str(run.folder / "tensorboard"))
+        self._last = 0
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """One event."""
+        if event.get("event") == "resumed":
+            start = SessionLog(status=SessionLog.START)
+            self._writer.add_event(
+                Event(wall_time=event.get("time", 0.0), step=event.get("round", 0) + 1, session_log=start)
+            )
+        points = points_of(event, last=self._last)
+        if points is None:
+            return
+        self._last = points.step
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in points.values.items()]
+        self._writer.add_event(Event(wall_time=points.time, step=points.step, summary=Summary(value=values)))
+
+    def flush(self) -> None:
+        """All that was taken is on disk afterwards."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """End the file."""
+        self._writer.close()
+
+
+def open_tensorboard(run: TrackedRun, memory: str) -> ToTensorBoard:
+    """Files below the run's folder; every process writes one of its own."""
+    return ToTensorBoard(run)

@@ -1,0 +1,174 @@
+"""What is refused of a study file as a whole: settings that contradict one another, before anybody is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wardround.corpora.type_names import nearest_type
+from wardround.errors import StudyError
+from wardround.settings import did_you_mean
+from wardround.studies.catalogue import Sharing
+from wardround.studies.study_sections import ModelSection
+from wardround.text.tag_schemes import SCHEMES
+
+if TYPE_CHECKING:
+    from wardround.studies.study_file import Study
+
+__all__ = ["check_study"]
+
+
+def check_study(study: Study) -> None:
+    """Refuse what makes no sense."""
+    _check_counts(study)
+    _check_privacy(study)
+    _check_public(study)
+    _check_task(study)
+    _check_scored(study)
+    _check_start(study)
+    for name, site in study.sites.items():
+        if site.scheme and site.scheme not in SCHEMES:
+            near = did_you_mean(site.scheme, SCHEMES)
+            raise StudyError(f"[sites.{name}] scheme is {site.scheme!r}{near}; it can be {', '.join(SCHEMES)}")
+        if site.built_in and (site.data or site.format):
+            raise StudyError(f"[sites.{name}] names a built-in hospital and data; one of them")
+        if site.data and not site.format:
+            raise StudyError(f"[sites.{name}] names data; it needs a format as well")
+    if study.algorithm.kind.sharing is not Sharing.CHOSEN and study.model.shared is not None:
+        raise StudyError(
+            f"[model] shared is for an algorithm that shares what it is told; {study.algorithm.name} decides itself"
+        )
+
+
+def _check_task(study: Study) -> None:
+    """Refuse settings of a tagger where none is trained: nobody would heed them."""
+    kind, model = study.task.kind, study.model
+    if study.task.family not in study.algorithm.kind.tasks:
+        raise StudyError(
+            f"[algorithm] {study.algorithm.name} learns {', '.join(study.algorithm.kind.tasks)}; [task] kind is {kind}"
+        )
+    if study.task.tags:
+        _check_tag_set(study)
+        return
+    if model.preset != ModelSection.preset or model.vectors is not None or model.bart:
+        setting = "bart" if model.bart else "vectors" if model.vectors is not None else "preset"
+        raise StudyError(f"[model] {setting} is of taggers; a task of kind {kind} takes an encoder: leave it out")
+    for name, site in study.sites.items():
+        if kind == "relations" and (site.types or site.scheme):
+            setting = "types" if site.types else "scheme"
+            raise StudyError(
+                f"[sites.{name}] {setting}: a task of kind relations is given its entities and tags none; leave it out"
+            )
+
+
+def _check_start(study: Study) -> None:
+    """Refuse a start that would reach nobody."""
+    shares_nothing = study.algorithm.kind.sharing is Sharing.NOTHING or study.algorithm.config.sites_keep_models
+    if study.model.begins and shares_nothing:
+        raise StudyError(
+            f"[model] start is of the layers that sites share; {study.algorithm.name} shares none here: leave it out. "
+            "`wardround transfer` begins one site's training from another model"
+        )
+
+
+def _check_tag_set(study: Study) -> None:
+    """Refuse types that the study's tag set does not hold."""
+    known = study.task.phi_types
+    for name, site in study.sites.items():
+        for kind in site.types if known else ():
+            if kind not in known:
+                near = nearest_type(kind, known)
+                raise StudyError(
+                    f"[sites.{name}] types: {kind!r} is not in the tag set {study.task.tag_set}{near}; "
+                    f"there are {', '.join(known)}"
+                )
+
+
+def _check_scored(study: Study) -> None:
+    """Refuse test notes with types that nobody teaches."""
+    for name, site in study.sites.items():
+        if site.scored and not study.task.tags:
+            raise StudyError(f"[sites.{name}] scored is of a task of kind ner or deidentify; leave it out")
+        for kind in site.scored:
+            if kind not in study.types:
+                near = nearest_type(kind, study.types)
+                raise StudyError(
+                    f"[sites.{name}] scored: no site annotates {kind!r}{near}; there are {', '.join(study.types)}"
+                )
+
+
+def _check_public(study: Study) -> None:
+    kind, public = study.algorithm.kind, study.public
+    if kind.needs_public and not public.is_there:
+        raise StudyError(
+            f"[algorithm] {study.algorithm.name} needs notes that everybody may read: name them in [public]"
+        )
+    if not kind.needs_public and public.is_there:
+        raise StudyError(f"[public] is read by nobody: {study.algorithm.name} has no use for it; leave it out")
+    own = [name for name, site in study.sites.items() if site.encoder]
+    if own and not study.algorithm.config.sites_keep_models:
+        raise StudyError(
+            f"[sites.{own[0]}] encoder: sites with encoders of their own share nothing but predictions; "
+            'that is [algorithm] feded with start = "own"'
+        )
+
+
+# The fewest sites whose sum hides one of them: from the others where they see it, from two that compare where masked.
+_FEWEST = {"plain": 1, "masked": 3, "sealed": 2, "sealed+masked": 3}
+
+
+def _check_privacy(study: Study) -> None:
+    privacy, kind = study.privacy, study.algorithm.kind
+    if privacy.mechanism == "plain":
+        return
+    fewest = _FEWEST[privacy.mechanism]
+    if privacy.minimum_sites < fewest:
+        raise StudyError(
+            f"[privacy] minimum_sites is {privacy.minimum_sites}; "
+            f"{privacy.mechanism} hides a site's update among {fewest} or more"
+        )
+    if not kind.adds_updates:
+        raise StudyError(
+            f"[algorithm] {study.algorithm.name} needs to know more of each site's update than their sum; "
+            f"it runs with [privacy] mechanism plain, not {privacy.mechanism}"
+        )
+    if study.algorithm.config.needs_plain:
+        raise StudyError(
+            f"[algorithm] {study.algorithm.config.needs_plain} is of mechanism plain; under {privacy.mechanism} every "
+            "number is packed alike"
+        )
+    _check_clip(study)
+    if privacy.scheme == "ckks" and not privacy.is_sealed:
+        raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
+    if privacy.scheme == "ckks" and kind.central:
+        raise StudyError(
+            "[privacy] scheme ckks adds only nearly, and an opened mean that comes back would give the key away; "
+            f"{study.algorithm.name} takes bfv"
+        )
+    if privacy.scheme == "ckks" and privacy.is_masked:
+        raise StudyError("[privacy] scheme ckks adds only nearly, and masks need exact sums; sealed+masked takes bfv")
+    if privacy.packing == "compact" and (not privacy.is_sealed or privacy.scheme == "ckks"):
+        raise StudyError("[privacy] packing compact is of bfv, in a mechanism that seals")
+
+
+def _check_clip(study: Study) -> None:
+    reach = study.algorithm.config.reach
+    for head, clip in study.privacy.clip.items():
+        if reach and clip != reach:
+            raise StudyError(
+                f"[privacy] clip of {head} is {clip}; {study.algorithm.name} gives numbers up to {reach}, which is "
+                "their clip: leave it out"
+            )
+
+
+def _check_counts(study: Study) -> None:
+    least, sites = study.privacy.minimum_sites, len(study.sites)
+    if not sites:
+        raise StudyError("the study has no site; name each in a section [sites.NAME]")
+    if not 1 <= least <= sites:
+        raise StudyError(f"[privacy] minimum_sites is {least}; the study has {sites} sites")
+    asked = max(1, round(study.algorithm.config.participation * sites))
+    if asked < least:
+        raise StudyError(f"[algorithm] participation asks {asked} sites a round; [privacy] minimum_sites wants {least}")
+    smallest, size = study.privacy.smallest_batch, study.training.batch_size
+    if smallest > size:
+        raise StudyError(f"[privacy] smallest_batch is {smallest}; [training] batch_size is {size}, which is less")

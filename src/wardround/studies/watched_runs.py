@@ -1,0 +1,195 @@
+"""The runs below a folder, for the console: at the coordinator by their events, at a site by its ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from wardround.errors import LedgerError, UsageError
+from wardround.privacy.ledger import Verdict, verify
+from wardround.reports.console.runs import Role, Runs, SiteNotes, StudyFacts, Trouble, WatchedRun
+
+__all__ = ["CoordinatorRuns", "SiteRuns", "runs_in"]
+
+_EVENTS, _LEDGER, _ACCEPTED = "events.jsonl", "ledger.jsonl", "accepted.json"
+_STUDY, _REPORT, _REPORT_FOLDER, _KIT = "study.toml", "report.html", "report", "kit.json"
+_DEEPEST = 4  # folders below the one that is watched
+_NOT_RUNS = frozenset({"sites", "model", "state", "startup", "local", "logs", "mlruns", "tensorboard"})
+_OF_PREDICTIONS = frozenset({"feded"})
+_LOG, _LOG_END, _MOST_TROUBLES = Path("logs/engine.log"), 65_536, 20
+# The two lines that a site's end of the engine writes of its own; nothing else of that log is shown.
+_REFUSED = re.compile(r"^(\S+ [\d:]+)\S* WARNING wardround\.\S+ a request was refused: ([\w.-]+)$")
+_FAILED = re.compile(r"^(\S+ [\d:]+)\S* WARNING wardround\.\S+ step=([\w.-]+) round=(\d+) failed: ([\w.-]+)$")
+
+
+def runs_in(folder: Path, *, site: bool) -> Runs:
+    """What is to be watched there; refused where the other view was meant."""
+    runs: Runs = SiteRuns(folder) if site else CoordinatorRuns(folder)
+    other: Runs = CoordinatorRuns(folder) if site else SiteRuns(folder)
+    if not runs.all() and other.all():
+        remedy = "leave --site out" if site else "add --site"
+        raise UsageError(f"{folder.resolve().name} is the folder of a {other.role}; {remedy}")
+    return runs
+
+
+@dataclass(frozen=True)
+class CoordinatorRuns:
+    """Every run folder: of studies on one machine, of a coordinator's kit, of trainings at one site."""
+
+    folder: Path
+
+    @property
+    def role(self) -> Role:
+        """The coordinator's view."""
+        return "coordinator"
+
+    def all(self) -> list[WatchedRun]:
+        """Every run that is there now."""
+        return [self._run(place) for place in _folders_with(self.folder, (_EVENTS,))]
+
+    def one(self, key: str) -> WatchedRun | None:
+        """The run of that key."""
+        places = _folders_with(self.folder, (_EVENTS,))
+        return next((self._run(place) for place in places if _key(self.folder, place) == key), None)
+
+    def _run(self, place: Path) -> WatchedRun:
+        # Before round 1 a coordinator's run folder has no study file yet; its kit has.
+        waits = not (place / _STUDY).is_file() and (place.parent / _KIT).is_file()
+        study = place.parent / _STUDY if waits else place / _STUDY
+        return WatchedRun(_key(self.folder, place), place / _EVENTS, _facts(study), _report(place))
+
+
+@dataclass(frozen=True)
+class SiteRuns:
+    """Every site's folder: of a kit, or of a rehearsal with ledgers."""
+
+    folder: Path
+
+    @property
+    def role(self) -> Role:
+        """A site's view."""
+        return "site"
+
+    def all(self) -> list[WatchedRun]:
+        """Every study that the site is in."""
+        return [self._run(place) for place in self._places()]
+
+    def one(self, key: str) -> WatchedRun | None:
+        """The study of that key."""
+        return next((self._run(place) for place in self._places() if _key(self.folder, place) == key), None)
+
+    def _places(self) -> Iterator[Path]:
+        return _folders_with(self.folder, (_LEDGER, _ACCEPTED))
+
+    def _run(self, place: Path) -> WatchedRun:
+        kit = place.parent
+        study = kit / _STUDY if (kit / _STUDY).is_file() else kit.parent / _STUDY
+        return WatchedRun(_key(self.folder, place), place / _LEDGER, _facts(study), site=_site_notes(place))
+
+
+def _key(folder: Path, place: Path) -> str:
+    inside = place.relative_to(folder).as_posix()
+    return folder.resolve().name if inside == "." else inside
+
+
+def _folders_with(folder: Path, names: tuple[str, ...], depth: int = 0) -> Iterator[Path]:
+    """Folders that hold one of these files; not below one that does, and never through a link."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    if any(entry.name in names and entry.is_file(follow_symlinks=False) for entry in entries):
+        yield folder
+        return
+    for entry in entries if depth < _DEEPEST else ():
+        hidden = entry.name.startswith(".") or entry.name in _NOT_RUNS
+        if entry.is_dir(follow_symlinks=False) and not hidden:
+            yield from _folders_with(folder / entry.name, names, depth + 1)
+
+
+def _report(place: Path) -> Path | None:
+    """The newer of the page that a run writes at its end and the one that `wardround report` writes."""
+    pages = [page for page in (place / _REPORT, place / _REPORT_FOLDER / _REPORT) if _is_own_file(page)]
+    return max(pages, key=lambda page: page.stat().st_mtime_ns, default=None)
+
+
+def _is_own_file(page: Path) -> bool:
+    return page.is_file() and not page.is_symlink() and not page.parent.is_symlink()
+
+
+def _facts(study: Path) -> StudyFacts:
+    """What a study file says; a training at one site has none."""
+    try:
+        table = tomllib.loads(study.read_text(encoding="utf-8"))
+        return _facts_in(table)
+    except (OSError, ValueError, TypeError, AttributeError):
+        return StudyFacts()
+
+
+def _facts_in(table: Mapping[str, Any]) -> StudyFacts:
+    algorithm, privacy = table.get("algorithm", {}), table.get("privacy", {})
+    return StudyFacts(
+        name=str(table["study"]["name"]) if "study" in table else "",
+        task=str(table.get("task", {}).get("kind", "ner")),
+        algorithm=str(algorithm.get("name", "fedner")),
+        rounds=int(algorithm.get("rounds", 0)),
+        mechanism=str(privacy.get("mechanism", "plain")),
+        minimum_sites=int(privacy.get("minimum_sites", 1)),
+        sites=tuple(map(str, table.get("sites", {}))),
+        patience=float(table.get("federation", {}).get("deadline", StudyFacts.patience)),
+        gives_predictions=algorithm.get("name") in _OF_PREDICTIONS,
+    )
+
+
+def _site_notes(place: Path) -> SiteNotes:
+    accepted = (place / _ACCEPTED).is_file() if (place.parent / _KIT).is_file() else None
+    troubles = tuple(_troubles(place.parent / _LOG))
+    ledger = place / _LEDGER
+    if not ledger.is_file():
+        return SiteNotes(_site_name(place), accepted, 0, 0, "", troubles=troubles)
+    try:
+        verdict = _verified(ledger, ledger.stat().st_mtime_ns, ledger.stat().st_size)
+    except LedgerError as error:
+        return SiteNotes(_site_name(place), accepted, 0, 0, "", fault=str(error), troubles=troubles)
+    return SiteNotes(_site_name(place), accepted, verdict.entries, verdict.bytes_out, verdict.head, troubles=troubles)
+
+
+@lru_cache(maxsize=64)
+def _verified(ledger: Path, changed: int, size: int) -> Verdict:
+    """The chain is walked again only where the file is another than it was."""
+    return verify(ledger)
+
+
+def _site_name(place: Path) -> str:
+    """The name in the kit; in a rehearsal, the folder's own."""
+    try:
+        name = json.loads((place.parent / _KIT).read_text(encoding="utf-8"))["name"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return place.name
+    return str(name)
+
+
+def _troubles(log: Path) -> Iterator[Trouble]:
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, 2) - _LOG_END))
+            lines = stream.read(_LOG_END).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return
+    found = [trouble for line in lines if (trouble := _trouble(line)) is not None]
+    yield from found[-_MOST_TROUBLES:]
+
+
+def _trouble(line: str) -> Trouble | None:
+    if refused := _REFUSED.match(line):
+        return Trouble(refused[1], "", 0, refused[2])
+    if failed := _FAILED.match(line):
+        return Trouble(failed[1], failed[2], int(failed[3]), failed[4])
+    return None

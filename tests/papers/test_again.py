@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests.papers.modules import fixture_of
+
+from wardround.errors import UsageError
+
+again, common = fixture_of("again"), fixture_of("common.overview")
+
+MAKE = """
+import pathlib, sys
+folder = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+folder.mkdir(parents=True)
+(folder / "made").write_text(sys.argv[sys.argv.index("--data") + 1])
+"""
+MEASURE = """
+import json, pathlib, sys
+words = sys.argv[1:]
+value = lambda name: words[words.index(name) + 1]
+if "--dry-run" in words:
+    sys.exit(0)
+path = pathlib.Path(value("--results"))
+path.parent.mkdir(parents=True, exist_ok=True)
+told = {name: value(f"--{name}") for name in ("only", "processes", "device", "seeds", "set")}
+path.write_text(json.dumps(told))
+"""
+SUMMARISE = """
+import json, pathlib, sys
+words = sys.argv[1:]
+here = pathlib.Path(__file__).parent
+value = lambda name, default: pathlib.Path(words[words.index(name) + 1]) if name in words else default
+expected, page = value("--expected", here / "expected.json"), value("--readme", here / "README.md")
+if words and words[0].endswith("results.json"):
+    results = json.loads(pathlib.Path(words[0]).read_text())
+    assert "--expected" in words, "the committed one is not written over"
+    found = {"settings": SETTINGS, "devices": ["gpu"], "studies": {results["only"]: {"seed": [0, 1], "f1": [1, 2]}}}
+    expected.write_text(json.dumps(found))
+found = json.loads(expected.read_text())
+text = page.read_text().split("<!-- table1 -->")[0]
+page.write_text(f"{text}<!-- table1 -->\\n{json.dumps(found['studies'])}\\n<!-- /table1 -->\\n")
+"""
+
+
+@pytest.fixture
+def checkout(again: ModuleType, common: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one paper, whose modules do nothing but tell what they were told."""
+    folder = tmp_path / "checkout" / "papers" / "toy"
+    folder.mkdir(parents=True)
+    for name, text in (("make_sites", MAKE), ("measure", MEASURE), ("summarise", SUMMARISE)):
+        (folder / f"{name}.py").write_text(text.replace("SETTINGS", '{"rounds": 3}'))
+    (folder.parent / "overview.py").write_text("from pathlib import Path; Path('overview').touch()")
+    (folder / "README.md").write_text("# Toy\n\n<!-- table1 -->\n<!-- /table1 -->\n")
+    committed = {"settings": {"rounds": 3}, "devices": ["cpu"], "studies": {"old": {"seed": [0], "f1": [9]}}}
+    (folder / "expected.json").write_text(json.dumps(committed))
+    monkeypatch.setattr(common, "ROOT", tmp_path / "checkout")
+    monkeypatch.setattr(again, "ROOT", tmp_path / "checkout")
+    return folder
+
+
+@pytest.fixture
+def paper(common: ModuleType) -> Any:
+    way = common.Way(only=("mine",))
+    return common.Paper("toy", "Toy", [common.Item("table1", "Table 1", markers=("table1",), way=way)])
+
+
+def asked(again: ModuleType, tmp_path: Path, **more: Any) -> Any:
+    return again.Asked(sites=tmp_path / "sites", out=tmp_path / "work", **{"data": tmp_path / "corpora", **more})
+
+
+def test_the_page_is_made_from_the_committed_summary(again: ModuleType, checkout: Path, paper: Any) -> None:
+    again.rebuild(paper)
+    assert again.shown(paper, paper.items[0]) == '{"old": {"seed": [0], "f1": [9]}}'
+    assert (checkout.parents[1] / "overview").exists()
+
+
+def test_what_is_measured_stands_beside_what_was(again: ModuleType, checkout: Path, paper: Any, tmp_path: Path) -> None:
+    again.measure_again(paper, paper.items[0], asked(again, tmp_path, processes=3, device="cpu", seeds="0,1"))
+    assert (tmp_path / "sites" / "made").read_text() == str(tmp_path / "corpora")
+    told = json.loads((tmp_path / "work" / "results.json").read_text())
+    assert told == {"only": "mine", "processes": "3", "device": "cpu", "seeds": "0,1", "set": "rounds=3"}
+    known = json.loads((checkout / "expected.json").read_text())
+    assert known["studies"] == {"old": {"seed": [0], "f1": [9]}, "mine": {"seed": [0, 1], "f1": [1, 2]}}
+    assert known["devices"] == ["cpu", "gpu"]
+    assert json.loads(again.shown(paper, paper.items[0])) == known["studies"]
+
+
+def test_a_dry_run_writes_nothing(again: ModuleType, checkout: Path, paper: Any, tmp_path: Path) -> None:
+    before = (checkout / "README.md").read_bytes()
+    again.measure_again(paper, paper.items[0], asked(again, tmp_path, dry_run=True))
+    assert (checkout / "README.md").read_bytes() == before and not (tmp_path / "work").exists()
+
+
+def test_sites_that_are_nowhere(again: ModuleType, checkout: Path, paper: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^there are no sites in sites: name the folder of the corpora with --data$"):
+        again.measure_again(paper, paper.items[0], asked(again, tmp_path, data=None))
+
+
+def test_a_module_that_fails_is_named(again: ModuleType, checkout: Path, paper: Any) -> None:
+    (checkout / "summarise.py").write_text("raise SystemExit(3)")
+    with pytest.raises(UsageError, match=r"^papers.toy.summarise ended with status 3; what it said stands above$"):
+        again.rebuild(paper)
+
+
+def test_other_settings_are_no_neighbours(again: ModuleType) -> None:
+    known, found = {"settings": {"rounds": 3}, "studies": {}}, {"settings": {"rounds": 4}, "studies": {}}
+    with pytest.raises(UsageError, match=r"has other settings than the committed summary .* in work/expected.json"):
+        again.merged(known, found, place="work")
+    assert again.merged({}, found, place="work") == {**found, "devices": []}
+
+
+def test_fewer_seeds_do_not_take_the_place_of_more(again: ModuleType) -> None:
+    known = {"studies": {"a": {"seed": [0, 1, 2]}, "b": {"seed": [0]}}, "left_out": ["c"], "overheads": {"n": 1}}
+    found = {"studies": {"a": {"seed": [0]}, "b": {"seed": [1]}}, "left_out": [], "overheads": {"n": 2}}
+    assert again.merged(known, found, place="work") == {
+        "studies": {"a": {"seed": [0, 1, 2]}, "b": {"seed": [1]}},
+        "left_out": ["c"],
+        "overheads": {"n": 2},
+        "devices": [],
+    }
+
+
+def test_nothing_to_measure(again: ModuleType, common: ModuleType, paper: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing is measured for figure1 of toy"):
+        again.measure_again(paper, common.Item("figure1", "Figure 1"), asked(again, tmp_path))
+
+
+def test_the_text_between_two_markers(again: ModuleType) -> None:
+    page = "a <!-- x -->\n| b |\n<!-- /x --> c"
+    assert (again.between(page, "x"), again.between(page, "y")) == ("| b |", "")

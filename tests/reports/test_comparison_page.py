@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reports.pages import assert_self_contained
+from tests.reports.run_records import a_round, a_run, a_scoring, scored
+
+from wardround.errors import UsageError
+from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.reports.comparison_page import comparison_sections
+from wardround.reports.page import write_page
+from wardround.reports.run_record import RunRecord
+from wardround.reports.tables import Table
+
+
+def notes(*found: int) -> tuple[TypedCounts, ...]:
+    """Notes of four drugs each, of which so many were found."""
+    return tuple(TypedCounts({"Drug": SpanCounts(tp, 0, 4 - tp)}) for tp in found)
+
+
+def run(name: str, *, harbour: Sequence[int], hillside: Sequence[int], **more: Any) -> RunRecord:
+    parts = {"harbour": notes(*harbour), "hillside": notes(*hillside)}
+    sites = {
+        site: scored(sum(counts["Drug"].tp for counts in part), 0, sum(counts["Drug"].fn for counts in part))
+        for site, part in parts.items()
+    }
+    return a_run(name, sites=sites, notes=parts, **more)
+
+
+FIRST = run("first", harbour=(1, 1, 1, 1), hillside=(2, 2, 2, 2))
+SECOND = run("second", harbour=(4, 4, 4, 4), hillside=(2, 2, 2, 2))
+
+
+def tables(*runs: RunRecord) -> dict[str, Table]:
+    return {table.title: table for section in comparison_sections(runs) for table in section.tables}
+
+
+def test_the_runs_and_their_sites() -> None:
+    found = tables(FIRST, SECOND)
+    # F1 of one in four: 2·4/(2·4 + 12) = 0.4; of two in four 2/3; of all 1.
+    assert found["The runs"].rows[0][:4] == ("first", "fedavg", "plain", "7")
+    assert found["The runs"].rows[1][-1] == pytest.approx((1 + 2 / 3) / 2)
+    by_site = found["Strict micro-F1 by site"]
+    assert by_site.columns == ("site", "first", "second")
+    assert by_site.rows[0] == ("harbour", "0.400 (0.250–0.750)", "1.000 (0.250–0.750)")
+
+
+def test_differences_note_by_note() -> None:
+    table = tables(FIRST, SECOND)["second less first"]
+    harbour, hillside = table.rows
+    # Every note is alike: whichever are drawn, the difference is the same, and no draw is on the other side of zero.
+    assert harbour[1:4] == (pytest.approx(0.6), pytest.approx(0.6), pytest.approx(0.6))
+    assert harbour[4] == pytest.approx(2 / 1001)
+    assert hillside[1:5] == (0.0, 0.0, 0.0, 1.0)
+    assert harbour[5] == "paired bootstrap of notes"
+
+
+def test_over_sites_and_over_all_notes() -> None:
+    mean, pooled = tables(FIRST, SECOND)["second less first"].totals
+    # Of four choices of signs all give a mean as far from zero: one of the two differences is none.
+    assert mean[:5] == ("mean of sites", pytest.approx(0.3), None, None, 1.0)
+    # 12 of 32 found against 24: 24/44 and 48/56.
+    assert pooled[:2] == ("all notes, pooled", pytest.approx(48 / 56 - 24 / 44))
+
+
+def test_where_counts_of_notes_are_not_here_there_is_a_difference_and_no_test() -> None:
+    table = tables(FIRST, replace(SECOND, notes={}))["second less first"]
+    assert table.rows[0][:5] == ("harbour", pytest.approx(0.6), None, None, None)
+    assert [row[0] for row in table.totals] == ["mean of sites"]
+
+
+def test_runs_on_other_notes_are_not_tested() -> None:
+    other = run("other", harbour=(1, 1, 1), hillside=(2, 2, 2, 2))
+    assert tables(FIRST, other)["other less first"].rows[0][4] is None
+
+
+def test_two_trainings_at_one_site_are_the_same_site() -> None:
+    left = a_run("a", sites={"a": scored(1, 0, 3)}, notes={"a": notes(1)})
+    right = a_run("b", sites={"b": scored(4, 0, 0)}, notes={"b": notes(4)})
+    table = tables(left, right)["b less a"]
+    assert table.rows[0][:2] == ("a", pytest.approx(0.6))
+    assert table.totals == ()
+
+
+def test_settings_that_differ() -> None:
+    other = replace(SECOND, study='[study]\nname = "<tiny>"\nseed = 8\n[model]\nshared = [\n  "words",\n]\n')
+    assert tables(FIRST, other)["Settings that differ"].rows == (
+        ("[study] seed", "7", "8"),
+        ("[model] shared", "–", "['words']"),
+    )
+    assert tables(FIRST, SECOND)["Settings that differ"].note == "The study files are alike."
+
+
+def test_costs() -> None:
+    table = tables(replace(FIRST, up=5, down=6), SECOND)["What each run cost"]
+    assert table.rows[0][:4] == ("first", 3, 5, 6)
+    assert table.rows[0][4:] == (6.0, 13.125)
+
+
+def test_two_runs_of_one_name_are_told_apart() -> None:
+    assert tables(FIRST, FIRST)["The runs"].rows[1][0] == "first (2)"
+
+
+def test_curves_over_rounds_and_over_bytes(tmp_path: Path) -> None:
+    events = [a_round(1), a_scoring(1, harbour=0.5), a_round(2), a_scoring(2, harbour=0.75)]
+    sections = comparison_sections([FIRST, run("x", harbour=(1,), hillside=(1,), events=events)])
+    assert [drawing.name for section in sections for drawing in section.drawings] == [
+        "f1-by-site-and-run",
+        "development-f1-by-run",
+        "development-f1-by-bytes",
+    ]
+    write_page(tmp_path / "page.html", "Compared", sections)
+    assert_self_contained(tmp_path / "page.html")
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(UsageError, match="second has not finished"):
+        comparison_sections([FIRST, replace(SECOND, sites={})])
+    other = replace(scored(1, 1, 1), counts={"relations": TypedCounts()})
+    with pytest.raises(UsageError, match="different tasks"):
+        comparison_sections([FIRST, a_run(sites={"harbour": other})])

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reports.pages import assert_self_contained, cells, drawings
+from tests.reports.run_records import EVENTS, SITES, Scored, a_round, a_run, scored
+
+from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.leakage import LeakageScore, TypeLeakage
+from wardround.reports.excerpts import Excerpt
+from wardround.reports.run_page import run_sections, write_run_page
+from wardround.reports.run_record import PrivacyFacts, RunRecord
+from wardround.text.document import Document
+
+
+def written(tmp_path: Path, record: RunRecord) -> str:
+    path = tmp_path / "run" / "report.html"
+    write_run_page(path, record)
+    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
+    return assert_self_contained(path)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> str:
+    return written(tmp_path, a_run(up=6_000_020, down=1_500_010))
+
+
+def headings(page: str) -> list[str]:
+    return re.findall(r"<h2[^>]*>(.*?)</h2>", page)
+
+
+def test_the_parts_of_the_page(page: str) -> None:
+    assert headings(page) == [
+        *("At a glance", "Scores", "Site harbour", "Site hillside", "Rounds", "Who took part"),
+        *("What passed the door", "Where the time went", "Privacy", "Made with"),
+    ]
+    assert "<h1>Study tiny</h1>" in page
+
+
+def test_the_run_at_a_glance(page: str) -> None:
+    assert cells(page, "algorithm") == [["fedavg: averages"]]
+    assert cells(page, "rounds") == [["3; ends with 2"]]
+    assert cells(page, "strict micro-F1 on test notes") == [["0.625, mean of 2 sites"]]
+    assert cells(page, "bytes") == [["6.0 MB up, 1.5 MB down, of everything that was asked"]]
+    assert cells(page, "when") == [["2023-11-14 22:13:20 to 2023-11-14 22:14:20 UTC"]]
+
+
+def test_scores_of_each_site(page: str) -> None:
+    assert cells(page, "hillside")[0] == ["1,000", "1.000", "0.333", "0.500", "0.250–0.750", "0.500"]
+    assert cells(page, "mean") == [["1,005", "0.875", "0.542", "0.625", "", "0.694"]]
+    assert "Strict micro-F1 0.500 (95% interval 0.250–0.750) on 1,000 notes." in page
+    assert cells(page, "Drug")[0] == ["0.750", "0.750", "0.750", "0.250–0.750", "0.889", "4"]
+
+
+def test_bytes_and_seconds(page: str) -> None:
+    assert cells(page, "train")[:2] == [
+        ["up", "5,000,000", "1,000,000", "6,000,000"],
+        ["down", "750,000", "750,000", "1,500,000"],
+    ]
+    assert cells(page, "train")[2] == ["4.500", "1.500", "0.000", "6.000"]
+
+
+def test_drawings_are_told_in_words_and_named(page: str) -> None:
+    told = re.findall(r'<img [^>]*alt="([^"]*)"', page)
+    assert len(told) == len(drawings(page)) == 7
+    assert told[0].startswith("strict micro-F1: harbour 0.750 (95% interval 0.250–0.750)")
+    assert "Seconds by phase: train 6.0 s, send 2.0 s" in told[-1]
+
+
+def test_versions_seed_and_study_file(page: str) -> None:
+    assert cells(page, "seed") == [["7"]]
+    assert cells(page, "python") == [["3.11.7"]]
+    assert '<pre class="listing" tabindex="0">[study]\nname = &quot;&lt;tiny&gt;&quot;\nseed = 7\n</pre>' in page
+
+
+def test_names_are_escaped(tmp_path: Path) -> None:
+    page = written(tmp_path, replace(a_run(sites={"<i>ward": scored(1, 1, 1)}), title="<b>Study"))
+    assert "<h1>&lt;b&gt;Study</h1>" in page
+    assert cells(page, "&lt;i&gt;ward")
+    assert "<i>" not in page
+    assert "<tiny>" not in page
+
+
+def test_a_run_that_has_not_finished(tmp_path: Path) -> None:
+    page = written(tmp_path, a_run(sites={}, events=EVENTS[:3]))
+    assert "The run has not finished" in page
+    assert "Scores" not in headings(page)
+    assert "Rounds" in headings(page)
+
+
+def test_a_run_without_any_event(tmp_path: Path) -> None:
+    page = written(tmp_path, a_run(events=[]))
+    assert headings(page)[-3:] == ["Rounds", "Privacy", "Made with"]
+
+
+def test_a_run_of_an_older_version_has_its_bytes(tmp_path: Path) -> None:
+    old = [{name: value for name, value in a_round(n).items() if name != "exchanges"} for n in (1, 2)]
+    page = written(tmp_path, a_run(events=old))
+    assert cells(page, "up, from the sites") == [["4,000,000", "2,000,000"]]
+    assert cells(page, "down, to the sites") == [["1,000,000", "500,000"]]
+    assert "Where the time went" not in headings(page)
+
+
+def test_of_many_sites_there_is_a_row_each_and_one_column_for_all(tmp_path: Path) -> None:
+    names = [f"h{number:02}" for number in range(41)]
+    record = a_run(sites=dict.fromkeys(names, scored(3, 1, 1)), events=[a_round(1, asked=names)])
+    page = written(tmp_path, record)
+    assert not [heading for heading in headings(page) if heading.startswith("Site ")]
+    assert cells(page, "h40")[0][0] == "5"
+    assert cells(page, "train")[0] == ["up", "1,999,980", "1,999,980"]  # each an equal share, without the rest
+
+
+def test_a_page_of_relations(tmp_path: Path) -> None:
+    counts = {"relations": TypedCounts({"causes": SpanCounts(3, 1, 1), "with": SpanCounts(0, 0, 2)})}
+    page = written(tmp_path, a_run(sites={"harbour": Scored(counts, 5, Interval(0.6, 0.25, 0.75))}))
+    assert "Relations micro-F1 0.600 (95% interval 0.250–0.750) on 5 notes." in page
+    assert cells(page, "causes") == [["0.750", "0.750", "0.750", "", "4"]]
+    assert "Relations micro-F1 on each site&#x27;s development notes." in page
+    assert "strict" not in page.lower()
+
+
+def test_a_training_at_one_site(tmp_path: Path) -> None:
+    epoch = {"event": "epoch", "epoch": 1, "loss": 2.0, "dev_f1": 0.25, "best": True, "seconds": 1.5}
+    events: list[dict[str, Any]] = [{"event": "started", "training": {"seed": 5, "epochs": 1}}, epoch]
+    alone: Any = {"run": scored(3, 1, 1)}
+    page = written(tmp_path, a_run("run", sites=alone, events=events, privacy=PrivacyFacts("plain", "alone"), study=""))
+    assert headings(page) == ["At a glance", "Scores", "By type", "Epochs", "Privacy", "Made with"]
+    assert cells(page, "epochs") == [["1; ends with 2"], ["1"]]
+    assert "A training at one site: nothing left it." in page
+
+
+def test_what_leaks_is_shown_for_all_sites_and_for_each(tmp_path: Path) -> None:
+    leakage = LeakageScore(by_type={"NAME": TypeLeakage(7, 4, 2, 3)}, exposed_notes=3)
+    page = written(tmp_path, a_run(sites={name: replace(site, leakage=leakage) for name, site in SITES.items()}))
+    # The sum of both, then each by itself.
+    assert cells(page, "NAME") == [["14", "8", "4", "2", "0.571", "6"], *[["7", "4", "2", "1", "0.571", "3"]] * 2]
+
+
+def test_examples_or_the_reason_why_there_are_none(tmp_path: Path) -> None:
+    note = Document("n", "no <note>")
+    page = written(tmp_path, a_run(excerpts=(Excerpt("A note of nobody", note, note),)))
+    assert "no &lt;note&gt;" in page
+    assert "No note of a site is shown, here or anywhere." in page
+    section = run_sections(a_run(no_excerpts="None: no."))[-2]
+    assert (section.heading, section.prose) == ("Example predictions", "None: no.")

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.models.tiny import notes, quick_tagger
+from tests.studies.distilled_studies import distilled, write_notes
+from tests.studies.protected_studies import shielded
+from tests.studies.tiny_studies import of_algorithm, run, tiny
+
+from wardround.algorithms.training_config import TrainingConfig
+from wardround.errors import UsageError
+from wardround.reports.run_record import RunRecord
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.run_reading import read_run, run_folder_at, write_own_report
+from wardround.studies.single_site import SiteData, train_at_one_site
+from wardround.tasks.ner import NerTask
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "tiny-run"
+    run(tiny(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def record(folder: Path) -> RunRecord:
+    return read_run(folder)
+
+
+def test_scores_are_those_of_the_folder(folder: Path, record: RunRecord) -> None:
+    written = json.loads((folder / "scores.json").read_text())
+    assert list(record.sites) == list(written["sites"]) == ["harbour", "hillside"]
+    for name, site in record.sites.items():
+        said = written["sites"][name]
+        assert site.documents == said["documents"]
+        assert site.interval.estimate == said["strict"]["f1"]
+        assert [site.interval.low, site.interval.high] == said["strict"]["interval"]
+        assert {reading: typed.micro.figures() for reading, typed in site.counts.items()} == {
+            reading: {key: value for key, value in said[reading].items() if key != "interval"}
+            for reading in ("strict", "relaxed")
+        }
+        assert {kind: [found.low, found.high] for kind, found in site.type_intervals.items()} == {
+            kind: by["strict"]["interval"] for kind, by in said["types"].items() if "strict" in by
+        }
+        assert site.tag_set is not None
+    assert (record.best, record.up) == (written["best_round"], written["traffic"]["up"])
+
+
+def test_every_byte_is_in_some_exchange(folder: Path, record: RunRecord) -> None:
+    written = json.loads((folder / "scores.json").read_text())["traffic"]
+    costs = [cost for sites in record.history.costs.values() for cost in sites.values()]
+    assert sum(cost.up for cost in costs) == written["up"]
+    assert sum(cost.down for cost in costs) == written["down"]
+    assert all(0 < cost.worked <= cost.seconds for cost in costs)
+
+
+def test_what_is_known_of_the_run(record: RunRecord) -> None:
+    assert (record.name, record.title, record.seed, record.reading) == ("tiny-run", "Study tiny", 7, "strict")
+    assert dict(record.facts)["shared layers"] == "words, word_cnn"
+    assert [len(found) for found in record.notes.values()] == [site.documents for site in record.sites.values()]
+    assert (record.privacy.mechanism, record.privacy.given) == ("plain", "updates")
+
+
+def test_ledgers_are_verified(folder: Path, record: RunRecord) -> None:
+    assert [ledger.site for ledger in record.privacy.ledgers] == ["harbour", "hillside"]
+    for ledger in record.privacy.ledgers:
+        head = folder / "sites" / ledger.site / "ledger.jsonl.head"
+        assert ledger.head == head.read_text().strip()
+        assert ledger.bytes_out == sum(sites[ledger.site].up for sites in record.history.costs.values())
+
+
+def test_a_ledger_that_was_touched_has_no_head(tmp_path: Path) -> None:
+    run(tiny(algorithm={"rounds": 1}), tmp_path)
+    ledger = tmp_path / "sites" / "harbour" / "ledger.jsonl"
+    ledger.write_text(ledger.read_text().replace('"round":1', '"round":2'))
+    assert [found.head == "" for found in read_run(tmp_path).privacy.ledgers] == [True, False]
+
+
+def test_the_study_names_no_path(tmp_path: Path) -> None:
+    study = shielded(tmp_path / "notes", "masked", algorithm={"rounds": 2})
+    run(study, tmp_path / "run")
+    record = read_run(tmp_path / "run")
+    assert str(tmp_path) in (tmp_path / "run" / "study.toml").read_text()
+    assert str(tmp_path) not in record.study
+    assert (record.privacy.mechanism, record.privacy.minimum_sites) == ("masked", 3)
+    assert all(found.clipped is not None for found in record.history.rounds)
+    assert {"give", "reveal"} <= record.history.costs.keys()
+
+
+def test_of_synthetic_sites_the_study_says_so(record: RunRecord) -> None:
+    assert 'built_in = "harbour-0000"' in record.study
+
+
+@pytest.mark.parametrize(("name", "given"), [("single", "nothing"), ("pooled", "notes"), ("fedavg", "updates")])
+def test_what_left_a_site_by_algorithm(tmp_path: Path, name: str, given: str) -> None:
+    run(of_algorithm(name, algorithm={"rounds": 1}), tmp_path)
+    assert read_run(tmp_path).privacy.given == given
+
+
+def test_a_study_of_predictions(tmp_path: Path) -> None:
+    write_notes(tmp_path)
+    run(distilled(tmp_path, algorithm={"rounds": 2}), tmp_path / "run")
+    record = read_run(tmp_path / "run")
+    assert record.privacy.given == "predictions"
+    assert str(tmp_path) not in record.study and 'encoder = "encoder"' in record.study
+    assert dict(record.facts)["model"] == "encoder"
+    assert record.reading == "relations"
+    assert "teacher_accuracy" in {name.rpartition("/")[2] for name in record.history.rounds[0].figures}
+
+
+def test_a_training_at_one_site(tmp_path: Path) -> None:
+    data = SiteData(notes(12), notes(4, seed=1), notes(5, seed=2))
+    config = TrainingConfig(epochs=2, batch_size=4, learning_rate=0.02, seed=3)
+    outcome = train_at_one_site(NerTask(quick_tagger()), data, config, folder=RunFolder(tmp_path / "alone"))
+    record = read_run(tmp_path / "alone")
+    assert (record.name, record.seed, record.privacy.given) == ("alone", 3, "alone")
+    assert record.sites["alone"].interval == outcome.f1["strict"]
+    assert [epoch.epoch for epoch in record.history.epochs] == [1, 2]
+    assert len(record.notes["alone"]) == 5
+    assert dict(record.facts) == {"what": "a training at one site", "model": "word-tagger", "types": "ADE, Drug"}
+    assert record.no_excerpts
+
+
+def test_a_run_that_has_not_finished(tmp_path: Path) -> None:
+    RunFolder(tmp_path).log("started", {"round": 0})
+    assert read_run(tmp_path).sites == {}
+
+
+def test_the_folder_of_a_coordinator_is_in_its_kit(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "kit" / "run").log("started", {"round": 0})
+    assert run_folder_at(tmp_path / "kit") == tmp_path / "kit" / "run"
+
+
+def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is no run folder: it holds neither events.jsonl nor scores.json"):
+        read_run(tmp_path)
+    for text in ("no json", "[]", '{"sites": {"a": {}}}', '{"sites": {"a": {"strict": 3, "types": {}}}}'):
+        (tmp_path / "scores.json").write_text(text)
+        (tmp_path / "study.toml").write_text('[study]\nname = "s"\n[sites.a]\ntypes = ["Drug"]\n')
+        with pytest.raises(UsageError, match=r"scores.json"):
+            read_run(tmp_path)
+    (tmp_path / "scores.json").write_text("{}")
+    for line in ("[1]", '{"event": "round", "round": "x"}', '{"event": "round", "round": 1, "exchanges": {"a": 3}}'):
+        (tmp_path / "events.jsonl").write_text(line + "\n")
+        with pytest.raises(UsageError, match=r"events.jsonl holds a line that no run of ours has written"):
+            read_run(tmp_path)
+    (tmp_path / "events.jsonl").unlink()
+    (tmp_path / "study.toml").write_text("[study")
+    (tmp_path / "scores.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"study.toml cannot be read"):
+        read_run(tmp_path)
+
+
+def test_the_report_of_its_own(folder: Path) -> None:
+    write_own_report(RunFolder(folder))
+    assert "<h1>Study tiny</h1>" in (folder / "report.html").read_text()

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.reports.console.records import STUDY, append, round_of, started, write_kit, write_run
+
+from wardround.errors import UsageError
+from wardround.privacy.ledger import verify
+from wardround.reports.console.runs import StudyFacts, Trouble
+from wardround.studies.watched_runs import CoordinatorRuns, SiteRuns, runs_in
+
+
+def test_runs_are_found_in_folders_of_folders(tmp_path: Path) -> None:
+    for name in ("b", "a/one", "a/two", "kit/run", "1/2/3/4", "1/2/3/4x/5"):
+        write_run(tmp_path / name, started())
+    assert [run.key for run in CoordinatorRuns(tmp_path).all()] == ["1/2/3/4", "a/one", "a/two", "b", "kit/run"]
+
+
+def test_a_run_is_not_looked_into_and_nor_is_what_belongs_to_sites(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a", started())
+    write_run(run / "sites" / "harbour", started())
+    write_run(tmp_path / ".hidden", started())
+    write_run(tmp_path / "logs", started())
+    assert [found.key for found in CoordinatorRuns(tmp_path).all()] == ["a"]
+
+
+def test_one_run_can_be_watched_by_itself(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "mine", started())
+    runs = CoordinatorRuns(run)
+    assert [found.key for found in runs.all()] == ["mine"]
+    found = runs.one("mine")
+    assert found is not None
+    assert found.record == run / "events.jsonl"
+    assert runs.one("other") is None
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    outside = write_run(tmp_path / "outside" / "run", started())
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "link").symlink_to(outside)
+    linked = tmp_path / "runs" / "file"
+    linked.mkdir()
+    (linked / "events.jsonl").symlink_to(outside / "events.jsonl")
+    assert CoordinatorRuns(tmp_path / "runs").all() == []
+
+
+def test_what_the_study_file_says(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", started())
+    assert CoordinatorRuns(tmp_path).all()[0].facts == StudyFacts(
+        name="adverse-effects",
+        task="ner",
+        algorithm="fedner",
+        rounds=40,
+        mechanism="sealed+masked",
+        minimum_sites=2,
+        sites=("harbour", "hillside", "lakeside"),
+        patience=30.0,
+    )
+
+
+def test_a_coordinator_that_waits_for_sites_is_known_by_its_kit(tmp_path: Path) -> None:
+    kit = write_kit(tmp_path / "kit")
+    (kit / "run").mkdir()
+    append(kit / "run", {"time": 1.0, "event": "waiting", "least": 2, "sites": 3})
+    assert CoordinatorRuns(kit).all()[0].facts.name == "adverse-effects"
+    (kit / "kit.json").unlink()
+    assert CoordinatorRuns(kit).all()[0].facts.name == ""
+
+
+def test_predictions_are_told_from_updates(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", started(), study=STUDY.replace("fedner", "feded"))
+    assert CoordinatorRuns(tmp_path).all()[0].facts.gives_predictions
+
+
+@pytest.mark.parametrize("study", ["", "[study", 'study = 3\n[algorithm]\nrounds = "many"\n', "algorithm = 3\n"])
+def test_a_study_file_that_cannot_be_read_costs_its_facts_only(tmp_path: Path, study: str) -> None:
+    write_run(tmp_path / "a", started(), study=study)
+    (run,) = CoordinatorRuns(tmp_path).all()
+    assert run.facts.sites == ()
+
+
+def test_a_report_is_there_once_it_is_written(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a", started())
+    assert CoordinatorRuns(tmp_path).all()[0].report is None
+    (run / "report.html").write_text("x")
+    assert CoordinatorRuns(tmp_path).all()[0].report == run / "report.html"
+
+
+def test_of_two_reports_the_newer_is_shown(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a", started())
+    older, newer = run / "report.html", run / "report" / "report.html"
+    newer.parent.mkdir()
+    for seconds, page in enumerate((older, newer)):
+        page.write_text("x")
+        os.utime(page, (seconds, seconds))
+    assert CoordinatorRuns(tmp_path).all()[0].report == newer
+    os.utime(older, (9, 9))
+    assert CoordinatorRuns(tmp_path).all()[0].report == older
+
+
+def test_a_report_that_is_a_link_is_none(tmp_path: Path) -> None:
+    run, outside = write_run(tmp_path / "a", started()), tmp_path / "outside"
+    outside.mkdir()
+    (outside / "report.html").write_text("x")
+    (run / "report.html").symlink_to(outside / "report.html")
+    (run / "report").symlink_to(outside)
+    assert CoordinatorRuns(tmp_path).all()[0].report is None
+
+
+def test_a_site_is_found_with_its_ledger(tmp_path: Path) -> None:
+    kit = write_kit(tmp_path / "kit", messages=2)
+    (run,) = SiteRuns(tmp_path).all()
+    assert (run.key, run.record) == ("kit/site", kit / "site" / "ledger.jsonl")
+    assert run.facts.name == "adverse-effects"
+    assert run.report is None
+    notes = run.site
+    assert notes is not None
+    verdict = verify(run.record)
+    assert (notes.name, notes.accepted, notes.entries) == ("harbour", True, 2)
+    assert (notes.bytes_out, notes.head, notes.fault) == (verdict.bytes_out, verdict.head, "")
+
+
+def test_a_site_from_which_nothing_left_yet(tmp_path: Path) -> None:
+    write_kit(tmp_path / "kit")
+    notes = SiteRuns(tmp_path).all()[0].site
+    assert notes is not None
+    assert (notes.entries, notes.head) == (0, "")
+
+
+def test_a_rehearsal_on_one_machine_has_sites_too(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", started())
+    kit = write_kit(tmp_path / "kit", messages=1)
+    (run / "sites").mkdir()
+    (kit / "site").rename(run / "sites" / "hillside")
+    (found,) = SiteRuns(run / "sites").all()
+    assert found.facts.name == "adverse-effects"
+    assert found.site is not None
+    assert (found.site.name, found.site.accepted) == ("hillside", None)
+
+
+def test_a_ledger_that_was_altered_is_told(tmp_path: Path) -> None:
+    ledger = write_kit(tmp_path / "kit", messages=2) / "site" / "ledger.jsonl"
+    ledger.write_bytes(ledger.read_bytes().replace(b'"round":1', b'"round":7'))
+    notes = SiteRuns(tmp_path).all()[0].site
+    assert notes is not None
+    assert notes.fault == "ledger.jsonl:2: does not follow the line before it"
+
+
+def test_of_the_engines_log_only_two_kinds_of_line_are_told(tmp_path: Path) -> None:
+    kit = write_kit(tmp_path / "kit", messages=1)
+    (kit / "logs").mkdir()
+    name = "2026-11-16 03:41:24,123 WARNING wardround.federation.flare.site"
+    lines = [
+        f"{name} a request was refused: not-accepted",
+        f"{name} step=give round=12 failed: worker-died",
+        f"{name} step=give round=12 failed: Mrs Quillfeather was seen",
+        "2026-11-16 03:41:24,123 WARNING nvflare.cell Mrs Quillfeather was seen",
+        "a request was refused: forged",
+    ]
+    (kit / "logs" / "engine.log").write_text("\n".join(lines))
+    notes = SiteRuns(tmp_path).all()[0].site
+    assert notes is not None
+    assert notes.troubles == (
+        Trouble("2026-11-16 03:41:24", "", 0, "not-accepted"),
+        Trouble("2026-11-16 03:41:24", "give", 12, "worker-died"),
+    )
+
+
+def test_the_wrong_view_is_refused_with_the_right_one(tmp_path: Path) -> None:
+    write_kit(tmp_path / "kit")
+    write_run(tmp_path / "runs" / "a", started(), round_of(1))
+    with pytest.raises(UsageError, match="kit is the folder of a site; add --site"):
+        runs_in(tmp_path / "kit", site=False)
+    with pytest.raises(UsageError, match="runs is the folder of a coordinator; leave --site out"):
+        runs_in(tmp_path / "runs", site=True)
+    assert runs_in(tmp_path / "kit", site=True).role == "site"
+    assert runs_in(tmp_path / "runs", site=False).role == "coordinator"
+
+
+def test_an_empty_folder_can_be_watched_before_the_first_run(tmp_path: Path) -> None:
+    assert runs_in(tmp_path, site=False).all() == []

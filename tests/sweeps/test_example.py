@@ -1,0 +1,35 @@
+"""The example is whole, and what the page says of the file is true."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from wardround.sweeps.plan import check_all, planned
+from wardround.sweeps.sweep_file import Figure, _Head, parse_sweep, read_sweep
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "sweeps" / "hospitals.toml"
+PAGE = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
+
+
+def test_the_example_makes_sense() -> None:
+    sweep = read_sweep(EXAMPLE)
+    runs = planned(sweep)
+    check_all(runs, sweep.figures)
+    assert [run.cell.name for run in runs[:4]] == ["two, alone", "two, FedAvg", "three, alone", "three, FedAvg"]
+    assert [len(run.study.sites) for run in runs] == [2, 2, 3, 3] * 2
+
+
+def test_the_file_on_the_page_makes_sense() -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    sweep = parse_sweep(text, folder=EXAMPLE.parent)
+    assert [run.cell.name for run in planned(sweep)[:3]] == ["two, alone", "three, alone", "three, FedAvg"]
+
+
+def test_every_setting_is_on_the_page() -> None:
+    for section, known in (("[sweep]", _Head), ("[report]", Figure)):
+        text = PAGE.partition(f"### `{section}`")[2].partition("\n#")[0]
+        rows = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+        assert rows == [setting.name for setting in fields(known) if setting.name != "title"]

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.sweeps.tiny_sweeps import REPORT, sweep_of
+
+from wardround.sweeps.folders import lay_out, leave
+from wardround.sweeps.index import INDEX, Index
+from wardround.sweeps.plan import Planned, planned
+from wardround.sweeps.sweep_file import Sweep
+
+
+def finish(index: Index, run: Planned, f1: float, *, asked: str = "") -> None:
+    """What a run leaves that ended well."""
+    folder = index.place(run)
+    lay_out(folder, asked or run.asked)
+    sites = {name: {"strict": {"f1": f1}} for name in run.study.sites}
+    scores = {"rounds": 3, "best_round": 2, "traffic": {"up": 10}, "sites": sites}
+    (folder / "scores.json").write_text(json.dumps(scores))
+    leave(folder, {"seconds": 1.0})
+
+
+def opened(folder: Path, sweep: Sweep | None = None) -> Index:
+    sweep = sweep or sweep_of()
+    return Index(folder, planned(sweep), sweep.figures)
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / INDEX).read_text().splitlines()]
+
+
+def test_lines_stand_in_the_order_of_the_plan_whoever_ended_first(tmp_path: Path) -> None:
+    index = opened(tmp_path)
+    for number in (2, 0):
+        finish(index, index.runs[number], number / 4)
+        assert index.add(index.runs[number])
+    first, third = index.runs[0], index.runs[2]
+    assert lines(tmp_path) == [
+        {
+            **{"cell": "FedNER", "seed": 7, "run": first.key, "figures": {"sites.*.strict.f1": 0.0}},
+            **{"rounds": 3, "best_round": 2},
+        },
+        {
+            **{"cell": "FedNER", "seed": 8, "run": third.key, "figures": {"sites.*.strict.f1": 0.5}},
+            **{"rounds": 3, "best_round": 2},
+        },
+    ]
+    assert [index.has(run) for run in index.runs] == [True, False, True, False]
+    assert [index.figure(run, index.figures[0]) for run in index.runs] == [0.0, None, 50.0, None]
+
+
+def test_a_run_without_a_summary_is_not_finished(tmp_path: Path) -> None:
+    index = opened(tmp_path)
+    lay_out(index.place(index.runs[0]), index.runs[0].asked)
+    assert not index.add(index.runs[0]) and not index.has(index.runs[0])
+
+
+def test_what_ended_while_nobody_looked_is_found(tmp_path: Path) -> None:
+    index = opened(tmp_path)
+    finish(index, index.runs[1], 0.5)
+    assert [opened(tmp_path).has(run) for run in index.runs] == [False, True, False, False]
+
+
+def test_the_index_outlives_the_folders_as_long_as_it_has_what_is_asked_for(tmp_path: Path) -> None:
+    index = opened(tmp_path / "with")
+    finish(index, index.runs[0], 0.5)
+    index.add(index.runs[0])
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / INDEX).write_bytes((tmp_path / "with" / INDEX).read_bytes())
+    assert opened(tmp_path / "without").lines == index.lines
+    more = sweep_of(report={**REPORT, "rounds": "rounds"})
+    assert not opened(tmp_path / "without", more).lines
+    assert opened(tmp_path / "with", more).lines[index.runs[0].key]["figures"]["rounds"] == 3.0
+
+
+def test_a_run_counts_though_settings_were_added_since_and_not_where_a_default_changed(tmp_path: Path) -> None:
+    index = opened(tmp_path)
+    run = index.runs[0]
+    older = run.asked.replace("patience = 0\n", "")
+    assert older != run.asked
+    finish(index, run, 0.5, asked=older)
+    assert opened(tmp_path).has(run)
+    finish(index, run, 0.5, asked=run.asked.replace("patience = 0\n", "patience = 3\n"))
+    assert not opened(tmp_path).has(run)
