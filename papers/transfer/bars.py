@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
 from papers.common.page import NOTHING, Bar, table
 from papers.transfer.cells import TITLES, needed_without, points
 from papers.transfer.make_sites import CORPORA
 from papers.transfer.measured import Measured, Spread
-from papers.transfer.variations import LAYERED, RECIPES, SEEDS, SIZES, point
+from papers.transfer.variations import LAYERED, RECALL_FIRST, RECIPES, SEEDS, SIZES, point
 
 from wardround.evaluation.counts import SpanCounts
 
@@ -61,19 +62,29 @@ def _judged(gain: Spread, met: bool) -> bool | None:
 # All of MEDDOCAN.
 
 
-def official(measured: Measured) -> dict[str, tuple[float, float]]:
-    """Strict F1, and recall of words whatever their type, by recipe that was measured."""
+class Official(NamedTuple):
+    """What a recipe reaches on the official test notes."""
+
+    f1: float
+    recall: float  # of words, whatever their type
+    recall_first: float  # the same with a threshold
+
+
+def official(measured: Measured) -> dict[str, Official]:
+    """By recipe that was measured."""
     found = {}
     for recipe in RECIPES:
         if measured.has(name := f"official-{recipe}"):
-            leakage = measured.studies[name]["leakage"][0]
-            found[recipe] = measured.f1(name)[0], SpanCounts(*leakage["words"]).recall
+            plain, first = (
+                SpanCounts(*measured.studies[name][way][0]["words"]).recall for way in ("leakage", "recall_first")
+            )
+            found[recipe] = Official(measured.f1(name)[0], plain, first)
     return found
 
 
 def _official_f1(measured: Measured) -> Bar:
     wanted = f"MEDDOCAN's official test: strict F1 of the paper's network is {_F1} at least"
-    found = {recipe: f1 for recipe, (f1, _) in official(measured).items()}
+    found = {recipe: own.f1 for recipe, own in official(measured).items()}
     told = "; ".join(f"{TITLES[recipe]}: {f1:.4f}" for recipe, f1 in found.items())
     if found:
         told += f"; the best is {100 * (_SHARED_TASK - max(found.values())):.1f} points below the shared task's systems"
@@ -81,10 +92,14 @@ def _official_f1(measured: Measured) -> Bar:
 
 
 def _recall(measured: Measured) -> Bar:
+    """By the mentions that the network finds; what a threshold adds is told beside it."""
     wanted = f"the same: recall of words that identify, whatever their type, is {_RECALL} at least"
-    found = {recipe: recall for recipe, (_, recall) in official(measured).items()}
-    told = "; ".join(f"{TITLES[recipe]}: {recall:.4f}" for recipe, recall in found.items())
-    return Bar(wanted, told or NOTHING, _any(found.values(), _RECALL))
+    found = official(measured)
+    told = "; ".join(
+        f"{TITLES[recipe]}: {own.recall:.4f}, with a threshold of {RECALL_FIRST} {own.recall_first:.4f}"
+        for recipe, own in found.items()
+    )
+    return Bar(wanted, told or NOTHING, _any([own.recall for own in found.values()], _RECALL))
 
 
 def _any(found: Collection[float], least: float) -> bool | None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from papers.common.one_run import ASKED, SUMMARY
+from papers.transfer.variations import RECALL_FIRST
 
 from wardround.algorithms.local_training import EpochRecord, LocalTraining
 from wardround.algorithms.training_config import TRANSFER_RECIPE, TrainingConfig
@@ -36,9 +37,6 @@ from wardround.sweeps.lifeline import end_with_parent
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document, Entity
 from wardround.text.tag_sets import TagSet
-
-
-RECALL_FIRST = 0.05  # the threshold that the documentation of `wardround redact` begins with
 
 
 @dataclass(frozen=True, kw_only=True)

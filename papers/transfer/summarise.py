@@ -29,6 +29,7 @@ from papers.transfer.figures import (
     experiment2_table,
     figure2,
     figure3,
+    hidden_table,
     official_table,
     pictures,
     plots,
@@ -53,6 +54,7 @@ TABLES: Mapping[str, Callable[[Measured], str]] = {
     "figure3": lambda measured: pictures(*figure3(measured)),
     "sources": sources_table,
     "official": official_table,
+    "hidden": hidden_table,
     "types": types_table,
 }
 

@@ -24,6 +24,7 @@ LAYERED: Mapping[str, tuple[int, ...]] = {"meddocan": (5, 10, 20), "synthetic": 
 SEEDS = range(5)
 FEW_SEEDS = range(3)  # of layers between none and all, and of presidio, for which nothing was to be reached
 RECIPES = ("sgd", "adam")  # of the training on all of MEDDOCAN
+RECALL_FIRST = 0.05  # the threshold that the documentation of `wardround redact` begins with
 
 
 @dataclass(frozen=True)

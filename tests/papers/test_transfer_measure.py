@@ -169,6 +169,9 @@ def test_a_target_begins_from_what_a_source_left(one_run: ModuleType, made: Path
     first, second = tmp_path / "first", tmp_path / "second"
     found = one_run.run(asked_for(one_run, first, made / "source"), first, "cpu")
     assert (found["notes"], found["rounds"], found["best_round"], found["layers"]) == (8, 1, 1, [])
+    # A word that the network doubts is hidden beside all that it finds.
+    assert found["recall_first"]["words"][0] >= found["leakage"]["words"][0]
+    assert sum(found["recall_first"]["words"][::2]) == sum(found["leakage"]["words"][::2])
     source = str(first / "model")
     found = one_run.run(asked_for(one_run, second, made / "target", source=source, fraction=0.5), second, "cpu")
     how = {layer["layer"]: layer["how"] for layer in found["layers"]}

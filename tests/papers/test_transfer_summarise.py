@@ -33,11 +33,13 @@ def counts(percent: int) -> list[int]:
 
 def run_of(name: str, seed: int, percent: int, *, words: Sequence[int] = (97, 5, 3)) -> dict[str, Any]:
     leakage = {"words": list(words), "characters": [1, 0, 0], "notes": 10, "leaking_notes": 2, "mentions": {}}
+    doubted = {**leakage, "words": [99, 21, 1], "leaking_notes": 1}
     return {
         **{"variation": name, "seed": seed, "tuned": "", "rounds": 20, "best_round": 10, "stopped": seed != 1},
         **{"notes": 4 + seed % 2, "mentions": 90, "seconds": 9.0, "dev_f1": 0.5, "device": "cpu"},
         **{"f1": percent / 100, "interval": [0.1, 0.9], "strict": counts(percent), "relaxed": counts(percent)},
-        **{"types": {"AGE": counts(percent)}, "leakage": leakage, "layers": [{"layer": "words", "how": "copied"}]},
+        **{"types": {"AGE": counts(percent)}, "leakage": leakage, "recall_first": doubted},
+        "layers": [{"layer": "words", "how": "copied"}],
     }
 
 
@@ -124,8 +126,11 @@ def test_experiment_2_has_a_row_a_layer(measured: ModuleType, figures: ModuleTyp
 def test_official_by_hand(measured: ModuleType, figures: ModuleType) -> None:
     found = found_in(measured, OFFICIAL)
     sgd, adam = figures.official_table(found).splitlines()[2:]
-    assert sgd == ("| SGD | 0.9200 (0.1000 – 0.9000) | 0.9200 | 0.9200 | 0.9200 | 0.9700 | 0.9510 | 2 of 10 | 20, 10 |")
-    assert "| 0.9600 | 1.0000 |" in adam
+    assert sgd == "| SGD | 0.9200 (0.1000 – 0.9000) | 0.9200 | 0.9200 | 0.9200 | 20, 10 |" and "| 0.9400 |" in adam
+    rows = figures.hidden_table(found).splitlines()[2:]
+    # 97 of 100 words, 5 more than there should be; with a threshold 99, and 21 more.
+    assert rows[0] == "| SGD | mentions alone | 0.9700 | 0.9510 | 1.0000 | 2 of 10 |"
+    assert rows[1] == "| SGD | threshold 0.05 | 0.9900 | 0.8250 | 1.0000 | 1 of 10 |" and len(rows) == 4
     assert figures.types_table(found).splitlines()[-1] == "| AGE | 50 | 0.940 | 0.940 | 0.940 |"
 
 
@@ -150,7 +155,8 @@ def test_bars_by_hand(measured: ModuleType, bars: ModuleType) -> None:
     assert [met for met, _ in told] == [True, False, None, None, True, None, True, True]
     assert told[4][1].startswith("-0.4 (") and told[2][1] == "–"
     assert told[6][1] == "SGD: 0.9200; Adam: 0.9400; the best is 2.0 points below the shared task's systems"
-    assert told[7][1] == "SGD: 0.9700; Adam: 0.9600" and not bars.all_met(found)
+    with_threshold = "with a threshold of 0.05 0.9900"
+    assert told[7][1] == f"SGD: 0.9700, {with_threshold}; Adam: 0.9600, {with_threshold}" and not bars.all_met(found)
 
 
 def test_too_few_seeds_leave_a_bar_open(measured: ModuleType, bars: ModuleType) -> None:
