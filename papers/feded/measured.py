@@ -9,6 +9,7 @@ from statistics import mean, median
 from typing import Any, NamedTuple
 
 from papers.common.page import resampled
+from papers.common.spread import Studies
 from papers.feded.variations import SINGLE, VARIATIONS, Variation
 
 from wardround.evaluation.counts import SpanCounts
@@ -52,20 +53,12 @@ def interval_of(values: Sequence[float]) -> tuple[float, float] | None:
     return resampled(lambda picks: median(values[pick] for pick in picks), len(values))
 
 
-class Measured:
+class Measured(Studies):
     """What `condensed` left, by study; the F1 that a race is to, and the most rounds that it may take."""
 
     def __init__(self, studies: Mapping[str, Any], *, target: float = 0.0, limit: int = 0) -> None:
-        self.studies, self.target, self.limit = studies, target, limit
-
-    def has(self, *names: str) -> bool:
-        """Whether all of these were measured, with one seed in common at least."""
-        return bool(self.seeds(*names))
-
-    def seeds(self, *names: str) -> list[int]:
-        """Those that all of these studies have."""
-        found = [set(self.studies[name]["seed"]) if name in self.studies else set() for name in names]
-        return sorted(set.intersection(*found))
+        super().__init__(studies)
+        self.target, self.limit = target, limit
 
     def scores(self, study: str, *, seeds: Sequence[int] | None = None) -> list[Scores]:
         """After the last round, over all types: a figure a seed."""

@@ -22,6 +22,7 @@ from typing import Any
 
 from papers.common.page import NOTHING, fill, table
 from papers.common.runs import joined
+from papers.common.summary import arguments_of, read_summary, tell, write_page, write_summary
 from papers.feded import published
 from papers.feded.bars import all_met, bars, bars_table, claims_table, type_f1, upload
 from papers.feded.figures import (
@@ -284,35 +285,23 @@ def gathered(asked: argparse.Namespace, known: Mapping[str, Any]) -> dict[str, A
 def main() -> None:
     """Condense where results are given, then fill the page; or tell what was reached."""
     asked = arguments()
-    known = json.loads(asked.expected.read_text(encoding="utf-8")) if asked.expected.is_file() else {}
+    known = read_summary(asked.expected)
     if asked.check:
-        sys.exit(check(measured_of(known)))
+        measured = measured_of(known)
+        sys.exit(tell(bars(measured), met=all_met(measured)))
     expected = gathered(asked, known)
     if asked.results or asked.weighed or asked.sites:
-        asked.expected.write_text(json.dumps(expected, separators=(",", ":")) + "\n", encoding="utf-8")
+        write_summary(asked.expected, expected)
     page = asked.readme.read_text(encoding="utf-8")
-    asked.readme.write_text(filled(page, expected), encoding="utf-8")
-    for name, plot in plots(measured_of(expected)).items():
-        (asked.readme.parent / f"{name}.svg").write_text(plot.to_svg() + "\n", encoding="utf-8")
-
-
-def check(measured: Measured) -> int:
-    """Print each bar; the exit status."""
-    found = bars(measured)
-    print("\n".join(map(str, found)))
-    return 0 if all_met(measured) else 1
+    write_page(asked.readme, filled(page, expected), plots(measured_of(expected)))
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, nargs="*")
+    parser = arguments_of(__doc__, HERE)
     parser.add_argument("--weighed", type=Path, nargs="+", default=[], help="results of the runs of Table 7")
     parser.add_argument("--sites", type=Path, help="the folder make_sites wrote, to see what needs no learning")
     parser.add_argument("--chosen", type=Path, default=CHOSEN, help="the rates and the target of the runs")
-    parser.add_argument("--check", action="store_true", help="tell what was reached, write nothing")
-    parser.add_argument("--expected", type=Path, default=HERE / "expected.json")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md")
     return parser.parse_args()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from papers.common.spread import Studies
 from papers.fedhe.variations import VARIATIONS
 
 from wardround.evaluation.counts import SpanCounts
@@ -14,20 +15,8 @@ _COUNTS = ("tp", "fp", "fn")
 TOGETHER = "all"
 
 
-class Measured:
+class Measured(Studies):
     """The counts of every run, by study."""
-
-    def __init__(self, studies: Mapping[str, Any]) -> None:
-        self.studies = studies
-
-    def has(self, *names: str) -> bool:
-        """Whether all of these were measured, with one seed in common at least."""
-        return bool(self.seeds(*names))
-
-    def seeds(self, *names: str) -> list[int]:
-        """Those that all of these studies have."""
-        found = [set(self.studies[name]["seed"]) if name in self.studies else set() for name in names]
-        return sorted(set.intersection(*found))
 
     def f1(self, study: str, part: str, *, seeds: Sequence[int] | None = None) -> list[float]:
         """Strict F1 on the `test` or `training` part: a figure a seed, and of clients on their own one each."""

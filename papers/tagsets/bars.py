@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from papers.common.page import NOTHING, Bar, table
+from papers.common.spread import percent, points
 from papers.tagsets.figures import (
     FLOAT,
     TITLES,
     families_of,
-    percent,
-    points,
     study_name,
     upload_share,
     weighting_bytes,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from papers.common.page import NOTHING, table
+from papers.common.spread import Spread, percent, points, with_interval
 from papers.tagsets import published
 from papers.tagsets.make_sites import GENRES
-from papers.tagsets.measured import Measured, Spread
+from papers.tagsets.measured import Measured
 from papers.tagsets.variations import (
     ADVERSARIAL,
     CORPORA,
@@ -83,7 +84,7 @@ def _row(measured: Measured, corpus: str, study: str, method: str) -> list[str]:
     missing = measured.spread(study, "missing")
     theirs = published.SCORES.get(corpus, {})
     told = [f"{theirs[method][-1]:.2f}" if method in theirs else NOTHING] if theirs else []
-    cells = [*sites, *(percent(spread.mean) for spread in spreads), with_interval(missing), str(missing.samplings)]
+    cells = [*sites, *(percent(spread.mean) for spread in spreads), with_interval(missing), str(missing.seeds)]
     return [TITLES[method], *cells, *told]
 
 
@@ -213,7 +214,7 @@ def _analysis(measured: Measured, studies: Mapping[str, str], title: str) -> str
     for study, value in studies.items():
         if measured.has(study):
             micro, macro, missing = (measured.spread(study, over) for over in ("micro", "all", "missing"))
-            cells = [with_interval(micro), percent(macro.mean), with_interval(missing), str(missing.samplings)]
+            cells = [with_interval(micro), percent(macro.mean), with_interval(missing), str(missing.seeds)]
             rows.append([value, f"{100 * measured.share(study):.2f}%", *cells])
     return table([title, "trained", "micro", "macro", "not annotated here", "samplings"], rows) if rows else ""
 
@@ -270,24 +271,3 @@ def _as_interval(spread: Spread) -> float | Interval:
 
 
 # Cells.
-
-
-def percent(share: float | None) -> str:
-    """With one digit."""
-    return NOTHING if share is None else f"{100 * share:.1f}"
-
-
-def with_interval(spread: Spread) -> str:
-    """A mean and its interval."""
-    if spread.interval is None:
-        return percent(spread.mean)
-    low, high = spread.interval
-    return f"{percent(spread.mean)} ({percent(low)} – {percent(high)})"
-
-
-def points(spread: Spread | None) -> str:
-    """A gain and its interval."""
-    if spread is None:
-        return NOTHING
-    ends = "" if spread.interval is None else " ({:+.1f} to {:+.1f})".format(*(100 * end for end in spread.interval))
-    return f"{100 * spread.mean:+.1f}{ends}"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from papers.common.page import resampled
+from papers.common.spread import Spread, Studies
 from papers.tagsets.variations import VARIATIONS
 
 from wardround.evaluation.counts import SpanCounts
@@ -20,36 +20,12 @@ Measure = Literal["micro", "all", "annotated", "missing"]
 FEWEST_TESTED = 5  # mentions in a site's test notes
 
 
-class Spread(NamedTuple):
-    """A mean over samplings, and where 95% of its bootstrap lies; None with a single sampling."""
-
-    mean: float
-    interval: tuple[float, float] | None
-    samplings: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Samplings are drawn with replacement."""
-        ends = None
-        if len(values) > 1:
-            ends = resampled(lambda picks: mean(values[pick] for pick in picks), len(values))
-        return cls(mean(values), ends, len(values))
-
-
-class Measured:
+class Measured(Studies):
     """What `condensed` left, by study; `sites` are the corpora as `sites.json` describes them."""
 
     def __init__(self, studies: Mapping[str, Any], sites: Mapping[str, Any]) -> None:
-        self.studies, self.sites = studies, sites
-
-    def has(self, *names: str) -> bool:
-        """Whether all of these were measured, with one sampling in common at least."""
-        return bool(self.seeds(*names))
-
-    def seeds(self, *names: str) -> list[int]:
-        """Those that all of these studies have."""
-        found = [set(self.studies[name]["seed"]) if name in self.studies else set() for name in names]
-        return sorted(set.intersection(*found)) if found else []
+        super().__init__(studies)
+        self.sites = sites
 
     def scores(self, study: str, measure: Measure, *, seeds: Sequence[int] | None = None) -> list[float]:
         """The mean over sites, a figure a sampling."""

@@ -74,6 +74,12 @@ def test_parts_of_a_bar_lie_behind_one_another() -> None:
     assert axes.patches[0].get_hatch() != axes.patches[2].get_hatch()
 
 
+def test_more_parts_than_colours_can_be_told_apart() -> None:
+    (axes,) = stacked_bars({f"part {number}": {"h1": 1.0} for number in range(9)}, LABELS).figure.axes
+    looks = [(patch.get_facecolor(), patch.get_hatch()) for patch in axes.patches]
+    assert len(set(looks)) == 9
+
+
 def test_attendance_has_a_cell_a_round_and_a_letter_where_it_is_no_gift() -> None:
     plot = attendance_map({"h1": [1, 1, 2], "h2": [0, 1, 1]}, STATES, LABELS)
     (axes,) = plot.figure.axes

@@ -135,7 +135,7 @@ def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Lab
                 error_kw={"elinewidth": 1.0, "capsize": 2.5},
                 label=_label(name),
                 color=SERIES[number % len(SERIES)],
-                hatch=_HATCHES[number % len(_HATCHES)],
+                hatch=_hatch(number),
                 edgecolor="white",
             )
         _give_scale(axes)
@@ -159,7 +159,7 @@ def stacked_bars(parts: Mapping[str, Mapping[str, float]], labels: Labels) -> Pl
                 left=[ends[name] for name in names],
                 label=_label(kind),
                 color=SERIES[number % len(SERIES)],
-                hatch=_HATCHES[number % len(_HATCHES)],
+                hatch=_hatch(number),
                 edgecolor="white",
             )
             ends = {name: end + part.get(name, 0.0) for name, end in ends.items()}
@@ -253,6 +253,11 @@ def _axes(labels: Labels, *, size: float | None = None, height: float = 3.8) -> 
     axes.set_xlabel(neutralise(labels.x))
     axes.set_ylabel(neutralise(labels.y))
     return figure, axes
+
+
+def _hatch(number: int) -> str:
+    """Shifted once all colours were used, so that the first and the eighth differ."""
+    return _HATCHES[(number + number // len(SERIES)) % len(_HATCHES)]
 
 
 def _give_scale(axes: Axes) -> None:
