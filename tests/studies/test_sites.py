@@ -45,7 +45,7 @@ def test_a_built_in_hospital_depends_on_the_seed_alone() -> None:
 
 
 def test_a_hospital_whose_notes_identify_people_and_what_a_tag_set_calls_them() -> None:
-    section = SiteSection(built_in="southmere")
+    section = SiteSection(built_in="northgate")
     own, ours = (load_notes("a", section, seed=0, tag_set=tag_set) for tag_set in ("", "hipaa"))
     assert TagSet.of(own.test) == TagSet(tuple(sorted(PHI_TYPES)))
     kept = {"DOCTOR", "HOSPITAL", "PROFESSION", "STATE"}  # which HIPAA has no place for
