@@ -92,7 +92,8 @@ def browser_page(browser: Browser) -> Iterator[OpenPage]:
     for page, _ in opened:
         with suppress(Exception):  # a page that the test closed itself
             page.close()
-    assert not [fault for _, watch in opened for fault in watch.faults]
+    faults = [fault for _, watch in opened for fault in watch.faults]
+    assert not faults, faults
 
 
 @pytest.fixture(scope="session")

@@ -41,12 +41,12 @@ def points(spread: Spread | None) -> str:
 def needed_without(saved: Saved, smallest: int) -> str:
     """The size that is needed without transfer, as far as it was measured."""
     if saved.without is None:
-        return "more than 100%"
+        return f"more than {saved.largest:g}%"
     return f"{smallest}% or less" if saved.without <= smallest else f"{saved.without:.0f}%"
 
 
 def share_saved(saved: Saved) -> str:
     """Of the labels that are needed without transfer; nothing, where transfer is no better."""
     if saved.without is None:
-        return f"{100 * saved.share:.0f}% or more"
+        return f"{100 * saved.share:.0f}% or more" if saved.share > 0 else "some"
     return f"{100 * saved.share:.0f}%" if saved.share > 0 else "none"

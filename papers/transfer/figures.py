@@ -59,18 +59,24 @@ def saved_table(measured: Measured) -> str:
 # Experiment 2.
 
 
+def between() -> list[str]:
+    """The layers above nothing and below all."""
+    return [layer for layer in LAYERS if layer != "all"]
+
+
 def experiment2_table(measured: Measured) -> str:
     """F1 by topmost layer that is transferred and by size, a table a corpus."""
     parts = []
     for corpus, sizes in LAYERED.items():
         curves = {layer: measured.curve(corpus, layer, sizes) for layer in (NONE, *LAYERS)}
-        known = [size for size in sizes if any(size in curve for curve in curves.values())]
+        # Where only none and all were measured, the table of Experiment 1 has them.
+        known = sorted({size for layer in between() for size in curves[layer]})
         rows = [
             [TITLES[layer], *(with_interval(curve.get(size)) for size in known)]
             for layer, curve in curves.items()
             if curve
         ]
-        if rows:
+        if known:
             head = ["transferred up to", *(f"{size}%" for size in known)]
             parts.append(f"{TITLES[corpus]}:\n\n{table(head, rows)}")
     return "\n\n".join(parts)

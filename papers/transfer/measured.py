@@ -37,12 +37,13 @@ class Saved(NamedTuple):
 
     size: float
     f1: float
-    without: float | None  # percent of the target; None is more than all of it
+    without: float | None  # percent of the target; None is more than any size that was measured
+    largest: float  # size that was measured without transfer
 
     @property
     def share(self) -> float:
         """Of the labels that are needed without transfer, those that transfer saves; at least so many."""
-        return 1 - self.size / (100.0 if self.without is None else self.without)
+        return 1 - self.size / (self.largest if self.without is None else self.without)
 
 
 class Measured:
@@ -90,7 +91,7 @@ class Measured:
         """For each size with transfer."""
         fresh = {size: spread.mean for size, spread in self.curve(corpus, NONE).items()}
         for size, spread in self.curve(corpus, "all").items() if fresh else ():
-            yield Saved(size, spread.mean, size_for(fresh, spread.mean))
+            yield Saved(size, spread.mean, size_for(fresh, spread.mean), max(fresh))
 
 
 def size_for(curve: Mapping[int, float], f1: float) -> float | None:

@@ -22,7 +22,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo at a size for tests, in this process."""
     hospitals = partial(clinical_hospitals, config=ClinicalConfig(scale=1 / 30))
     monkeypatch.setattr(demo, "clinical_hospitals", hospitals)
-    monkeypatch.setattr(synthetic_sites, "_hospitals", hospitals)
+    monkeypatch.setattr(synthetic_sites, "_clinical", lambda seed: {h.name: h for h in hospitals(seed)})
     monkeypatch.setattr(command, "demo_studies", quick)
     monkeypatch.setattr("os.cpu_count", lambda: 0)
 

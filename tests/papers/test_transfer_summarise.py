@@ -104,7 +104,13 @@ def test_labels_saved_by_hand(measured: ModuleType, figures: ModuleType) -> None
 
 
 def test_what_is_below_the_smallest_size_was_not_measured(measured: ModuleType, cells: ModuleType) -> None:
-    assert cells.needed_without(measured.Saved(5, 0.2, 5.0), 5) == "5% or less"
+    assert cells.needed_without(measured.Saved(5, 0.2, 5.0, 100), 5) == "5% or less"
+
+
+def test_what_is_above_the_largest_size_was_not_measured(measured: ModuleType, cells: ModuleType) -> None:
+    few, all_ = measured.Saved(5, 0.9, None, 20), measured.Saved(20, 0.9, None, 20)
+    assert (cells.needed_without(few, 5), cells.share_saved(few)) == ("more than 20%", "75% or more")
+    assert cells.share_saved(all_) == "some"
 
 
 def test_experiment_1_by_hand(measured: ModuleType, figures: ModuleType) -> None:
@@ -118,9 +124,10 @@ def test_experiment_1_by_hand(measured: ModuleType, figures: ModuleType) -> None
 
 def test_experiment_2_has_a_row_a_layer(measured: ModuleType, figures: ModuleType) -> None:
     rows = figures.experiment2_table(found_in(measured, POINTS)).splitlines()
-    assert rows[2] == "| transferred up to | 5% | 10% | 20% |"
+    # Only at 5% there is a layer between none and all.
+    assert rows[2] == "| transferred up to | 5% |"
     assert [row.split("|")[1].strip() for row in rows[4:]] == ["none", "token LSTM", "sequence optimisation: all"]
-    assert rows[5].endswith("| – | – |")
+    assert rows[5].startswith("| token LSTM | 60.0 (")
 
 
 def test_official_by_hand(measured: ModuleType, figures: ModuleType) -> None:

@@ -55,9 +55,9 @@ def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(demo, "clinical_hospitals", small_hospitals)
         patched.setattr(synthetic_sites, "clinical_hospitals", small_hospitals)
-        synthetic_sites._hospitals.cache_clear()
+        synthetic_sites._clinical.cache_clear()
         yield
-    synthetic_sites._hospitals.cache_clear()
+    synthetic_sites._clinical.cache_clear()
 
 
 def quick(seed: int = 0) -> dict[str, Study]:

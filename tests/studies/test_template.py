@@ -46,7 +46,7 @@ def test_each_site_names_types_that_its_hospital_annotates() -> None:
 
 def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hospitals = partial(clinical_hospitals, config=ClinicalConfig(scale=1 / 30))
-    monkeypatch.setattr(synthetic_sites, "_hospitals", hospitals)
+    monkeypatch.setattr(synthetic_sites, "_clinical", lambda seed: {h.name: h for h in hospitals(seed)})
     study = parse_study(TEMPLATE)
     short = replace(
         study,
