@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from papers.common.page import NOTHING, Bar, table
-from papers.transfer.cells import TITLES, needed_without, points
+from papers.common.spread import Spread, points
+from papers.transfer.cells import TITLES, needed_without
 from papers.transfer.make_sites import CORPORA
-from papers.transfer.measured import Measured, Spread
+from papers.transfer.measured import Measured
 from papers.transfer.variations import LAYERED, RECALL_FIRST, RECIPES, SEEDS, SIZES, point
 
 from wardround.evaluation.counts import SpanCounts

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from papers.common.page import NOTHING
-from papers.transfer.measured import Saved, Spread
+from papers.transfer.measured import Saved
 from papers.transfer.variations import NONE
 
 TITLES = {
@@ -13,29 +12,6 @@ TITLES = {
     **{"all": "sequence optimisation: all", NONE: "none"},
     **{"sgd": "SGD", "adam": "Adam"},
 }
-
-
-def percent(share: float) -> str:
-    """With one digit."""
-    return f"{100 * share:.1f}"
-
-
-def with_interval(spread: Spread | None) -> str:
-    """A mean and its interval, in percent."""
-    if spread is None:
-        return NOTHING
-    if spread.interval is None:
-        return percent(spread.mean)
-    low, high = spread.interval
-    return f"{percent(spread.mean)} ({percent(low)} – {percent(high)})"
-
-
-def points(spread: Spread | None) -> str:
-    """A gain and its interval, in points."""
-    if spread is None:
-        return NOTHING
-    ends = "" if spread.interval is None else " ({:+.1f} to {:+.1f})".format(*(100 * end for end in spread.interval))
-    return f"{100 * spread.mean:+.1f}{ends}"
 
 
 def needed_without(saved: Saved, smallest: int) -> str:

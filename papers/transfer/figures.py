@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from papers.common.page import NOTHING, table
+from papers.common.spread import Spread, percent, points, with_interval
 from papers.transfer import published
-from papers.transfer.cells import TITLES, needed_without, percent, points, share_saved, with_interval
+from papers.transfer.cells import TITLES, needed_without, share_saved
 from papers.transfer.make_sites import CORPORA
-from papers.transfer.measured import Measured, Spread
+from papers.transfer.measured import Measured
 from papers.transfer.variations import LAYERED, LAYERS, NONE, RECALL_FIRST, RECIPES, SIZES, point
 
 from wardround.evaluation.counts import SpanCounts

@@ -4,32 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from statistics import mean
 from typing import Any, NamedTuple
 
-from papers.common.page import resampled
+from papers.common.spread import Spread, Studies
 from papers.transfer.variations import NONE, SIZES, VARIATIONS, point
 
 from wardround.evaluation.counts import SpanCounts
 
 _KEPT = ("seed", "rounds", "best_round", "stopped", "notes", "mentions", "seconds", "dev_f1", "strict")
 _KEPT_ALONE = ("interval", "relaxed", "types", "leakage", "recall_first")  # of what is measured with one seed
-
-
-class Spread(NamedTuple):
-    """A mean over seeds, and where 95% of its bootstrap lies; None with a single seed."""
-
-    mean: float
-    interval: tuple[float, float] | None
-    seeds: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Seeds are drawn with replacement."""
-        ends = None
-        if len(values) > 1:
-            ends = resampled(lambda picks: mean(values[pick] for pick in picks), len(values))
-        return cls(mean(values), ends, len(values))
 
 
 class Saved(NamedTuple):
@@ -46,20 +29,8 @@ class Saved(NamedTuple):
         return 1 - self.size / (self.largest if self.without is None else self.without)
 
 
-class Measured:
+class Measured(Studies):
     """What `condensed` left, by training."""
-
-    def __init__(self, studies: Mapping[str, Any]) -> None:
-        self.studies = studies
-
-    def has(self, *names: str) -> bool:
-        """Whether all of these were measured, with one seed in common at least."""
-        return bool(self.seeds(*names))
-
-    def seeds(self, *names: str) -> list[int]:
-        """Those that all of these trainings have."""
-        found = [set(self.studies[name]["seed"]) if name in self.studies else set() for name in names]
-        return sorted(set.intersection(*found)) if found else []
 
     def f1(self, name: str, seeds: Sequence[int] | None = None) -> list[float]:
         """Strict F1 on the test notes, a figure a seed."""

@@ -11,8 +11,6 @@ was not measured.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any
 
 from papers.common.page import NOTHING, fill, table
 from papers.common.runs import joined
+from papers.common.summary import arguments_of, read_summary, tell, write_page, write_summary
 from papers.transfer import published
 from papers.transfer.bars import all_met, bars, bars_table, claims_table
 from papers.transfer.cells import TITLES
@@ -134,41 +133,24 @@ def filled(page: str, expected: Mapping[str, Any]) -> str:
     measured = measured_of(expected)
     for name, make in TABLES.items():
         page = fill(page, name, make(measured))
-    for name, tell in OTHERS.items():
-        page = fill(page, name, tell(expected))
+    for name, told in OTHERS.items():
+        page = fill(page, name, told(expected))
     return page
 
 
 def main() -> None:
     """Condense where results are given, then fill the page; or tell what was reached."""
-    asked = arguments()
-    expected = json.loads(asked.expected.read_text(encoding="utf-8")) if asked.expected.is_file() else {}
+    asked = arguments_of(__doc__, HERE).parse_args()
+    expected = read_summary(asked.expected)
     if asked.check:
-        sys.exit(check(measured_of(expected)))
+        measured = measured_of(expected)
+        sys.exit(tell(bars(measured), met=all_met(measured)))
     if asked.results:
         head, runs = joined(asked.results)
         expected = {**head, "studies": condensed(runs)}
-        asked.expected.write_text(json.dumps(expected, separators=(",", ":")) + "\n", encoding="utf-8")
+        write_summary(asked.expected, expected)
     page = asked.readme.read_text(encoding="utf-8")
-    asked.readme.write_text(filled(page, expected), encoding="utf-8")
-    for name, plot in plots(measured_of(expected)).items():
-        (asked.readme.parent / f"{name}.svg").write_text(plot.to_svg() + "\n", encoding="utf-8")
-
-
-def check(measured: Measured) -> int:
-    """Print each bar; the exit status."""
-    print("\n".join(map(str, bars(measured))))
-    return 0 if all_met(measured) else 1
-
-
-def arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, nargs="*")
-    parser.add_argument("--check", action="store_true", help="tell what was reached, write nothing")
-    parser.add_argument("--expected", type=Path, default=HERE / "expected.json")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md")
-    return parser.parse_args()
+    write_page(asked.readme, filled(page, expected), plots(measured_of(expected)))
 
 
 if __name__ == "__main__":
