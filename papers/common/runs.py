@@ -170,6 +170,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="list the runs and guess their seconds")
 
 
+def command_line(
+    about: str | None,
+    tables: Collection[str],
+    studies: Collection[str],
+    *,
+    only: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    tiny: str,
+) -> argparse.ArgumentParser:
+    """That of a paper's measurement; without `only` tables must be named, without `seeds` each table has its own."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    parser.add_argument(
+        "--only",
+        type=picked(tables, studies),
+        default=only,
+        required=only is None,
+        help=f"of {', '.join(tables)}, or runs by name",
+    )
+    told = "those of each table" if seeds is None else ",".join(map(str, seeds))
+    parser.add_argument("--seeds", type=whole_numbers, default=seeds, help=f"default: {told}")
+    parser.add_argument("--tiny", action="store_true", help=f"{tiny}: does it work at all?")
+    return parser
+
+
 def picked(tables: Collection[str], studies: Collection[str]) -> Callable[[str], list[str]]:
     """A kind of argument: names of tables or studies, parted by commas."""
 
@@ -181,6 +206,11 @@ def picked(tables: Collection[str], studies: Collection[str]) -> Callable[[str],
         return found
 
     return names
+
+
+def whole_numbers(text: str) -> list[int]:
+    """A kind of argument: numbers parted by commas."""
+    return [int(part) for part in text.split(",")]
 
 
 def measure(runs: Sequence[Run], head: Mapping[str, Any], asked: argparse.Namespace) -> int:

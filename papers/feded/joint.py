@@ -23,7 +23,7 @@ from random import Random
 from typing import Any
 
 from papers.common.page import fill, spread, table
-from papers.common.runs import Run, add_arguments, measure
+from papers.common.runs import Run, add_arguments, measure, whole_numbers
 from papers.feded.make_sites import task_section
 
 from wardround.corpora.ade import Ade
@@ -206,7 +206,7 @@ def arguments() -> argparse.Namespace:
     measured.add_argument("--encoder", default="minilm")
     measured.add_argument("--rounds", type=int, default=ROUNDS)
     measured.add_argument("--corpora", type=lambda text: text.split(","), default=list(CORPORA))
-    measured.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=list(SEEDS))
+    measured.add_argument("--seeds", type=whole_numbers, default=SEEDS)
     return parser.parse_args()
 
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from papers.common.runs import Run, add_arguments, measure, picked
+from papers.common.runs import Run, command_line, measure
 from papers.feded.make_sites import SEEDS, Draws
 from papers.feded.variations import (
     MAIN_TABLES,
@@ -125,17 +125,9 @@ def _sizes(draws: Draws) -> dict[str, Any]:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
     without_tuning = [table for table in TABLES if table != "tune"]
-    parser.add_argument(
-        "--only", type=picked(TABLES, VARIATIONS), default=without_tuning, help=f"of {', '.join(TABLES)}, or studies"
-    )
-    parser.add_argument(
-        "--seeds", type=lambda text: [int(seed) for seed in text.split(",")], help="default: those of each table"
-    )
+    parser = command_line(__doc__, TABLES, VARIATIONS, only=without_tuning, tiny="two rounds of a small network")
     parser.add_argument("--chosen", type=Path, default=CHOSEN, help="the chosen rates and target")
-    parser.add_argument("--tiny", action="store_true", help="two rounds of a small network: does it work at all?")
     return parser.parse_args()
 
 

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
-from papers.common.runs import Run, add_arguments, measure, picked
+from papers.common.runs import Run, command_line, measure
 from papers.common.sites import Sites
 from papers.fedhe.variations import TABLES, VARIATIONS, Settings, estimate, rate_of, study_of
 
@@ -61,15 +61,11 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
     without_tuning = [table for table in TABLES if table != "tune"]
-    parser.add_argument(
-        "--only", type=picked(TABLES, VARIATIONS), default=without_tuning, help=f"of {', '.join(TABLES)}, or studies"
+    parser = command_line(
+        __doc__, TABLES, VARIATIONS, only=without_tuning, seeds=range(3), tiny="two rounds of one epoch"
     )
-    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1])
     parser.add_argument("--rates", type=Path, default=RATES, help="the chosen rates")
-    parser.add_argument("--tiny", action="store_true", help="two rounds of one epoch: does it work at all?")
     return parser.parse_args()
 
 

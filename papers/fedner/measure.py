@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from papers.common.runs import Run, add_arguments, measure, picked
+from papers.common.runs import Run, command_line, measure
 from papers.common.sites import Sites
 from papers.fedner.variations import TABLES, VARIATIONS, Settings, estimate, study_of
 
@@ -61,17 +61,10 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    parser.add_argument(
-        "--only",
-        type=picked(TABLES, VARIATIONS),
-        default=list(TABLES),
-        help=f"of {', '.join(TABLES)}, or studies by name",
+    parser = command_line(
+        __doc__, TABLES, VARIATIONS, only=TABLES, seeds=range(3), tiny="three rounds without an encoder"
     )
-    parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1, 2])
     parser.add_argument("--tune", action="append", metavar="NAME=V1,V2", help="a setting to be tried with each value")
-    parser.add_argument("--tiny", action="store_true", help="three rounds without an encoder: does it work at all?")
     return parser.parse_args()
 
 

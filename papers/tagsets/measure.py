@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from papers.common.runs import Run, add_arguments, measure, picked
+from papers.common.runs import Run, command_line, measure
 from papers.tagsets.make_sites import SAMPLINGS, TagSites
 from papers.tagsets.variations import (
     TABLES,
@@ -126,16 +126,8 @@ def head_of(settings: Settings, sites: TagSites) -> dict[str, Any]:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    parser.add_argument(
-        "--only", type=picked(TABLES, VARIATIONS), required=True, help=f"of {', '.join(TABLES)}, or studies"
-    )
-    parser.add_argument(
-        "--seeds", type=lambda text: [int(seed) for seed in text.split(",")], help="default: those of each table"
-    )
+    parser = command_line(__doc__, TABLES, VARIATIONS, tiny="two rounds of a small network")
     parser.add_argument("--chosen", type=Path, default=CHOSEN, help="what was chosen for each family")
-    parser.add_argument("--tiny", action="store_true", help="two rounds of a small network: does it work at all?")
     return parser.parse_args()
 
 

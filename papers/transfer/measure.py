@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from papers.common.runs import Run, add_arguments, measure, picked
+from papers.common.runs import Run, command_line, measure
 from papers.transfer.make_sites import TransferSites
 from papers.transfer.variations import (
     NONE,
@@ -91,16 +91,8 @@ def head_of(settings: Settings, sites: TransferSites) -> dict[str, Any]:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    parser.add_argument(
-        "--only", type=picked(TABLES, VARIATIONS), required=True, help=f"of {', '.join(TABLES)}, or trainings"
-    )
-    parser.add_argument(
-        "--seeds", type=lambda text: [int(seed) for seed in text.split(",")], help="default: those of each table"
-    )
+    parser = command_line(__doc__, TABLES, VARIATIONS, tiny="two epochs each")
     parser.add_argument("--sources", type=Path, help="where the runs of --only sources are; default: --out")
-    parser.add_argument("--tiny", action="store_true", help="two epochs each: does it work at all?")
     return parser.parse_args()
 
 
