@@ -10,7 +10,7 @@
     sites.json                  sizes, and the types of each site
 
 Notes stay whole: a fraction of a training part is a fraction of its notes. Parts of MEDDOCAN are the official ones; in
-its notes an abbreviation as "Avda." ends no sentence. Texts of presidio that were made from one template are in one
+its notes an abbreviation as "Km." ends no sentence. Texts of presidio that were made from one template are in one
 part. Its types have i2b2's names, as those of the hospitals have, so that labels which mean the same are the same.
 """
 
@@ -48,11 +48,8 @@ UROLOGY = ("S0004-0614", "S0210-4806")
 HOSPITALS = PhiConfig(target_notes=(200, 40, 120))  # more than by default: of fewer, a twentieth is three notes
 SCORED_EACH_EPOCH = {"source": 60, "target": 20}  # development notes of MEDDOCAN that are kept
 _PRESIDIO_PARTS = {"train": 0.6, "dev": 0.1}  # of the templates; the rest is the test part
-# Of streets, roads and buildings: a full stop after them ends no sentence.
-_ABBREVIATED = re.compile(
-    r"(?:\b(?:avda|av|ctra|carr|crta|crt|cra|pza|pl|pº|urb|edf|edif|esc|km|col|gral|hnos|sta|sto|nnal|depto|dpto)|c/)\.\Z",
-    re.IGNORECASE,
-)
+# Of streets, roads and buildings, beyond those that end no sentence in any language.
+_ABBREVIATED = re.compile(r"\b(?:av|crt|cra|pl|urb|edf|esc|km|col|nnal)\.\Z", re.IGNORECASE)
 _DESCRIPTION, _VECTORS = "sites.json", "english.npz"
 
 

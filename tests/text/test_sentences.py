@@ -28,6 +28,10 @@ def cut(text: str) -> list[str]:
         ("Seen by Dr. Smith. Home.", ["Seen by Dr. Smith.", "Home."]),
         ("Fever, e.g. Malaria. Home.", ["Fever, e.g. Malaria.", "Home."]),
         ("J. R. Smith came. Home.", ["J. R. Smith came.", "Home."]),
+        # Of Spanish addresses; a kilometre may end a sentence.
+        ("Vive en Avda. Real 3. Acude.", ["Vive en Avda. Real 3.", "Acude."]),
+        ("Vive en C/. Mayor 3. Acude.", ["Vive en C/. Mayor 3.", "Acude."]),
+        ("Taken and/or. Mac/. Walked 5 km. Home.", ["Taken and/or.", "Mac/.", "Walked 5 km.", "Home."]),
         # What goes on in lower case goes on.
         ("Temp. up since. then fell", ["Temp. up since. then fell"]),
         ("At 5 p.m. Rested.", ["At 5 p.m. Rested."]),

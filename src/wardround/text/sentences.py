@@ -15,13 +15,15 @@ __all__ = ["find_sentences", "sentences_of"]
 
 _ABBREVIATIONS = frozenset(
     "dr dra mr mrs ms prof sr sra st vs etc approx no nr fig cf al e.g i.e eg ie pt pts wt ht temp resp dept hosp tel "
-    "ext inc jan feb mar apr jun jul aug sep sept oct nov dec a.m p.m".split()
+    "ext inc jan feb mar apr jun jul aug sep sept oct nov dec a.m p.m "
+    # Of Spanish addresses; those that end a sentence in other languages too, as "km", are not among them.
+    "avda ctra crta carr pza pº c/ edif gral hnos sta sto dpto depto".split()
 )
 # A match begins where its run begins and gives nothing back, so that a page of dots or blanks costs no more than prose.
 _STOP = re.compile(r"(?<![.!?])[.!?]++[\"'”’)\]]*+(?=\s++\S)")
 _BREAK = re.compile(r"(?<![ \t])[ \t]*+(?:\r\n|\n|\r)\s*+")
 _NEXT = re.compile(r"\s+(\S)")
-_LAST_TOKEN = re.compile(r"[\w.]+$")
+_LAST_TOKEN = re.compile(r"(?:[\w.]+|\bc/)$", re.IGNORECASE)
 
 
 def find_sentences(text: str) -> list[Range]:
