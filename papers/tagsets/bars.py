@@ -18,7 +18,7 @@ from papers.tagsets.figures import (
 )
 from papers.tagsets.make_sites import SAMPLINGS
 from papers.tagsets.measured import Measured
-from papers.tagsets.variations import ADVERSARIAL, CORPORA, FAMILIES, LOCAL_EPOCHS, PROMPT_SIZES
+from papers.tagsets.variations import ADVERSARIAL, BY_EPOCHS, BY_SIZE, CORPORA, FAMILIES
 
 REAL = ("gum", "bio")
 _OURS = ("full", "raw-weight", "no-weight", "posterior", "partial")  # what knows that a type was not looked for
@@ -198,9 +198,9 @@ def _cheaper(measured: Measured) -> str:
     return f"weighting adds: {', '.join(told)}" if told else ""
 
 
-def _curve(measured: Measured, studies: Mapping[str, float]) -> str:
+def _curve(measured: Measured, studies: Mapping[str, str]) -> str:
     found = {x: measured.spread(name, "micro").mean for name, x in studies.items() if measured.has(name)}
-    return ", ".join(f"{x:g}: {percent(f1)}" for x, f1 in found.items())
+    return "; ".join(f"{x}: {percent(f1)}" for x, f1 in found.items())
 
 
 _CLAIMS: Mapping[str, tuple[str, Callable[[Measured], str]]] = {
@@ -216,10 +216,10 @@ _CLAIMS: Mapping[str, tuple[str, Callable[[Measured], str]]] = {
     "weighting costs less than discriminators": ("[Bytes](#bytes)", _cheaper),
     "more trained numbers help up to a tenth of the network": (
         "[Figure 3](#figure-3)",
-        lambda measured: _curve(measured, {f"hidden-{size}": size for size in PROMPT_SIZES}),
+        lambda measured: _curve(measured, BY_SIZE),
     ),
     "longer local training helps up to two epochs": (
         "[Figure 3](#figure-3)",
-        lambda measured: _curve(measured, {f"epochs-{number}": number for number in LOCAL_EPOCHS}),
+        lambda measured: _curve(measured, BY_EPOCHS),
     ),
 }

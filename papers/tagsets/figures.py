@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from papers.common.page import NOTHING, table
 from papers.common.spread import Spread, percent, points, with_interval
 from papers.tagsets import published
 from papers.tagsets.make_sites import GENRES
-from papers.tagsets.measured import Measured
+from papers.tagsets.measured import Measure, Measured
 from papers.tagsets.variations import (
     ADVERSARIAL,
+    BY_EPOCHS,
+    BY_SIZE,
     CORPORA,
     FAMILIES,
-    LOCAL_EPOCHS,
-    PROMPT_SIZES,
     PROTECTED,
+    TUNED_SIZE,
+    WIDER,
     methods_of,
 )
 
@@ -201,12 +203,12 @@ def protected_table(measured: Measured) -> str:
 
 def hidden_table(measured: Measured) -> str:
     """Figure 3 (a): how much is trained."""
-    return _analysis(measured, {f"hidden-{size}": str(size) for size in PROMPT_SIZES}, "h")
+    return _analysis(measured, BY_SIZE, "h")
 
 
 def epochs_table(measured: Measured) -> str:
     """Figure 3 (b): how long a site trains in a round."""
-    return _analysis(measured, {f"epochs-{number}": str(number) for number in LOCAL_EPOCHS}, "local epochs")
+    return _analysis(measured, BY_EPOCHS, "local epochs")
 
 
 def _analysis(measured: Measured, studies: Mapping[str, str], title: str) -> str:
@@ -234,20 +236,25 @@ def plots(measured: Measured) -> dict[str, Plot]:
 
 def figure3(measured: Measured) -> dict[str, Plot]:
     """F1 against the share that is trained, and against local epochs."""
-    sizes = [(100 * measured.share(name), name) for size in PROMPT_SIZES if measured.has(name := f"hidden-{size}")]
-    epochs = [(float(number), name) for number in LOCAL_EPOCHS if measured.has(name := f"epochs-{number}")]
+    sizes = _curves(measured, [name for name in BY_SIZE if name not in WIDER])
+    if any(map(measured.has, WIDER)):
+        slower = _curves(measured, [f"hidden-{TUNED_SIZE}", *WIDER])
+        sizes |= {f"{title}, rate falls as h grows": curve for title, curve in slower.items()}
+    epochs = _curves(measured, BY_EPOCHS)
     found = {"figure3a": (sizes, "percent of the network trained"), "figure3b": (epochs, "local epochs in a round")}
     return {
-        name: learning_curves(_curves(measured, points_), Labels("GUM, prompt, the paper's method", x, "F1"))
-        for name, (points_, x) in found.items()
-        if points_
+        name: learning_curves(curves, Labels("GUM, prompt, the paper's method", x, "F1"))
+        for name, (curves, x) in found.items()
+        if curves
     }
 
 
-def _curves(measured: Measured, studies: Sequence[tuple[float, str]]) -> dict[str, Curve]:
+def _curves(measured: Measured, studies: Iterable[str]) -> dict[str, Curve]:
+    """By the share that is trained, or by local epochs."""
+    known = [(float(BY_EPOCHS.get(name, 100 * measured.share(name))), name) for name in studies if measured.has(name)]
+    measures: Mapping[str, Measure] = {"micro": "micro", "macro, types not annotated here": "missing"}
     return {
-        "micro": [(x, measured.spread(name, "micro").mean) for x, name in studies],
-        "macro, types not annotated here": [(x, measured.spread(name, "missing").mean) for x, name in studies],
+        title: [(x, measured.spread(name, over).mean) for x, name in known] for title, over in measures.items() if known
     }
 
 

@@ -11,7 +11,7 @@ from papers.tagsets.bars import best_of
 from papers.tagsets.figures import TITLES, study_name
 from papers.tagsets.measured import Measured
 from papers.tagsets.summarise import measured_of
-from papers.tagsets.variations import LOCAL_EPOCHS, PROMPT_SIZES
+from papers.tagsets.variations import BY_EPOCHS, BY_SIZE
 
 _METHODS = {"full": "the paper's method", "no-weight": "without weights", "neither": "labels as they are"}
 _METHODS |= {"fedavg": "FedAvg", "ganin": "Ganin", "peng": "Peng", "hong": "Hong", "pooled": "all notes in one place"}
@@ -42,12 +42,8 @@ def _shows(measured: Measured, best: tuple[str, str]) -> str:
 
 def _figure3(expected: Mapping[str, Any]) -> Found:
     measured, told, seeds = measured_of(expected), [], list[int]()
-    curves = {
-        "h": {f"hidden-{size}": f"{size}" for size in PROMPT_SIZES},
-        "local epochs": {f"epochs-{number}": f"{number}" for number in LOCAL_EPOCHS},
-    }
     best = []
-    for title, studies in curves.items():
+    for title, studies in {"h": BY_SIZE, "local epochs": BY_EPOCHS}.items():
         known = {x: name for name, x in studies.items() if measured.has(name)}
         if known:
             scores = {f"{x}:": 100 * measured.spread(name, "micro").mean for x, name in known.items()}

@@ -36,7 +36,16 @@ LATE = 12  # rounds before the global model is asked, tried with the middle rate
 TUNED_ON, TUNED_WITH = "gum", "full"
 ANALYSED_ON, ANALYSED = "gum", "prompt"  # corpus and family of Figure 3
 PROMPT_SIZES = (16, 48, 128, 320, 640)  # h of Figure 3 (a): between 0.5% and 16% of it is trained
+TUNED_SIZE = 48  # with which rates are tried
 LOCAL_EPOCHS = (1, 2, 3, 4)  # E of Figure 3 (b)
+# Studies of Figure 3 and what they vary. A step of Adam moves the prompt the further the larger h is: above the size
+# that the rate was chosen with, there is a second study whose rate falls as h grows.
+WIDER = {f"hidden-{size}-slower": size for size in PROMPT_SIZES if size > TUNED_SIZE}
+BY_SIZE: Mapping[str, str] = {
+    **{f"hidden-{size}": str(size) for size in PROMPT_SIZES},
+    **{name: f"{size}, rate × {TUNED_SIZE} / {size}" for name, size in WIDER.items()},
+}
+BY_EPOCHS: Mapping[str, str] = {f"epochs-{number}": str(number) for number in LOCAL_EPOCHS}
 WEIGHED_ON = "synthetic"
 PROTECTED = ("masked", "sealed", "sealed+masked")
 
@@ -54,7 +63,7 @@ class Settings:
     batch_size: int = 16
     momentum: float = 0.9  # α
     trusted_after: int = 5  # unless another was chosen for the family
-    prompt_hidden: int = 48  # h over the encoder
+    prompt_hidden: int = TUNED_SIZE  # h over the encoder
     bart_hidden: int = 128  # h over BART
     train_words: bool = False  # of bilstm-crf, whose word vectors are GloVe's
     input_dropout: float = 0.3  # the same
@@ -87,6 +96,7 @@ class Variation:
     family: str
     method: str
     rate: str = ""  # empty is what was chosen for the family
+    slower: float = 1.0  # by which that is multiplied
     trusted_after: int = 0  # 0 is what was chosen for it
     prompt_hidden: int = 0
     local_epochs: int = 0
@@ -121,15 +131,11 @@ def _main() -> list[Variation]:
 
 
 def _figure3() -> list[Variation]:
-    sizes = [
-        Variation(f"hidden-{size}", ("figure3a",), ANALYSED_ON, ANALYSED, "full", prompt_hidden=size)
-        for size in PROMPT_SIZES
-    ]
-    epochs = [
-        Variation(f"epochs-{number}", ("figure3b",), ANALYSED_ON, ANALYSED, "full", local_epochs=number)
-        for number in LOCAL_EPOCHS
-    ]
-    return [*sizes, *epochs]
+    size, length = (Variation("", (table,), ANALYSED_ON, ANALYSED, "full") for table in ("figure3a", "figure3b"))
+    sizes = [replace(size, name=f"hidden-{h}", prompt_hidden=h) for h in PROMPT_SIZES]
+    slower = [replace(size, name=name, prompt_hidden=h, slower=TUNED_SIZE / h) for name, h in WIDER.items()]
+    epochs = [replace(length, name=f"epochs-{number}", local_epochs=number) for number in LOCAL_EPOCHS]
+    return [*sizes, *slower, *epochs]
 
 
 def _weighings() -> list[Variation]:
@@ -152,7 +158,7 @@ def rate_of(variation: Variation, chosen: Mapping[str, Chosen]) -> float:
     """The one that is tried, or the one that was chosen for the family."""
     if variation.mechanism:
         return 1e-4
-    return float(variation.rate) if variation.rate else chosen[variation.family].rate
+    return float(variation.rate) if variation.rate else variation.slower * chosen[variation.family].rate
 
 
 def trusted_after(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen]) -> int:

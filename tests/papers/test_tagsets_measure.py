@@ -77,8 +77,8 @@ def test_every_variation_is_a_study(variations: ModuleType, sites: Any) -> None:
     for table in made.values():
         if table["algorithm"]["name"] in ALGORITHMS:
             parse_study(tomli_w.dumps(table))
-    # 4 tries for 4 families; 13 methods for 3 families and 11 for LightNER on 3 corpora; 5 sizes, 4 lengths; 3 ways.
-    assert len(made) == 16 + 3 * (3 * 13 + 11) + 5 + 4 + 4 * 3
+    # 4 tries for 4 families; 13 methods for 3 families and 11 for LightNER on 3 corpora; 8 sizes, 4 lengths; 3 ways.
+    assert len(made) == 16 + 3 * (3 * 13 + 11) + 8 + 4 + 4 * 3
 
 
 def test_methods_differ_in_their_algorithm_alone(variations: ModuleType, sites: Any) -> None:
@@ -128,6 +128,16 @@ def test_figure_3_varies_one_thing(variations: ModuleType, sites: Any) -> None:
     small, long = ({**made[name], "study": {}} for name in ("hidden-16", "epochs-3"))
     assert small == {**base, "model": {**base["model"], "prompt_hidden": 16}}
     assert long == {**base, "algorithm": {**base["algorithm"], "local_epochs": 3}}
+
+
+def test_a_larger_prompt_is_tried_at_a_lower_rate_too(variations: ModuleType, sites: Any) -> None:
+    made = studies_of(variations, sites)
+    one_rate, slower = made["hidden-640"], made["hidden-640-slower"]
+    rate = pytest.approx(one_rate["training"]["learning_rate"] * 48 / 640)
+    assert {**slower, "study": {}} == {
+        **{**one_rate, "study": {}},
+        "training": {**one_rate["training"], "learning_rate": rate},
+    }
 
 
 def test_the_committed_study_is_the_one_measured(variations: ModuleType, make_sites: ModuleType) -> None:

@@ -176,6 +176,10 @@ def test_figure_3_is_a_table_and_a_picture(summarise: ModuleType, figures: Modul
     assert figures.hidden_table(found).splitlines()[2].startswith("| 16 | 1.00% | 50.5 (50.0 – 51.0) | 50.5 | 41.0 (")
     assert figures.epochs_table(found).splitlines()[2] == "| 2 | 1.00% | 55.0 | 55.0 | 50.0 | 1 |"
     assert set(figures.plots(found)) == {"figure3a", "figure3b"}
+    assert figures.BY_SIZE["hidden-128-slower"] == "128, rate × 48 / 128"
+    both = found_in(summarise, [*runs, *five("hidden-128-slower", 60, 44, 46)])
+    drawn = [figures.figure3(which)["figure3a"].figure.axes[0].lines for which in (found, both)]
+    assert len(drawn[1]) == 2 * len(drawn[0]) == 4
     assert set(figures.plots(found_in(summarise, GAINS))) == {"methods-gum"}
 
 
