@@ -122,6 +122,31 @@ def test_only_what_is_scored_is_ever_complete() -> None:
     assert load_notes("a", alike, seed=3).test == own.test
 
 
+def with_fraction(fraction: float) -> Study:
+    return tiny(sites={"harbour": {"types": None, "fraction": fraction}})
+
+
+def test_a_site_trains_on_a_fraction_of_its_notes_and_is_scored_as_with_all(tmp_path: Path) -> None:
+    whole, half, quarter = (opened(with_fraction(f), "harbour", tmp_path / str(f)) for f in (1.0, 0.5, 0.25))
+    texts = [[example.words for example in site.notes.train] for site in (quarter, half, whole)]
+    assert [len(own) for own in texts] == sorted({len(own) for own in texts})
+    assert set(texts[0]) < set(texts[1]) < set(texts[2])
+    for site in (half, quarter):
+        assert (site.notes.dev, site.notes.test) == (whole.notes.dev, whole.notes.test)
+        assert site.model.tags == whole.model.tags
+
+
+def test_a_fraction_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(
+        StudyError, match=r"fraction is 0\.0; it is a share of the training notes, above 0 and up to 1$"
+    ):
+        with_fraction(0.0)
+    with pytest.raises(
+        StudyError, match=r"^\[sites\.harbour\] fraction: 8 training notes are too few to take 0\.01 of"
+    ):
+        opened(with_fraction(0.01), "harbour", tmp_path)
+
+
 def named(folder: Path, text: str) -> Path:
     path = folder / "names.toml"
     path.write_text(text, encoding="utf-8")

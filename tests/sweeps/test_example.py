@@ -6,6 +6,8 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 from wardround.sweeps.plan import check_all, planned
 from wardround.sweeps.sweep_file import Figure, _Head, parse_sweep, read_sweep
 
@@ -20,6 +22,15 @@ def test_the_example_makes_sense() -> None:
     check_all(runs, sweep.figures)
     assert [run.cell.name for run in runs[:4]] == ["two, alone", "two, FedAvg", "three, alone", "three, FedAvg"]
     assert [len(run.study.sites) for run in runs] == [2, 2, 3, 3] * 2
+
+
+@pytest.mark.parametrize(("number", "runs"), [(1, 36), (2, 63)])
+def test_the_experiments_of_the_transfer_paper_make_sense(number: int, runs: int) -> None:
+    sweep = read_sweep(ROOT / "papers" / "transfer" / f"experiment{number}.toml")
+    found = planned(sweep)
+    assert len(found) == runs
+    check_all([run for run in found if run.study.model.start is None], sweep.figures)  # the others need their source
+    assert {run.study.sites["southmere"].fraction for run in found} >= {0.05, 0.2, 0.6}
 
 
 def test_the_file_on_the_page_makes_sense() -> None:

@@ -66,6 +66,16 @@ class SiteData:
             ) from error
         return replace(self, train=tuple(parts["train"]), dev=tuple(parts["dev"]))
 
+    def with_fraction(self, fraction: float, seed: int) -> SiteData:
+        """The same with that share of the training notes; a smaller one lies within a larger one of the same seed."""
+        if fraction == 1:
+            return self
+        try:
+            parts = split_documents(self.train, {"train": fraction, "rest": 1 - fraction}, seed=seed)
+        except SplitError as error:
+            raise TrainingError(f"{len(self.train)} training notes are too few to take {fraction} of them") from error
+        return replace(self, train=tuple(parts["train"]))
+
 
 @dataclass(frozen=True)
 class Outcome:

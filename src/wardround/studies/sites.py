@@ -15,7 +15,7 @@ from wardround.algorithms.site import Site, SiteNotes
 from wardround.algorithms.terms import Terms
 from wardround.corpora.formats import open_format
 from wardround.corpora.type_names import read_type_names, renamed
-from wardround.errors import CorpusError, StudyError
+from wardround.errors import CorpusError, StudyError, TrainingError
 from wardround.federation.message import Message
 from wardround.federation.site_door import SiteDoor
 from wardround.models.saved import save_model
@@ -109,6 +109,7 @@ def open_site(
     section = study.sites[name]
     data = data.with_dev(study.study.seed)
     types = annotated_at(study, name, data)
+    data = _fraction_of(data, name, study)
     if lending is None:
         model = model_of(study, types, scheme=section.scheme, encoder=section.encoder).to(device)
     else:
@@ -133,6 +134,14 @@ def open_site(
         replica=_replica(study) if study.shared_at_sites and model.shared_parameters() else None,
         on_finish=_keeper(folder, lending),
     )
+
+
+def _fraction_of(data: SiteData, name: str, study: Study) -> SiteData:
+    """What the site trains on; its types are those of all its notes, so that fractions are scored alike."""
+    try:
+        return data.with_fraction(study.sites[name].fraction, study.study.seed)
+    except TrainingError as error:
+        raise StudyError(f"[sites.{name}] fraction: {error}") from None
 
 
 def _replica(study: Study) -> Replica:

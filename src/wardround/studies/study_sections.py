@@ -133,8 +133,11 @@ class SiteSection:
     scored: tuple[str, ...] = ()  # what its test notes are annotated with; empty is the same
     scheme: str = ""  # BIO, BIOES or IOB1; empty is the model's
     encoder: str = ""  # of its own, where sites share nothing but predictions; empty is the study's
+    fraction: float = 1.0  # of its training notes, those that it trains on, drawn by the study's seed
 
     def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise StudyError(f"fraction is {self.fraction}; it is a share of the training notes, above 0 and up to 1")
         for setting, types in (("types", self.types), ("scored", self.scored)):
             if len(set(types)) < len(types):
                 raise StudyError(f"{setting} names a type twice")

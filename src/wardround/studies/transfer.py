@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from wardround.algorithms.training_config import TrainingConfig
-from wardround.corpora.splits import split_documents
-from wardround.errors import ModelError, SplitError, UsageError
+from wardround.errors import ModelError, UsageError
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
 from wardround.models.transfer import Tagger, TransferReport, freeze, layers_of, layers_up_to, transferred
 from wardround.models.vocabulary import RESERVED, ListedWords
@@ -108,21 +107,14 @@ def recipe_of(target: Tagger, options: Mapping[str, str], *, seed: int) -> Train
 
 
 def part_of(data: SiteData, fraction: float, *, seed: int) -> SiteData:
-    """The same with a fraction of the training notes; a smaller one lies within a larger one of the same seed.
+    """The same with a fraction of the training notes.
 
     Development and test notes stay whole, and the types to learn are those of all training notes, so that trainings on
     different fractions are scored alike.
     """
     if not 0 < fraction <= 1:
         raise UsageError(f"--fraction is {fraction}; it is a share of the training notes, above 0 and up to 1")
-    data = data.with_dev(seed)
-    if fraction == 1:
-        return data
-    try:
-        parts = split_documents(data.train, {"train": fraction, "rest": 1 - fraction}, seed=seed)
-    except SplitError as error:
-        raise UsageError(f"{len(data.train)} training notes are too few to take {fraction} of them") from error
-    return replace(data, train=tuple(parts["train"]))
+    return data.with_dev(seed).with_fraction(fraction, seed)
 
 
 def transfer_table(beginning: Beginning, title: str) -> Table:
