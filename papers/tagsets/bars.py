@@ -21,7 +21,8 @@ from papers.tagsets.measured import Measured
 from papers.tagsets.variations import ADVERSARIAL, BY_EPOCHS, BY_SIZE, CORPORA, FAMILIES
 
 REAL = ("gum", "bio")
-_OURS = ("full", "raw-weight", "no-weight", "posterior", "partial")  # what knows that a type was not looked for
+# What knows that a type was not looked for.
+_OURS = ("full", "raw-weight", "no-weight", "posterior", "partial", "posterior-outside", "partial-outside")
 _GAIN = 0.10
 _RECOVERED = 0.85
 _UPLOADS: Mapping[str, float] = {"light-ner": 0.08, "lora": 0.02, "prompt": 0.02}  # of the network

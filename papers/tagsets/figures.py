@@ -31,6 +31,8 @@ TITLES = {
     **{"full": "Pseudo-complete, weighted", "raw-weight": "the same, Eq. 12 as it stands"},
     **{"early": "the same, taught from round 2 on", "no-weight": "Pseudo-complete", "posterior": "Posteriors"},
     **{"neither": "Labels as they are, sites alike", "partial": "Unknown left open"},
+    **{"partial-outside": "Unknown left open, a little as nothing"},
+    **{"posterior-outside": "Posteriors, the rest a little as nothing"},
     **{"fedavg": "FedAvg, labels as they are", "ganin": "Ganin 2016", "peng": "Peng 2019", "hong": "Hong 2021"},
     **{"single": "A site alone", "pooled": "One place, complete annotation"},
 }

@@ -12,6 +12,7 @@ from papers.tagsets.make_sites import TUNE, TagSites
 
 CORPORA = ("gum", "bio", "synthetic")
 FAMILIES = ("bilstm-crf", "lora", "prompt", "light-ner")
+OUTSIDE = 0.05  # how much a word that is left open counts as no mention, where it does; tried on the example alone
 # What a word without a local label is taken for, and how sentences are weighted: settings of the algorithm.
 COMPLETED: Mapping[str, Mapping[str, Any]] = {
     "full": {"unknown": "pseudo", "weighting": True},
@@ -21,11 +22,18 @@ COMPLETED: Mapping[str, Mapping[str, Any]] = {
     "neither": {"unknown": "outside", "weighting": False},  # the paper's "w/o distill & weight"
     "partial": {"unknown": "partial", "weighting": False},
     "posterior": {"unknown": "posterior", "weighting": False},
+    "partial-outside": {"unknown": "partial", "weighting": False, "outside": OUTSIDE},
+    "posterior-outside": {"unknown": "posterior", "weighting": False, "outside": OUTSIDE},
 }
 ADVERSARIAL = ("ganin", "peng", "hong")
 FEDERATED = (*COMPLETED, *ADVERSARIAL, "fedavg")
 METHODS = (*FEDERATED, "single", "pooled")
-NEED_TAG_SCORES = ("partial", "posterior")  # which a model that writes mentions has none of
+NEED_TAG_SCORES = (
+    "partial",
+    "posterior",
+    "partial-outside",
+    "posterior-outside",
+)  # which a model that writes mentions has none of
 CANDIDATES: Mapping[str, tuple[str, str, str]] = {  # rates
     "bilstm-crf": ("2e-3", "4e-3", "8e-3"),
     "lora": ("2e-3", "5e-3", "1e-2"),

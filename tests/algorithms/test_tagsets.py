@@ -140,6 +140,9 @@ def test_the_settings_of_the_paper() -> None:
     ("settings", "said"),
     [
         ({"trusted_after": -1}, r"^trusted_after is -1; it is a number of rounds"),
+        ({"outside": -0.1}, r"^outside is -0.1; it is the weight of a loss, from 0 to 1$"),
+        ({"outside": 1.1}, r"^outside is 1.1;"),
+        ({"outside": float("nan")}, r"^outside is nan;"),
         ({"momentum": 1.0}, r"^momentum is 1.0; it must be from 0 to below 1$"),
         ({"momentum": -0.1}, r"^momentum is -0.1;"),
         ({"rounds": 0}, r"^rounds is 0;"),
@@ -156,11 +159,14 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], said:
 
 
 def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
-    config = TagSetsConfig(unknown="partial", weighting=False, trusted_after=3, momentum=0.5, centred=False)
+    config = TagSetsConfig(
+        unknown="partial", weighting=False, trusted_after=3, outside=0.1, momentum=0.5, centred=False
+    )
     assert config.fixed() == {
         **FedAvgConfig().fixed(),
         "unknown": "partial",
         "trusted_after": 3,
+        "outside": 0.1,
         "weighting": False,
         "momentum": 0.5,
         "centred": False,

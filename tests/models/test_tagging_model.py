@@ -111,8 +111,8 @@ class OfThreeWords:
         inside = [p for path, p in self.log_p.items() if all(row in tags for row, tags in zip(path, sets, strict=True))]
         return -log_sum(inside)
 
-    def split(self, local: Tensor, taught: Any) -> SplitLoss:
-        return self.model.split_loss(self.inputs, local, taught, annotated=self.annotated)
+    def split(self, local: Tensor, taught: Any, outside: float = 0.0) -> SplitLoss:
+        return self.model.split_loss(self.inputs, local, taught, annotated=self.annotated, outside=outside)
 
     def _paths(self, words: Tensor) -> dict[Path, float]:
         crf = self.model.decoder
@@ -173,6 +173,19 @@ def test_without_a_teacher_what_is_not_annotated_stays_open(three: OfThreeWords)
     assert not found.target.requires_grad  # which says that there is none to ask for
     partial = three.model.partial_loss(three.inputs, allowed_tags(local, three.annotated))
     torch.testing.assert_close(found.source[0], partial)
+
+
+def test_what_stays_open_may_count_a_little_as_nothing_by_enumeration(three: OfThreeWords) -> None:
+    ade = single(three, "ADE")
+    local, open_ = three.rows("O", "O", ade), not_ade(three)
+    silence = three.lost({"O"}, {"O"}, {ade}) - three.lost(open_, open_, {ade})
+    soft = three.model.posterior(three.inputs, local, annotated=three.annotated)
+    for taught in (None, soft):
+        plain, found = three.split(local, taught), three.split(local, taught, 0.25)
+        assert found.silence.item() == pytest.approx(0.25 * silence, abs=1e-4)
+        assert (found.source.item(), found.target.item()) == (plain.source.item(), plain.target.item())
+    hard = three.rows(single(three, "Drug"), "O", ade)
+    assert three.split(local, hard, 0.25) == three.split(local, hard)  # mentions say all there is
 
 
 def test_a_teacher_that_adds_nothing_teaches_silence_alone(three: OfThreeWords) -> None:

@@ -54,15 +54,18 @@ class CompletionConfig(FedAvgConfig):
 
     rounds: int = 25
     trusted_after: int = 5  # rounds before the global model is asked; until then, what is not annotated stays open
+    outside: float = 0.0  # how much a word that is left open counts as no mention
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.trusted_after < 0:
             raise TrainingError(f"trusted_after is {self.trusted_after}; it is a number of rounds, zero or above")
+        if not 0 <= self.outside <= 1:
+            raise TrainingError(f"outside is {self.outside}; it is the weight of a loss, from 0 to 1")
 
     def fixed(self) -> dict[str, Value]:
-        """How far a site goes in a round, and from when on it asks the model."""
-        return {**super().fixed(), "trusted_after": self.trusted_after}
+        """How far a site goes in a round, from when on it asks the model, and what an open word counts for."""
+        return {**super().fixed(), "trusted_after": self.trusted_after, "outside": self.outside}
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,7 @@ def _learner(site: Site, message: Message) -> CompletedNer:
     unknown = next((way for way in _UNKNOWN if way == message.value("unknown", str)), None)
     if unknown is None or not isinstance(site.task, NerTask):
         raise MessageError("value", "annotation is completed in one of the ways the study names, of entities alone")
-    return CompletedNer(site.task, site.notes.train, unknown)
+    return CompletedNer(site.task, site.notes.train, unknown, outside=message.value("outside", float))
 
 
 def _loss(learner: CompletedNer, taught: Taught, weights: Tensor | None, rows: Sequence[int]) -> Tensor:

@@ -196,11 +196,18 @@ class LightNer(TaggingModel):
         _refuse_scores()
 
     def split_loss(
-        self, inputs: Inputs, local: Tensor, taught: Tensor | Posterior | None, *, annotated: Tensor
+        self,
+        inputs: Inputs,
+        local: Tensor,
+        taught: Tensor | Posterior | None,
+        *,
+        annotated: Tensor,
+        outside: float = 0.0,
     ) -> SplitLoss:
         """Eq. 8 and 9: of the outputs of local mentions, of those of taught ones, and of the end.
 
-        Where nothing is taught the local mentions are all there is, of whatever types: a sequence cannot be left open.
+        Where nothing is taught the local mentions are all there is, of whatever types: a sequence cannot be left open,
+        and `outside` has nothing to add.
         """
         if isinstance(taught, Posterior):
             _refuse_scores()

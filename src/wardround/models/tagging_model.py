@@ -106,20 +106,27 @@ class TaggingModel(LayeredModel):
         return -self.decoder.partial_log_likelihood(self.emissions(inputs).float(), inputs.mask, allowed).mean()
 
     def split_loss(
-        self, inputs: Inputs, local: Tensor, taught: Tensor | Posterior | None, *, annotated: Tensor
+        self,
+        inputs: Inputs,
+        local: Tensor,
+        taught: Tensor | Posterior | None,
+        *,
+        annotated: Tensor,
+        outside: float = 0.0,
     ) -> SplitLoss:
         """−log p of what the annotation allows, of the taught mentions given that, and of no more given both.
 
         `local` [batch, words] are tags of the types that the site annotates (`annotated` [tags]), outside elsewhere;
-        `taught` are the same completed with mentions of other types, or a distribution over completions.
+        `taught` are the same completed with mentions of other types, or a distribution over completions. Unless they
+        are mentions, that there are no more is said by nobody: it counts as much as `outside`.
         """
         emissions, mask, allowed = self.emissions(inputs).float(), inputs.mask, allowed_tags(local, annotated)
         source = -self.decoder.partial_log_likelihood(emissions, mask, allowed)
         nothing = torch.zeros_like(source)
-        if taught is None:
-            return SplitLoss(source, nothing, nothing)
-        if isinstance(taught, Posterior):
-            return SplitLoss(source, self.decoder.cross_entropy(emissions, mask, taught, allowed), nothing)
+        if taught is None or isinstance(taught, Posterior):
+            target = nothing if taught is None else self.decoder.cross_entropy(emissions, mask, taught, allowed)
+            silence = -self.decoder.log_likelihood(emissions, mask, local) - source if outside else nothing
+            return SplitLoss(source, target, outside * silence)
         added = torch.where((taught > 0)[:, :, None], _only(taught, len(annotated)), allowed)
         mentions = -self.decoder.partial_log_likelihood(emissions, mask, added)
         whole = -self.decoder.log_likelihood(emissions, mask, taught)

@@ -40,8 +40,10 @@ class Taught:
 class CompletedNer:
     """The sentences of a site, read with what their annotation leaves open."""
 
-    def __init__(self, task: NerTask, sentences: Sequence[TaggedSentence], unknown: Unknown) -> None:
-        self.sentences, self.unknown = sentences, unknown
+    def __init__(
+        self, task: NerTask, sentences: Sequence[TaggedSentence], unknown: Unknown, *, outside: float = 0.0
+    ) -> None:
+        self.sentences, self.unknown, self.outside = sentences, unknown, outside
         self.types = task.model.tag_set if unknown == "outside" else task.types  # those that were looked for
         self.model: TaggingModel = task.model
         self.annotated = torch.tensor([split_tag(tag)[1] in self.types for tag in self.model.tags])
@@ -64,7 +66,11 @@ class CompletedNer:
     def losses(self, rows: Sequence[int], taught: Taught) -> SplitLoss:
         """Of some sentences, by their place among all."""
         return self.model.split_loss(
-            self._inputs(rows), self._local(rows), self._taught(rows, taught), annotated=self.annotated
+            self._inputs(rows),
+            self._local(rows),
+            self._taught(rows, taught),
+            annotated=self.annotated,
+            outside=self.outside,
         )
 
     def _completed(self, rows: Sequence[int]) -> Iterator[Tensor]:
