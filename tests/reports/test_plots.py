@@ -132,6 +132,16 @@ def test_names_are_taken_literally() -> None:
     confusion_map(Confusion({("$\\frac", "<b>"): 1})).to_svg()
 
 
+@pytest.mark.parametrize(("longest", "columns"), [(8, 3), (20, 2), (40, 1), (200, 1)])
+def test_a_legend_is_no_wider_than_its_figure(longest: int, columns: int) -> None:
+    names = [f"{number}" * longest for number in range(5)]
+    plot = bar_chart({name: {"all": 0.5} for name in names}, Labels("T", "", "F1"))
+    (legend,) = plot.figure.legends
+    texts = [text.get_window_extent() for text in legend.get_texts()]
+    assert len({round(box.xmin) for box in texts}) == columns
+    assert longest == 200 or all(box.xmax <= plot.figure.bbox.xmax for box in texts)
+
+
 def test_nothing_to_draw_is_no_failure() -> None:
     for plot in (
         learning_curves({}, LABELS),

@@ -272,8 +272,14 @@ def _label(name: str) -> str:
 
 
 def _add_legend(figure: Figure, entries: int) -> None:
-    if entries > 1:
-        figure.legend(loc="outside lower center", ncols=2 if entries == 4 else min(entries, 3))
+    """As many beside one another as fit."""
+    most = 2 if entries == 4 else min(entries, 3)
+    for columns in range(most if entries > 1 else 0, 0, -1):
+        legend = figure.legend(loc="outside lower center", ncols=columns)
+        figure.draw_without_rendering()
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def _interval(score: float | Interval) -> Interval:
