@@ -88,7 +88,7 @@ def _figure4(expected: Mapping[str, Any]) -> Found:
 def _figure5(expected: Mapping[str, Any]) -> Found:
     pairs = {"0%": (f"single-{MASKED_NETWORK}", f"fedner-{MASKED_NETWORK}")}
     pairs |= {f"{100 * r:.0f}%": (f"single-mask-{r:.2f}", f"fedner-mask-{r:.2f}") for r in (0.25, 0.5, 0.75, 1.0)}
-    return _gain_found(expected, pairs, "The gain {word} with what is masked, and is above zero in {held} of {all}.")
+    return _gain_found(expected, pairs, "With all masked the gain {word}; it is above zero in {held} of {all}.")
 
 
 def _figure6(expected: Mapping[str, Any]) -> Found:
