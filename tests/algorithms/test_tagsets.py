@@ -143,6 +143,8 @@ def test_the_settings_of_the_paper() -> None:
         ({"outside": -0.1}, r"^outside is -0.1; it is the weight of a loss, from 0 to 1$"),
         ({"outside": 1.1}, r"^outside is 1.1;"),
         ({"outside": float("nan")}, r"^outside is nan;"),
+        ({"outside": 0.1, "trusted_after": 0}, r"^outside is of words that are left open, and here none ever are"),
+        ({"outside": 0.1, "unknown": "outside", "weighting": False}, r"^outside is of words that are left open,"),
         ({"momentum": 1.0}, r"^momentum is 1.0; it must be from 0 to below 1$"),
         ({"momentum": -0.1}, r"^momentum is -0.1;"),
         ({"rounds": 0}, r"^rounds is 0;"),

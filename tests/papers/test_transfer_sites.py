@@ -29,11 +29,11 @@ def test_a_note_of_meddocan_is_told_by_its_journal(make_sites: ModuleType) -> No
 
 
 def test_an_abbreviated_street_ends_no_sentence(make_sites: ModuleType) -> None:
-    text = "Vive en Avda. Real 3. Acude hoy al Km. Mayor por dolor. Km.\nFin."
+    text = "Vive en Avda. Real 3. Acude hoy a C/. Mayor por dolor. Cae en el Km. Cinco. Km.\nFin."
     found = make_sites.with_spanish_sentences(note("n", text))
     assert found.sentences is not None
     assert [text[start:end] for start, end in found.sentences] == [
-        *("Vive en Avda. Real 3.", "Acude hoy al Km. Mayor por dolor.", "Km.", "Fin."),
+        *("Vive en Avda. Real 3.", "Acude hoy a C/. Mayor por dolor.", "Cae en el Km. Cinco.", "Km.", "Fin."),
     ]
 
 

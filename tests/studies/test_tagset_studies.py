@@ -426,6 +426,13 @@ def test_a_model_that_writes_mentions_leaves_nothing_open(unknown: str, data: Pa
     refused(table, rf"^\[algorithm\] unknown = '{unknown}' needs a score for every tag of a word", tmp_path / "run")
 
 
+@pytest.mark.parametrize("name", ["tagsets", "adversarial"])
+def test_nor_does_it_count_anything_as_outside(name: str, data: Path, tmp_path: Path) -> None:
+    bart = str(write_bart(tmp_path / "bart"))
+    table = parse_study(_of_bart(data, bart, {"name": name, "rounds": 2, "outside": 0.1}))
+    refused(table, r"^\[algorithm\] outside is of words that are left open; this \[model\] writes", tmp_path / "run")
+
+
 def _of_bart(data: Path, bart: str, algorithm: Mapping[str, Any]) -> str:
     tagged(data)  # writes the notes
     lines = ['[study]\nname = "s"\n', f'[model]\nbart = "{bart}"\n', "[algorithm]"]

@@ -227,7 +227,7 @@ def test_a_fraction_that_is_none(fraction: float) -> None:
 
 
 def test_a_fraction_of_too_few() -> None:
-    with pytest.raises(TrainingError, match=r"^12 training notes are too few to take 0\.01 of them$"):
+    with pytest.raises(UsageError, match=r"^12 training notes are too few to take 0\.01 of them$"):
         part_of(DATA, 0.01, seed=0)
 
 

@@ -62,6 +62,13 @@ class CompletionConfig(FedAvgConfig):
             raise TrainingError(f"trusted_after is {self.trusted_after}; it is a number of rounds, zero or above")
         if not 0 <= self.outside <= 1:
             raise TrainingError(f"outside is {self.outside}; it is the weight of a loss, from 0 to 1")
+        if self.outside and not self.leaves_open:
+            raise TrainingError("outside is of words that are left open, and here none ever are: leave it out")
+
+    @property
+    def leaves_open(self) -> bool:
+        """Whether there are rounds in which nobody says what a word is that is not annotated."""
+        return self.trusted_after > 0
 
     def fixed(self) -> dict[str, Value]:
         """How far a site goes in a round, from when on it asks the model, and what an open word counts for."""
@@ -86,6 +93,11 @@ class TagSetsConfig(CompletionConfig):
                 f"weighting follows the gradient of pseudo-annotations; with unknown = {self.unknown!r} there are "
                 "none, or only what the model expects anyway, whose gradient is zero: set weighting = false"
             )
+
+    @property
+    def leaves_open(self) -> bool:
+        """Where no teacher says all, always; before there is one; never, where labels are taken as they are."""
+        return self.unknown in ("partial", "posterior") or (self.unknown == "pseudo" and super().leaves_open)
 
     @property
     def compares(self) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 from wardround.algorithms.adversarial import AdversarialConfig
 from wardround.algorithms.coordinator import Coordinator
 from wardround.algorithms.site import PublicSet
-from wardround.algorithms.tagsets import TagSetsConfig
+from wardround.algorithms.tagsets import CompletionConfig, TagSetsConfig
 from wardround.algorithms.training_config import (
     ADAPTER_RECIPE,
     ENCODER_RECIPE,
@@ -244,9 +244,13 @@ def _check_heads(study: Study, model: LayeredModel) -> None:
 def _check_completion(study: Study, model: LayeredModel) -> None:
     """Refuse a way to complete annotation that a model cannot go."""
     config = study.algorithm.config
-    if not isinstance(config, TagSetsConfig) or not isinstance(model, TaggingModel) or model.scores_tags:
+    if not isinstance(config, CompletionConfig) or not isinstance(model, TaggingModel) or model.scores_tags:
         return
-    if config.unknown in ("partial", "posterior"):
+    if config.outside:
+        raise StudyError(
+            "[algorithm] outside is of words that are left open; this [model] writes mentions: leave it out"
+        )
+    if isinstance(config, TagSetsConfig) and config.unknown in ("partial", "posterior"):
         raise StudyError(
             f"[algorithm] unknown = {config.unknown!r} needs a score for every tag of a word; this [model] writes "
             "mentions: it takes pseudo or outside"

@@ -73,7 +73,7 @@ class SiteData:
         try:
             parts = split_documents(self.train, {"train": fraction, "rest": 1 - fraction}, seed=seed)
         except SplitError as error:
-            raise TrainingError(f"{len(self.train)} training notes are too few to take {fraction} of them") from error
+            raise UsageError(f"{len(self.train)} training notes are too few to take {fraction} of them") from error
         return replace(self, train=tuple(parts["train"]))
 
 

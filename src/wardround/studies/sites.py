@@ -15,7 +15,7 @@ from wardround.algorithms.site import Site, SiteNotes
 from wardround.algorithms.terms import Terms
 from wardround.corpora.formats import open_format
 from wardround.corpora.type_names import read_type_names, renamed
-from wardround.errors import CorpusError, StudyError, TrainingError
+from wardround.errors import CorpusError, StudyError, UsageError
 from wardround.federation.message import Message
 from wardround.federation.site_door import SiteDoor
 from wardround.models.saved import save_model
@@ -140,7 +140,7 @@ def _fraction_of(data: SiteData, name: str, study: Study) -> SiteData:
     """What the site trains on; its types are those of all its notes, so that fractions are scored alike."""
     try:
         return data.with_fraction(study.sites[name].fraction, study.study.seed)
-    except TrainingError as error:
+    except UsageError as error:
         raise StudyError(f"[sites.{name}] fraction: {error}") from None
 
 
