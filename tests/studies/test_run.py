@@ -479,6 +479,26 @@ def test_a_site_that_missed_a_sum_catches_up_and_the_copies_are_one(kind: str, t
     assert outcome.sites.keys() == study.sites.keys()
 
 
+def test_a_site_that_cannot_take_a_copy_is_behind_until_it_can(tmp_path: Path) -> None:
+    study = shielded(tmp_path / "data", "sealed", **LOST_ONE)
+    federation = Lasting(study, tmp_path / "run")
+    left = {"take", "take_copy"}
+
+    def gone_once(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if site == "west" and step in left:
+            left.remove(step)
+            raise ConnectionError
+        return go(message)
+
+    watcher = Onlooker()
+    federation.meddle = gone_once
+    protected_run(study, tmp_path / "run", federation, watcher=watcher)
+    behind = [("west", "behind"), ("west", "behind")]
+    assert absences(watcher) == {1: [("west", "ConnectionError")], 2: behind, 3: behind}
+    assert caught_up(tmp_path / "run") == [(3, ["west"])]
+    assert len(copies(federation)) == 1
+
+
 def with_south(folder: Path) -> dict[str, Any]:
     """A fourth site: under masks three must be left."""
     for part, size in (("train", 12), ("dev", 4), ("test", 5)):

@@ -209,7 +209,8 @@ class StudyRun:
                 if reply.message is not None:
                     copy = Message(question.values, {}, {"copy": reply.message.blobs["copy"]})
                     taken = [r.site for r in self._asked("take_copy", copy, to=behind) if r.message is not None]
-                    self.folder.log("caught_up", {"round": self.coordinator.number, "sites": taken})
+                    if taken:
+                        self.folder.log("caught_up", {"round": self.coordinator.number, "sites": taken})
                     return
 
     def _put_sites_back(self, sites: Any) -> None:
