@@ -10,6 +10,7 @@ from papers.common.spread import percent, points
 from papers.tagsets.figures import (
     FLOAT,
     TITLES,
+    discriminator_bytes,
     families_of,
     study_name,
     upload_share,
@@ -195,8 +196,10 @@ def _cheaper(measured: Measured) -> str:
     told = []
     for family in FAMILIES:
         for corpus in [c for c in CORPORA if family in families_of(measured, c, "full", "no-weight")][:1]:
-            told.append(f"{TITLES[family]} {weighting_bytes(measured, corpus, family):,.0f} bytes")
-    return f"weighting adds: {', '.join(told)}" if told else ""
+            more = discriminator_bytes(measured, corpus, family)
+            beside = "" if more is None else f" (discriminators {more:,.0f})"
+            told.append(f"{TITLES[family]} {weighting_bytes(measured, corpus, family):,.0f}{beside}")
+    return f"bytes that weighting adds: {', '.join(told)}" if told else ""
 
 
 def _curve(measured: Measured, studies: Mapping[str, str]) -> str:

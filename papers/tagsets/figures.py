@@ -148,7 +148,7 @@ def bytes_table(measured: Measured) -> str:
 def _sizes(measured: Measured, corpus: str, family: str) -> list[str]:
     full, plain = (study_name(corpus, family, method) for method in ("full", "no-weight"))
     network = measured.network(full)
-    added = weighting_bytes(measured, corpus, family)
+    added, discriminators = weighting_bytes(measured, corpus, family), discriminator_bytes(measured, corpus, family)
     return [
         f"{network['parameters']:,}",
         f"{100 * measured.share(full):.2f}%",
@@ -156,17 +156,15 @@ def _sizes(measured: Measured, corpus: str, family: str) -> list[str]:
         f"{100 * upload_share(measured, plain):.2f}%",
         size_text(round(added)),
         f"{weighting_numbers(measured, full):,}",
-        _discriminators(measured, corpus, family),
+        NOTHING if discriminators is None else size_text(round(discriminators)),
     ]
 
 
-def _discriminators(measured: Measured, corpus: str, family: str) -> str:
-    """More than the same network sends without one, in the mean over the adversarial methods."""
+def discriminator_bytes(measured: Measured, corpus: str, family: str) -> float | None:
+    """More than the same network sends without one, in the mean over the adversarial methods that were measured."""
     plain = study_name(corpus, family, "no-weight")
     names = [name for method in ADVERSARIAL if measured.has(name := study_name(corpus, family, method))]
-    if not names:
-        return NOTHING
-    return size_text(round(sum(measured.upload(name) for name in names) / len(names) - measured.upload(plain)))
+    return sum(measured.upload(name) for name in names) / len(names) - measured.upload(plain) if names else None
 
 
 def upload_share(measured: Measured, study: str) -> float:
