@@ -39,7 +39,7 @@ TITLES = {
 SITES = {"biored": "BioRED", "bionlp13cg": "BioNLP13CG", "bionlp13pc": "BioNLP13PC"}
 ABLATIONS = (("full", "fedavg"), ("no-weight", "neither"), ("full", "no-weight"), ("posterior", "no-weight"))
 FLOAT = 4  # bytes of a number
-_PLOTTED = ("fedavg", "partial", "no-weight", "full", "pooled")
+_PLOTTED = ("fedavg", "partial", "posterior", "no-weight", "full", "pooled")
 
 
 def study_name(corpus: str, family: str, method: str) -> str:
