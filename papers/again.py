@@ -9,19 +9,19 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from papers.common.merging import merged
 from papers.common.overview import ROOT, Item, Paper, Way, expected_of
 
 from wardround.errors import UsageError
 
-__all__ = ["Asked", "between", "measure_again", "merged", "rebuild", "shown"]
+__all__ = ["Asked", "add", "between", "measure_again", "rebuild", "shown"]
 
 _EXPECTED, _PAGE = "expected.json", "README.md"
-_OF_RUNS = ("studies", "devices", "left_out", "all_related", "overheads")  # all else are settings
 
 
 @dataclass(frozen=True)
@@ -60,32 +60,26 @@ def measure_again(paper: Paper, item: Item, asked: Asked) -> None:
     if item.way is None:
         raise UsageError(f"nothing is measured for {item.name} of {paper.name}")
     _measure(paper, item.way, asked)
-    if asked.dry_run:
-        return
-    found = _summarised(paper, item.way, asked.out)
+    if not asked.dry_run:
+        results = [item.way.option] if item.way.option else []
+        _put_beside(paper, [*results, str(asked.out / item.way.file)], asked.out)
+
+
+def add(paper: Paper, results: Sequence[Path]) -> None:
+    """Put runs that were measured elsewhere, on another machine say, into summary, page and overview."""
+    if missing := [file.name for file in results if not file.is_file()]:
+        raise UsageError(f"there is no file {', '.join(missing)}: results are what the paper's measure wrote")
+    _put_beside(paper, [str(file.resolve()) for file in results], results[0].resolve().parent / "added")
+
+
+def _put_beside(paper: Paper, results: Sequence[str], out: Path) -> None:
+    """Merge into the committed summary what `summarise` makes of some results, and make the pages anew."""
+    found = _summarised(paper, results, out)
     committed = {name: own for name, own in expected_of(paper).items() if name not in paper.beside}
-    known = merged(committed, found, place=asked.out.name)
+    known = merged(committed, found, place=out.name)
     text = json.dumps(known, separators=(",", ":")) + "\n"
     (paper.folder / _EXPECTED).write_text(text, encoding="utf-8")
     rebuild(paper)
-
-
-def merged(known: Mapping[str, Any], found: Mapping[str, Any], *, place: str) -> dict[str, Any]:
-    """The committed summary with what was measured now, provided that both have the same settings.
-
-    A study takes the place of the committed one where it has as many seeds.
-    """
-    settings = [name for name in found if name not in _OF_RUNS]
-    if other := [name for name in settings if known and known.get(name) != found[name]]:
-        raise UsageError(
-            f"what was measured has other {', '.join(other)} than the committed summary and cannot stand beside it; it "
-            f"is in {place}/{_EXPECTED}, its page in {place}/{_PAGE}"
-        )
-    old, new = known.get("studies", {}), found.get("studies", {})
-    better = {name: own for name, own in new.items() if len(own["seed"]) >= len(old.get(name, {"seed": []})["seed"])}
-    devices = sorted({*known.get("devices", []), *found.get("devices", [])})
-    left = {name: known[name] for name in ("left_out", "all_related") if name in known}
-    return {**known, **found, **left, "devices": devices, "studies": {**old, **better}}
 
 
 def _measure(paper: Paper, way: Way, asked: Asked) -> None:
@@ -115,11 +109,11 @@ def _make_sites(paper: Paper, asked: Asked) -> None:
     _python(f"papers.{paper.name}.make_sites", "--data", str(asked.data), "--out", str(asked.sites))
 
 
-def _summarised(paper: Paper, way: Way, out: Path) -> dict[str, Any]:
+def _summarised(paper: Paper, results: Sequence[str], out: Path) -> dict[str, Any]:
     """What was measured now in brief, beside a page of its own."""
+    out.mkdir(parents=True, exist_ok=True)
     (out / _EXPECTED).unlink(missing_ok=True)
     shutil.copy(paper.folder / _PAGE, out / _PAGE)
-    results = [way.option, str(out / way.file)] if way.option else [str(out / way.file)]
     places = ["--expected", str(out / _EXPECTED), "--readme", str(out / _PAGE)]
     _python(f"papers.{paper.name}.summarise", *results, *places)
     found: dict[str, Any] = json.loads((out / _EXPECTED).read_text(encoding="utf-8"))

@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 from transformers import BartConfig, BartForConditionalGeneration, BartTokenizer
 
@@ -49,6 +51,7 @@ _HELD_OUT, _MOST_HELD_OUT = 0.02, 500  # documents
 _UNTIMED, _TIMED = 10, 100  # first steps: a machine warms up, then it is timed
 _MARGIN = 0.95  # of the minutes
 _IGNORED = -100
+_SHAPES = 64  # of which lengths are multiples
 
 
 @dataclass(frozen=True)
@@ -157,11 +160,17 @@ def batch_of(passages: Sequence[Passage], random: np.random.Generator, *, length
     """What the network reads and what it is to write."""
     sources = [_framed(corrupted(passage, random)[: length - 2]) for passage in passages]
     targets = [_framed(np.concatenate(passage)) for passage in passages]
-    ids = pad_sequence(sources, batch_first=True, padding_value=PAD)
+    ids, labels = _padded(sources, PAD, length), _padded(targets, _IGNORED, length)
     lengths = torch.tensor([len(source) for source in sources])
     attention = (torch.arange(ids.shape[1])[None] < lengths[:, None]).long()
-    labels = pad_sequence(targets, batch_first=True, padding_value=_IGNORED)
     return {"input_ids": ids, "attention_mask": attention, "labels": labels}
+
+
+def _padded(rows: Sequence[Tensor], value: int, length: int) -> Tensor:
+    """To one of few lengths, for half-precision attention is planned anew for every shape that a GPU has not seen."""
+    padded = pad_sequence(rows, batch_first=True, padding_value=value)
+    wanted = min(length, _SHAPES * ceil(padded.shape[1] / _SHAPES))
+    return pad(padded, (0, wanted - padded.shape[1]), value=value)
 
 
 def _framed(pieces: Pieces) -> Tensor:

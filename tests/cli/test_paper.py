@@ -20,6 +20,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     monkeypatch.setattr(
         again, "measure_again", lambda paper, item, asked: found.append(("measure", paper.name, item.name, asked))
     )
+    monkeypatch.setattr(again, "add", lambda paper, results: found.append(("add", paper.name, results)))
     monkeypatch.setattr(papers, "main", lambda: found.append(("overview",)))
     return found
 
@@ -72,9 +73,15 @@ def test_measured_again_with_what_it_is_given(
     assert (asked.minutes, asked.seeds, asked.dry_run) == (5.0, "1,2", True)
 
 
+def test_results_from_elsewhere(run: Run, calls: list[tuple[Any, ...]]) -> None:
+    assert run("paper", "fedhe", "--add", "one.json", "--add", "two.json").code == 0
+    assert calls == [("add", "fedhe", [Path("one.json"), Path("two.json")])]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["fedner", "table2", "--measure", "--add", "one.json"], "--measure makes runs and --add takes runs that were"),
         (
             ["fedmer"],
             "'fedmer' is no paper – did you mean 'fedner'?; there are fedner, tagsets, fedhe,",

@@ -106,22 +106,21 @@ def test_a_module_that_fails_is_named(again: ModuleType, checkout: Path, paper: 
         again.rebuild(paper)
 
 
-def test_other_settings_are_no_neighbours(again: ModuleType) -> None:
-    known, found = {"settings": {"rounds": 3}, "studies": {}}, {"settings": {"rounds": 4}, "studies": {}}
-    with pytest.raises(UsageError, match=r"has other settings than the committed summary .* in work/expected.json"):
-        again.merged(known, found, place="work")
-    assert again.merged({}, found, place="work") == {**found, "devices": []}
+def test_runs_from_elsewhere_stand_beside_what_was(
+    again: ModuleType, checkout: Path, paper: Any, tmp_path: Path
+) -> None:
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps({"only": "old"}))
+    again.add(paper, [results])
+    known = json.loads((checkout / "expected.json").read_text())
+    assert known["studies"] == {"old": {"seed": [0, 1], "f1": [1, 2]}}
+    assert json.loads(again.shown(paper, paper.items[0])) == known["studies"]
 
 
-def test_fewer_seeds_do_not_take_the_place_of_more(again: ModuleType) -> None:
-    known = {"studies": {"a": {"seed": [0, 1, 2]}, "b": {"seed": [0]}}, "left_out": ["c"], "overheads": {"n": 1}}
-    found = {"studies": {"a": {"seed": [0]}, "b": {"seed": [1]}}, "left_out": [], "overheads": {"n": 2}}
-    assert again.merged(known, found, place="work") == {
-        "studies": {"a": {"seed": [0, 1, 2]}, "b": {"seed": [1]}},
-        "left_out": ["c"],
-        "overheads": {"n": 2},
-        "devices": [],
-    }
+def test_results_that_are_nowhere(again: ModuleType, checkout: Path, paper: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^there is no file gone.json: results are what the paper's measure wrote$"):
+        again.add(paper, [tmp_path / "gone.json"])
+    assert json.loads((checkout / "expected.json").read_text())["studies"] == {"old": {"seed": [0], "f1": [9]}}
 
 
 def test_nothing_to_measure(again: ModuleType, common: ModuleType, paper: Any, tmp_path: Path) -> None:

@@ -70,9 +70,17 @@ def test_what_is_not_masked_stays_sentence_by_sentence() -> None:
 def test_the_original_is_what_is_written() -> None:
     passages: list[Passage] = [(pieces(10, 11), pieces(12, 13, 14)), (pieces(20),)]
     batch = small_bart.batch_of(passages, np.random.default_rng(0), length=16)
-    assert batch["labels"].tolist() == [[0, 10, 11, 12, 13, 14, 2], [0, 20, 2, -100, -100, -100, -100]]
-    assert batch["input_ids"][1].tolist()[:3] == [0, 20, 2]
+    assert batch["labels"].tolist() == [[0, 10, 11, 12, 13, 14, 2, *[-100] * 9], [0, 20, 2, *[-100] * 13]]
+    assert batch["input_ids"][1].tolist() == [0, 20, 2, *[1] * 13]
     assert batch["attention_mask"].sum(1).tolist() == [(batch["input_ids"][0] != 1).sum().item(), 3]
+
+
+@pytest.mark.parametrize(("pieces_in_it", "padded"), [(10, 64), (62, 64), (63, 128), (195, 200)])
+def test_batches_have_few_lengths(pieces_in_it: int, padded: int) -> None:
+    passages: list[Passage] = [(np.arange(10, 10 + pieces_in_it),)]
+    batch = small_bart.batch_of(passages, np.random.default_rng(0), length=200)
+    assert batch["labels"].shape == (1, padded)
+    assert batch["input_ids"].shape == batch["attention_mask"].shape
 
 
 def test_documents_are_read_as_words(tmp_path: Path) -> None:

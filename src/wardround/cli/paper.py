@@ -31,6 +31,7 @@ def command(
     minutes: Annotated[float, typer.Option(help="Stop after so many; 0 is never.", min=0.0)] = 0.0,
     seeds: Annotated[str, typer.Option(help="With --measure, parted by commas; the measurement's own.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --measure, list the runs.")] = False,
+    add: Annotated[list[Path] | None, typer.Option(help="Results that were measured elsewhere.")] = None,
 ) -> None:
     """Show the papers' tables measured beside published, and write them into their pages; or measure them again."""
     papers, again = _modules()
@@ -44,7 +45,11 @@ def command(
     described = _named(papers.PAPERS, paper, "paper")
     if what:
         _item(described, what)  # which refuses a name that nobody knows, before anything is written
-    if measure:
+    if measure and add:
+        raise UsageError("--measure makes runs and --add takes runs that were made: give one of them")
+    if add:
+        again.add(described, add)
+    elif measure:
         work = Path("runs") / paper
         places = (path.resolve() for path in (sites or work / "sites", out or work / "work"))
         corpora = None if data is None else data.resolve()

@@ -1,0 +1,84 @@
+"""A committed summary and what was measured since, in one: seeds join, settings must agree.
+
+A study of a summary has a list of seeds, and lists of the same length, however deep, of what they gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from wardround.errors import UsageError
+
+__all__ = ["merged"]
+
+_OF_RUNS = ("studies", "devices", "left_out", "all_related", "overheads")  # all else are settings
+_OF_ALL_SEEDS = ("network",)  # parts of a study whose lists are no lists of seeds
+
+
+class _Pick(NamedTuple):
+    """Where a seed's figures are taken from."""
+
+    side: int  # 0 is what is known, 1 what was found
+    place: int
+
+
+def merged(known: Mapping[str, Any], found: Mapping[str, Any], *, place: str) -> dict[str, Any]:
+    """The committed summary with what was measured now, provided that both have the same settings."""
+    settings = [name for name in found if name not in _OF_RUNS]
+    if other := [name for name in settings if known and known.get(name) != found[name]]:
+        raise UsageError(
+            f"what was measured has other {', '.join(other)} than the committed summary and cannot stand beside it; it "
+            f"is in {place}/expected.json, its page in {place}/README.md"
+        )
+    old, new = known.get("studies", {}), found.get("studies", {})
+    studies = {**old, **{name: _study(old[name], own) if name in old else own for name, own in new.items()}}
+    devices = sorted({*known.get("devices", []), *found.get("devices", [])})
+    left = {name: known[name] for name in ("left_out", "all_related") if name in known}
+    return {**known, **found, **left, "devices": devices, "studies": studies}
+
+
+def _study(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Both, a run of now in place of the one that its seed had; of studies that do not compare, the one with more."""
+    if not _compare(old, new):
+        return new if len(new["seed"]) >= len(old["seed"]) else old
+    picks = _picks(old, new)
+    return {name: _part(name, (old[name], new[name]), (old, new), picks) for name in old}
+
+
+def _compare(old: Any, new: Any) -> bool:
+    """Whether they tell the same of each seed, with the same rate."""
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return isinstance(old, Mapping) == isinstance(new, Mapping)
+    if _rates(old) != _rates(new):
+        return False
+    return old.keys() == new.keys() and all(_compare(old[name], new[name]) for name in old)
+
+
+def _rates(study: Mapping[str, Any]) -> set[float]:
+    rates = study.get("learning_rate", [])
+    return set(rates if isinstance(rates, list) else [rates])
+
+
+def _picks(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[_Pick]:
+    """By seed; a run that was cut off takes no finished one's place."""
+    by_seed = {seed: _Pick(0, place) for place, seed in enumerate(old["seed"])}
+    for place, seed in enumerate(new["seed"]):
+        if seed not in by_seed or not _cut_off(new, place) or _cut_off(old, by_seed[seed].place):
+            by_seed[seed] = _Pick(1, place)
+    return [by_seed[seed] for seed in sorted(by_seed)]
+
+
+def _cut_off(study: Mapping[str, Any], place: int) -> bool:
+    return bool(study["cut_off"][place]) if "cut_off" in study else False
+
+
+def _part(name: str, parts: tuple[Any, Any], studies: tuple[Any, Any], picks: Sequence[_Pick]) -> Any:
+    if name not in _OF_ALL_SEEDS and isinstance(parts[0], Mapping):
+        return {key: _part(key, (parts[0][key], parts[1][key]), studies, picks) for key in parts[0]}
+    by_seed = all(
+        isinstance(own, list) and len(own) == len(study["seed"]) for own, study in zip(parts, studies, strict=True)
+    )
+    if name in _OF_ALL_SEEDS or not by_seed:
+        return parts[1]
+    return [parts[pick.side][pick.place] for pick in picks]
