@@ -12,7 +12,7 @@ from wardround.errors import UsageError
 
 __all__ = ["merged"]
 
-_OF_RUNS = ("studies", "devices", "left_out", "all_related", "overheads")  # all else are settings
+_OF_RUNS = ("studies", "devices", "left_out", "all_related", "overheads")  # all else are settings and sites
 _OF_ALL_SEEDS = ("network",)  # parts of a study whose lists are no lists of seeds
 
 
@@ -24,9 +24,9 @@ class _Pick(NamedTuple):
 
 
 def merged(known: Mapping[str, Any], found: Mapping[str, Any], *, place: str) -> dict[str, Any]:
-    """The committed summary with what was measured now, provided that both have the same settings."""
-    settings = [name for name in found if name not in _OF_RUNS]
-    if other := [name for name in settings if known and known.get(name) != found[name]]:
+    """The committed summary with what was measured now, provided that they agree in all settings that both have."""
+    settings = [name for name in found if name not in _OF_RUNS and name in known]
+    if other := [name for name in settings if not _agree(known[name], found[name])]:
         raise UsageError(
             f"what was measured has other {', '.join(other)} than the committed summary and cannot stand beside it; it "
             f"is in {place}/expected.json, its page in {place}/README.md"
@@ -35,7 +35,22 @@ def merged(known: Mapping[str, Any], found: Mapping[str, Any], *, place: str) ->
     studies = {**old, **{name: _study(old[name], own) if name in old else own for name, own in new.items()}}
     devices = sorted({*known.get("devices", []), *found.get("devices", [])})
     left = {name: known[name] for name in ("left_out", "all_related") if name in known}
-    return {**known, **found, **left, "devices": devices, "studies": studies}
+    both = {name: _both(known[name], found[name]) for name in settings}
+    return {**known, **found, **left, **both, "devices": devices, "studies": studies}
+
+
+def _agree(one: Any, other: Any) -> bool:
+    """Whether two settings are the same, or tables that are the same wherever both have an entry."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return all(_agree(one[name], other[name]) for name in one.keys() & other.keys())
+    return bool(one == other)
+
+
+def _both(one: Any, other: Any) -> Any:
+    """All entries of two that agree."""
+    if not isinstance(one, Mapping):
+        return one
+    return {**other, **{name: _both(own, other[name]) if name in other else own for name, own in one.items()}}
 
 
 def _study(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -23,7 +23,9 @@ from papers.tagsets.variations import ADVERSARIAL, BY_EPOCHS, BY_SIZE, CORPORA, 
 
 REAL = ("gum", "bio")
 # What knows that a type was not looked for.
-_OURS = ("full", "raw-weight", "no-weight", "posterior", "partial", "posterior-outside", "partial-outside")
+_SOFT = ("posterior", "posterior-tuned", "posterior-outside")
+_OURS = ("full", "raw-weight", "no-weight", "partial", "partial-outside", *_SOFT)
+_WHOLE = ("pooled", "pooled-tuned")
 _GAIN = 0.10
 _RECOVERED = 0.85
 _UPLOADS: Mapping[str, float] = {"light-ner": 0.08, "lora": 0.02, "prompt": 0.02}  # of the network
@@ -95,7 +97,7 @@ def _recovered(measured: Measured, corpora: Sequence[str]) -> Bar:
     told, met = [], []
     for corpus in corpora:
         ours = {name: _macro(measured, name) for name in _names(measured, corpus, _OURS)}
-        whole = {name: _macro(measured, name) for name in _names(measured, corpus, ("pooled",))}
+        whole = {name: _macro(measured, name) for name in _names(measured, corpus, _WHOLE)}
         if not ours or not whole:
             continue
         best, top = (max(found, key=lambda name: found[name]) for found in (ours, whole))

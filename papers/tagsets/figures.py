@@ -16,6 +16,7 @@ from papers.tagsets.variations import (
     CORPORA,
     FAMILIES,
     PROTECTED,
+    TUNED_METHODS,
     TUNED_SIZE,
     WIDER,
     methods_of,
@@ -35,6 +36,7 @@ TITLES = {
     **{"posterior-outside": "Posteriors, the rest a little as nothing"},
     **{"fedavg": "FedAvg, labels as they are", "ganin": "Ganin 2016", "peng": "Peng 2019", "hong": "Hong 2021"},
     **{"single": "A site alone", "pooled": "One place, complete annotation"},
+    **{"posterior-tuned": "Posteriors, tuned on hospitals", "pooled-tuned": "One place, tuned on hospitals"},
 }
 SITES = {"biored": "BioRED", "bionlp13cg": "BioNLP13CG", "bionlp13pc": "BioNLP13PC"}
 ABLATIONS = (("full", "fedavg"), ("no-weight", "neither"), ("full", "no-weight"), ("posterior", "no-weight"))
@@ -68,7 +70,7 @@ def score_table(measured: Measured, corpus: str, family: str) -> str:
     """Every method of a family: micro-F1 by site and in the mean, then macro-F1, in percent."""
     rows = [
         _row(measured, corpus, study, method)
-        for method in methods_of(family)
+        for method in (*methods_of(family), *TUNED_METHODS)
         if measured.has(study := study_name(corpus, family, method))
     ]
     sites = [_site_title(site) for site in measured.sites.get(corpus, {}).get("sites", {})]

@@ -4,7 +4,8 @@
 
     gum/SITE                    six genres of GUM; gum-tune/SITE, the same with the development part as test part
     bio/SITE                    BioRED, BioNLP13CG, BioNLP13PC, each with its own names; bio/names/SITE.toml maps them
-    synthetic/SAMPLING/SITE     the built-in hospitals, written anew for each sampling, with complete annotation
+    synthetic/SAMPLING/SITE     the built-in hospitals, written anew for each sampling, with complete annotation; in
+                                the sampling `tune` they are others than in all tables
     CORPUS.npz                  the GloVe vectors of the words that occur in it
     sites.json                  types, sizes, mentions, and the samplings of tag sets
 
@@ -43,6 +44,7 @@ HERE = Path(__file__).resolve().parent
 SAMPLINGS = 5
 OWN = "0"  # the sampling in which the built-in hospitals annotate what they do by themselves
 TUNE = "tune"  # one more sampling, to choose rates by
+ALL_SAMPLINGS = (*map(str, range(SAMPLINGS)), TUNE)
 FEWEST_TRAINED = 40  # training mentions of a type at a site that is to teach it to the others
 # The genre of GUM that is nearest to each of OntoNotes', in the order of Table 1. GUM has neither telephone calls nor
 # broadcasts: conversations face to face, speeches that were written to be heard, interviews; Wikivoyage is the web.
@@ -51,7 +53,7 @@ GUM_TYPES = ("person", "place", "organization", "abstract", "event", "object", "
 GUM_SIZES = PartSizes(train=1000, dev=0, test=0)
 BIO_TYPES = ("Gene", "Chemical", "Organism", "Disease", "Cellular_component")
 BIO_SIZES = PartSizes(train=1500, dev=300, test=1000)
-Hospitals = Mapping[int, Mapping[str, SyntheticSite]]  # by seed and name
+Hospitals = Mapping[str, Mapping[str, SyntheticSite]]  # by sampling and name
 _GUM = Conll(tag_column=2, delimiter="tab")
 _DESCRIPTION = "sites.json"
 
@@ -87,9 +89,9 @@ def in_study_names(site: str, documents: Iterable[Document]) -> list[Document]:
     return [TagSet.rename(document, names) for document in documents]
 
 
-def read_hospitals(seeds: Sequence[int]) -> Hospitals:
-    """The built-in hospitals as each sampling has them."""
-    return {seed: {hospital.name: hospital for hospital in clinical_hospitals(seed)} for seed in seeds}
+def read_hospitals(samplings: Sequence[str]) -> Hospitals:
+    """The built-in hospitals as each sampling has them, which is the seed of their notes in this order."""
+    return {name: {own.name: own for own in clinical_hospitals(seed)} for seed, name in enumerate(samplings)}
 
 
 def complete(hospitals: Mapping[str, SyntheticSite]) -> dict[str, Site]:
@@ -115,8 +117,8 @@ def annotatable(train: Mapping[str, Sequence[Document]], types: Sequence[str]) -
 
 def samplings(sampler: Sampler, able: Annotatable, corpus: str) -> dict[str, TagSets]:
     """Those that are measured, by their seed, and the one that rates are chosen on."""
-    found = drawn(sampler, [able] * (SAMPLINGS + 1), corpus)
-    return dict(zip((*map(str, range(SAMPLINGS)), TUNE), found, strict=True))
+    found = drawn(sampler, [able] * len(ALL_SAMPLINGS), corpus)
+    return dict(zip(ALL_SAMPLINGS, found, strict=True))
 
 
 def hospital_samplings(hospitals: Hospitals) -> dict[str, TagSets]:
@@ -124,7 +126,7 @@ def hospital_samplings(hospitals: Hospitals) -> dict[str, TagSets]:
     first, *others = hospitals.values()
     able = [annotatable({n: h.complete.train for n, h in own.items()}, CLINICAL_TYPES) for own in others]
     found = [{name: hospital.types for name, hospital in first.items()}, *drawn(overlapping, able, "synthetic")]
-    return {str(seed): tag_sets for seed, tag_sets in zip(hospitals, found, strict=True)}
+    return dict(zip(hospitals, found, strict=True))
 
 
 # Writing.
@@ -179,9 +181,9 @@ def write_bio(group: Group, out: Path) -> dict[str, Any]:
 
 def write_synthetic(hospitals: Hospitals, out: Path) -> dict[str, Any]:
     """The hospitals of every sampling; sizes that are returned are those of the first."""
-    groups = {seed: complete(own) for seed, own in hospitals.items()}
-    for seed, group in groups.items():
-        write_group(group, out / "synthetic" / str(seed))
+    groups = {name: complete(own) for name, own in hospitals.items()}
+    for name, group in groups.items():
+        write_group(group, out / "synthetic" / name)
     first = next(iter(groups.values()))
     return {
         "types": list(CLINICAL_TYPES),
@@ -254,7 +256,7 @@ def main() -> None:
     parser.add_argument("--vectors", type=Path, help="instead of the GloVe subset below --data")
     asked = parser.parse_args()
     gum, bio = read_gum(asked.data / "gum", seed=asked.seed), read_bio(asked.data, seed=asked.seed)
-    hospitals = read_hospitals(range(SAMPLINGS))
+    hospitals = read_hospitals(ALL_SAMPLINGS)
     said = {
         "gum": write_gum(gum, asked.out),
         "bio": write_bio(bio, asked.out),
@@ -264,7 +266,7 @@ def main() -> None:
     notes = {
         "gum": documents_of([gum]),
         "bio": documents_of([bio]),
-        "synthetic": documents_of(map(complete, hospitals.values())),
+        "synthetic": documents_of(complete(own) for name, own in hospitals.items() if name != TUNE),
     }
     vectors = asked.vectors or asked.data / "word_vectors" / "glove6B_100d_subset_f16.npz"
     for corpus, documents in notes.items():

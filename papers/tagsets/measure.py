@@ -39,7 +39,7 @@ from wardround.settings import parse_settings, with_settings
 HERE = Path(__file__).resolve().parent
 CHOSEN = HERE / "chosen.json"
 _SCRIPT = HERE / "one_run.py"
-_SEEDS = {"figure3a": range(3), "figure3b": range(3)}  # where they are fewer
+_SEEDS = {"figure3a": range(3), "figure3b": range(3), "tune-hospitals": range(2), "tune": range(1), "bytes": range(1)}
 TINY = {
     **{"encoder": "bert-tiny", "gum_rounds": "2", "bio_rounds": "2", "synthetic_rounds": "2"},
     **{"pooled_epochs": "1", "single_epochs": "1", "batch_size": "64", "pooled_batch": "256"},
@@ -71,9 +71,8 @@ def runs_of(
 
 
 def _seeds_of(variation: Variation) -> Sequence[int]:
-    if variation.is_tuning or variation.mechanism:
-        return range(1)
-    return _SEEDS.get(variation.tables[0], range(SAMPLINGS))
+    fewer = [_SEEDS[table] for table in reversed(variation.tables) if table in _SEEDS]
+    return fewer[0] if fewer else range(SAMPLINGS)
 
 
 def run_of(
@@ -94,7 +93,7 @@ def run_of(
 
 
 def _check(variations: Sequence[Variation], chosen: Mapping[str, Chosen], settings: Settings) -> None:
-    needed = {v.family for v in variations if not v.rate and not v.mechanism}
+    needed = {v.choice for v in variations if not v.rate and not v.mechanism}
     if missing := needed - chosen.keys():
         sys.exit(f"no rate was chosen for {', '.join(sorted(missing))}: run --only tune, then choose")
     if not settings.bart and any(v.family == "light-ner" for v in variations):

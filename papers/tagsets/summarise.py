@@ -39,7 +39,7 @@ from papers.tagsets.figures import (
 )
 from papers.tagsets.measure import CHOSEN
 from papers.tagsets.measured import Measured, condensed
-from papers.tagsets.variations import CANDIDATES, CORPORA, FAMILIES, VARIATIONS
+from papers.tagsets.variations import CANDIDATES, CORPORA, FAMILIES, HOSPITAL_TRIES, VARIATIONS, hospital_try
 from papers.tagsets.variations import TABLES as TABLE_NAMES
 
 HERE = Path(__file__).resolve().parent
@@ -106,8 +106,21 @@ def rates_table(expected: Mapping[str, Any]) -> str:
         tried = {name: f"tune-{family}-{name}" for name in (*CANDIDATES[family], "late")}
         told = [f"{name}: {_tuned(measured, study)}" for name, study in tried.items() if measured.has(study)]
         own = [f"{chosen[family]['rate']:g}", str(chosen[family]["trusted_after"] or asked_after)]
-        rows.append([TITLES[family], *own, "; ".join(told) or "not tried: a guess"])
+        rows.append([TITLES[family], *own, "; ".join(told) or NOTHING])
     head = ["family", "rate", "rounds before the model is asked", "tried, macro-F1 over types not annotated here"]
+    return table(head, rows) if rows else ""
+
+
+def hospital_rates_table(expected: Mapping[str, Any]) -> str:
+    """What was tried on hospitals that are in no table, the best first."""
+    measured, rows = measured_of(expected), []
+    for method, tries in HOSPITAL_TRIES.items():
+        known = [own for own in tries if measured.has(hospital_try(method, own))]
+        f1 = {own: measured.spread(hospital_try(method, own), "all").mean for own in known}
+        for own in sorted(known, key=lambda own: -f1[own]):
+            settings = [f"{own.rate:g}", str(own.trusted_after or NOTHING), str(own.local_epochs or NOTHING)]
+            rows.append([TITLES[method], *settings, percent(f1[own])])
+    head = ["method", "rate", "rounds before the model is asked", "local epochs", "macro-F1 over all types"]
     return table(head, rows) if rows else ""
 
 
@@ -145,6 +158,7 @@ OTHERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "sites": sites_table,
     "samplings": samplings_table,
     "rates": rates_table,
+    "rates-hospitals": hospital_rates_table,
     "missing": missing_text,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -56,6 +56,7 @@ BY_SIZE: Mapping[str, str] = {
 BY_EPOCHS: Mapping[str, str] = {f"epochs-{number}": str(number) for number in LOCAL_EPOCHS}
 WEIGHED_ON = "synthetic"
 PROTECTED = ("masked", "sealed", "sealed+masked")
+HOSPITALS, HOSPITAL_FAMILY = "synthetic", "lora"  # tuned a second time, on hospitals of which no table tells
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,17 @@ class Chosen:
 
     rate: float
     trusted_after: int = 0  # 0 is that of the measurement
+    local_epochs: int = 0  # the same
+
+
+# What is tried on the hospitals, by method: the best of ours, and what it is held against.
+HOSPITAL_TRIES: Mapping[str, Sequence[Chosen]] = {
+    "posterior": [
+        Chosen(float(rate), *more) for rate, *more in product(CANDIDATES[HOSPITAL_FAMILY], (5, LATE), (1, 2))
+    ],
+    "pooled": [Chosen(float(rate)) for rate in CANDIDATES[HOSPITAL_FAMILY]],
+}
+TUNED_METHODS = tuple(f"{method}-tuned" for method in HOSPITAL_TRIES)
 
 
 @dataclass(frozen=True)
@@ -109,11 +121,17 @@ class Variation:
     prompt_hidden: int = 0
     local_epochs: int = 0
     mechanism: str = ""  # under which updates are given; set, nothing but bytes counts
+    chosen_for: str = ""  # whose choice it takes; empty is the family's
 
     @property
     def is_tuning(self) -> bool:
         """Whether a rate is tried, on the sampling that is in no table."""
         return bool(self.rate)
+
+    @property
+    def choice(self) -> str:
+        """What it is called among what was chosen."""
+        return self.chosen_for or self.family
 
 
 def methods_of(family: str) -> tuple[str, ...]:
@@ -127,6 +145,31 @@ def _tuning() -> list[Variation]:
         tables = ("tune", f"tune-{family}")
         found += [Variation(f"tune-{family}-{r}", tables, TUNED_ON, family, TUNED_WITH, rate=r) for r in rates]
         found.append(replace(found[-2], name=f"tune-{family}-late", trusted_after=LATE))  # of the middle rate
+    return found
+
+
+def hospital_try(method: str, tried: Chosen) -> str:
+    """The name of a study."""
+    return "-".join(map(str, ("tune-hospitals", method, f"{tried.rate:g}", tried.trusted_after, tried.local_epochs)))
+
+
+def _hospitals() -> list[Variation]:
+    found = []
+    for method, tries in HOSPITAL_TRIES.items():
+        tables = (HOSPITALS, f"{HOSPITALS}-{HOSPITAL_FAMILY}")
+        tuned = Variation("", tables, HOSPITALS, HOSPITAL_FAMILY, method, chosen_for=f"hospitals-{method}")
+        found.append(replace(tuned, name=f"{HOSPITALS}-{HOSPITAL_FAMILY}-{method}-tuned"))
+        found += [
+            replace(
+                tuned,
+                name=hospital_try(method, own),
+                tables=("tune", "tune-hospitals"),
+                rate=f"{own.rate:g}",
+                trusted_after=own.trusted_after,
+                local_epochs=own.local_epochs,
+            )
+            for own in tries
+        ]
     return found
 
 
@@ -153,7 +196,7 @@ def _weighings() -> list[Variation]:
     ]
 
 
-VARIATIONS = {v.name: v for v in [*_tuning(), *_main(), *_figure3(), *_weighings()]}
+VARIATIONS = {v.name: v for v in [*_tuning(), *_main(), *_hospitals(), *_figure3(), *_weighings()]}
 TABLES = tuple(dict.fromkeys(table for variation in VARIATIONS.values() for table in variation.tables))
 
 
@@ -166,14 +209,23 @@ def rate_of(variation: Variation, chosen: Mapping[str, Chosen]) -> float:
     """The one that is tried, or the one that was chosen for the family."""
     if variation.mechanism:
         return 1e-4
-    return float(variation.rate) if variation.rate else variation.slower * chosen[variation.family].rate
+    return float(variation.rate) if variation.rate else variation.slower * chosen[variation.choice].rate
 
 
 def trusted_after(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen]) -> int:
     """Rounds before the global model is asked; never more than half of them."""
-    known = chosen.get(variation.family, Chosen(0.0)) if not variation.is_tuning else Chosen(0.0)
-    wanted = variation.trusted_after or known.trusted_after or settings.trusted_after
+    wanted = variation.trusted_after or _known(variation, chosen).trusted_after or settings.trusted_after
     return min(wanted, max(1, settings.rounds(variation.corpus) // 2))
+
+
+def local_epochs(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen]) -> int:
+    """Of a round at a site."""
+    return variation.local_epochs or _known(variation, chosen).local_epochs or settings.local_epochs
+
+
+def _known(variation: Variation, chosen: Mapping[str, Chosen]) -> Chosen:
+    """What was chosen; nothing, where that is still being tried."""
+    return Chosen(0.0) if variation.is_tuning else chosen.get(variation.choice, Chosen(0.0))
 
 
 def study_of(
@@ -220,7 +272,7 @@ def _model(variation: Variation, settings: Settings, sites: TagSites) -> dict[st
 
 
 def _algorithm(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen]) -> dict[str, Any]:
-    epochs, method = variation.local_epochs or settings.local_epochs, variation.method
+    epochs, method = local_epochs(variation, settings, chosen), variation.method
     if method == "pooled":
         return {"name": "pooled"}
     if method in ("single", "fedavg"):

@@ -70,6 +70,24 @@ def test_devices_join_and_what_was_left_out_stays(merging: ModuleType) -> None:
     }
 
 
+def test_more_settings_join(merging: ModuleType) -> None:
+    known = {"chosen": {"a": {"rate": 1}}, "sites": {"x": {"samplings": {"0": ["t"]}}}}
+    found = {
+        "chosen": {"b": {"rate": 2}},
+        "sites": {"x": {"samplings": {"0": ["t"], "1": ["u"]}}},
+        "settings": {"n": 1},
+    }
+    assert merging.merged(known, found, place="work") == {
+        "chosen": {"b": {"rate": 2}, "a": {"rate": 1}},
+        "sites": {"x": {"samplings": {"0": ["t"], "1": ["u"]}}},
+        "settings": {"n": 1},
+        "devices": [],
+        "studies": {},
+    }
+    with pytest.raises(UsageError, match=r"has other chosen than"):
+        merging.merged(known, {"chosen": {"b": {}, "a": {"rate": 2}}}, place="work")
+
+
 def test_other_settings_are_no_neighbours(merging: ModuleType) -> None:
     known, found = {"settings": {"rounds": 3}, "studies": {}}, {"settings": {"rounds": 4}, "studies": {}}
     with pytest.raises(UsageError, match=r"has other settings than the committed summary .* in work/expected.json"):

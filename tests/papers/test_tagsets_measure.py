@@ -58,7 +58,8 @@ def sites(make_sites: ModuleType, tmp_path: Path) -> Any:
 def chosen_for(variations: ModuleType, *families: str) -> dict[str, Any]:
     """A rate for each family; prompts have one of their own, and are taught late."""
     rates = {family: variations.Chosen(1e-3) for family in families or FAMILIES}
-    return rates | {"prompt": variations.Chosen(2e-3, 12)}
+    tuned = {"hospitals-posterior": variations.Chosen(3e-3, 5, 2), "hospitals-pooled": variations.Chosen(4e-3)}
+    return rates | {"prompt": variations.Chosen(2e-3, 12)} | tuned
 
 
 def studies_of(variations: ModuleType, sites: Any, **changes: Any) -> dict[str, Any]:
@@ -77,8 +78,9 @@ def test_every_variation_is_a_study(variations: ModuleType, sites: Any) -> None:
     for table in made.values():
         if table["algorithm"]["name"] in ALGORITHMS:
             parse_study(tomli_w.dumps(table))
-    # 4 tries for 4 families; 15 methods for 3 families and 11 for LightNER on 3 corpora; 8 sizes, 4 lengths; 3 ways.
-    assert len(made) == 16 + 3 * (3 * 15 + 11) + 8 + 4 + 4 * 3
+    # 4 tries for 4 families; 15 methods for 3 families and 11 for LightNER on 3 corpora; 8 sizes, 4 lengths; 3 ways; on
+    # the hospitals 12 and 3 tries, for two studies.
+    assert len(made) == 16 + 3 * (3 * 15 + 11) + 8 + 4 + 4 * 3 + 12 + 3 + 2
 
 
 def test_methods_differ_in_their_algorithm_alone(variations: ModuleType, sites: Any) -> None:
@@ -99,6 +101,19 @@ def test_a_model_is_asked_when_it_was_chosen_to_be(variations: ModuleType, sites
     assert made["tune-prompt-late"]["training"] == made["tune-prompt-5e-3"]["training"]
     # Half of the rounds are taught, however few there are.
     assert [short[name]["algorithm"]["trusted_after"] for name in names] == [3, 1, 3, 3, 3]
+
+
+def test_on_hospitals_two_methods_are_tuned_each_by_itself(variations: ModuleType, sites: Any) -> None:
+    made = studies_of(variations, sites)
+    plain, tuned = made["synthetic-lora-posterior"], made["synthetic-lora-posterior-tuned"]
+    assert tuned["algorithm"] == {**plain["algorithm"], "trusted_after": 5, "local_epochs": 2}
+    assert tuned["training"] == {**plain["training"], "learning_rate": 3e-3}
+    assert (tuned["model"], tuned["sites"]) == (plain["model"], plain["sites"])
+    assert made["synthetic-lora-pooled-tuned"]["training"]["learning_rate"] == 4e-3
+    tried = made["tune-hospitals-posterior-0.01-12-2"]
+    assert (tried["training"]["learning_rate"], tried["algorithm"]["trusted_after"]) == (0.01, 12)
+    assert tried["algorithm"]["local_epochs"] == 2
+    assert tried["sites"]["harbour"]["data"].endswith("synthetic/tune/harbour")
 
 
 def test_fedavg_shares_all_and_nothing_is_chosen_by_development_notes(variations: ModuleType, sites: Any) -> None:
@@ -217,6 +232,22 @@ def test_what_finds_most_of_what_is_not_annotated_is_chosen(
     # 5 of 10 found, none wrong: F1 is 10 / 15.
     assert "lora: 2e-3 gives 46.2, 5e-3 gives 57.1, 1e-2 gives 66.7, late gives 57.1" in told
     assert "bilstm-crf: 4e-3, 8e-3, late not tried; it keeps Chosen(rate=0.004" in told and "light-ner" in told
+
+
+def test_on_hospitals_what_finds_most_of_all_types_is_chosen(
+    choose: ModuleType, measured: ModuleType, variations: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    best = variations.Chosen(5e-3, 12, 2)
+    tries = {variations.hospital_try("posterior", own): own for own in variations.HOSPITAL_TRIES["posterior"]}
+    sites = described() | {"synthetic": described()["gum"]}
+    runs = [tuned(study, 7 if own == best else 4) for study, own in tries.items()]
+    found = measured.Measured(measured.condensed(runs, sites), sites)
+    known = {"lora": variations.Chosen(1.0)}
+    assert choose.choose_for_hospitals(found, known) == {**known, "hospitals-posterior": best}
+    # 7 of 10 of one type, all of the other: (14 / 17 + 1) / 2.
+    told = capsys.readouterr().out
+    assert "tune-hospitals-posterior-0.005-12-2 gives 91.2" in told
+    assert "hospitals-pooled: tune-hospitals-pooled-0.002-0-0, " in told and "not tried; it keeps nothing" in told
 
 
 # One run.

@@ -115,9 +115,9 @@ def test_hospitals_are_built_in_where_they_annotate_what_they_do_by_themselves(m
 
 
 def test_the_first_sampling_of_hospitals_is_their_own(make_sites: ModuleType) -> None:
-    hospitals = make_sites.read_hospitals([0, 1])
+    hospitals = make_sites.read_hospitals(["0", "1"])
     found = make_sites.hospital_samplings(hospitals)
-    assert found["0"] == {name: hospital.types for name, hospital in hospitals[0].items()}
+    assert found["0"] == {name: hospital.types for name, hospital in hospitals["0"].items()}
     assert found["1"] != found["0"] and {k for types in found["1"].values() for k in types} == set(
         make_sites.CLINICAL_TYPES
     )

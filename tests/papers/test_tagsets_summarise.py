@@ -269,8 +269,20 @@ def test_rates_say_what_they_were_chosen_by(summarise: ModuleType) -> None:
     known = {"chosen": chosen, "settings": {"trusted_after": 5}, "studies": brief, "sites": SITES}
     assert summarise.rates_table(known).splitlines()[2:] == [
         "| LoRA | 0.005 | 12 | 5e-3: 40.0 |",
-        "| prompt | 0.002 | 5 | not tried: a guess |",
+        "| prompt | 0.002 | 5 | – |",
     ]
+
+
+def test_tries_on_hospitals_are_told_the_best_first(summarise: ModuleType) -> None:
+    sites = SITES | {"synthetic": SITES["gum"]}
+    names = {"tune-hospitals-posterior-0.002-5-1": 30, "tune-hospitals-posterior-0.005-12-2": 50}
+    runs = [run_of(name, seed, scored(60, f1)) for name, f1 in names.items() for seed in range(2)]
+    known = {"studies": summarise.condensed(runs, sites), "sites": sites}
+    assert summarise.hospital_rates_table(known).splitlines()[2:] == [
+        "| Posteriors | 0.005 | 12 | 2 | 55.0 |",
+        "| Posteriors | 0.002 | 5 | 1 | 45.0 |",
+    ]
+    assert summarise.hospital_rates_table({}) == ""
 
 
 def test_the_page_and_the_plots_are_filled_from_what_was_measured(tmp_path: Path, summarise: ModuleType) -> None:
