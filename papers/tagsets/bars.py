@@ -19,7 +19,7 @@ from papers.tagsets.figures import (
 )
 from papers.tagsets.make_sites import SAMPLINGS
 from papers.tagsets.measured import Measured
-from papers.tagsets.variations import ADVERSARIAL, BY_EPOCHS, BY_SIZE, CORPORA, FAMILIES
+from papers.tagsets.variations import ADVERSARIAL, BY_EPOCHS, BY_SIZE, CORPORA, FAMILIES, PROTECTED, weighing
 
 REAL = ("gum", "bio")
 # What knows that a type was not looked for.
@@ -120,12 +120,10 @@ def _names(measured: Measured, corpus: str, methods: Sequence[str]) -> list[str]
 def _upload(measured: Measured, family: str) -> Bar:
     largest = _UPLOADS[family]
     wanted = f"{TITLES[family]}: a site uploads at most {100 * largest:.0f}% of the network in a round"
-    shares = {
-        corpus: upload_share(measured, study_name(corpus, family, "full"))
-        for corpus in CORPORA
-        if families_of(measured, corpus, "full").count(family)
-    }
-    told = ", ".join(f"{TITLES[corpus]} {100 * share:.2f}%" for corpus, share in shares.items())
+    studies = {TITLES[corpus]: study_name(corpus, family, "full") for corpus in CORPORA}
+    studies |= {way: weighing(family, way) for way in PROTECTED}
+    shares = {title: upload_share(measured, study) for title, study in studies.items() if measured.has(study)}
+    told = ", ".join(f"{title} {100 * share:.2f}%" for title, share in shares.items())
     return Bar(wanted, told or NOTHING, max(shares.values()) <= largest if shares else None)
 
 

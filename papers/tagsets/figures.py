@@ -20,6 +20,7 @@ from papers.tagsets.variations import (
     TUNED_SIZE,
     WIDER,
     methods_of,
+    weighing,
 )
 
 from wardround.evaluation.bootstrap import Interval
@@ -193,7 +194,7 @@ def protected_table(measured: Measured) -> str:
     rows = []
     for family in FAMILIES:
         plain = study_name("synthetic", family, "full")
-        names = [plain, *(f"weigh-{family}-{way.replace('+', '-')}" for way in PROTECTED)]
+        names = [plain, *(weighing(family, way) for way in PROTECTED)]
         if any(measured.has(name) for name in names[1:]):
             sizes = [size_text(round(measured.upload(name))) if measured.has(name) else NOTHING for name in names]
             rows.append([TITLES[family], *sizes])

@@ -189,9 +189,14 @@ def _figure3() -> list[Variation]:
     return [*sizes, *slower, *epochs]
 
 
+def weighing(family: str, mechanism: str) -> str:
+    """The name of the study that counts bytes under a mechanism."""
+    return f"weigh-{family}-{mechanism.replace('+', '-')}"
+
+
 def _weighings() -> list[Variation]:
     return [
-        Variation(f"weigh-{family}-{way.replace('+', '-')}", ("bytes",), WEIGHED_ON, family, TUNED_WITH, mechanism=way)
+        Variation(weighing(family, way), ("bytes",), WEIGHED_ON, family, TUNED_WITH, mechanism=way)
         for family, way in product(FAMILIES, PROTECTED)
     ]
 
