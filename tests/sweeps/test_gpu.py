@@ -28,3 +28,11 @@ def test_a_cpu_has_no_such_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu.shutil, "which", lambda name: pytest.fail("nobody is asked"))
     with gpu.shared_gpu("cpu", say=pytest.fail):
         assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
+
+
+def test_a_service_that_runs_already_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/run/pipe")
+    monkeypatch.setattr(gpu.shutil, "which", lambda name: pytest.fail("none is started"))
+    with gpu.shared_gpu("cuda", say=pytest.fail):
+        assert os.environ["CUDA_MPS_PIPE_DIRECTORY"] == "/run/pipe"
+    assert os.environ["CUDA_MPS_PIPE_DIRECTORY"] == "/run/pipe"
