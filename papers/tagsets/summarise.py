@@ -35,11 +35,22 @@ from papers.tagsets.figures import (
     plots,
     protected_table,
     published_table,
+    study_name,
     type_tables,
 )
 from papers.tagsets.measure import CHOSEN
 from papers.tagsets.measured import Measured, condensed
-from papers.tagsets.variations import CANDIDATES, CORPORA, FAMILIES, HOSPITAL_TRIES, VARIATIONS, hospital_try
+from papers.tagsets.variations import (
+    CANDIDATES,
+    CORPORA,
+    FAMILIES,
+    HOSPITAL_TRIES,
+    VARIATIONS,
+    Chosen,
+    Settings,
+    hospital_try,
+    trusted_after,
+)
 from papers.tagsets.variations import TABLES as TABLE_NAMES
 
 HERE = Path(__file__).resolve().parent
@@ -100,15 +111,21 @@ def samplings_table(expected: Mapping[str, Any]) -> str:
 def rates_table(expected: Mapping[str, Any]) -> str:
     """What was tried on the development notes, and with what each family was measured."""
     chosen, measured = expected.get("chosen", {}), measured_of(expected)
-    asked_after = expected.get("settings", {}).get("trusted_after", NOTHING)
     rows = []
     for family in [family for family in FAMILIES if family in chosen]:
         tried = {name: f"tune-{family}-{name}" for name in (*CANDIDATES[family], "late")}
         told = [f"{name}: {_tuned(measured, study)}" for name, study in tried.items() if measured.has(study)]
-        own = [f"{chosen[family]['rate']:g}", str(chosen[family]["trusted_after"] or asked_after)]
+        own = [f"{chosen[family]['rate']:g}", _asked_after(family, expected)]
         rows.append([TITLES[family], *own, "; ".join(told) or NOTHING])
     head = ["family", "rate", "rounds before the model is asked", "tried, macro-F1 over types not annotated here"]
     return table(head, rows) if rows else ""
+
+
+def _asked_after(family: str, expected: Mapping[str, Any]) -> str:
+    """By corpus, for it is never more than half of the rounds."""
+    settings, chosen = Settings(**expected["settings"]), {family: Chosen(**expected["chosen"][family])}
+    rounds = {c: trusted_after(VARIATIONS[study_name(c, family, "full")], settings, chosen) for c in CORPORA}
+    return ", ".join(f"{TITLES[corpus]} {number}" for corpus, number in rounds.items())
 
 
 def hospital_rates_table(expected: Mapping[str, Any]) -> str:

@@ -55,6 +55,7 @@ BY_SIZE: Mapping[str, str] = {
 }
 BY_EPOCHS: Mapping[str, str] = {f"epochs-{number}": str(number) for number in LOCAL_EPOCHS}
 WEIGHED_ON = "synthetic"
+_WEIGHED_ROUNDS = 2  # in the first one clips are learned
 PROTECTED = ("masked", "sealed", "sealed+masked")
 HOSPITALS, HOSPITAL_FAMILY = "synthetic", "lora"  # tuned a second time, on hospitals of which no table tells
 
@@ -220,7 +221,8 @@ def rate_of(variation: Variation, chosen: Mapping[str, Chosen]) -> float:
 def trusted_after(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen]) -> int:
     """Rounds before the global model is asked; never more than half of them."""
     wanted = variation.trusted_after or _known(variation, chosen).trusted_after or settings.trusted_after
-    return min(wanted, max(1, settings.rounds(variation.corpus) // 2))
+    rounds = _WEIGHED_ROUNDS if variation.mechanism else settings.rounds(variation.corpus)
+    return min(wanted, max(1, rounds // 2))
 
 
 def local_epochs(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen]) -> int:
@@ -298,7 +300,7 @@ def _privacy(variation: Variation) -> dict[str, Any]:
 def rounds_of(variation: Variation, settings: Settings, sites: TagSites) -> int:
     """As many as all methods of a table have; in one place a round is a mini-batch."""
     if variation.mechanism:
-        return 2  # in the first one clips are learned
+        return _WEIGHED_ROUNDS
     if variation.method == "single":
         return settings.single_epochs
     if variation.method == "pooled":

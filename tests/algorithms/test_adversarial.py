@@ -276,7 +276,9 @@ def test_bytes_at_the_door_are_those_of_the_network_and_the_discriminators(tmp_p
     federation = Counting(NAMES, partial(armed, tmp_path, method=method))
     model = armed(tmp_path / "common", "east", method=method).model
     assert isinstance(model, WordTagger)
-    rounds = list(server(model, rounds=2, method=method).rounds(federation, PlainAggregator(), Quorum(2)))
+    rounds = list(
+        server(model, rounds=2, trusted_after=1, method=method).rounds(federation, PlainAggregator(), Quorum(2))
+    )
     network = sum(p.numel() for name, p in model.shared_parameters().items() if "discriminators" not in name)
     assert model.watched_widths == (32, 8)  # words and characters, and the word CNN
     beside = 2 * (32 + 8) + (8 * 8 + 2 * 4 if method == "peng" else 0)  # K × d each; d × d and K × d/2

@@ -145,15 +145,26 @@ def test_halves_depend_as_far_as_they_correlate() -> None:
     assert dependence(left[:1], same[:1]).item() == 0.0  # of one sentence nothing is known
 
 
-def test_the_half_of_the_site_tells_it_and_nothing_is_turned_round() -> None:
+def test_the_half_of_the_site_tells_it_and_the_network_does_not_learn_to() -> None:
     found, states = Halves(2, 2), leaf([5.0, CHARACTERISTIC])
     with torch.no_grad():
         found.discriminator.copy_(torch.tensor([[1.0], [0.0]]))
     loss = found.loss(states, 0, strength=0.4)
     assert loss.item() == pytest.approx(log(4 / 3))  # one sentence does not correlate, and the rows are orthonormal
     loss.backward()  # type: ignore[no-untyped-call]
-    assert states.grad is not None
-    torch.testing.assert_close(states.grad, torch.tensor([[0.0, -0.1]]))
+    assert states.grad is not None and not states.grad.any()
+    # −(1 − p) of what is read at the site's row, p = 3/4; the second row of W through the difference of the weights, one.
+    torch.testing.assert_close(found.discriminator.grad, torch.tensor([[-1.0], [1.0]]) * CHARACTERISTIC / 4)
+    torch.testing.assert_close(found.turn.grad, torch.tensor([[0.0, 0.0], [-5.0 / 4, -CHARACTERISTIC / 4]]))
+
+
+def test_the_network_learns_to_let_the_halves_not_foretell_each_other() -> None:
+    found, states = Halves(2, 2), leaf([1.0, 1.0], [-1.0, -1.0], [1.0, 0.0])
+    found.loss(states, 0, strength=0.4).backward()  # type: ignore[no-untyped-call]
+    other = states.detach().clone().requires_grad_()
+    dependence(other[:, :1], other[:, 1:]).backward()  # type: ignore[no-untyped-call]
+    assert states.grad is not None and other.grad is not None and other.grad.any()
+    torch.testing.assert_close(states.grad, 0.4 * other.grad)
 
 
 def test_a_last_state_is_parted_only_where_it_is_wanted() -> None:

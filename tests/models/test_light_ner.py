@@ -19,6 +19,7 @@ from wardround.models.light_ner import LightNer, LightNerConfig
 from wardround.models.pointer_sequences import END
 from wardround.models.saved import load_model, model_card, save_model
 from wardround.tasks.ner import NerTask
+from wardround.text.document import Document, Entity, Range
 from wardround.text.tag_schemes import WordSpan
 from wardround.text.tag_sets import TagSet
 
@@ -317,14 +318,14 @@ def test_more_mentions_than_the_decoder_has_places_for(tmp_path: Path) -> None:
 # Sentences that are too long.
 
 
-def test_what_is_beyond_the_limit_is_not_read_and_counted(bart: Path) -> None:
+def test_what_is_beyond_the_limit_is_not_read(bart: Path) -> None:
     model = tagger(bart, limit=8)
     sentence = ("aspirin",) * 9  # of one piece each: six fit between <s> and </s>
     inputs = model.prepare([SENTENCES[2], sentence])
     assert inputs.pieces is not None and inputs.words is not None
     assert inputs.pieces.ids.shape[0] == 2
     assert inputs.pieces.sentence.tolist() == [0, 1]
-    assert model.unread == 3
+    assert model.words_read([SENTENCES[2], sentence]) == [1, 6]
     assert (inputs.words[1] >= 0).tolist() == [True] * 6 + [False] * 3
     assert inputs.mask.sum(1).tolist() == [1, 9]
     with torch.inference_mode():
@@ -333,7 +334,17 @@ def test_what_is_beyond_the_limit_is_not_read_and_counted(bart: Path) -> None:
     found = model.loss(model.prepare([sentence]), rows(model, [sentence], [[kept, lost]]))
     expected = model.loss(model.prepare([sentence[:6]]), rows(model, [sentence[:6]], [[kept]]))
     torch.testing.assert_close(found, expected)
-    assert model.unread == 6
+
+
+def test_mentions_that_are_not_read_are_counted(bart: Path) -> None:
+    task = NerTask(tagger(bart, limit=8))
+    text = " ".join(["aspirin"] * 9)
+    ranges = {"first": (0, 7), "reaching beyond": (40, 55), "beyond": (64, 71)}
+    mentions = tuple(Entity(name, "Drug", (Range(*ends),)) for name, ends in ranges.items())
+    task.encode([Document("long", text, mentions), Document("short", "aspirin", mentions[:1])])
+    assert (task.lost["exact"], task.lost["unread"]) == (4, 2)
+    task.encode([Document("short", "aspirin", mentions[:1])])
+    assert "unread" not in task.lost
 
 
 def test_every_window_but_the_first_is_left_out(bart: Path) -> None:

@@ -266,10 +266,11 @@ def test_what_is_missing_is_named(summarise: ModuleType, variations: ModuleType)
 def test_rates_say_what_they_were_chosen_by(summarise: ModuleType) -> None:
     brief = summarise.condensed([run_of("tune-lora-5e-3", 0, scored(60, 40))], SITES)
     chosen = {"lora": {"rate": 5e-3, "trusted_after": 12}, "prompt": {"rate": 2e-3, "trusted_after": 0}}
-    known = {"chosen": chosen, "settings": {"trusted_after": 5}, "studies": brief, "sites": SITES}
+    settings = {"trusted_after": 5, "gum_rounds": 15}
+    known = {"chosen": chosen, "settings": settings, "studies": brief, "sites": SITES}
     assert summarise.rates_table(known).splitlines()[2:] == [
-        "| LoRA | 0.005 | 12 | 5e-3: 40.0 |",
-        "| prompt | 0.002 | 5 | – |",
+        "| LoRA | 0.005 | GUM 7, biomedical 12, synthetic hospitals 12 | 5e-3: 40.0 |",
+        "| prompt | 0.002 | GUM 5, biomedical 5, synthetic hospitals 5 | – |",
     ]
 
 

@@ -645,7 +645,10 @@ def annotated(folder: Path, *, restricted: bool, algorithm: str) -> Study:
         sites[name] = {**place, "types": list(types), "scored": ["Drug", "ADE"], "scheme": "BIO"}
     shared = None if algorithm == "tagsets" else ["all"]
     return learnable(
-        folder / "unused", sites=sites, algorithm={"name": algorithm, "rounds": 3}, model={"shared": shared}
+        folder / "unused",
+        sites=sites,
+        algorithm={"name": algorithm, "rounds": 3} | ({"trusted_after": 1} if algorithm == "tagsets" else {}),
+        model={"shared": shared},
     )
 
 

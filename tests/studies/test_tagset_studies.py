@@ -421,7 +421,7 @@ def test_sites_must_tag_alike(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("unknown", ["partial", "posterior"])
 def test_a_model_that_writes_mentions_leaves_nothing_open(unknown: str, data: Path, tmp_path: Path) -> None:
     bart = str(write_bart(tmp_path / "bart"))
-    algorithm = {"name": "tagsets", "rounds": 2, "unknown": unknown, "weighting": False}
+    algorithm = {"name": "tagsets", "rounds": 2, "trusted_after": 1, "unknown": unknown, "weighting": False}
     table = parse_study(_of_bart(data, bart, algorithm))
     refused(table, rf"^\[algorithm\] unknown = '{unknown}' needs a score for every tag of a word", tmp_path / "run")
 
@@ -429,7 +429,7 @@ def test_a_model_that_writes_mentions_leaves_nothing_open(unknown: str, data: Pa
 @pytest.mark.parametrize("name", ["tagsets", "adversarial"])
 def test_nor_does_it_count_anything_as_outside(name: str, data: Path, tmp_path: Path) -> None:
     bart = str(write_bart(tmp_path / "bart"))
-    table = parse_study(_of_bart(data, bart, {"name": name, "rounds": 2, "outside": 0.1}))
+    table = parse_study(_of_bart(data, bart, {"name": name, "rounds": 2, "trusted_after": 1, "outside": 0.1}))
     refused(table, r"^\[algorithm\] outside is of words that are left open; this \[model\] writes", tmp_path / "run")
 
 

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 TARGETS = "targets"  # what the gradient of the pseudo-annotations is called among the parts of an update
-REACH = 1.0  # no number of it is further from zero: it is of a mean loss, and only its direction is used
+REACH = 1.0  # numbers of it that are further from zero are cut there, for a sum under masks or seals has bounds
 _UNKNOWN: tuple[Unknown, ...] = ("pseudo", "posterior", "partial", "outside")
 _ROUNDED = 1e-6  # by which a mean may be off: less than that, times its sites, is nothing of the others'
 _COMPARED_AT_ONCE = 32  # sentences
@@ -64,6 +64,16 @@ class CompletionConfig(FedAvgConfig):
             raise TrainingError(f"outside is {self.outside}; it is the weight of a loss, from 0 to 1")
         if self.outside and not self.leaves_open:
             raise TrainingError("outside is of words that are left open, and here none ever are: leave it out")
+        if self.asks and self.trusted_after >= self.rounds:
+            raise TrainingError(
+                f"trusted_after is {self.trusted_after} of {self.rounds} rounds: no model would ever be asked; lower "
+                "it, or raise rounds"
+            )
+
+    @property
+    def asks(self) -> bool:
+        """Whether a model is to say what is not annotated."""
+        return True
 
     @property
     def leaves_open(self) -> bool:
@@ -93,6 +103,11 @@ class TagSetsConfig(CompletionConfig):
                 f"weighting follows the gradient of pseudo-annotations; with unknown = {self.unknown!r} there are "
                 "none, or only what the model expects anyway, whose gradient is zero: set weighting = false"
             )
+
+    @property
+    def asks(self) -> bool:
+        """Where something is taught."""
+        return self.unknown in ("pseudo", "posterior")
 
     @property
     def leaves_open(self) -> bool:
@@ -163,7 +178,7 @@ def train_completed(site: Site, message: Message) -> Message:
         weights = None
         if message.value("weighting", bool):
             weights = _weights(site, message, learner)
-            update[TARGETS] = _compare(site, learner, taught, message.value("round", int))
+            update[TARGETS] = _targets(site, learner, taught, message.value("round", int))
         way, loss = trained_way(site, message, loss=partial(_loss, learner, taught, weights))
         return site.give(update | way, weight=1.0, values={"loss": loss})
 
@@ -249,9 +264,19 @@ def _as_arrays(memory: Mapping[str, Tensor]) -> dict[str, Array]:
     return {TARGETS: memory[TARGETS].numpy()} if TARGETS in memory else {}
 
 
+def _targets(site: Site, learner: CompletedNer, taught: Taught, number: int) -> Array:
+    """The mean target gradient, which is given; zero, where nothing was taught and nothing can be compared."""
+    if taught.tags:
+        return _compare(site, learner, taught, number)
+    return np.zeros(learner.model.probe_shape, np.float32)
+
+
 def _compare(site: Site, learner: CompletedNer, taught: Taught, number: int) -> Array:
-    """Keep each sentence's source gradient here; the mean target gradient, which is given (Algorithm 2)."""
-    model, count = learner.model, len(learner.sentences)
+    """Keep each sentence's source gradient here; the mean target gradient (Algorithm 2).
+
+    That is zero where fewer sentences are in it than an update is made of at least.
+    """
+    model, count, contributing = learner.model, len(learner.sentences), 0
     source = torch.zeros(count, *model.probe_shape, dtype=torch.float16, device=model.device)
     target = torch.zeros(model.probe_shape, device=model.device)
     model.eval()
@@ -262,7 +287,11 @@ def _compare(site: Site, learner: CompletedNer, taught: Taught, number: int) -> 
             found = torch.autograd.grad(losses.source.sum(), probe, retain_graph=taught_more)[0]
             source[rows] = _units(found).half()
             if taught_more:
-                target += torch.autograd.grad(losses.target.sum(), probe)[0].sum(0)
+                pulls = torch.autograd.grad(losses.target.sum(), probe)[0]
+                target += pulls.sum(0)
+                contributing += int(pulls.flatten(1).any(1).sum())
+    if site.terms is not None and contributing < site.terms.smallest_batch:
+        target.zero_()
     own = (target / count).clamp(-REACH, REACH)
     site.held |= {"source": source, "own": own, "compared": torch.tensor(number)}
     return own.cpu().numpy()

@@ -116,10 +116,11 @@ class Halves(_Aside):
     def loss(self, states: Tensor, number: int, *, strength: float) -> Tensor:
         """Three parts: the site's half tells the site, neither half foretells the other, and the two lose nothing.
 
-        No gradient is turned round here; the network below learns from the first two at `strength`.
+        The network below learns from the second alone, at `strength`: to tell its site is what it is to unlearn.
         """
         task, own = self.part(scaled_gradient(states, strength))
-        return _surprise(own, self.discriminator, number) + dependence(task, own) + self.skew()
+        told = _surprise(self.part(states.detach())[1], self.discriminator, number)
+        return told + dependence(task, own) + self.skew()
 
     def part(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """The task's half and the site's, [batch, width / 2] each."""

@@ -87,7 +87,6 @@ class LightNer(TaggingModel):
         super().__init__(tag_set, config.scheme)
         self.config = config
         self.space = OutputSpace(tag_set.types)
-        self.unread = 0  # words beyond the limit, of all sentences prepared so far
         origin = source or encoder_source(config.bart)
         self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=0)
         self.network = load_bart(origin)
@@ -165,9 +164,12 @@ class LightNer(TaggingModel):
         mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]
         pieces, is_read = _first_windows(self.tokenizer.encode(sentences))
         is_read &= mask
-        self.unread += int((mask & ~is_read).sum())
         words = pieces.ids.flatten()[pieces.first_piece].masked_fill(~is_read, -1)
         return Inputs(mask=mask, words=words, pieces=pieces)
+
+    def words_read(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        """As many as lie in a sentence's first window."""
+        return self.tokenizer.first_windows(sentences)
 
     def _register_names(self) -> None:
         """The pieces of what stands for the end and for each type."""
@@ -175,8 +177,10 @@ class LightNer(TaggingModel):
         spelled = [labels.get(kind, spoken(kind)) for kind in self.tag_set.types]
         pieces = tokenizer(spelled, add_special_tokens=False)["input_ids"] if spelled else []
         rows = [torch.tensor(row) for row in ([self.network.config.eos_token_id], *pieces)]
-        if not all(map(len, rows)):
-            raise ModelError("labels: a type is called something of which BART has no piece; give it another label")
+        if nameless := [kind for kind, row in zip(self.tag_set.types, pieces, strict=True) if not row]:
+            raise ModelError(
+                f"labels: BART has no piece of what {', '.join(nameless)} is called; give it another label"
+            )
         counts = torch.tensor([len(row) for row in rows])
         padded = pad_sequence(rows, batch_first=True)
         self.register_buffer("pieces_of_names", padded, persistent=False)
@@ -235,7 +239,8 @@ class LightNer(TaggingModel):
             scores = self._compared(read, states)
         if self.watched is not None:
             self.watched.add_decoded(states, targets.written)
-            self.watched.predicted = scores.softmax(2)[targets.taught]
+            if self.watched.predictions:
+                self.watched.predicted = scores.softmax(2)[targets.taught]
         chosen = scores.log_softmax(2).gather(2, targets.outputs[:, :, None])[:, :, 0]
         return -chosen.masked_fill(~targets.written, 0.0), targets
 
@@ -320,20 +325,23 @@ class LightNer(TaggingModel):
     def _written(self, read: _Read) -> list[list[int]]:
         """The outputs of each sentence, without the end; a sentence that has ended leaves the batch."""
         found: list[list[int]] = [[] for _ in read.states]
-        rows = torch.arange(len(found), device=read.states.device)
+        rows = list(range(len(found)))
         past = EncoderDecoderCache(DynamicCache(), DynamicCache())
         following = self._beginning(read)
         words = read.possible.shape[1] - self.space.first_word
         # A mention takes a word at least; an untrained model would go on for ever.
         for _ in range(min(3 * words, self.config.longest, self.network.config.max_position_embeddings - 2)):
             best = self._scores(read, following, past)[:, -1].argmax(1)
-            going = best != END
-            if not bool(going.any()):
+            outputs = best.tolist()  # the one thing of a step that a GPU is waited for
+            going = [place for place, output in enumerate(outputs) if output != END]
+            if not going:
                 break
-            if not bool(going.all()):
-                past.batch_select_indices(going)
-                rows, read, best = rows[going], read.rows(going), best[going]
-            for row, output in zip(rows.tolist(), best.tolist(), strict=True):
+            if len(going) < len(outputs):
+                kept = torch.tensor(going, device=best.device)
+                past.batch_select_indices(kept)
+                read, best = read.rows(kept), best[kept]
+                rows, outputs = [rows[place] for place in going], [outputs[place] for place in going]
+            for row, output in zip(rows, outputs, strict=True):
                 found[row].append(output)
             following = read.embedded[torch.arange(len(best), device=best.device), best][:, None]
         return found
@@ -373,7 +381,10 @@ def load_bart(origin: str) -> Any:
         ) from error
     network, report = loaded
     if report["missing_keys"]:
-        raise ModelError(f"{name}: {len(report['missing_keys'])} weights of BART are missing")
+        raise ModelError(
+            f"{name}: {len(report['missing_keys'])} weights of BART are missing; name a folder whose model.safetensors "
+            "holds a whole one, such as that of facebook/bart-base"
+        )
     return network
 
 

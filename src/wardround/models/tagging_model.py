@@ -93,6 +93,10 @@ class TaggingModel(LayeredModel):
         """Sentences of words as the tensors this model reads."""
         raise NotImplementedError
 
+    def words_read(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        """How many words of each sentence, from its beginning, this model reads: all, unless it says otherwise."""
+        return [len(sentence) for sentence in sentences]
+
     def emissions(self, inputs: Inputs) -> Tensor:
         """A score a word and tag, [batch, words, tags]."""
         raise NotImplementedError

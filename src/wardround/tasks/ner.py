@@ -105,16 +105,27 @@ class NerTask(Task):
 
     def encode(self, documents: Iterable[Document]) -> Sequence[TaggedSentence]:
         """Tagged sentences over the types of this site."""
-        annotated = (self.types.restrict(document) for document in documents)
-        found = encode(annotated, self.model.tag_set, self.model.scheme)
-        self.lost = asdict(found.counts)
-        return found.sentences
+        return self._encoded(self.types.restrict(document) for document in documents)
 
     def public(self, documents: Iterable[Document]) -> Sequence[TaggedSentence]:
         """Tagged sentences over the types of the model: what everybody may read is annotated for all sites."""
+        return self._encoded(documents)
+
+    def _encoded(self, documents: Iterable[Document]) -> Sequence[TaggedSentence]:
         found = encode(documents, self.model.tag_set, self.model.scheme)
-        self.lost = asdict(found.counts)
+        unread = self._unread(found.sentences)
+        self.lost = asdict(found.counts) | ({"unread": unread} if unread else {})
         return found.sentences
+
+    def _unread(self, sentences: Sequence[TaggedSentence]) -> int:
+        """Mentions that lie, whole or in part, where the model does not read."""
+        read = self.model.words_read([sentence.words for sentence in sentences])
+        return sum(
+            span.end > end
+            for sentence, end in zip(sentences, read, strict=True)
+            if end < len(sentence.words)
+            for span in self.model.scheme.spans(sentence.tags)
+        )
 
     def length(self, example: Example) -> int:
         """In words."""
