@@ -433,6 +433,22 @@ def test_nor_does_it_count_anything_as_outside(name: str, data: Path, tmp_path: 
     refused(table, r"^\[algorithm\] outside is of words that are left open; this \[model\] writes", tmp_path / "run")
 
 
+def test_a_model_that_writes_mentions_is_taught_and_weighed(data: Path, tmp_path: Path) -> None:
+    """A prompt over a frozen BART: what crosses is the prompt, the outputs and a gradient of the prompt's size."""
+    bart = str(write_bart(tmp_path / "bart"))
+    study = parse_study(_of_bart(data, bart, {"name": "tagsets", "rounds": 3, "trusted_after": 1}))
+    run(study, tmp_path / "run")
+    model = load_model(tmp_path / "run" / "sites" / "east" / "model")
+    assert isinstance(model, TaggingModel) and set(model.tag_set.types) == set(BOTH)
+    kept = held(tmp_path / "run", "east")
+    assert kept["own"].shape == model.probe_shape and kept["source"].shape[1:] == model.probe_shape
+    assert int(kept["compared"]) == 3
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    ledger = read_entries(tmp_path / "run" / "sites" / "east" / "ledger.jsonl")
+    sent = next(entry for entry in ledger if entry.step == "train_completed")
+    assert 0 <= sent.bytes - 4 * (trained + kept["own"].numel()) < 4000  # names and shapes around the numbers
+
+
 def _of_bart(data: Path, bart: str, algorithm: Mapping[str, Any]) -> str:
     tagged(data)  # writes the notes
     lines = ['[study]\nname = "s"\n', f'[model]\nbart = "{bart}"\n', "[algorithm]"]
