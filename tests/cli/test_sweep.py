@@ -36,7 +36,8 @@ def test_runs_a_table_and_nothing_twice(run: Run, tmp_path: Path) -> None:
         assert f" {out / name}\n" in ran.out
     (folder, *_) = sorted((out / "runs").iterdir())
     kept = {"asked.toml", "events.jsonl", "log.txt", "scores.json", "study.toml", "summary.json"}
-    assert kept <= {path.name for path in folder.iterdir()} and not (folder / "sites").exists()
+    assert kept <= {path.name for path in folder.iterdir()}
+    assert {path.name for path in (folder / "sites").glob("*/*")} == {"note-counts.json"}
     before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*")}
     again = run("sweep", sweep, "--out", out)
     assert (again.code, again.out) == (0, ran.out)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +71,13 @@ def test_a_path_that_no_run_has_is_refused(path: str, said: str) -> None:
 def test_where_types_are_not_known_before_only_a_run_can_tell() -> None:
     unnamed = {"harbour": {"types": None}, "hillside": {"types": None}}
     check_path(tiny(sites=unnamed), "sites.*.types.Dose.strict.f1")
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", '{"rounds": 3}'])
+def test_scores_that_are_missing_or_damaged_are_none(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "scores.json").write_text(text)
+    assert scores_in(tmp_path) is None
 
 
 def paths(found: Any, above: str = "") -> list[str]:

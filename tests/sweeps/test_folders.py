@@ -32,6 +32,32 @@ def test_what_is_kept_of_a_run(tmp_path: Path, models: bool) -> None:
     assert left == {"scores.json", SUMMARY} | ({"sites", "checkpoint.safetensors"} if models else set())
 
 
+def test_of_the_sites_the_counts_of_each_note_stay(tmp_path: Path) -> None:
+    for site in ("harbour", "hillside"):
+        (tmp_path / "sites" / site / "model").mkdir(parents=True)
+        for name in ("model/note-counts.json", "ledger.jsonl", "note-counts.json"):
+            (tmp_path / "sites" / site / name).write_text(site)
+    leave(tmp_path, {"seconds": 1.5})
+    left = {str(path.relative_to(tmp_path / "sites")): path for path in tmp_path.rglob("sites/*/*")}
+    assert {name: path.read_text() for name, path in left.items()} == {
+        "harbour/note-counts.json": "harbour",
+        "hillside/note-counts.json": "hillside",
+    }
+
+
+@pytest.mark.parametrize("text", ["", '{"seconds": 1.', "[1.5]"])
+def test_a_damaged_summary_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / SUMMARY).write_text(text)
+    assert summary_in(tmp_path) is None
+
+
+def test_a_summary_of_nobody_knows_which_study_does_not_stay(tmp_path: Path) -> None:
+    leave(tmp_path, {"seconds": 1.5})
+    (tmp_path / "mine").touch()
+    lay_out(tmp_path, "a = 1\n")
+    assert {path.name for path in tmp_path.iterdir()} == {ASKED, "mine"}
+
+
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "index"
     path.write_text("old")
@@ -49,3 +75,11 @@ def test_a_folder_is_for_one_at_a_time(tmp_path: Path) -> None:
                 pytest.fail("two at once")
     with held(tmp_path / "mine", wait=True):
         assert (tmp_path / "mine").is_dir()
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_what_can_be_no_folder_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"^(file|below) cannot be used as a folder: .*; name another one$"):
+        with held(tmp_path / name, wait=False):
+            pytest.fail("it is held")

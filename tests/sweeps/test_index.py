@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.sweeps.tiny_sweeps import REPORT, sweep_of
 
-from wardround.sweeps.folders import lay_out, leave
+from wardround.errors import UsageError
+from wardround.sweeps.folders import ASKED, lay_out, leave
 from wardround.sweeps.index import INDEX, Index
 from wardround.sweeps.plan import Planned, planned
 from wardround.sweeps.sweep_file import Sweep
@@ -84,3 +86,49 @@ def test_a_run_counts_though_settings_were_added_since_and_not_where_a_default_c
     assert opened(tmp_path).has(run)
     finish(index, run, 0.5, asked=run.asked.replace("patience = 0\n", "patience = 3\n"))
     assert not opened(tmp_path).has(run)
+
+
+def test_a_line_does_not_stand_in_for_a_folder_of_other_settings(tmp_path: Path) -> None:
+    index = opened(tmp_path)
+    run = index.runs[0]
+    finish(index, run, 0.5)
+    assert index.add(run) and opened(tmp_path).has(run)
+    (index.place(run) / ASKED).write_text(run.asked.replace("patience = 0\n", "patience = 3\n"))
+    assert len(lines(tmp_path)) == 1
+    assert not opened(tmp_path).has(run)
+
+
+@pytest.mark.parametrize("name", ["asked.toml", "scores.json", "summary.json"])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[1]", b"\xff"])
+def test_a_run_with_a_damaged_file_is_not_finished(tmp_path: Path, name: str, damage: bytes) -> None:
+    index = opened(tmp_path)
+    run = index.runs[0]
+    finish(index, run, 0.5)
+    assert index.add(run)
+    (index.place(run) / name).write_bytes(damage)
+    assert not opened(tmp_path).has(run)
+
+
+def test_a_run_without_scores_is_not_finished(tmp_path: Path) -> None:
+    index = opened(tmp_path)
+    finish(index, index.runs[0], 0.5)
+    (index.place(index.runs[0]) / "scores.json").unlink()
+    assert not index.add(index.runs[0])
+
+
+@pytest.mark.parametrize("torn", [b'{"cell": "FedN', b"[]", b'{"run": "5f2c"}', b'{"cell": "\xff"}'])
+def test_of_an_index_with_a_torn_line_the_others_count(tmp_path: Path, torn: bytes) -> None:
+    index = opened(tmp_path / "with")
+    for run in index.runs[:2]:
+        finish(index, run, 0.5)
+        index.add(run)
+    first, _ = (tmp_path / "with" / INDEX).read_bytes().splitlines()
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / INDEX).write_bytes(first + b"\n" + torn)
+    assert list(opened(tmp_path / "without").lines) == [index.runs[0].key]
+
+
+def test_a_file_is_no_place_for_a_sweep(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    with pytest.raises(UsageError, match=r"^out is a file; name a folder in its place"):
+        opened(tmp_path / "out")

@@ -5,11 +5,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.studies.tiny_studies import TABLE, run, scores_of, tiny
+from tests.models.tiny import notes
+from tests.studies.tiny_studies import TABLE, learnable, run, scores_of, tiny
 
+from wardround.corpora.jsonl import Jsonl
+from wardround.studies.run_reading import read_run
 from wardround.studies.study_file import to_toml
 from wardround.sweeps.folders import lay_out, summary_in
 from wardround.sweeps.one_run import main
+from wardround.text.document import Document, Entity, Range
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
@@ -20,16 +24,42 @@ def call(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
 def test_a_study_is_run_and_summarised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = tiny(algorithm={"rounds": 2})
     lay_out(tmp_path / "mine", to_toml(study))
-    call(monkeypatch, tmp_path / "mine", "cpu")
+    call(monkeypatch, tmp_path / "mine", "cpu", "--cell=two, FedNER")
     found = summary_in(tmp_path / "mine")
-    assert found is not None and found.keys() == {"seconds", "device", "wardround"} and found["device"] == "cpu"
+    assert found is not None and found.keys() == {"cell", "seconds", "device", "wardround"}
+    assert (found["cell"], found["device"]) == ("two, FedNER", "cpu")
     run(study, tmp_path / "other")
     assert scores_of(tmp_path / "mine") == scores_of(tmp_path / "other")
-    assert not (tmp_path / "mine" / "sites").exists()
+    left = {str(path.relative_to(tmp_path / "mine" / "sites")) for path in (tmp_path / "mine").rglob("sites/*/*")}
+    assert left == {"harbour/note-counts.json", "hillside/note-counts.json"}
+    notes = read_run(tmp_path / "mine").notes
+    assert notes.keys() == {"harbour", "hillside"} and notes == read_run(tmp_path / "other").notes
+
+
+def test_nothing_that_stays_holds_a_word_or_a_name_of_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = learnable(tmp_path / "data", algorithm={"rounds": 1})
+    note = Document("quillfeather", "Took xylozipam.", (Entity("T1", "Drug", (Range(5, 14),)),))
+    for part in ("train", "dev", "test"):
+        Jsonl().write([note, *notes(3)], tmp_path / "data" / "east" / f"{part}.jsonl")
+    lay_out(tmp_path / "run", to_toml(study))
+    call(monkeypatch, tmp_path / "run", "cpu")
+    left = {str(path): path.read_bytes().lower() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert str(tmp_path / "run" / "sites" / "east" / "note-counts.json") in left
+    assert [name for name, content in left.items() if b"xylozipam" in content or b"quillfeather" in content] == []
+
+
+def test_a_run_whose_scores_are_damaged_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay_out(tmp_path, to_toml(tiny(algorithm={"rounds": 1})))
+    call(monkeypatch, tmp_path, "cpu")
+    before = scores_of(tmp_path)
+    (tmp_path / "scores.json").write_text("")
+    call(monkeypatch, tmp_path, "cpu")
+    assert scores_of(tmp_path) == before
 
 
 def test_what_is_finished_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_out(tmp_path, "no study at all")
+    (tmp_path / "scores.json").write_text(json.dumps({"rounds": 3, "best_round": 2}))
     (tmp_path / "summary.json").write_text(json.dumps({"seconds": 1.0}))
     call(monkeypatch, tmp_path, "cpu")
     assert summary_in(tmp_path) == {"seconds": 1.0}

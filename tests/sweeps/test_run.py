@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from tests.sweeps.test_index import finish, opened
@@ -8,7 +9,7 @@ from tests.sweeps.tiny_sweeps import sweep_of
 
 from wardround.sweeps.index import Index
 from wardround.sweeps.plan import Planned, planned
-from wardround.sweeps.pool import LOG, Job
+from wardround.sweeps.pool import LOG, Job, Pool
 from wardround.sweeps.run import SweepRun
 
 
@@ -61,6 +62,26 @@ def test_what_becomes_of_a_run(tmp_path: Path) -> None:
     ]
     assert work.failed == {second.name: "no entity to learn from"}
     assert work.left() == [second, third]
+
+
+def test_a_run_that_is_killed_is_not_given_the_reason_of_the_time_before(tmp_path: Path) -> None:
+    index = opened(tmp_path)
+    run, work = index.runs[0], SweepRun(index, Onlooker())
+    work._by_job = {run.key: run}
+    work.on_start(job_of(index, run))
+    (index.place(run) / LOG).write_text("no entity to learn from\n")
+    killed = [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]
+    Pool(work, processes=1).work([Job(run.key, index.place(run), killed)])
+    assert work.failed == {run.name: "it ended with status -9"}
+
+
+def test_a_run_is_told_what_it_is_called(tmp_path: Path) -> None:
+    index = opened(tmp_path)
+    asked = [SweepRun(index, Onlooker(), "cpu", keep_models=keep)._job(index.runs[1]) for keep in (False, True)]
+    assert [list(job.command[4:]) for job in asked] == [
+        ["cpu", "--cell=alone"],
+        ["cpu", "--cell=alone", "--keep-models"],
+    ]
 
 
 def test_where_all_is_finished_nothing_is_run_and_the_index_is_whole(tmp_path: Path) -> None:

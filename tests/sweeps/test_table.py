@@ -80,6 +80,23 @@ def test_lines_along_numbers(tmp_path: Path) -> None:
     assert axes.get_xlabel() == "model.lstm"
 
 
+def test_around_lines_the_spread_over_seeds(tmp_path: Path) -> None:
+    grid = {"study.seed": [7, 8], "model.lstm": [8, 4]}
+    # Seed 7 of 8 and 4, then seed 8 of both.
+    plot = table_of(tmp_path, [0.5, 0.25, 0.75, 0.125], grid=grid).to_plot()
+    assert plot is not None
+    (axes,) = plot.figure.axes
+    (band,) = axes.collections
+    (outline,) = band.get_paths()
+    corners = {(float(x), float(y)) for x, y in outline.vertices}
+    assert corners == {(4.0, 12.5), (4.0, 25.0), (8.0, 50.0), (8.0, 75.0)}
+
+
+def test_lines_of_one_seed_have_no_spread(tmp_path: Path) -> None:
+    plot = table_of(tmp_path, [0.5, 0.25], grid={"model.lstm": [8, 4]}).to_plot()
+    assert plot is not None and not plot.figure.axes[0].collections
+
+
 def test_nothing_finished_is_no_picture(tmp_path: Path) -> None:
     found = table_of(tmp_path, [])
     assert found.to_plot() is None

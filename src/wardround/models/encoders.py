@@ -158,6 +158,16 @@ class PieceBatch:
         """States [windows, pieces, width] of each word's first piece, [batch, words, width]."""
         return states.flatten(0, 1)[self.first_piece]
 
+    def first_windows(self) -> tuple[PieceBatch, Tensor]:
+        """The first window of each sentence alone, and which words lie in it, [batch, words]."""
+        width = self.ids.shape[1]
+        window, place = self.first_piece // width, self.first_piece % width
+        first = window[:, 0]
+        is_read = (window == first[:, None]).long().cummin(1).values.bool()
+        rows = torch.arange(len(first))
+        kept = torch.where(is_read, rows[:, None] * width + place, 0)
+        return PieceBatch(self.ids[first], self.attention[first], kept, rows), is_read
+
 
 class PieceTokenizer:
     """Words to word pieces in windows that fit the encoder."""

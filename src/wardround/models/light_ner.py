@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -22,7 +22,7 @@ from transformers import AutoConfig, BartModel, DynamicCache, EncoderDecoderCach
 from wardround.errors import ModelError
 from wardround.models.crf import Posterior
 from wardround.models.decoders import Decoder
-from wardround.models.encoders import PieceBatch, PieceTokenizer, encoder_source, without_remarks
+from wardround.models.encoders import PieceTokenizer, encoder_source, without_remarks
 from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
 from wardround.models.pointer_sequences import END, OutputSpace, Targets, parse_labels, spoken
 from wardround.models.prompts import Prompt
@@ -162,7 +162,7 @@ class LightNer(TaggingModel):
         """Each sentence's first window; `words` are each word's first piece, −1 where it is not read."""
         lengths = torch.tensor([len(sentence) for sentence in sentences])
         mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]
-        pieces, is_read = _first_windows(self.tokenizer.encode(sentences))
+        pieces, is_read = self.tokenizer.encode(sentences).first_windows()
         is_read &= mask
         words = pieces.ids.flatten()[pieces.first_piece].masked_fill(~is_read, -1)
         return Inputs(mask=mask, words=words, pieces=pieces)
@@ -386,22 +386,6 @@ def load_bart(origin: str) -> Any:
             "holds a whole one, such as that of facebook/bart-base"
         )
     return network
-
-
-def _first_windows(pieces: PieceBatch) -> tuple[PieceBatch, Tensor]:
-    """The first window of each sentence alone, and which words lie in it, [batch, words]."""
-    width = pieces.ids.shape[1]
-    window, place = pieces.first_piece // width, pieces.first_piece % width
-    first = window[:, 0]
-    is_read = (window == first[:, None]).long().cummin(1).values.bool()
-    rows = torch.arange(len(first))
-    return replace(
-        pieces,
-        ids=pieces.ids[first],
-        attention=pieces.attention[first],
-        first_piece=torch.where(is_read, rows[:, None] * width + place, 0),
-        sentence=rows,
-    ), is_read
 
 
 def _refuse_scores() -> NoReturn:

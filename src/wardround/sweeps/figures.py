@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -18,17 +17,19 @@ from wardround.settings import did_you_mean
 from wardround.studies.assemble import readings_of
 from wardround.studies.outcomes import SiteOutcome
 from wardround.studies.study_file import Study
+from wardround.sweeps.folders import table_in
 
 __all__ = ["check_path", "figure_in", "scores_in"]
 
 SCORES = "scores.json"
 _EVERY = "*"
+_HEAD = frozenset({"rounds", "best_round"})  # what the scores of every study have
 
 
-def scores_in(folder: Path) -> dict[str, Any]:
-    """What the study in a folder gave."""
-    found: dict[str, Any] = json.loads((folder / SCORES).read_text(encoding="utf-8"))
-    return found
+def scores_in(folder: Path) -> dict[str, Any] | None:
+    """What the study in a folder gave; None where it gave nothing yet, or its scores are damaged."""
+    found = table_in(folder / SCORES)
+    return found if found is not None and found.keys() >= _HEAD else None
 
 
 def figure_in(scores: Mapping[str, Any], path: str) -> float | None:

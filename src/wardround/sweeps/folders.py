@@ -13,38 +13,68 @@ from typing import Any
 
 from wardround.errors import UsageError
 
-__all__ = ["ASKED", "SUMMARY", "held", "lay_out", "leave", "summary_in", "write_whole"]
+__all__ = ["ASKED", "SUMMARY", "held", "lay_out", "leave", "summary_in", "table_in", "write_whole"]
 
 ASKED, SUMMARY = "asked.toml", "summary.json"
 # What only a resumption needs, or somebody who wants the models.
-_LEFT_OVER = ("sites", "model", "shared.safetensors", "checkpoint.safetensors", "worker.json")
+_LEFT_OVER = ("model", "shared.safetensors", "checkpoint.safetensors", "worker.json")
+_SITES, _NOTE_COUNTS = "sites", "note-counts.json"
 
 
 def lay_out(folder: Path, asked: str) -> None:
     """Write down the study that is to be run; where another one was begun, nothing of it stays."""
     known = folder / ASKED
-    if known.is_file() and known.read_text(encoding="utf-8") != asked:
+    found = known.read_bytes() if known.is_file() else None
+    if found != asked.encode():
         (folder / SUMMARY).unlink(missing_ok=True)  # first: a folder that is half removed must not look finished
-        shutil.rmtree(folder)
+        if found is not None:
+            shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(known, asked)
 
 
 def leave(folder: Path, found: Mapping[str, Any], *, models: bool = False) -> None:
-    """Write the summary, then remove what nobody needs any more."""
-    write_whole(folder / SUMMARY, json.dumps(found, indent=2) + "\n")
-    for name in () if models else _LEFT_OVER:
-        shutil.rmtree(folder / name, ignore_errors=True)
-        (folder / name).unlink(missing_ok=True)
+    """Write the summary, then remove what nobody needs any more; the counts of each note stay with their sites."""
+    write_whole(folder / SUMMARY, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    if models:
+        return
+    for name in _LEFT_OVER:
+        _remove(folder / name)
+    for site in sorted((folder / _SITES).glob("*")):
+        _keep_counts(site)
+    _remove_empty(folder / _SITES)
+
+
+def _keep_counts(site: Path) -> None:
+    """They alone stay: by them two runs are compared in pairs, and they hold no text."""
+    for path in sorted(site.glob("*")):
+        if path.name != _NOTE_COUNTS:
+            _remove(path)
+    _remove_empty(site)
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    path.unlink(missing_ok=True)
+
+
+def _remove_empty(folder: Path) -> None:
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def summary_in(folder: Path) -> dict[str, Any] | None:
-    """What a finished run left; None where it is not finished."""
-    path = folder / SUMMARY
-    if not path.is_file():
+    """What a finished run left; None where it is not finished, or its summary is damaged."""
+    return table_in(folder / SUMMARY)
+
+
+def table_in(path: Path) -> dict[str, Any] | None:
+    """The table in a JSON file; None where there is no such file, or it is damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    return found if isinstance(found, dict) else None
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -60,13 +90,20 @@ def write_whole(path: Path, text: str) -> None:
 @contextmanager
 def held(folder: Path, *, wait: bool) -> Iterator[None]:
     """The folder for this process alone; without `wait`, refused where another one works in it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = _opened(folder)
     try:
         _lock(descriptor, folder.name, wait=wait)
         yield
     finally:
         os.close(descriptor)
+
+
+def _opened(folder: Path) -> int:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise UsageError(f"{folder.name} cannot be used as a folder: {error.strerror}; name another one") from None
 
 
 def _lock(descriptor: int, name: str, *, wait: bool) -> None:

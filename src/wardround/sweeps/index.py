@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wardround.errors import UsageError
 from wardround.sweeps.figures import figure_in, scores_in
 from wardround.sweeps.folders import ASKED, summary_in, write_whole
 from wardround.sweeps.plan import Planned
@@ -25,6 +26,7 @@ __all__ = ["INDEX", "Index"]
 
 INDEX = "index.jsonl"
 _RUNS = "runs"
+_KEPT = ("figures", "rounds", "best_round")  # of a line, beside what the plan says
 
 
 @dataclass
@@ -37,9 +39,12 @@ class Index:
     lines: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)  # by the key of the run
 
     def __post_init__(self) -> None:
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UsageError(f"{self.folder.name} is a file; name a folder in its place, which may be new")
         known = self._known()
         for run in self.runs:
-            line = self._found(run) or known.get(run.key)
+            # Of a run whose folder is there, the folder alone tells: it may be of other settings than the line.
+            line = self._found(run) if (self.place(run) / ASKED).exists() else known.get(run.key)
             if line is not None:
                 self.lines[run.key] = line
 
@@ -74,26 +79,39 @@ class Index:
         return {"cell": run.cell.name, "seed": run.seed, "run": run.key, **self.lines[run.key]}
 
     def _found(self, run: Planned) -> dict[str, Any] | None:
-        """What lies in the run's folder."""
-        if summary_in(self.place(run)) is None or not self._is_of(run):
-            return None
+        """What lies in the run's folder; None where it is not finished, of another study, or damaged."""
         scores = scores_in(self.place(run))
+        if scores is None or summary_in(self.place(run)) is None or not self._is_of(run):
+            return None
         figures = {figure.path: figure_in(scores, figure.path) for figure in self.figures}
         return {"figures": figures, "rounds": scores["rounds"], "best_round": scores["best_round"]}
 
     def _is_of(self, run: Planned) -> bool:
         """Whether what lies in the folder was made by the study as it is now."""
-        asked = self.place(run) / ASKED
-        return asked.is_file() and _agree(tomllib.loads(asked.read_text(encoding="utf-8")), tomllib.loads(run.asked))
+        try:
+            asked = tomllib.loads((self.place(run) / ASKED).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        # A file without a setting contradicts none; every study has this section.
+        return "study" in asked and _agree(asked, tomllib.loads(run.asked))
 
     def _known(self) -> dict[str, dict[str, Any]]:
-        """Lines of an index that is there, as far as they have every figure that is asked for."""
+        """Lines of an index that is there, as far as they are whole and have every figure that is asked for."""
         path = self.folder / INDEX
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        found = [json.loads(line) for line in lines]
+        lines = path.read_bytes().splitlines() if path.is_file() else []
         wanted = {figure.path for figure in self.figures}
-        kept = ("figures", "rounds", "best_round")
-        return {line["run"]: {name: line[name] for name in kept} for line in found if wanted <= line["figures"].keys()}
+        whole = [line for line in map(_read, lines) if line is not None and wanted <= line["figures"].keys()]
+        return {line["run"]: {name: line[name] for name in _KEPT} for line in whole}
+
+
+def _read(line: bytes) -> dict[str, Any] | None:
+    """A line of an index; None where it is torn, or no line of ours."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    is_ours = isinstance(found, dict) and found.keys() >= {"run", *_KEPT} and isinstance(found["figures"], dict)
+    return found if is_ours else None
 
 
 def _agree(one: Any, other: Any) -> bool:

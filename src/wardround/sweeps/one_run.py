@@ -24,6 +24,7 @@ from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import pick_device
 from wardround.studies.study_file import Study, read_study
+from wardround.sweeps.figures import scores_in
 from wardround.sweeps.folders import ASKED, held, leave, summary_in
 from wardround.sweeps.lifeline import end_with_parent
 
@@ -77,10 +78,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("device", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--keep-models", action="store_true", help="leave the models of the sites where they are")
+    parser.add_argument("--cell", default="", help="what the summary calls the run")
     asked = parser.parse_args()
     end_with_parent()
     try:
-        _run(asked.folder, asked.device, models=asked.keep_models)
+        _run(asked.folder, asked.device, models=asked.keep_models, cell=asked.cell)
     except WardroundError as error:
         # A round that failed brings along what the first of the sites, which are all on this machine, said.
         cause = error.__cause__ if isinstance(error, FederationError) else None
@@ -92,12 +94,14 @@ def main() -> None:
         sys.exit(f"unforeseen {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}")
 
 
-def _run(folder: Path, device: str, *, models: bool) -> None:
+def _run(folder: Path, device: str, *, models: bool, cell: str) -> None:
     with held(folder, wait=True):
-        if summary_in(folder) is None:  # else somebody who held the folder before has done it
-            done = run_asked(folder, device)
-            figures = {"seconds": round(done.seconds, 1), "device": done.machine, "wardround": __version__}
-            leave(folder, figures, models=models)
+        if summary_in(folder) is not None and scores_in(folder) is not None:
+            return  # somebody who held the folder before has done it
+        done = run_asked(folder, device)
+        seconds = round(done.seconds, 1)
+        found = {"cell": cell, "seconds": seconds, "device": done.machine, "wardround": __version__}
+        leave(folder, found, models=models)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARAL
 
 @dataclass(frozen=True)
 class Job:
-    """One process: what it says goes to `log.txt` in its folder."""
+    """One process: what it says goes to `log.txt` in its folder, anew at each start."""
 
     name: str
     folder: Path
@@ -85,7 +85,7 @@ class Pool:
     def _start(self, job: Job, lifeline: Lifeline) -> None:
         self.listener.on_start(job)
         job.folder.mkdir(parents=True, exist_ok=True)
-        with (job.folder / LOG).open("ab") as log:
+        with (job.folder / LOG).open("wb") as log:
             process = subprocess.Popen(  # noqa: S603 – what is run is written down by whoever made the job
                 list(job.command),
                 env={**os.environ, **_ENVIRONMENT, **self.environment, **lifeline.environment},

@@ -58,7 +58,7 @@ class SweepRun:
 
     def _job(self, run: Planned) -> Job:
         folder = self.index.place(run)
-        options = ["--keep-models"] if self.keep_models else []
+        options = [f"--cell={run.cell.name}", *(["--keep-models"] if self.keep_models else [])]
         command = [sys.executable, "-m", "wardround.sweeps.one_run", str(folder.resolve()), self.device, *options]
         return Job(run.key, folder, command)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.evaluation.bootstrap import Interval
-from wardround.reports.plots import Curve, Labels, Plot, bar_chart, learning_curves
+from wardround.reports.plots import Band, Curve, Labels, Plot, bar_chart, learning_curves
 from wardround.reports.tables import Cell as TableCell
 from wardround.reports.tables import Table
 from wardround.sweeps.folders import write_whole
@@ -124,15 +124,18 @@ class SweepTable:
 
     def _lines(self, along: Axis) -> Plot:
         figure, lines = self.sweep.figures[0], dict[str, list[tuple[float, float]]]()
+        bands = dict[str, list[tuple[float, float, float]]]()
         for cell in self.cells:
             others = [choice.name for axis, choice in cell.choices.items() if axis != along.name]
-            value = float(cell.choices[along.name].value)
+            series, value = ", ".join(others) or "measured", float(cell.choices[along.name].value)
             if found := self.found(cell, figure):
-                lines.setdefault(", ".join(others) or "measured", []).append((value, found.mean))
+                lines.setdefault(series, []).append((value, found.mean))
+                bands.setdefault(series, []).append((value, found.low, found.high))
             told = self.published(cell, figure)
             if isinstance(told, float):
                 lines.setdefault(", ".join([*others, _PUBLISHED]), []).append((value, told))
-        return learning_curves(_sorted(lines), Labels(self.sweep.title, along.name, figure.title))
+        labels = Labels(self.sweep.title, along.name, figure.title)
+        return learning_curves(_sorted(lines), labels, bands=_with_width(bands))
 
 
 def _series(choices: Sequence[str]) -> tuple[str, str]:
@@ -142,6 +145,11 @@ def _series(choices: Sequence[str]) -> tuple[str, str]:
 
 def _sorted(lines: Mapping[str, list[tuple[float, float]]]) -> dict[str, Curve]:
     return {name: sorted(points) for name, points in lines.items()}
+
+
+def _with_width(bands: Mapping[str, list[tuple[float, float, float]]]) -> dict[str, Band]:
+    """Those in which seeds differ anywhere."""
+    return {name: sorted(points) for name, points in bands.items() if any(low < high for _, low, high in points)}
 
 
 def _text(found: OverSeeds | None, digits: int) -> str:
