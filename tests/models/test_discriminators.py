@@ -153,7 +153,7 @@ def test_the_half_of_the_site_tells_it_and_the_network_does_not_learn_to() -> No
     assert loss.item() == pytest.approx(log(4 / 3))  # one sentence does not correlate, and the rows are orthonormal
     loss.backward()  # type: ignore[no-untyped-call]
     assert states.grad is not None and not states.grad.any()
-    # −(1 − p) of what is read at the site's row, p = 3/4; the second row of W through the difference of the weights, one.
+    # −(1 − p) of what is read at the site's row, p = 3/4; W's second row feels it through weights that differ by one.
     torch.testing.assert_close(found.discriminator.grad, torch.tensor([[-1.0], [1.0]]) * CHARACTERISTIC / 4)
     torch.testing.assert_close(found.turn.grad, torch.tensor([[0.0, 0.0], [-5.0 / 4, -CHARACTERISTIC / 4]]))
 

@@ -23,7 +23,7 @@ def test_who_gave_who_was_absent_and_who_was_not_asked() -> None:
 def test_a_row_a_site() -> None:
     section = attendance_section(history(a_round(1, LATE), a_round(2), a_round(3, asked=SITES)), SITES)
     table, absences = section.tables
-    assert table.title == "Part of each site in 3 rounds"
+    assert (table.title, table.file) == ("Part of each site in 3 rounds", "Part of each site")
     assert table.columns == ("site", "rounds asked", "gave", "late", "failed", "refused")
     assert table.rows == (("harbour", 3, 3, 0, 0, 0), ("hillside", 3, 2, 1, 0, 0), ("lakeside", 1, 1, 0, 0, 0))
     assert absences.rows == (("hillside", "late", "deadline", 1),)

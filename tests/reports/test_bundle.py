@@ -35,6 +35,12 @@ def test_all_files(tmp_path: Path) -> None:
     assert_self_contained(written.page)
 
 
+def test_a_table_may_name_its_file(tmp_path: Path) -> None:
+    table = Table("Part of each site in 3 rounds", ("site",), (("harbour",),), file="Part of each site")
+    (path,) = write_bundle(tmp_path, "Study", [Section("Who", tables=(table,))]).tables
+    assert path.name == "who-part-of-each-site.csv"
+
+
 def test_the_markdown(tmp_path: Path) -> None:
     text = write_bundle(tmp_path, "Study [x]", SECTIONS).markdown.read_text()
     assert text.startswith("# Study (x)\n\n## Scores\n\nIn words.\n\n**By site**\n")

@@ -12,6 +12,7 @@ from tests.reports.run_records import a_round, a_run, a_scoring, scored
 from wardround.errors import UsageError
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.reports.comparison_page import comparison_sections
+from wardround.reports.interval_cells import score_cell
 from wardround.reports.page import write_page
 from wardround.reports.run_record import RunRecord
 from wardround.reports.tables import Table
@@ -46,7 +47,63 @@ def test_the_runs_and_their_sites() -> None:
     assert found["The runs"].rows[1][-1] == pytest.approx((1 + 2 / 3) / 2)
     by_site = found["Strict micro-F1 by site"]
     assert by_site.columns == ("site", "first", "second")
-    assert by_site.rows[0] == ("harbour", "0.400 (0.250–0.750)", "1.000 (0.250–0.750)")
+    assert by_site.rows[0] == ("harbour", score_cell(0.4, (0.25, 0.75)), score_cell(1.0, (0.25, 0.75)))
+    assert "–:" not in by_site.note
+    assert found["The runs"].note == "The mean is over sites; every site counts once."
+
+
+def test_numbers_in_a_csv_are_plain() -> None:
+    lines = tables(FIRST, SECOND)["Strict micro-F1 by site"].to_csv().splitlines()
+    assert lines == [
+        "site,first,first low,first high,second,second low,second high",
+        "harbour,0.4,0.25,0.75,1.0,0.25,0.75",
+        f"hillside,{2 / 3},0.25,0.75,{2 / 3},0.25,0.75",
+    ]
+
+
+def with_a_third(record: RunRecord) -> RunRecord:
+    """The same with a site, lakeside, where a quarter is found: F1 is 2/5."""
+    return replace(record, sites={**record.sites, "lakeside": scored(1, 0, 3)})
+
+
+def test_a_site_that_one_run_lacks_is_shown_and_no_part_of_a_mean() -> None:
+    found = tables(FIRST, with_a_third(SECOND))
+    by_site, runs, differences = (
+        found[title] for title in ("Strict micro-F1 by site", "The runs", "second less first")
+    )
+    assert by_site.rows[2] == ("lakeside", score_cell(None, None), score_cell(0.4, (0.25, 0.75)))
+    assert by_site.note.endswith(" –: the run has no such site.")
+    # 2/5 and 2/3; 1 and 2/3: the 2/5 of the third is in neither.
+    assert [row[-1] for row in runs.rows] == [pytest.approx(8 / 15), pytest.approx(5 / 6)]
+    assert runs.note == (
+        "The mean is over the sites that all runs have (2 of 3, without lakeside); every site counts once."
+    )
+    assert [row[0] for row in differences.rows] == ["harbour", "hillside"]
+    assert differences.note == "In one of the two runs alone, and not here: lakeside."
+    assert tables(with_a_third(FIRST), SECOND)["second less first"].note == differences.note
+
+
+def test_curves_of_different_sites_are_of_those_in_common() -> None:
+    events = [a_round(1), a_scoring(1, harbour=0.5, hillside=0.25, lakeside=0.0), a_scoring(2, lakeside=1.0)]
+    other = with_a_third(run("x", harbour=(1,), hillside=(1,), events=events))
+    (drawing, by_bytes) = comparison_sections([FIRST, other])[2].drawings
+    # FIRST ends with 0.25 and 0.75; the other with 0.5 and 0.25, and in round 2 has none in common.
+    assert drawing.told.endswith("without lakeside). Last: first 0.500, x 0.375.")
+    assert by_bytes.plot is not None
+    assert [list(line.get_ydata()) for line in by_bytes.plot.figure.axes[0].lines] == [[0.5], [0.375]]
+
+
+def test_where_no_site_is_in_all_runs_each_mean_is_of_its_own() -> None:
+    other = a_run("other", sites={"lakeside": scored(1, 0, 3)})
+    found = tables(FIRST, other)
+    assert [row[-1] for row in found["The runs"].rows] == [pytest.approx(8 / 15), pytest.approx(0.4)]
+    assert found["The runs"].note.startswith("The mean is over each run's own sites, none of which is in all runs;")
+    assert found["other less first"].rows == ()
+
+
+def test_of_many_sites_a_few_are_named() -> None:
+    many = replace(SECOND, sites={**SECOND.sites, **{f"h{number}": scored(1, 0, 3) for number in range(7)}})
+    assert "without h0, h1, h2, h3, h4 and 2 more)" in tables(FIRST, many)["The runs"].note
 
 
 def test_differences_note_by_note() -> None:
@@ -83,7 +140,8 @@ def test_two_trainings_at_one_site_are_the_same_site() -> None:
     right = a_run("b", sites={"b": scored(4, 0, 0)}, notes={"b": notes(4)})
     table = tables(left, right)["b less a"]
     assert table.rows[0][:2] == ("a", pytest.approx(0.6))
-    assert table.totals == ()
+    assert (table.totals, table.note) == ((), "")
+    assert tables(left, right)["The runs"].note.startswith("The mean is over each run's one site;")
 
 
 def test_settings_that_differ() -> None:

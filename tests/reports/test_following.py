@@ -131,3 +131,17 @@ def test_the_last_lines(record: Path) -> None:
     append(record, b'{"n": 3')
     assert last_of(record) == [{"n": 1}, {"n": 2}]
     assert last_of(record.with_name("absent")) == []
+
+
+def test_a_last_line_that_is_longer_than_what_is_read_is_read_whole(record: Path) -> None:
+    append(record, json.dumps({"long": "x" * 100}).encode() + b"\n")  # 113 bytes: 10, 40, then 160 are read
+    assert last_of(record, most=10) == [{"n": 1}, {"n": 2}, {"long": "x" * 100}]
+    append(record, b'{"torn": "' + b"y" * 500)
+    assert last_of(record, most=10)[-1] == {"long": "x" * 100}
+
+
+def test_a_file_without_a_whole_line_has_no_last_ones(record: Path) -> None:
+    record.write_bytes(b"x" * 100)
+    assert last_of(record, most=10) == []
+    record.write_bytes(b"")
+    assert last_of(record, most=10) == []

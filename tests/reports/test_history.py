@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from math import isnan
+
 import pytest
 from tests.reports.run_records import EVENTS, a_round, a_scoring
 
 from wardround.evaluation.counts import SpanCounts
-from wardround.reports.history import Cost, History, added
+from wardround.reports.history import Absence, Cost, History, added
 
 
 def test_rounds_and_scorings_in_order() -> None:
@@ -72,6 +74,37 @@ def test_a_training_at_one_site() -> None:
 )
 def test_lines_that_lack_figures_make_no_report_fail(event: dict[str, object]) -> None:
     assert History.of([event]).started is None
+
+
+def test_columns_that_a_later_version_adds_are_passed_over() -> None:
+    event = a_round(1, ("h", "late", "deadline")) | {"exchanges": {"train": {"h": [1, 2, 3.0, 0.5, 9], "g": [4, 5]}}}
+    (record,) = History.of([event | {"absent": [["h", "late", "deadline", 9], ["g"]]}]).rounds
+    assert record.costs == {"train": {"h": Cost(1, 2, 3.0, 0.5), "g": Cost(4, 5)}}
+    assert record.absent == (Absence("h", "late", "deadline"), Absence("g", "", ""))
+    scoring = a_scoring(1, a=0.5) | {"counts": {"a": {"Drug": [1, 0, 1, 9]}}, "interval": {"a": [0.25, 0.75, 0.95]}}
+    (found,) = History.of([scoring]).scorings
+    assert dict(found.pooled) == {"Drug": SpanCounts(1, 0, 1)}
+    assert found.intervals == {"a": (0.25, 0.75)}
+
+
+def test_what_is_null_is_missing() -> None:
+    nothing = dict.fromkeys(("answered", "absent", "down", "up", "seconds", "exchanges", "coordinator", "figures"))
+    (record,) = History.of([{"event": "round", "round": 1, "loss": None, **nothing}]).rounds
+    assert isnan(record.loss)
+    assert (record.answered, record.absent, record.up, record.costs, record.figures) == (0, (), 0, {}, {})
+    scored = {"event": "scored", "round": 1, "f1": {"a": 0.5, "b": 1.0, "c": None}, "mean_f1": None}
+    (scoring,) = History.of([scored | {"interval": {"a": None}, "counts": {"a": None}}]).scorings
+    assert (scoring.f1, scoring.mean, scoring.intervals, scoring.counts) == ({"a": 0.5, "b": 1.0}, 0.75, {}, {})
+    (epoch,) = History.of([{"event": "epoch", "epoch": 1, "loss": None, "dev_f1": None, "seconds": None}]).epochs
+    assert isnan(epoch.loss) and (epoch.dev_f1, epoch.seconds) == (0.0, 0.0)
+    costs = {"event": "asked", "round": None, "exchanges": {"a": None, "b": {"h": None, "g": [None, 2]}}}
+    assert History.of([costs]).costs == {"b": {"g": Cost(0, 2)}}
+
+
+@pytest.mark.parametrize("kind", ["round", "scored", "epoch"])
+def test_a_line_without_its_number_is_passed_over(kind: str) -> None:
+    history = History.of([{"event": kind, kind: None}])
+    assert (history.rounds, history.scorings, history.epochs) == ((), (), ())
 
 
 def test_adding_costs() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import matplotlib
 import pytest
@@ -57,6 +58,29 @@ def test_bars_have_heights_and_error_bars() -> None:
     assert axes.patches[2].get_x() + axes.patches[2].get_width() / 2 == pytest.approx(1.2)
     segments = axes.collections[0].get_segments()
     assert [point[1] for point in segments[0]] == pytest.approx([0.7, 0.85])
+
+
+def test_bars_of_many_groups_lie_and_no_name_is_over_another() -> None:
+    names = [f"hospital-{number:04}" for number in range(36)]
+    bars = {method: dict.fromkeys(names, Interval(0.5, 0.25, 0.75)) for method in ("alone", "together")}
+    plot = bar_chart(bars, Labels("F1 by site", "", "F1"))
+    (axes,) = plot.figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("F1", "")
+    assert {patch.get_width() for patch in axes.patches} == {0.5}
+    # Of two bars in a group the first lies above the second: -0.2 and 0.2 from the middle, and rows count down.
+    middles = [axes.patches[place].get_y() + axes.patches[place].get_height() / 2 for place in (0, 36)]
+    assert middles == pytest.approx([-0.2, 0.2])
+    assert axes.get_ylim() == (35.5, -0.5)
+    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
+    assert [label.get_text() for label in axes.get_yticklabels()] == names
+    assert all(lower.y1 < upper.y0 for upper, lower in pairwise(boxes))
+
+
+@pytest.mark.parametrize(("count", "upright"), [(12, True), (13, False)])
+def test_how_many_groups_stand(count: int, upright: bool) -> None:
+    (axes,) = bar_chart({"alone": {f"h{number}": 0.0 for number in range(count)}}, LABELS).figure.axes
+    assert (len(axes.get_xticks()) == count) is upright
+    assert (axes.get_ylim() if upright else axes.get_xlim()) == (0.0, 1.0)  # all is zero
 
 
 def test_a_band_lies_around_its_curve() -> None:

@@ -7,6 +7,7 @@ from tests.reports.run_records import EVENTS, a_round, a_scoring
 
 from wardround.reports import round_sections
 from wardround.reports.history import History
+from wardround.reports.interval_cells import score_cell
 from wardround.reports.page import Section
 from wardround.reports.plots import learning_curves
 from wardround.reports.round_sections import rounds_section
@@ -31,7 +32,13 @@ def test_scores_by_round_and_site_with_intervals() -> None:
     table = found.tables[0]
     assert table.title == "Development strict micro-F1 by round and site"
     assert table.columns == ("round", "a", "b", "mean of sites")
-    assert table.rows == (("1", "0.500 (0.250–0.750)", "0.250", 0.375), ("2", "–", "1.000", 1.0))
+    first = (score_cell(0.5, (0.25, 0.75)), score_cell(0.25, None))
+    assert table.rows == (("1", *first, 0.375), ("2", score_cell(None, None), score_cell(1.0, None), 1.0))
+    assert table.to_csv().splitlines() == [
+        "round,a,a low,a high,b,b low,b high,mean of sites",
+        "1,0.5,0.25,0.75,0.25,,,0.375",
+        "2,,,,1.0,,,1.0",
+    ]
 
 
 def test_scores_by_round_and_type_are_of_all_sites_together() -> None:
@@ -71,6 +78,14 @@ def test_epochs_of_a_training_at_one_site() -> None:
     assert found.heading == "Epochs"
     assert found.tables[0].rows == (("1", 2.0, 0.25, "yes", 1.5),)
     assert named(found) == ["development-f1", "training-loss"]
+
+
+def test_a_loss_that_is_not_on_record_is_left_out() -> None:
+    epoch = {"event": "epoch", "epoch": 1, "loss": None, "dev_f1": 0.25, "best": True, "seconds": 1.5}
+    found = section([epoch])
+    assert found.tables[0].rows == (("1", None, 0.25, "yes", 1.5),)
+    assert named(found) == ["development-f1"]
+    assert named(section([a_round(1) | {"loss": None}])) == []
 
 
 @pytest.mark.parametrize(("count", "every_site"), [(10, True), (11, False)])

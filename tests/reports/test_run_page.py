@@ -50,6 +50,12 @@ def test_the_run_at_a_glance(page: str) -> None:
     assert cells(page, "when") == [["2023-11-14 22:13:20 to 2023-11-14 22:14:20 UTC"]]
 
 
+def test_the_run_at_a_glance_in_a_csv() -> None:
+    lines = run_sections(a_run(up=6_000_020, down=1_500_010))[0].tables[0].to_csv().splitlines()
+    assert "strict micro-F1 on test notes,0.625" in lines
+    assert 'bytes,"6000020 up, 1500010 down"' in lines
+
+
 def test_scores_of_each_site(page: str) -> None:
     assert cells(page, "hillside")[0] == ["1,000", "1.000", "0.333", "0.500", "0.250–0.750", "0.500"]
     assert cells(page, "mean") == [["1,005", "0.875", "0.542", "0.625", "", "0.694"]]
@@ -91,6 +97,12 @@ def test_a_run_that_has_not_finished(tmp_path: Path) -> None:
     assert "The run has not finished" in page
     assert "Scores" not in headings(page)
     assert "Rounds" in headings(page)
+
+
+def test_a_run_that_has_not_finished_is_read_as_its_task_is(tmp_path: Path) -> None:
+    page = written(tmp_path, a_run(sites={}, events=EVENTS[:4], task_reading="strict"))
+    assert "Strict micro-F1 on each site&#x27;s development notes" in page
+    assert "main micro-F1" not in page.lower()
 
 
 def test_a_run_without_any_event(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from wardround.reports.score_tables import (
     score_tables,
     tag_set_table,
 )
+from wardround.reports.tables import Cell, Figures, Row
 from wardround.text.document import Document, Entity, Range
 
 
@@ -117,15 +118,20 @@ EAST = TagSetScores(
 WEST = TagSetScores(TypedCounts({"ADE": SpanCounts(2, 0, 0)}), ("ADE",), ("ADE",))
 
 
+def texts(rows: tuple[Row, ...]) -> list[tuple[Cell, ...]]:
+    """What a reader sees."""
+    return [tuple(cell.text if isinstance(cell, Figures) else cell for cell in row) for row in rows]
+
+
 def test_types_by_site_by_hand() -> None:
     table = tag_set_table({"east": EAST, "west": WEST})
     assert table.columns == ("type", "east", "west")
-    assert table.rows == (("Drug", "0.750 ●", ""), ("Dose", "– ●", ""), ("ADE", "0.500", "1.000 ●"))
-    assert table.totals == (
+    assert texts(table.rows) == [("Drug", "0.750 ●", ""), ("Dose", "– ●", ""), ("ADE", "0.500", "1.000 ●")]
+    assert texts(table.totals) == [
         ("macro, all", "0.625", "1.000"),
         ("macro, annotated ●", "0.750", "1.000"),
         ("macro, not annotated", "0.500", "–"),
-    )
+    ]
     assert table.note.startswith("● the site annotates the type in its training notes; empty: its test notes are not")
 
 
@@ -135,4 +141,14 @@ def test_of_many_sites_each_has_a_row(count: int, first: str) -> None:
     assert table.columns[0] == first
     if first == "site":
         assert table.columns[1:] == ("ADE", "macro, all", "macro, annotated ●", "macro, not annotated")
-        assert table.rows[12] == ("h12", "1.000 ●", "1.000", "1.000", "–")
+        assert texts(table.rows)[12] == ("h12", "1.000 ●", "1.000", "1.000", "–")
+        assert table.to_csv().splitlines()[13] == "h12,1.0,yes,1.0,1.0,"
+
+
+def test_types_by_site_in_a_csv_are_numbers_and_marks_of_their_own() -> None:
+    assert tag_set_table({"east": EAST, "west": WEST}).to_csv().splitlines()[:4] == [
+        "type,east,east annotated,west,west annotated",
+        "Drug,0.75,yes,,no",
+        "Dose,,yes,,no",
+        "ADE,0.5,no,1.0,yes",
+    ]

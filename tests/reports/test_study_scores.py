@@ -9,7 +9,10 @@ from tests.reports.run_records import SITES, Scored, annotating, scored
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.leakage import LeakageScore, TypeLeakage
+from wardround.reports.interval_cells import interval_cell
 from wardround.reports.study_scores import study_table, study_tables, type_table
+
+WIDE = interval_cell((0.25, 0.75))
 
 
 def test_the_table_by_hand() -> None:
@@ -17,8 +20,8 @@ def test_the_table_by_hand() -> None:
     assert table.columns == ("site", "notes", "P", "R", "strict F1", "95% interval", "relaxed F1")
     # Strict F1 of the second: 2·1/(2·1 + 2). Relaxed: 2·4/(2·4 + 1) and the same again.
     expected: list[tuple[Any, ...]] = [
-        ("harbour", 5, 0.75, 0.75, 0.75, "0.250–0.750", pytest.approx(8 / 9)),
-        ("hillside", 1000, 1.0, pytest.approx(1 / 3), 0.5, "0.250–0.750", 0.5),
+        ("harbour", 5, 0.75, 0.75, 0.75, WIDE, pytest.approx(8 / 9)),
+        ("hillside", 1000, 1.0, pytest.approx(1 / 3), 0.5, WIDE, 0.5),
     ]
     assert list(table.rows) == expected
     # Each site counts alike, whatever its size.
@@ -31,11 +34,11 @@ def test_the_table_of_a_task_with_one_reading_or_with_three() -> None:
     found, missed = TypedCounts({"causes": SpanCounts(1, 1, 1)}), TypedCounts({"causes": SpanCounts(0, 0, 2)})
     table = study_table({"harbour": Scored({"relations": found}, 3, interval)})
     assert table.columns == ("site", "notes", "P", "R", "relations F1", "95% interval")
-    assert table.rows == (("harbour", 3, 0.5, 0.5, 0.5, "0.250–0.750"),)
+    assert table.rows == (("harbour", 3, 0.5, 0.5, 0.5, WIDE),)
     assert table.totals == (("mean", 3, 0.5, 0.5, 0.5, ""),)
     three = study_table({"harbour": Scored({"strict": missed, "entities": found, "given": missed}, 3, interval)})
     assert three.columns[4:] == ("strict F1", "95% interval", "entities F1", "given F1")
-    assert three.rows == (("harbour", 3, 0.0, 0.0, 0.0, "0.250–0.750", 0.5, 0.0),)
+    assert three.rows == (("harbour", 3, 0.0, 0.0, 0.0, WIDE, 0.5, 0.0),)
 
 
 DIFFERENT = {
@@ -47,8 +50,14 @@ DIFFERENT = {
 def test_where_sites_annotate_different_types_each_type_has_a_row() -> None:
     table = study_tables(DIFFERENT)[1]
     assert table.title == "Strict F1 by type and site"
-    assert table.rows == (("Drug", "0.750 ●", "0.000"), ("ADE", "0.500", "1.000 ●"))
-    assert [row[1:] for row in table.totals] == [("0.625", "0.500"), ("0.750", "1.000"), ("0.500", "0.000")]
+    assert table.to_csv().splitlines() == [
+        "type,harbour,harbour annotated,hillside,hillside annotated",
+        "Drug,0.75,yes,0.0,no",
+        "ADE,0.5,no,1.0,yes",
+        '"macro, all",0.625,,0.5,',
+        '"macro, annotated ●",0.75,,1.0,',
+        '"macro, not annotated",0.5,,0.0,',
+    ]
 
 
 def test_where_sites_annotate_alike_or_do_not_say_there_is_no_such_table() -> None:
@@ -81,14 +90,23 @@ def test_a_site_by_type_with_intervals_where_they_are_known() -> None:
     table = type_table(Scored({"strict": strict, "relaxed": relaxed}, 5, Interval(2 / 3, 0.25, 0.75), known))
     assert table.columns == ("type", "P", "R", "strict F1", "95% interval", "relaxed F1", "gold")
     expected: list[tuple[Any, ...]] = [
-        ("ADE", 1.0, pytest.approx(1 / 3), 0.5, "", None, 3),
-        ("Drug", 0.75, 0.75, 0.75, "0.500–1.000", 1.0, 4),
+        ("ADE", 1.0, pytest.approx(1 / 3), 0.5, interval_cell(None), None, 3),
+        ("Drug", 0.75, 0.75, 0.75, interval_cell((0.5, 1.0)), 1.0, 4),
     ]
     assert list(table.rows) == expected
     # Four right, one wrong, three missed.
-    micro: tuple[Any, ...] = ("micro", 0.8, pytest.approx(4 / 7), pytest.approx(8 / 12), "0.250–0.750", 1.0, 7)
+    micro: tuple[Any, ...] = ("micro", 0.8, pytest.approx(4 / 7), pytest.approx(8 / 12), WIDE, 1.0, 7)
     macro: tuple[Any, ...] = ("macro", 0.875, pytest.approx(13 / 24), 0.625, "", 1.0, 7)
     assert table.totals == (micro, macro)
+
+
+def test_ends_of_intervals_are_numbers_in_a_csv() -> None:
+    lines = study_table({"harbour": replace(SITES["harbour"], interval=Interval(0.75, 1 / 3, 2 / 3))}).to_csv()
+    assert lines.splitlines() == [
+        "site,notes,P,R,strict F1,95% interval low,95% interval high,relaxed F1",
+        f"harbour,5,0.75,0.75,0.75,{1 / 3},{2 / 3},{8 / 9}",
+        f"mean,5,0.75,0.75,0.75,,,{8 / 9}",
+    ]
 
 
 def test_a_site_of_one_reading() -> None:

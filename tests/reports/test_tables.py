@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from wardround.reports.tables import Table
+from wardround.reports.tables import Figures, Table
 
 TABLE = Table(
     "Scores <of> a|b",
@@ -47,6 +47,28 @@ def test_csv_keeps_numbers_and_disarms_formulas() -> None:
         ["'=1+1", "0.0", ""],
         ["micro", "0.5", "1241"],
     ]
+
+
+SEVERAL = Table(
+    "T",
+    ("site", "F1", "95% interval"),
+    (
+        ("east", Figures("0.667 ●", {"": 2 / 3, "own": "=yes"}), Figures("0.250–0.750", {"low": 0.25, "high": 0.75})),
+        ("west", 0.5, ""),
+    ),
+)
+
+
+def test_numbers_that_are_shown_as_one_text_have_columns_of_their_own_in_a_csv() -> None:
+    assert SEVERAL.to_csv().splitlines() == [
+        "site,F1,F1 own,95% interval low,95% interval high",
+        f"east,{2 / 3},'=yes,0.25,0.75",
+        "west,0.5,,,",
+    ]
+    assert "| east | 0.667 ● | 0.250–0.750 |\n| west | 0.500 |  |" in SEVERAL.to_markdown()
+    assert "<td>0.667 ●</td><td>0.250–0.750</td>" in SEVERAL.to_html()
+    assert "0.667 ●" in shown(SEVERAL)
+    assert SEVERAL.turned("what").to_csv().splitlines()[0] == "what,east,east own,east low,east high,west"
 
 
 def test_turned_every_row_is_a_column() -> None:

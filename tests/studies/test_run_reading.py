@@ -129,6 +129,32 @@ def test_a_run_that_has_not_finished(tmp_path: Path) -> None:
     assert read_run(tmp_path).sites == {}
 
 
+def test_a_study_that_has_not_finished_is_read_as_its_task_is(tmp_path: Path) -> None:
+    RunFolder(tmp_path).log("started", {"round": 0})
+    for task, reading in (
+        ("", "strict"),
+        ('[task]\nkind = "relations"\nrelations.causes = [["Drug", "ADE"]]\n', "relations"),
+    ):
+        (tmp_path / "study.toml").write_text(f'[study]\nname = "s"\n{task}[sites.a]\n')
+        assert read_run(tmp_path).reading == reading
+
+
+def test_a_run_has_a_name_where_it_is_meant_by_a_dot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    RunFolder(tmp_path / "alone").log("started", {})
+    monkeypatch.chdir(tmp_path / "alone")
+    record = read_run(Path())
+    assert (record.name, record.title) == ("alone", "Training alone")
+    (tmp_path / "alone" / "events.jsonl").unlink()
+    with pytest.raises(UsageError, match=r"^alone is no run folder"):
+        read_run(Path())
+
+
+def test_figures_that_another_version_writes_make_no_report_fail(tmp_path: Path) -> None:
+    row = {"event": "round", "round": 1, "loss": None, "exchanges": {"train": {"h": [1, 2, 3.0, 0.5, 9]}}}
+    (tmp_path / "events.jsonl").write_text(json.dumps(row) + "\n")
+    assert read_run(tmp_path).history.rounds[0].up == 0
+
+
 def test_the_folder_of_a_coordinator_is_in_its_kit(tmp_path: Path) -> None:
     RunFolder(tmp_path / "kit" / "run").log("started", {"round": 0})
     assert run_folder_at(tmp_path / "kit") == tmp_path / "kit" / "run"

@@ -22,8 +22,26 @@ def test_a_run_is_not_looked_into_and_nor_is_what_belongs_to_sites(tmp_path: Pat
     run = write_run(tmp_path / "a", started())
     write_run(run / "sites" / "harbour", started())
     write_run(tmp_path / ".hidden", started())
-    write_run(tmp_path / "logs", started())
     assert [found.key for found in CoordinatorRuns(tmp_path).all()] == ["a"]
+
+
+@pytest.mark.parametrize("name", ["local", "model", "state", "logs", "sites", "startup"])
+def test_a_run_may_be_called_as_a_kits_folder_is(tmp_path: Path, name: str) -> None:
+    write_run(tmp_path / "runs" / name, started())
+    write_run(tmp_path / "runs" / "more" / name / "deep", started())
+    assert [found.key for found in CoordinatorRuns(tmp_path / "runs").all()] == sorted([name, f"more/{name}/deep"])
+    kit = write_kit(tmp_path / "kit")
+    write_run(kit / name, started())
+    write_run(kit / "run", started())
+    assert [found.key for found in CoordinatorRuns(tmp_path / "kit").all()] == ["run"]
+
+
+def test_of_a_rehearsal_the_sites_are_not_taken_for_kits(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "runs" / "a", started())
+    kit = write_kit(tmp_path / "kit", messages=1)
+    (run / "sites").mkdir()
+    (kit / "site").rename(run / "sites" / "hillside")
+    assert SiteRuns(tmp_path / "runs").all() == []
 
 
 def test_one_run_can_be_watched_by_itself(tmp_path: Path) -> None:
@@ -79,6 +97,41 @@ def test_a_study_file_that_cannot_be_read_costs_its_facts_only(tmp_path: Path, s
     write_run(tmp_path / "a", started(), study=study)
     (run,) = CoordinatorRuns(tmp_path).all()
     assert run.facts.sites == ()
+
+
+def test_a_study_without_a_name_and_without_an_end(tmp_path: Path) -> None:
+    study = STUDY.replace('name = "adverse-effects"\n', "").replace("rounds = 40", "rounds = inf")
+    write_run(tmp_path / "a", started(), study=study.replace("30.0", "inf"))
+    facts = runs_in(tmp_path, site=False).all()[0].facts
+    assert (facts.name, facts.rounds, facts.patience) == ("", 0, 600.0)
+    assert (facts.algorithm, facts.mechanism, facts.minimum_sites) == ("fedner", "sealed+masked", 2)
+
+
+def test_a_folder_whose_name_is_not_utf_8_can_be_addressed(tmp_path: Path) -> None:
+    write_run(tmp_path / os.fsdecode(b"caf\xe9"), started())
+    runs = CoordinatorRuns(tmp_path)
+    assert [run.key for run in runs.all()] == ["caf\ufffd"]
+    assert runs.one("caf\ufffd") is not None
+
+
+@pytest.mark.parametrize("site", [False, True])
+def test_a_folder_that_may_not_be_read_costs_itself_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: bool
+) -> None:
+    for name in ("a", "b"):
+        write_run(tmp_path / "runs" / name, started())
+        write_kit(tmp_path / "kits" / name, messages=1)
+    is_file = Path.is_file
+
+    def refuse(path: Path) -> bool:
+        if "a" in path.parts[-3:]:
+            raise PermissionError(path)
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    found = runs_in(tmp_path / ("kits" if site else "runs"), site=site).all()
+    assert [run.facts.name for run in found] == ["", "adverse-effects"]
+    assert [run.site is not None for run in found] == [site, site]
 
 
 def test_a_report_is_there_once_it_is_written(tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def _table(rounds: Sequence[RoundRecord], sites: Sequence[str]) -> Table:
         counted = Counter(states[site] for states in by_round)
         rows.append((site, len(rounds) - counted["not asked"], *(counted[state.name] for state in _STATES[1:])))
     columns = ("site", "rounds asked", *(state.name for state in _STATES[1:]))
-    return Table(f"Part of each site in {len(rounds):,} rounds", columns, tuple(rows))
+    title = "Part of each site"
+    return Table(f"{title} in {len(rounds):,} rounds", columns, tuple(rows), file=title)
 
 
 def _any_absent(rounds: Sequence[RoundRecord]) -> bool:

@@ -37,7 +37,7 @@ def write_bundle(folder: Path, title: str, sections: Sequence[Section]) -> Writt
 
 
 def _write_tables(folder: Path, sections: Sequence[Section]) -> Iterator[Path]:
-    titled = [(f"{s.heading} {table.title}", table) for s in sections for table in s.tables]
+    titled = [(f"{s.heading} {table.file or table.title}", table) for s in sections for table in s.tables]
     for name, (_, table) in zip(_names(title for title, _ in titled), titled, strict=True):
         path = _place(folder / "tables", f"{name}.csv")
         path.write_text(table.to_csv(), encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from wardround.errors import UsageError
@@ -11,16 +11,19 @@ from wardround.evaluation.bootstrap import Difference, Measure, paired_differenc
 from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.permutation import sign_flips
 from wardround.reports.cost_tables import phase_seconds
+from wardround.reports.history import Scoring
+from wardround.reports.interval_cells import score_cell
 from wardround.reports.page import Drawing, Section
 from wardround.reports.plots import Curve, Labels, bar_chart, learning_curves
 from wardround.reports.run_record import RunRecord
-from wardround.reports.tables import Cell, Row, Table
+from wardround.reports.tables import Cell, Figures, Row, Table
 
 __all__ = ["comparison_sections"]
 
 _Named: TypeAlias = dict[str, RunRecord]
 _MEASURE = Measure()
 _MOST_BARS = 40  # sites that can be told apart in a chart
+_MOST_NAMED = 5  # sites in a sentence
 _PAIRED = (
     "Intervals and p-values by note are from a paired bootstrap: both runs are scored on the same draws of the same "
     "test notes. A permutation test of sites asks how often signs at random would give a mean as far from zero. p is "
@@ -62,15 +65,20 @@ def _named(runs: Sequence[RunRecord]) -> _Named:
 
 
 def _scores(runs: _Named) -> Table:
-    rows: list[Row] = []
+    rows, common = list[Row](), _common(runs)
     for name, record in runs.items():
         facts = dict(record.facts)
         best = f"{record.best}" if record.best else ""
         algorithm = facts.get("algorithm", facts.get("what", "")).partition(":")[0]
-        rows.append((name, algorithm, facts.get("privacy", ""), str(record.seed), best, record.mean_f1))
+        rows.append((name, algorithm, facts.get("privacy", ""), str(record.seed), best, _mean(record, common)))
     reading = next(iter(runs.values())).reading
     columns = ("run", "algorithm", "privacy", "seed", "ends with", f"mean {reading} F1")
-    return Table("The runs", columns, tuple(rows), note="The mean is over sites, each counted once.")
+    return Table("The runs", columns, tuple(rows), note=f"The mean is over {_over(runs)}; every site counts once.")
+
+
+def _mean(record: RunRecord, common: Collection[str]) -> float:
+    found = [site.interval.estimate for name, site in record.sites.items() if name in common or not common]
+    return sum(found) / len(found)
 
 
 def _sites(runs: _Named) -> Table:
@@ -78,26 +86,49 @@ def _sites(runs: _Named) -> Table:
     rows: list[Row] = [(site, *(_with_interval(record, site) for record in runs.values())) for site in names]
     reading = next(iter(runs.values())).reading
     note = "In brackets 95% bootstrap intervals over a site's test notes."
+    if len(_common(runs)) < len(names):
+        note += " –: the run has no such site."
     return Table(f"{reading.capitalize()} micro-F1 by site", ("site", *runs), tuple(rows), note=note)
 
 
-def _with_interval(record: RunRecord, site: str) -> str:
+def _with_interval(record: RunRecord, site: str) -> Figures:
     if site not in record.sites:
-        return "–"
+        return score_cell(None, None)
     found = record.sites[site].interval
-    return f"{found.estimate:.3f} ({found.low:.3f}–{found.high:.3f})"
+    return score_cell(found.estimate, (found.low, found.high))
 
 
 def _all_sites(runs: _Named) -> list[str]:
+    return list(dict.fromkeys(site for record in runs.values() for site in record.sites))
+
+
+def _common(runs: _Named) -> list[str]:
+    """The sites that every run has, which alone make means comparable."""
+    return [site for site in _all_sites(runs) if all(site in record.sites for record in runs.values())]
+
+
+def _over(runs: _Named) -> str:
+    """Which sites a mean is taken over, in words."""
+    everybody, common = _all_sites(runs), _common(runs)
+    if len(common) == len(everybody):
+        return "sites"
     if all(len(record.sites) == 1 for record in runs.values()):
-        return list(dict.fromkeys(site for record in runs.values() for site in record.sites))
-    return [site for site in next(iter(runs.values())).sites if all(site in record.sites for record in runs.values())]
+        return "each run's one site"
+    if not common:
+        return "each run's own sites, none of which is in all runs"
+    left = [site for site in everybody if site not in common]
+    return f"the sites that all runs have ({len(common):,} of {len(everybody):,}, without {_listed(left)})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _bars(runs: _Named) -> Iterable[Drawing]:
     reading = next(iter(runs.values())).reading
     shown = {name: {site: found.interval for site, found in record.sites.items()} for name, record in runs.items()}
-    if max(map(len, shown.values())) > _MOST_BARS:
+    if len(_all_sites(runs)) > _MOST_BARS:
         return
     plot = bar_chart(shown, Labels(f"{reading.capitalize()} F1 by site", "", f"{reading} micro-F1"))
     told = "; ".join(
@@ -118,7 +149,15 @@ def _differences(runs: _Named) -> Iterable[Table]:
         rows = [_row(base, record, site, own) for site, own in _pairs(base, record)]
         totals = list(_totals(base, record)) if len(rows) > 1 else []
         columns = ("site", "difference", "95% from", "to", "p", "by")
-        yield Table(f"{name} less {next(iter(runs))}", columns, tuple(rows), totals=tuple(totals))
+        title, note = f"{name} less {next(iter(runs))}", _unpaired(base, record)
+        yield Table(title, columns, tuple(rows), totals=tuple(totals), note=note)
+
+
+def _unpaired(base: RunRecord, record: RunRecord) -> str:
+    """Which sites have no difference, because one of the two runs has none of the name."""
+    paired = {name for pair in _pairs(base, record) for name in pair}
+    left = [site for site in dict.fromkeys([*base.sites, *record.sites]) if site not in paired]
+    return f"In one of the two runs alone, and not here: {_listed(left)}." if left else ""
 
 
 def _pairs(base: RunRecord, record: RunRecord) -> list[tuple[str, str]]:
@@ -170,31 +209,45 @@ def _cells(found: Difference) -> tuple[Cell, ...]:
 
 
 def _curves(runs: _Named) -> Iterable[Drawing]:
-    rounds = {name: _by_round(record) for name, record in runs.items()}
+    among = _compared(runs)
+    rounds = {name: _by_round(record, among) for name, record in runs.items()}
     known = {name: curve for name, curve in rounds.items() if curve}
     if known:
         plot = learning_curves(known, Labels("Development F1", "round or epoch", "mean of sites"))
         told = ", ".join(f"{name} {curve[-1][1]:.3f}" for name, curve in known.items())
-        caption = "Mean over sites of the micro-F1 on their development notes."
+        caption = f"Micro-F1 on development notes, mean over {_over(runs)}."
         yield Drawing.of(plot, "development-f1-by-run", caption, told=f"{caption} Last: {told}.")
-    spent = {name: _by_bytes(record) for name, record in runs.items()}
+    spent = {name: _by_bytes(record, among) for name, record in runs.items()}
     paid = {name: curve for name, curve in spent.items() if curve}
     if paid:
         plot = learning_curves(paid, Labels("Development F1 by what it cost", "MB up, all sites", "mean of sites"))
         yield Drawing.of(plot, "development-f1-by-bytes", "The same scores over the bytes that sites had sent.")
 
 
-def _by_round(record: RunRecord) -> Curve:
+def _compared(runs: _Named) -> frozenset[str]:
+    """The sites that curves are of; nobody in particular where all runs have the same, or none is in all."""
+    common = _common(runs)
+    return frozenset(common if len(common) < len(_all_sites(runs)) else ())
+
+
+def _by_round(record: RunRecord, among: Collection[str]) -> Curve:
     history = record.history
-    return [(s.round, s.mean) for s in history.scorings] or [(e.epoch, e.dev_f1) for e in history.epochs]
+    return _means(history.scorings, among) or [(e.epoch, e.dev_f1) for e in history.epochs]
 
 
-def _by_bytes(record: RunRecord) -> Curve:
+def _means(scorings: Sequence[Scoring], among: Collection[str]) -> list[tuple[int, float]]:
+    if not among:
+        return [(s.round, s.mean) for s in scorings]
+    found = [(s.round, [f1 for site, f1 in s.f1.items() if site in among]) for s in scorings]
+    return [(number, sum(f1) / len(f1)) for number, f1 in found if f1]
+
+
+def _by_bytes(record: RunRecord, among: Collection[str]) -> Curve:
     up, passed = 0, dict[int, int]()
     for finished in record.history.rounds:
         up += finished.up
         passed[finished.number] = up
-    return [(passed[s.round] / 1e6, s.mean) for s in record.history.scorings if s.round in passed]
+    return [(passed[number] / 1e6, mean) for number, mean in _means(record.history.scorings, among) if number in passed]
 
 
 def _costs(runs: _Named) -> Table:

@@ -59,14 +59,20 @@ def read_on(path: Path, mark: Mark = START, *, most: int = _PIECE) -> Piece:
 
 
 def last_of(path: Path, *, most: int = 65_536) -> list[dict[str, Any]]:
-    """The whole lines in the last `most` bytes of a file, oldest first."""
+    """The whole lines in the last `most` bytes of a file, oldest first; where none is whole, of more of them."""
     try:
         with path.open("rb") as stream:
             size = stream.seek(0, 2)
-            stream.seek(max(0, size - most))
-            data = stream.read(most)
+            while not (found := _end_of(stream, size, most)) and most < min(size, _LONGEST_LINE):
+                most *= 4
+            return found
     except FileNotFoundError:
         return []
+
+
+def _end_of(stream: IO[bytes], size: int, most: int) -> list[dict[str, Any]]:
+    stream.seek(max(0, size - most))
+    data = stream.read(min(size, most))
     whole = data if size <= most else data.partition(b"\n")[2]
     return list(_events(_up_to_the_last_end(whole)))
 

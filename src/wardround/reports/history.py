@@ -1,7 +1,7 @@
 """What happened in a run, read from its events: rounds, scorings, epochs, and what every exchange cost.
 
-Events are a file that somebody else may have written: what is missing in a line is missing here, and no line makes a
-report fail that lacks what another version writes.
+Events are a file that somebody else may have written: what is missing or null in a line is missing here, and no line
+makes a report fail that lacks what another version writes, or has more than this one knows.
 """
 
 from __future__ import annotations
@@ -165,20 +165,20 @@ class _Reader:
         )
 
     def _take(self, event: Mapping[str, Any]) -> None:
-        number = int(event.get("round", 0))
+        number = int(_given(event, "round", 0))
         match event.get("event"):
             case "started" | "resumed":
                 self._begin(event, number)
-            case "round":
+            case "round" if event.get("round") is not None:
                 self._rounds[number] = _round(event)
-            case "scored":
+            case "scored" if event.get("round") is not None:
                 self._scorings[number] = _scoring(event)
             case "asked":
                 self._beside.append((number, _costs(event)))
             case "round_failed":
-                self._failed.append((number, str(event.get("reason", ""))))
+                self._failed.append((number, str(_given(event, "reason", ""))))
                 self._beside.append((number - 1, _costs(event)))
-            case "epoch":
+            case "epoch" if event.get("epoch") is not None:
                 self._epochs[int(event["epoch"])] = _epoch(event)
 
     def _begin(self, event: Mapping[str, Any], number: int) -> None:
@@ -191,43 +191,74 @@ class _Reader:
         self._beside = [(known, costs) for known, costs in self._beside if known <= number]
 
 
+def _given(found: Mapping[str, Any], name: str, otherwise: Any) -> Any:
+    """The value, or the other one where there is none or null."""
+    value = found.get(name)
+    return otherwise if value is None else value
+
+
+def _numbers(event: Mapping[str, Any], name: str) -> dict[str, float]:
+    """Those that are known of a mapping to numbers."""
+    return {str(key): float(value) for key, value in _given(event, name, {}).items() if value is not None}
+
+
 def _round(event: Mapping[str, Any]) -> RoundRecord:
+    clipped = event.get("clipped")
     return RoundRecord(
         int(event["round"]),
-        float(event.get("loss", float("nan"))),
-        int(event.get("answered", 0)),
-        tuple(Absence(*map(str, gone)) for gone in event.get("absent", ())),
-        int(event.get("down", 0)),
-        int(event.get("up", 0)),
-        float(event.get("seconds", 0.0)),
+        float(_given(event, "loss", float("nan"))),
+        int(_given(event, "answered", 0)),
+        tuple(_absence(gone) for gone in _given(event, "absent", ())),
+        int(_given(event, "down", 0)),
+        int(_given(event, "up", 0)),
+        float(_given(event, "seconds", 0.0)),
         _costs(event),
-        {str(phase): float(seconds) for phase, seconds in event.get("coordinator", {}).items()},
-        None if event.get("clipped") is None else int(event["clipped"]),
-        {str(name): float(value) for name, value in event.get("figures", {}).items()},
+        _numbers(event, "coordinator"),
+        None if clipped is None else int(clipped),
+        _numbers(event, "figures"),
     )
+
+
+def _absence(gone: Sequence[Any]) -> Absence:
+    site, kind, code, *_ = (*map(str, gone), "", "", "")
+    return Absence(site, kind, code)
 
 
 def _scoring(event: Mapping[str, Any]) -> Scoring:
+    f1, intervals, counts = _numbers(event, "f1"), _given(event, "interval", {}), _given(event, "counts", {})
     return Scoring(
         int(event["round"]),
-        {str(site): float(f1) for site, f1 in event.get("f1", {}).items()},
-        float(event.get("mean_f1", 0.0)),
-        {str(site): (float(low), float(high)) for site, (low, high) in event.get("interval", {}).items()},
-        {str(site): _typed(found) for site, found in event.get("counts", {}).items()},
+        f1,
+        float(_given(event, "mean_f1", sum(f1.values()) / max(1, len(f1)))),
+        {str(site): ends for site, found in intervals.items() if (ends := _ends(found)) is not None},
+        {str(site): _typed(found) for site, found in counts.items() if found is not None},
     )
 
 
+def _ends(found: Sequence[Any] | None) -> tuple[float, float] | None:
+    low, high, *_ = (*(found or ()), None, None)
+    return None if low is None or high is None else (float(low), float(high))
+
+
 def _typed(found: Mapping[str, Any]) -> TypedCounts:
-    return TypedCounts({str(kind): SpanCounts(*map(int, row)) for kind, row in found.items()})
+    return TypedCounts({str(kind): SpanCounts(*map(int, row[:3])) for kind, row in found.items() if row is not None})
 
 
 def _epoch(event: Mapping[str, Any]) -> Epoch:
-    f1, seconds = float(event.get("dev_f1", 0.0)), float(event.get("seconds", 0.0))
-    return Epoch(int(event["epoch"]), float(event.get("loss", float("nan"))), f1, seconds, bool(event.get("best")))
+    f1, seconds = float(_given(event, "dev_f1", 0.0)), float(_given(event, "seconds", 0.0))
+    loss = float(_given(event, "loss", float("nan")))
+    return Epoch(int(event["epoch"]), loss, f1, seconds, bool(event.get("best")))
 
 
 def _costs(event: Mapping[str, Any]) -> dict[str, dict[str, Cost]]:
     return {
-        str(step): {str(site): Cost(*row) for site, row in sites.items()}
-        for step, sites in event.get("exchanges", {}).items()
+        str(step): {str(site): _cost(row) for site, row in sites.items() if row is not None}
+        for step, sites in _given(event, "exchanges", {}).items()
+        if sites is not None
     }
+
+
+def _cost(row: Sequence[Any]) -> Cost:
+    """Of the first four columns, whatever else a later version adds."""
+    down, up, seconds, worked, *_ = (*(0 if value is None else value for value in row), 0, 0, 0, 0)
+    return Cost(int(down), int(up), float(seconds), float(worked))

@@ -79,7 +79,7 @@ figure img { display: block; max-width: 100%; height: auto; background: #ffffff;
   tbody th, tfoot th { position: static; }
   figure { margin-bottom: 1rem; }
   th, td { padding: .15rem .4rem; }
-  figure img { border: 0; padding: 0; max-width: 16cm; }
+  figure img { border: 0; padding: 0; max-width: 16cm; max-height: 22cm; }
 }
 """
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import matplotlib
 import numpy as np
@@ -44,6 +44,7 @@ __all__ = [
 Curve: TypeAlias = Sequence[tuple[float, float]]  # (epoch or round, score)
 Band: TypeAlias = Sequence[tuple[float, float, float]]  # (epoch or round, low, high)
 
+_MOST_UPRIGHT = 12  # groups of bars whose names fit side by side
 _LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
@@ -119,29 +120,61 @@ def learning_curves(series: Mapping[str, Curve], labels: Labels, *, bands: Mappi
 
 
 def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Labels) -> Plot:
-    """A group of bars for each site, a bar for each method; an `Interval` gives an error bar, an absent site a gap."""
+    """A group of bars for each site, a bar for each method; an `Interval` gives an error bar, an absent site a gap.
+
+    Bars of many groups lie, named at the left, so that no name is written over another.
+    """
     sites = list(dict.fromkeys(site for scores in methods.values() for site in scores))
-    width = 0.8 / max(1, len(methods))
+    lying = len(sites) > _MOST_UPRIGHT
     with _style():
-        figure, axes = _axes(labels)
+        figure, axes = _lying_axes(labels, len(sites), len(methods)) if lying else _axes(labels)
         for number, (name, scores) in enumerate(methods.items()):
-            shift = (number - (len(methods) - 1) / 2) * width
-            present = [(place + shift, _interval(scores[site])) for place, site in enumerate(sites) if site in scores]
-            axes.bar(
-                [place for place, _ in present],
-                [score.estimate for _, score in present],
-                width,
-                yerr=_error_bars([score for _, score in present]),
-                error_kw={"elinewidth": 1.0, "capsize": 2.5},
-                label=_label(name),
-                color=SERIES[number % len(SERIES)],
-                hatch=_hatch(number),
-                edgecolor="white",
-            )
-        _give_scale(axes)
-        _name_groups(axes, sites)
+            shift = (number - (len(methods) - 1) / 2) * 0.8 / len(methods)
+            present = {place + shift: _interval(scores[site]) for place, site in enumerate(sites) if site in scores}
+            look = _Look(0.8 / len(methods), _label(name), SERIES[number % len(SERIES)], _hatch(number))
+            (_draw_lying if lying else _draw_upright)(axes, present, look)
+        _give_scale(axes, "x" if lying else "y")
+        (_name_rows if lying else _name_groups)(axes, sites)
         _add_legend(figure, len(methods))
     return _finished(figure)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Of the bars of one method."""
+
+    width: float
+    label: str
+    colour: str
+    hatch: str
+
+
+def _draw_upright(axes: Axes, scores: Mapping[float, Interval], look: _Look) -> None:
+    axes.bar(
+        list(scores),
+        [score.estimate for score in scores.values()],
+        look.width,
+        yerr=_error_bars(list(scores.values())),
+        error_kw={"elinewidth": 1.0, "capsize": 2.5},
+        label=look.label,
+        color=look.colour,
+        hatch=look.hatch,
+        edgecolor="white",
+    )
+
+
+def _draw_lying(axes: Axes, scores: Mapping[float, Interval], look: _Look) -> None:
+    axes.barh(
+        list(scores),
+        [score.estimate for score in scores.values()],
+        look.width,
+        xerr=_error_bars(list(scores.values())),
+        error_kw={"elinewidth": 1.0, "capsize": 1.5},
+        label=look.label,
+        color=look.colour,
+        hatch=look.hatch,
+        edgecolor="white",
+    )
 
 
 def stacked_bars(parts: Mapping[str, Mapping[str, float]], labels: Labels) -> Plot:
@@ -149,8 +182,7 @@ def stacked_bars(parts: Mapping[str, Mapping[str, float]], labels: Labels) -> Pl
     names = list(dict.fromkeys(name for part in parts.values() for name in part))
     with _style():
         figure, axes = _axes(labels, height=1.5 + 0.38 * len(names))
-        axes.grid(visible=False)
-        axes.grid(visible=True, axis="x")
+        _rule_across(axes)
         ends = dict.fromkeys(names, 0.0)
         for number, (kind, part) in enumerate(parts.items()):
             axes.barh(
@@ -163,8 +195,7 @@ def stacked_bars(parts: Mapping[str, Mapping[str, float]], labels: Labels) -> Pl
                 edgecolor="white",
             )
             ends = {name: end + part.get(name, 0.0) for name, end in ends.items()}
-        axes.set_yticks(range(len(names)), [neutralise(name) for name in names])
-        axes.invert_yaxis()
+        _name_rows(axes, names)
         _add_legend(figure, len(parts))
     return _finished(figure)
 
@@ -255,15 +286,29 @@ def _axes(labels: Labels, *, size: float | None = None, height: float = 3.8) -> 
     return figure, axes
 
 
+def _lying_axes(labels: Labels, groups: int, methods: int) -> tuple[Figure, Axes]:
+    """As high as the names of all groups and the bars in each need."""
+    turned = Labels(labels.title, labels.y, labels.x)
+    figure, axes = _axes(turned, height=1.5 + groups * min(max(0.22, 0.12 * methods), 0.6))
+    _rule_across(axes)
+    return figure, axes
+
+
+def _rule_across(axes: Axes) -> None:
+    axes.grid(visible=False)
+    axes.grid(visible=True, axis="x")
+
+
 def _hatch(number: int) -> str:
     """Shifted once all colours were used, so that the first and the eighth differ."""
     return _HATCHES[(number + number // len(SERIES)) % len(_HATCHES)]
 
 
-def _give_scale(axes: Axes) -> None:
+def _give_scale(axes: Axes, along: Literal["x", "y"] = "y") -> None:
     """Where all is zero there is a scale from it, and none of thousandths around it."""
-    if axes.dataLim.y1 <= 0 <= axes.dataLim.y0:
-        axes.set_ylim(0.0, 1.0)
+    low, high = axes.dataLim.intervalx if along == "x" else axes.dataLim.intervaly
+    if high <= 0 <= low:
+        (axes.set_xlim if along == "x" else axes.set_ylim)(0.0, 1.0)
 
 
 def _label(name: str) -> str:
@@ -302,6 +347,12 @@ def _name_groups(axes: Axes, names: Sequence[str]) -> None:
         ha="right" if crowded else "center",
         rotation_mode="anchor",
     )
+
+
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """From the top, without more space above the first and below the last than between two."""
+    axes.set_yticks(range(len(names)), [neutralise(name) for name in names])
+    axes.set_ylim(max(1, len(names)) - 0.5, -0.5)
 
 
 def _told(state: State) -> str:

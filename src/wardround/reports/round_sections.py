@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 
 from wardround.reports.history import History, RoundRecord, Scoring
+from wardround.reports.interval_cells import score_cell
 from wardround.reports.page import Drawing, Section
 from wardround.reports.plots import Curve, Labels, learning_curves
 from wardround.reports.tables import Row, Table
@@ -68,7 +70,7 @@ def _type_curves(scorings: Sequence[Scoring], reading: str) -> Iterable[Drawing]
 
 
 def _loss_curve(rounds: Sequence[RoundRecord]) -> Iterable[Drawing]:
-    points = [(float(record.number), record.loss) for record in rounds if record.loss == record.loss]
+    points = [(float(record.number), record.loss) for record in rounds if _known(record.loss) is not None]
     if points:
         plot = learning_curves({"loss": points}, Labels("Training loss", "round", "mean an example"))
         caption = "Mean over the sites that answered, weighted by their sizes."
@@ -110,18 +112,11 @@ def _site_table(scorings: Sequence[Scoring], reading: str) -> Iterable[Table]:
         return
     shown = names if len(names) <= _MOST_ACROSS else []
     rows: tuple[Row, ...] = tuple(
-        (str(s.round), *(_with_interval(s, name) for name in shown), s.mean) for s in scorings
+        (str(s.round), *(score_cell(s.f1.get(name), s.intervals.get(name)) for name in shown), s.mean) for s in scorings
     )
     note = "In brackets 95% bootstrap intervals over a site's notes." if any(s.intervals for s in scorings) else ""
     title = f"Development {reading} micro-F1 by round and site"
     yield Table(title, ("round", *shown, "mean of sites"), rows, note=note)
-
-
-def _with_interval(scoring: Scoring, site: str) -> str:
-    if site not in scoring.f1:
-        return "–"
-    low_high = scoring.intervals.get(site)
-    return f"{scoring.f1[site]:.3f}" + ("" if low_high is None else f" ({low_high[0]:.3f}–{low_high[1]:.3f})")
 
 
 def _type_table(scorings: Sequence[Scoring], reading: str) -> Iterable[Table]:
@@ -136,19 +131,24 @@ def _type_table(scorings: Sequence[Scoring], reading: str) -> Iterable[Table]:
 
 
 def _epoch_table(history: History) -> Table:
-    rows = tuple((str(e.epoch), e.loss, e.dev_f1, "yes" if e.best else "", e.seconds) for e in history.epochs)
+    rows = tuple((str(e.epoch), _known(e.loss), e.dev_f1, "yes" if e.best else "", e.seconds) for e in history.epochs)
     return Table("Epochs", ("epoch", "loss", "development F1", "best so far", "seconds"), rows)
 
 
 def _epoch_curves(history: History, reading: str) -> Iterable[Drawing]:
     f1: dict[str, Curve] = {"F1": [(e.epoch, e.dev_f1) for e in history.epochs]}
-    loss: dict[str, Curve] = {"loss": [(e.epoch, e.loss) for e in history.epochs]}
+    loss: dict[str, Curve] = {"loss": [(e.epoch, e.loss) for e in history.epochs if _known(e.loss) is not None]}
     curve = learning_curves(f1, Labels("Development F1", "epoch", f"{reading} micro-F1"))
     caption = f"{reading.capitalize()} micro-F1 on the development notes after each epoch."
     yield Drawing.of(curve, "development-f1", caption, told=f"{caption} Last: {_last(f1)}.")
-    descent = learning_curves(loss, Labels("Training loss", "epoch", "mean an example"))
-    caption = "Mean loss of a training example in each epoch."
-    yield Drawing.of(descent, "training-loss", caption, told=f"{caption} Last: {_last(loss)}.")
+    if loss["loss"]:
+        descent = learning_curves(loss, Labels("Training loss", "epoch", "mean an example"))
+        caption = "Mean loss of a training example in each epoch."
+        yield Drawing.of(descent, "training-loss", caption, told=f"{caption} Last: {_last(loss)}.")
+
+
+def _known(loss: float) -> float | None:
+    return None if isnan(loss) else loss
 
 
 def _last(series: Mapping[str, Curve]) -> str:

@@ -17,7 +17,7 @@ from wardround.reports.run_record import RunRecord
 from wardround.reports.score_tables import interval_text
 from wardround.reports.sizes import size_text
 from wardround.reports.study_scores import ScoredSite, study_tables, type_table
-from wardround.reports.tables import Table
+from wardround.reports.tables import Cell, Figures, Table
 
 __all__ = ["run_sections", "write_run_page"]
 
@@ -51,15 +51,17 @@ def _glance(record: RunRecord) -> Section:
     return Section("At a glance", state, tables=(Table("The run", ("what", "which"), facts), *record.more))
 
 
-def _figures(record: RunRecord) -> Iterable[tuple[str, str]]:
+def _figures(record: RunRecord) -> Iterable[tuple[str, Cell]]:
     history = record.history
     unit = "epochs" if history.epochs else "rounds"
     yield unit, f"{len(history.epochs or history.rounds):,}" + (f"; ends with {record.best}" if record.best else "")
     if record.mean_f1 is not None:
         over = f", mean of {len(record.sites)} sites" if len(record.sites) > 1 else ""
-        yield f"{record.reading} micro-F1 on {record.scored_on} notes", f"{record.mean_f1:.3f}{over}"
+        shown = Figures(f"{record.mean_f1:.3f}{over}", {"": record.mean_f1})
+        yield f"{record.reading} micro-F1 on {record.scored_on} notes", shown
     if record.up is not None and record.down is not None:
-        yield "bytes", f"{size_text(record.up)} up, {size_text(record.down)} down, of everything that was asked"
+        said = f"{size_text(record.up)} up, {size_text(record.down)} down, of everything that was asked"
+        yield "bytes", Figures(said, {"": f"{record.up} up, {record.down} down"})
     if history.started is not None and history.ended is not None:
         yield "when", f"{_moment(history.started)} to {_moment(history.ended)} UTC"
 

@@ -61,11 +61,12 @@ class RunRecord:
     no_excerpts: str = ""  # why there are none
     more: tuple[Table, ...] = ()
     notes: Mapping[str, Sequence[TypedCounts]] = field(default_factory=dict)  # counts of each test note, by site
+    task_reading: str = "main"  # how its task is scored before anything is, where that is on record
 
     @property
     def reading(self) -> str:
         """The way of scoring by which rounds are compared."""
-        return next((next(iter(site.counts)) for site in self.sites.values()), "main")
+        return next((next(iter(site.counts)) for site in self.sites.values()), self.task_reading)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from wardround.evaluation.muc import READINGS, MucCounts, MucScore
 from wardround.evaluation.spans import CorpusScore
 from wardround.evaluation.tag_sets import TagSetScores
 from wardround.evaluation.tokens import HidingScore
-from wardround.reports.tables import Row, Table
+from wardround.reports.tables import Figures, Row, Table
 
 __all__ = [
     "confusion_table",
@@ -114,13 +114,14 @@ def tag_set_table(sites: Mapping[str, TagSetScores], *, title: str = "F1 by type
     return table.turned("site") if len(sites) > _MOST_ACROSS else table
 
 
-def _marked(site: TagSetScores, kind: str) -> str:
-    score = _or_dash(site.f1(kind)) if kind in site.scored else ""
-    return f"{score} {_MARK}" if kind in site.annotated else score
+def _marked(site: TagSetScores, kind: str) -> Figures:
+    found = _or_dash(site.f1(kind)) if kind in site.scored else Figures("", {"": None})
+    own = kind in site.annotated
+    return Figures(f"{found.text} {_MARK}" if own else found.text, {**found.parts, "annotated": "yes" if own else "no"})
 
 
-def _or_dash(score: float | None) -> str:
-    return "–" if score is None else f"{score:.3f}"
+def _or_dash(score: float | None) -> Figures:
+    return Figures("–" if score is None else f"{score:.3f}", {"": score})
 
 
 def confusion_table(confusion: Confusion, *, title: str = "Types taken for another") -> Table:

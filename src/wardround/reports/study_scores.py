@@ -9,9 +9,10 @@ from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.leakage import LeakageScore
 from wardround.evaluation.tag_sets import TagSetScores
+from wardround.reports.interval_cells import interval_cell
 from wardround.reports.leakage_tables import site_leakage_tables
 from wardround.reports.score_tables import tag_set_table
-from wardround.reports.tables import Row, Table
+from wardround.reports.tables import Figures, Row, Table
 
 __all__ = ["ScoredSite", "study_table", "study_tables", "type_table"]
 
@@ -107,8 +108,8 @@ def type_table(site: ScoredSite) -> Table:
     return Table("By type", columns, rows, totals=totals)
 
 
-def _ends(interval: Interval | None) -> str:
-    return "" if interval is None else f"{interval.low:.3f}–{interval.high:.3f}"
+def _ends(interval: Interval | None) -> Figures:
+    return interval_cell(None if interval is None else (interval.low, interval.high))
 
 
 def _figures(counts: Mapping[str, TypedCounts]) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Literal, TypeAlias
@@ -15,9 +15,24 @@ from rich.text import Text
 
 from wardround.reports.plain_text import neutralise
 
-__all__ = ["Cell", "Row", "Table"]
+__all__ = ["Cell", "Figures", "Row", "Table"]
 
-Cell: TypeAlias = str | int | float | None  # None is an empty cell
+_Plain: TypeAlias = str | int | float | None  # None is an empty cell
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a reader sees as one text, and a CSV holds as numbers in columns of their own.
+
+    Each part is named by what it adds to the column's name: of `0.500 (0.250–0.750)` under `F1` the parts "", "low" and
+    "high" lie under `F1`, `F1 low` and `F1 high`.
+    """
+
+    text: str
+    parts: Mapping[str, _Plain]
+
+
+Cell: TypeAlias = _Plain | Figures
 Row: TypeAlias = tuple[Cell, ...]
 _Side: TypeAlias = Literal["left", "right"]
 
@@ -28,13 +43,14 @@ _STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A title, columns and rows; `totals` are the last rows, set apart, and `note` stands below."""
+    """A title, columns and rows; `totals` are the last rows, set apart, `note` stands below, `file` names its CSV."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     totals: tuple[Row, ...] = ()
     note: str = ""
+    file: str = ""  # the title, unless that changes as a run goes on
 
     def __post_init__(self) -> None:
         for row in (*self.rows, *self.totals):
@@ -43,7 +59,7 @@ class Table:
     def turned(self, corner: str) -> Table:
         """Rows as columns, the totals last, and columns as rows, which `corner` names."""
         heads, *rows = zip(self.columns, *self.rows, *self.totals, strict=True)
-        return Table(self.title, (corner, *map(_shown, heads[1:])), tuple(rows), note=self.note)
+        return Table(self.title, (corner, *map(_shown, heads[1:])), tuple(rows), note=self.note, file=self.file)
 
     def to_rich(self) -> rich.table.Table:
         """The table for a terminal."""
@@ -71,14 +87,17 @@ class Table:
         return "\n\n".join(part for part in parts if part) + "\n"
 
     def to_csv(self) -> str:
-        """Columns and rows with unrounded numbers; no title, no note.
+        """Columns and rows with unrounded numbers, a column each; no title, no note.
 
         Text that a spreadsheet would run as a formula is given a leading apostrophe.
         """
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(_csv_cell(name) for name in self.columns)
-        writer.writerows([_csv_cell(cell) for cell in row] for row in (*self.rows, *self.totals))
+        rows = (*self.rows, *self.totals)
+        parts = [_parts_under(row[place] for row in rows) for place in range(len(self.columns))]
+        named = zip(self.columns, parts, strict=True)
+        writer.writerow(_csv_cell(f"{name} {part}" if part else name) for name, under in named for part in under)
+        writer.writerows(_csv_row(row, parts) for row in rows)
         return stream.getvalue()
 
     def to_html(self) -> str:
@@ -100,7 +119,7 @@ class Table:
     def _sides(self) -> list[_Side]:
         """Columns of numbers align right, the others left."""
         cells = zip(*self.rows, *self.totals, strict=True) if self.rows or self.totals else [()] * len(self.columns)
-        return ["left" if any(isinstance(cell, str) for cell in column) else "right" for column in cells]
+        return ["left" if any(isinstance(cell, str | Figures) for cell in column) else "right" for column in cells]
 
 
 def _line(text: str) -> str:
@@ -111,6 +130,8 @@ def _shown(cell: Cell) -> str:
     """Scores with three decimals, counts with thousands set apart."""
     if cell is None:
         return ""
+    if isinstance(cell, Figures):
+        return _line(cell.text)
     if isinstance(cell, float):
         return f"{cell:.3f}"
     return f"{cell:,}" if isinstance(cell, int) else _line(cell)
@@ -128,7 +149,23 @@ def _markdown_rule(sides: list[_Side]) -> str:
     return f"| {' | '.join('---' if side == 'left' else '---:' for side in sides)} |"
 
 
-def _csv_cell(cell: Cell) -> Cell:
+def _parts_of(cell: Cell) -> Mapping[str, _Plain]:
+    if isinstance(cell, Figures):
+        return cell.parts
+    return {} if cell in ("", None) else {"": cell}
+
+
+def _parts_under(cells: Iterable[Cell]) -> list[str]:
+    """What the columns that one becomes in a CSV add to its name; most become one."""
+    return list(dict.fromkeys(part for cell in cells for part in _parts_of(cell))) or [""]
+
+
+def _csv_row(row: Row, parts: list[list[str]]) -> list[_Plain]:
+    cells = zip(map(_parts_of, row), parts, strict=True)
+    return [_csv_cell(found.get(part)) for found, under in cells for part in under]
+
+
+def _csv_cell(cell: _Plain) -> _Plain:
     if not isinstance(cell, str):
         return cell
     text = neutralise(cell)

@@ -21,6 +21,7 @@ from wardround.privacy.ledger import verify
 from wardround.reports.history import History
 from wardround.reports.run_page import write_run_page
 from wardround.reports.run_record import Given, LedgerHead, PrivacyFacts, RunRecord
+from wardround.studies.assemble import readings_of
 from wardround.studies.catalogue import Sharing
 from wardround.studies.note_counts import read_note_counts
 from wardround.studies.outcomes import SiteOutcome
@@ -39,16 +40,16 @@ def run_folder_at(path: Path) -> Path:
     for folder in (path, path / "run"):
         if (folder / _EVENTS).is_file() or (folder / _SCORES).is_file():
             return folder
-    raise UsageError(f"{path.name} is no run folder: it holds neither {_EVENTS} nor {_SCORES}")
+    raise UsageError(f"{_name_of(path)} is no run folder: it holds neither {_EVENTS} nor {_SCORES}")
 
 
 def read_run(path: Path) -> RunRecord:
     """All that the folder of a run tells, finished or not."""
-    folder = run_folder_at(path)
+    folder, name = run_folder_at(path), _name_of(path)
     history, scores, study = _history(folder), _scores(folder), study_in(folder)
     if study is None:
-        return _training(path.name, history, scores, folder)
-    return _study(path.name, history, scores, folder, study)
+        return _training(name, history, scores, folder)
+    return _study(name, history, scores, folder, study)
 
 
 def write_own_report(folder: RunFolder) -> None:
@@ -64,14 +65,14 @@ def study_in(folder: Path) -> Study | None:
     try:
         return parse_study(path.read_text(encoding="utf-8"), folder=folder)
     except (OSError, UnicodeDecodeError, StudyError) as error:
-        raise UsageError(f"{folder.name}/{_STUDY} cannot be read: {error}") from None
+        raise UsageError(f"{_name_of(folder)}/{_STUDY} cannot be read: {error}") from None
 
 
 def _history(folder: Path) -> History:
     try:
         return History.of(RunFolder(folder).events())
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise UsageError(f"{folder.name}/{_EVENTS} holds a line that no run of ours has written") from None
+        raise UsageError(f"{_name_of(folder)}/{_EVENTS} holds a line that no run of ours has written") from None
 
 
 def _scores(folder: Path) -> dict[str, Any]:
@@ -83,14 +84,14 @@ def _scores(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         found = None
     if not isinstance(found, dict):
-        raise UsageError(f"{folder.name}/{_SCORES} is no JSON of a run; run the same command again")
+        raise UsageError(f"{_name_of(folder)}/{_SCORES} is no JSON of a run; run the same command again")
     return found
 
 
 def _study(name: str, history: History, scores: Mapping[str, Any], folder: Path, study: Study) -> RunRecord:
     sites = {site: _outcome(found, study.sites.get(site), study) for site, found in scores.get("sites", {}).items()}
     traffic = scores.get("traffic", {})
-    reading = next((next(iter(site.counts)) for site in sites.values()), "")
+    reading = readings_of(study)[0]
     counted = {site: read_note_counts(folder / "sites" / site).get(reading, ()) for site in sites}
     return RunRecord(
         name,
@@ -105,6 +106,7 @@ def _study(name: str, history: History, scores: Mapping[str, Any], folder: Path,
         study=to_toml(_without_places(study)),
         seed=study.study.seed,
         notes={site: notes for site, notes in counted.items() if notes},
+        task_reading=reading,
     )
 
 
@@ -242,6 +244,11 @@ def _without_places(study: Study) -> Study:
     }
     model = replace(cleared.model, encoder=_named(study.model.encoder), bart=_named(study.model.bart), options=options)
     return replace(cleared, sites=sites, model=model)
+
+
+def _name_of(path: Path) -> str:
+    """What the folder is called, also where it is meant by a dot."""
+    return path.resolve().name
 
 
 def _named(place: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import tomllib
@@ -21,7 +22,10 @@ __all__ = ["CoordinatorRuns", "SiteRuns", "runs_in"]
 _EVENTS, _LEDGER, _ACCEPTED = "events.jsonl", "ledger.jsonl", "accepted.json"
 _STUDY, _REPORT, _REPORT_FOLDER, _KIT = "study.toml", "report.html", "report", "kit.json"
 _DEEPEST = 4  # folders below the one that is watched
+# Of a run or a kit, which are known by these files, the folders in which no run is; elsewhere a run may be called so.
+_HOMES = frozenset({_EVENTS, _KIT})
 _NOT_RUNS = frozenset({"sites", "model", "state", "startup", "local", "logs", "mlruns", "tensorboard"})
+_NOT_UNICODE = re.compile(r"[\ud800-\udfff]")  # what stands in a name for a byte that is not UTF-8
 _OF_PREDICTIONS = frozenset({"feded"})
 _LOG, _LOG_END, _MOST_TROUBLES = Path("logs/engine.log"), 65_536, 20
 # The two lines that a site's end of the engine writes of its own; nothing else of that log is shown.
@@ -60,10 +64,14 @@ class CoordinatorRuns:
         return next((self._run(place) for place in places if _key(self.folder, place) == key), None)
 
     def _run(self, place: Path) -> WatchedRun:
-        # Before round 1 a coordinator's run folder has no study file yet; its kit has.
-        waits = not (place / _STUDY).is_file() and (place.parent / _KIT).is_file()
-        study = place.parent / _STUDY if waits else place / _STUDY
-        return WatchedRun(_key(self.folder, place), place / _EVENTS, _facts(study), _report(place))
+        key, record = _key(self.folder, place), place / _EVENTS
+        try:
+            # Before round 1 a coordinator's run folder has no study file yet; its kit has.
+            waits = not (place / _STUDY).is_file() and (place.parent / _KIT).is_file()
+            study = place.parent / _STUDY if waits else place / _STUDY
+            return WatchedRun(key, record, _facts(study), _report(place))
+        except OSError:  # a folder that may not be read: of the run there is its name
+            return WatchedRun(key, record, StudyFacts())
 
 
 @dataclass(frozen=True)
@@ -89,14 +97,23 @@ class SiteRuns:
         return _folders_with(self.folder, (_LEDGER, _ACCEPTED))
 
     def _run(self, place: Path) -> WatchedRun:
-        kit = place.parent
-        study = kit / _STUDY if (kit / _STUDY).is_file() else kit.parent / _STUDY
-        return WatchedRun(_key(self.folder, place), place / _LEDGER, _facts(study), site=_site_notes(place))
+        key, record, kit = _key(self.folder, place), place / _LEDGER, place.parent
+        try:
+            study = kit / _STUDY if (kit / _STUDY).is_file() else kit.parent / _STUDY
+            return WatchedRun(key, record, _facts(study), site=_site_notes(place))
+        except OSError:
+            notes = SiteNotes(_in_unicode(place.name), None, 0, 0, "", fault="the site's folder cannot be read")
+            return WatchedRun(key, record, StudyFacts(), site=notes)
 
 
 def _key(folder: Path, place: Path) -> str:
     inside = place.relative_to(folder).as_posix()
-    return folder.resolve().name if inside == "." else inside
+    return _in_unicode(folder.resolve().name if inside == "." else inside)
+
+
+def _in_unicode(name: str) -> str:
+    """A name that can be written in an address and on a page, whatever bytes a folder's name has."""
+    return _NOT_UNICODE.sub("\N{REPLACEMENT CHARACTER}", name)
 
 
 def _folders_with(folder: Path, names: tuple[str, ...], depth: int = 0) -> Iterator[Path]:
@@ -108,8 +125,9 @@ def _folders_with(folder: Path, names: tuple[str, ...], depth: int = 0) -> Itera
     if any(entry.name in names and entry.is_file(follow_symlinks=False) for entry in entries):
         yield folder
         return
+    passed_over = _NOT_RUNS if any(entry.name in _HOMES for entry in entries) else ()
     for entry in entries if depth < _DEEPEST else ():
-        hidden = entry.name.startswith(".") or entry.name in _NOT_RUNS
+        hidden = entry.name.startswith(".") or entry.name in passed_over
         if entry.is_dir(follow_symlinks=False) and not hidden:
             yield from _folders_with(folder / entry.name, names, depth + 1)
 
@@ -129,36 +147,43 @@ def _facts(study: Path) -> StudyFacts:
     try:
         table = tomllib.loads(study.read_text(encoding="utf-8"))
         return _facts_in(table)
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, OverflowError):
         return StudyFacts()
 
 
 def _facts_in(table: Mapping[str, Any]) -> StudyFacts:
     algorithm, privacy = table.get("algorithm", {}), table.get("privacy", {})
     return StudyFacts(
-        name=str(table["study"]["name"]) if "study" in table else "",
+        name=str(table.get("study", {}).get("name", "")),
         task=str(table.get("task", {}).get("kind", "ner")),
         algorithm=str(algorithm.get("name", "fedner")),
-        rounds=int(algorithm.get("rounds", 0)),
+        rounds=int(_finite(algorithm.get("rounds"), 0)),
         mechanism=str(privacy.get("mechanism", "plain")),
-        minimum_sites=int(privacy.get("minimum_sites", 1)),
+        minimum_sites=int(_finite(privacy.get("minimum_sites"), 1)),
         sites=tuple(map(str, table.get("sites", {}))),
-        patience=float(table.get("federation", {}).get("deadline", StudyFacts.patience)),
+        patience=_finite(table.get("federation", {}).get("deadline"), StudyFacts.patience),
         gives_predictions=algorithm.get("name") in _OF_PREDICTIONS,
     )
 
 
+def _finite(value: Any, otherwise: float) -> float:
+    """The number that a setting is; what is none, or has no end, cannot be told to a browser."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if known else otherwise
+
+
 def _site_notes(place: Path) -> SiteNotes:
+    name = _site_name(place)
     accepted = (place / _ACCEPTED).is_file() if (place.parent / _KIT).is_file() else None
     troubles = tuple(_troubles(place.parent / _LOG))
     ledger = place / _LEDGER
     if not ledger.is_file():
-        return SiteNotes(_site_name(place), accepted, 0, 0, "", troubles=troubles)
+        return SiteNotes(name, accepted, 0, 0, "", troubles=troubles)
     try:
         verdict = _verified(ledger, ledger.stat().st_mtime_ns, ledger.stat().st_size)
     except LedgerError as error:
-        return SiteNotes(_site_name(place), accepted, 0, 0, "", fault=str(error), troubles=troubles)
-    return SiteNotes(_site_name(place), accepted, verdict.entries, verdict.bytes_out, verdict.head, troubles=troubles)
+        return SiteNotes(name, accepted, 0, 0, "", fault=str(error), troubles=troubles)
+    return SiteNotes(name, accepted, verdict.entries, verdict.bytes_out, verdict.head, troubles=troubles)
 
 
 @lru_cache(maxsize=64)
@@ -172,8 +197,8 @@ def _site_name(place: Path) -> str:
     try:
         name = json.loads((place.parent / _KIT).read_text(encoding="utf-8"))["name"]
     except (OSError, ValueError, TypeError, KeyError):
-        return place.name
-    return str(name)
+        return _in_unicode(place.name)
+    return _in_unicode(str(name))
 
 
 def _troubles(log: Path) -> Iterator[Trouble]:

@@ -58,6 +58,12 @@ def round_of(number: int, *, absent: Iterable[list[str]] = ()) -> dict[str, Any]
     }
 
 
+def asked(number: int, *, down: int, up: int) -> dict[str, Any]:
+    """What was asked of harbour and lakeside after round n, each with so many bytes."""
+    costs = {name: [down, up, 0.5, 0.4] for name in ("harbour", "lakeside")}
+    return {"time": START + number + 0.25, "event": "asked", "round": number, "exchanges": {"score": costs}}
+
+
 def scored(number: int) -> dict[str, Any]:
     f1 = {"harbour": 0.5 + number / 100, "hillside": 0.25, "lakeside": 0.75}
     return {
@@ -95,9 +101,13 @@ def write_kit(folder: Path, *, messages: int = 0) -> Path:
     (folder / "study.toml").write_text(STUDY, encoding="utf-8")
     (site / "accepted.json").write_text("{}", encoding="utf-8")
     (site / "worker.json").write_text(json.dumps({"data": "/srv/notes/lantern-street"}), encoding="utf-8")
-    if messages:
-        ledger = Ledger(site / "ledger.jsonl", lasting=False)
-        for number in range(1, messages + 1):
-            sent = Message({"weight": 12.0}, {}, {"sealed": b"x" * 100})
-            ledger.record(sent, study="adverse-effects", step="give", round_number=number, mechanism="sealed+masked")
+    for number in range(1, messages + 1):
+        leave(folder, "give", number)
     return folder
+
+
+def leave(kit: Path, step: str, number: int) -> None:
+    """A message of that step and round leaves the kit's site."""
+    ledger = Ledger(kit / "site" / "ledger.jsonl", lasting=False)
+    sent = Message({"weight": 12.0}, {}, {"sealed": b"x" * 100})
+    ledger.record(sent, study="adverse-effects", step=step, round_number=number, mechanism="sealed+masked")

@@ -86,3 +86,15 @@ def test_a_short_token_is_refused_and_not_quoted(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no token of 32 characters") as refused:
         read_token(path)
     assert "sesame" not in str(refused.value)
+
+
+def test_a_token_file_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys" / "token"
+    with pytest.raises(UsageError, match=f"--token-file {path}: there is no folder {path.parent}; make it, or name"):
+        read_token(path)
+
+
+def test_a_token_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("a file")
+    with pytest.raises(UsageError, match="token: Not a directory; let this user read and write there, or name a file"):
+        read_token(tmp_path / "keys" / "token")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from tests.studies.tiny_studies import learnable
 from tests.studies.tiny_studies import run as run_study
 
 from wardround.corpora.jsonl import Jsonl
+from wardround.reports.console import app
 from wardround.reports.console.access import Access, Certificate
 from wardround.reports.console.app import console_app
-from wardround.reports.console.runs import Runs
+from wardround.reports.console.runs import Runs, WatchedRun
 from wardround.reports.console.shown import shown_entry, shown_event
 from wardround.reports.console.streaming import frame_of
+from wardround.reports.console.summaries import Summary, summary_of
 from wardround.reports.following import read_on
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report
@@ -139,6 +142,49 @@ def test_an_unforeseen_error_is_named_by_its_class_alone(runs: Path, monkeypatch
     assert answer.status_code == 500
     assert "RuntimeError" in answer.text
     assert "Quillfeather" not in answer.text
+
+
+def test_one_bad_run_does_not_take_the_list_down(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(runs / "endless", started(), study="[study]\n[algorithm]\nrounds = inf\n[federation]\ndeadline = inf\n")
+    write_run(runs / os.fsdecode(b"caf\xe9"), started())
+    write_run(runs / "locked", started())
+    opened = Path.open
+
+    def refuse(path: Path, *words: Any, **options: Any) -> Any:
+        if path.parent.name == "locked" and path.suffix == ".jsonl":
+            raise PermissionError(path)
+        return opened(path, *words, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    inside = client(CoordinatorRuns(runs))
+    found = {run["key"]: run for run in inside.get("/list").json()["runs"]}
+    assert {key: run["summary"]["state"] for key, run in found.items()} == {
+        "caf\ufffd": "running",
+        "endless": "running",
+        "going on": "running",
+        "locked": "unreadable",
+        "spring/done": "finished",
+    }
+    assert found["endless"]["patience"] == 600.0
+    assert found["caf\ufffd"]["address"] == "caf%EF%BF%BD"
+    assert inside.get("/run/caf%EF%BF%BD").status_code == 200
+    page = inside.get("/run/locked")
+    assert page.status_code == 403
+    assert "events.jsonl of this run cannot be read; let the console&#39;s user read it" in page.text
+
+
+def test_a_run_whose_row_cannot_be_made_is_listed_by_its_name(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(run: WatchedRun) -> Summary:
+        if run.key == "going on":
+            raise RuntimeError(MARKER)
+        return summary_of(run)
+
+    monkeypatch.setattr(app, "summary_of", broken)
+    found = client(CoordinatorRuns(runs)).get("/list").json()["runs"]
+    assert [(run["key"], run["name"], run["summary"]["state"]) for run in found] == [
+        ("spring/done", "adverse-effects", "finished"),
+        ("going on", "", "unreadable"),
+    ]
 
 
 def test_a_site_sees_its_ledger_and_no_report(tmp_path: Path) -> None:

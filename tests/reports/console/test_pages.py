@@ -20,8 +20,11 @@ from tests.browser import OpenPage
 from tests.processes import Command, eventually, free_port, kill
 from tests.reports.console.records import (
     MARKER,
+    STUDY,
     append,
+    asked,
     finished,
+    leave,
     round_of,
     scored,
     started,
@@ -132,10 +135,11 @@ def test_a_run(runs: Path, serve: Serve, browser_page: OpenPage, screenshots: Sh
         "down": "16.0 KB",
     }
     assert cells(page, "sites") == [
-        ["lakeside", "late (deadline)", "0.750", "0.750", "1", "2.0 KB", "4.0 KB"],
-        ["harbour", "online", "0.520", "0.520", "0", "3.0 KB", "6.0 KB"],
-        ["hillside", "online", "0.250", "0.250", "0", "3.0 KB", "6.0 KB"],
+        ["lakeside", "late (deadline)", "0.750", "0.750", "–", "1", "2.0 KB", "4.0 KB"],
+        ["harbour", "online", "0.520", "0.520", "–", "0", "3.0 KB", "6.0 KB"],
+        ["hillside", "online", "0.250", "0.250", "–", "0", "3.0 KB", "6.0 KB"],
     ]
+    assert page.is_hidden("#final-tile")
     assert page.locator("#warnings li").all_inner_texts() == ["lakeside is late (deadline)"]
     assert "masks hide each update in it. A round needs 2 sites." in page.inner_text(".protection")
     log = [line[len("hh:mm:ss") :] for line in page.locator("#log li").all_inner_texts()]
@@ -158,6 +162,98 @@ def test_new_events_appear_by_themselves(runs: Path, serve: Serve, browser_page:
     append(runs / "autumn", round_of(5), finished(5))
     page.wait_for_selector("#state.finished")
     page.wait_for_selector("#report a", state="visible")
+
+
+def test_a_finished_run_says_how_it_scored_on_test_notes(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
+    page = browser_page(1280)
+    page.goto(f"{serve(runs)}/run/spring")
+    page.wait_for_selector("#state.finished")
+    wait_for(page, 1)
+    assert (page.inner_text("#final-name"), page.inner_text("#final")) == ("mean test F1", "0.700")  # 0.8, 0.6, 0.7
+    assert page.is_hidden("#left-tile")
+    assert {row[0]: row[4] for row in cells(page, "sites")} == {
+        "harbour": "0.800",
+        "hillside": "0.600",
+        "lakeside": "0.700",
+    }
+
+
+def test_a_finished_training_at_one_site_says_how_it_scored(
+    tmp_path: Path, serve: Serve, browser_page: OpenPage
+) -> None:
+    epoch = {"time": 9.0, "event": "epoch", "epoch": 7, "loss": 0.5, "dev_f1": 0.625, "best": True}
+    end = {"time": 10.0, "event": "finished", "strict_f1": 0.5, "relaxed_f1": 0.75}
+    write_run(tmp_path / "runs" / "a", {"time": 1.0, "event": "started", "examples": 3}, epoch, end, study="")
+    page = browser_page(390)
+    page.goto(f"{serve(tmp_path / 'runs')}/run/a")
+    wait_for(page, 7)
+    assert (page.inner_text("#final-name"), page.inner_text("#final")) == ("final F1", "0.500")
+
+
+def test_bytes_beside_the_rounds_are_added(tmp_path: Path, serve: Serve, browser_page: OpenPage) -> None:
+    lost = asked(2, down=900_000, up=900_000)  # of a round that is done again
+    failed = asked(1, down=100, up=10) | {"event": "round_failed", "round": 2, "reason": "1 of 3 sites answered"}
+    events = [started(), round_of(1), asked(1, down=5_000, up=500), failed, round_of(2), lost, started(1), round_of(2)]
+    write_run(tmp_path / "runs" / "a", *events)
+    page = browser_page(1280)
+    page.goto(f"{serve(tmp_path / 'runs')}/run/a")
+    wait_for(page, 2)
+    assert page.inner_text("#up") == "7.0 KB"  # 2 rounds of 3,000; of two sites 500 and 10
+    assert page.inner_text("#down") == "22.2 KB"  # 2 of 6,000; 5,000 and 100
+    assert {row[0]: row[6:] for row in cells(page, "sites")} == {
+        "harbour": ["2.5 KB", "9.1 KB"],
+        "hillside": ["2.0 KB", "4.0 KB"],
+        "lakeside": ["2.5 KB", "9.1 KB"],
+    }
+
+
+def test_a_line_that_lacks_its_fields_does_not_stop_the_page(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
+    bare = [{"event": kind, "round": 4} for kind in ("round", "scored", "asked", "absent", "diverged", "gathered")]
+    append(runs / "autumn", *bare, {"event": "round"}, {"event": "finished"}, started(4), round_of(5))
+    page = browser_page(1280)
+    page.goto(f"{serve(runs)}/run/autumn")
+    wait_for(page, 5)
+    assert page.inner_text("#up") == "11.0 KB"  # 3, 3, 2, none and 3 sites
+    assert page.is_hidden("#warnings-section") or "could not be shown" not in page.inner_text("#warnings")
+
+
+def test_a_line_that_cannot_be_taken_costs_itself_alone(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
+    page = browser_page(1280)
+    page.goto(f"{serve(runs)}/run/autumn")
+    wait_for(page, 3)
+    found = page.evaluate(
+        """async () => {
+          const { takeEach, lostText } = await import("/static/stream.js");
+          const taken = [];
+          const take = (event) => { if (event === 2) throw new TypeError("no"); taken.push(event); };
+          return [takeEach([1, 2, 3], take), taken, lostText(1)];
+        }"""
+    )
+    assert found == [1, [1, 3], "1 line of the record could not be shown"]
+
+
+def test_every_curve_has_a_dash_pattern_of_its_own(tmp_path: Path, serve: Serve, browser_page: OpenPage) -> None:
+    sites = {f"hospital-{number}": 0.05 + number / 12 for number in range(10)}
+    scorings = [scored(n) | {"f1": {name: f1 + n / 100 for name, f1 in sites.items()}} for n in (1, 2)]
+    study = STUDY.partition("[sites")[0] + "".join(f"[sites.{name}]\n" for name in sites)
+    write_run(tmp_path / "runs" / "a", started(), round_of(1), scorings[0], round_of(2), scorings[1], study=study)
+    page = browser_page(1280)
+    page.goto(f"{serve(tmp_path / 'runs')}/run/a")
+    wait_for(page, 2)
+    pattern = "lines => lines.map((line) => getComputedStyle(line).strokeDasharray)"
+    drawn = page.eval_on_selector_all("#f1-chart polyline", pattern)
+    assert len(set(drawn)) == len(drawn) == 10
+    assert page.eval_on_selector_all("#f1-chart .legend line", pattern) == drawn
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_letters_of_every_chart_keep_their_size(runs: Path, serve: Serve, browser_page: OpenPage, width: int) -> None:
+    page = browser_page(width)
+    page.goto(f"{serve(runs)}/run/autumn")
+    wait_for(page, 3)
+    scale = "charts => charts.map((chart) => chart.getBoundingClientRect().width / chart.viewBox.baseVal.width)"
+    found = page.eval_on_selector_all("figure:not([hidden]) > svg", scale)
+    assert found == pytest.approx([1.0] * 3, abs=0.05)  # F1, loss and bytes
 
 
 def test_no_text_reaches_a_page(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
@@ -259,6 +355,25 @@ def test_a_site(tmp_path: Path, serve: Serve, browser_page: OpenPage, screenshot
     page.screenshot(path=screenshots(f"console-site-{width}"), full_page=True)
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_list_of_a_sites_studies(
+    tmp_path: Path, serve: Serve, browser_page: OpenPage, screenshots: Shoot, width: int
+) -> None:
+    for name in ("harbour", "hillside"):
+        kit = write_kit(tmp_path / "kits" / name, messages=3)
+        (kit / "kit.json").write_text(json.dumps({"name": name}))
+    leave(tmp_path / "kits" / "harbour", "finish", 3)
+    page = browser_page(width)
+    page.goto(serve(tmp_path / "kits", "--site"))
+    page.wait_for_selector("#runs tbody tr")
+    assert sorted(row[:4] for row in cells(page, "runs")) == [
+        ["adverse-effects", "harbour", "finished", "3 / 40"],
+        ["adverse-effects", "hillside", "running", "3 / 40"],
+    ]
+    assert fits(page)
+    page.screenshot(path=screenshots(f"console-studies-{width}"), full_page=True)
+
+
 def test_a_site_is_warned_of_an_altered_ledger(tmp_path: Path, serve: Serve, browser_page: OpenPage) -> None:
     ledger = write_kit(tmp_path / "kit", messages=2) / "site" / "ledger.jsonl"
     ledger.write_bytes(ledger.read_bytes().replace(b'"round":1', b'"round":7'))
@@ -324,8 +439,10 @@ def test_the_numbers_are_those_of_a_real_study(tmp_path: Path, serve: Serve, bro
     page.goto(f"{serve(tmp_path / 'runs')}/run/real")
     page.wait_for_selector("#state.finished")
     wait_for(page, 8)
+    scores = json.loads((folder / "scores.json").read_text())
     for way in ("up", "down"):
-        assert page.inner_text(f"#{way}") == size_text(sum(event[way] for event in rounds))
+        assert scores["traffic"][way] > sum(event[way] for event in rounds)
+        assert page.inner_text(f"#{way}") == size_text(scores["traffic"][way])
     assert page.inner_text("#loss") == f"{rounds[-1]['loss']:.3f}"
     assert page.inner_text("#f1") == f"{scorings[-1]['mean_f1']:.3f}"
     best = max(scorings, key=lambda event: event["mean_f1"])
@@ -374,5 +491,6 @@ def test_a_page_left_open_goes_on_when_a_real_study_is_killed_and_started_again(
     page.wait_for_selector("#report a", state="visible")
     rounds = {event["round"]: event for event in events_of(folder, "round")}  # of one done again, the last
     assert sorted(rounds) == list(range(1, 151))
-    assert page.inner_text("#up") == size_text(sum(event["up"] for event in rounds.values()))
+    scores = json.loads((folder / "scores.json").read_text())
+    assert page.inner_text("#up") == size_text(scores["traffic"]["up"])
     assert page.inner_text("#loss") == f"{rounds[150]['loss']:.3f}"

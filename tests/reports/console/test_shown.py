@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.reports.console.records import MARKER, finished, round_of, scored
+from tests.reports.console.records import MARKER, asked, finished, round_of, scored
 
 from wardround.reports.console.shown import shown_entry, shown_event
 
@@ -23,8 +23,49 @@ def test_a_round_is_shown_with_bytes_by_site() -> None:
         "down": 4_000,
         "up": 2_000,
         "seconds": 1.0,
+        "figures": {},
         "exchanges": {"harbour": [2_010, 1_001], "hillside": [2_000, 1_000]},
     }
+
+
+def test_what_was_asked_beside_the_rounds_is_shown_with_its_bytes() -> None:
+    shown = shown_event(asked(4, down=500, up=20))
+    assert shown is not None
+    assert (shown["round"], shown["exchanges"]) == (4, {"harbour": [500, 20], "lakeside": [500, 20]})
+    failed = shown_event(asked(4, down=500, up=20) | {"event": "round_failed", "round": 5})
+    assert failed is not None
+    assert failed["exchanges"] == shown["exchanges"]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ({"event": "gathered"}, {"present": []}),
+        ({"event": "asked"}, {"round": None, "exchanges": {}}),
+        ({"event": "scored", "round": 2}, {"round": 2, "f1": {}, "mean_f1": None}),
+        ({"event": "diverged", "round": 2, "sites": None}, {"round": 2, "sites": []}),
+        ({"event": "round_failed", "round": 2}, {"round": 2, "reason": "", "exchanges": {}}),
+    ],
+)
+def test_a_field_that_a_line_lacks_is_empty(line: dict[str, Any], shown: dict[str, Any]) -> None:
+    assert shown_event(line) == {"event": line["event"], "time": None} | shown
+
+
+def test_a_round_with_nothing_but_its_number() -> None:
+    shown = shown_event({"event": "round", "round": 2})
+    assert shown is not None
+    assert (shown["absent"], shown["figures"], shown["exchanges"], shown["loss"]) == ([], {}, {}, None)
+
+
+@pytest.mark.parametrize("kind", ["round", "scored", "round_failed", "epoch"])
+def test_a_round_or_epoch_without_its_number_is_not_shown(kind: str) -> None:
+    assert shown_event({"event": kind, "loss": 0.5}) is None
+
+
+def test_an_absence_of_nobody_is_left_out() -> None:
+    shown = shown_event(round_of(1) | {"absent": [["", "late", "deadline"], ["harbour", "late"], [MARKER, "late", ""]]})
+    assert shown is not None
+    assert shown["absent"] == []
 
 
 def test_scores_are_shown() -> None:
@@ -35,7 +76,9 @@ def test_scores_are_shown() -> None:
 
 def test_at_one_site_the_last_scores_are_shown() -> None:
     shown = shown_event({"time": 1.0, "event": "finished", "strict_f1": 0.5, "relaxed_f1": 0.75, "other": 3})
-    assert shown == {"event": "finished", "time": 1.0, "scores": {"strict_f1": 0.5, "relaxed_f1": 0.75}}
+    assert shown is not None
+    assert shown["scores"] == {"strict_f1": 0.5, "relaxed_f1": 0.75}
+    assert (shown["f1"], shown["rounds"]) == ({}, None)
 
 
 def test_of_an_unknown_event_only_its_name_and_time_are_shown() -> None:
@@ -47,7 +90,7 @@ def test_a_line_without_a_name_is_not_shown(event: dict[str, Any]) -> None:
     assert shown_event(event) is None
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "3", None, [1]])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, True, "3", None, [1]])
 def test_what_is_no_number_is_none(value: Any) -> None:
     shown = shown_event(round_of(1) | {"loss": value})
     assert shown is not None
@@ -71,6 +114,7 @@ def planted(value: Any) -> Any:
         scored(4),
         finished(4),
         {"event": "absent", "step": "score", "round": 4, "site": "harbour", "absence": "failed", "code": "shapes"},
+        asked(4, down=500, up=20),
         {"event": "diverged", "round": 4, "sites": ["harbour"]},
         {"event": "caught_up", "round": 4, "sites": ["harbour"]},
         {"event": "gathered", "present": ["harbour"]},
@@ -115,3 +159,4 @@ def test_of_a_ledger_what_left_and_not_what_was_in_it() -> None:
         "mechanism": "sealed",
     }
     assert shown_entry({"event": "round"}) is None
+    assert shown_entry(entry | {"bytes": None}) is None

@@ -12,7 +12,7 @@ from tests.reports.console.records import append, round_of, started, write_run
 from wardround.reports.console import streaming
 from wardround.reports.console.shown import shown_event
 from wardround.reports.console.streaming import frame_of, stream_of
-from wardround.reports.following import START, Mark, read_on
+from wardround.reports.following import START, Mark, Piece, read_on
 
 
 def parsed(frame: str) -> tuple[Mark, dict[str, Any]]:
@@ -81,6 +81,22 @@ def test_a_silent_run_is_still_heard(record: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_frame_is_one_line_of_json_whatever_the_record_says(record: Path) -> None:
-    append(record.parent, round_of(2) | {"loss": float("nan"), "absent": [["a\nb", "late", "x\r\ny"]]})
+    append(
+        record.parent, round_of(2) | {"loss": float("nan"), "absent": [["a", "late", "x\r\ny"], ["a\nb", "late", ""]]}
+    )
     frame = frame_of(read_on(record), shown_event)
-    assert parsed(frame)[1]["events"][-1]["absent"] == [["", "late", ""]]
+    assert parsed(frame)[1]["events"][-1]["absent"] == [["a", "late", ""]]
+
+
+def test_a_record_that_may_not_be_read_is_asked_again(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = [True]
+
+    def read(record: Path, mark: Mark) -> Piece:
+        if refused:
+            raise PermissionError(record)
+        return read_on(record, mark)
+
+    monkeypatch.setattr(streaming, "read_on", read)
+    first, second = heard(record, START, [refused.clear])
+    assert parsed(first)[1]["events"] == []
+    assert [event["event"] for event in parsed(second)[1]["events"]] == ["started", "round"]

@@ -91,6 +91,19 @@ def is_loopback(host: str) -> bool:
 
 def read_token(path: Path) -> str:
     """The token in a file that only its owner can read; where there is none, a new one is written."""
+    try:
+        return _token_in(path)
+    except FileNotFoundError:
+        raise UsageError(
+            f"--token-file {path}: there is no folder {path.parent}; make it, or name a file elsewhere"
+        ) from None
+    except OSError as error:
+        raise UsageError(
+            f"--token-file {path}: {error.strerror}; let this user read and write there, or name a file elsewhere"
+        ) from None
+
+
+def _token_in(path: Path) -> str:
     if not path.exists():
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as stream:
             stream.write(secrets.token_urlsafe(_SHORTEST_TOKEN) + "\n")

@@ -20,10 +20,10 @@ from starlette.staticfiles import StaticFiles
 
 from wardround.reports.console.access import Access
 from wardround.reports.console.guard import Guard
-from wardround.reports.console.runs import Runs, WatchedRun, protection_in_words
+from wardround.reports.console.runs import Runs, StudyFacts, WatchedRun, protection_in_words
 from wardround.reports.console.shown import shown_entry, shown_event
 from wardround.reports.console.streaming import stream_of
-from wardround.reports.console.summaries import summary_of
+from wardround.reports.console.summaries import Summary, summary_of
 from wardround.reports.following import Mark
 from wardround.reports.plain_text import neutralise
 
@@ -71,6 +71,8 @@ class _Pages:
 
     def run(self, request: Request) -> Response:
         run = self._named(request)
+        if summary_of(run).state == "unreadable":
+            raise HTTPException(403, f"{run.record.name} of this run cannot be read; let the console's user read it")
         page = "site.html" if run.site else "run.html"
         return self._page(page, run.facts.name or run.key, {"facts": _facts(run)})
 
@@ -123,8 +125,17 @@ class _Pages:
         return run
 
     def _listed(self) -> list[dict[str, Any]]:
-        found = [_facts(run) | {"summary": asdict(summary_of(run))} for run in self._runs.all()]
+        found = [_row(run) for run in self._runs.all()]
         return sorted(found, key=lambda facts: (-(facts["summary"]["time"] or 0), facts["key"]))
+
+
+def _row(run: WatchedRun) -> dict[str, Any]:
+    """A run in the list; whatever is wrong with it, its name is there, and the other runs are as they are."""
+    try:
+        return _facts(run) | {"summary": asdict(summary_of(run))}
+    except Exception:
+        bare = WatchedRun(run.key, run.record, StudyFacts(), site=run.site)
+        return _facts(bare) | {"summary": asdict(Summary("unreadable"))}
 
 
 def _facts(run: WatchedRun) -> dict[str, Any]:

@@ -6,8 +6,8 @@ which is the coordinator's own sentence of names and codes.
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -20,11 +20,12 @@ _Reader: TypeAlias = Callable[[Any], Any]
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]{0,63}")  # no blank: a name or a code, never a sentence
 _MOST = 5_000  # items of a list or a table
 _LONGEST_REASON = 400
+_LARGEST = sys.float_info.max
 
 
 def _number(value: Any) -> int | float | None:
     """A number that JSON has a word for."""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
     return value if known else None
 
 
@@ -46,7 +47,7 @@ def _figures(value: Any) -> dict[str, int | float]:
 def _absences(value: Any) -> list[list[str]]:
     """Of [site, absence, code]."""
     rows = value[:_MOST] if isinstance(value, list) else []
-    return [[_word(cell) for cell in row] for row in rows if isinstance(row, list) and len(row) == 3]
+    return [[_word(cell) for cell in row] for row in rows if isinstance(row, list) and len(row) == 3 and _word(row[0])]
 
 
 def _bytes_by_site(value: Any) -> dict[str, list[int | float]]:
@@ -86,22 +87,24 @@ _EVENTS: Mapping[str, Mapping[str, _Reader]] = {
         "seconds": _number,
         "exchanges": _bytes_by_site,
     },
-    "asked": {},
+    "asked": {"round": _number, "exchanges": _bytes_by_site},
     "scored": {"round": _number, "f1": _figures, "mean_f1": _number},
     "absent": {"step": _word, "round": _number, "site": _word, "absence": _word, "code": _word},
-    "round_failed": {"round": _number, "reason": _reason},
+    "round_failed": {"round": _number, "reason": _reason, "exchanges": _bytes_by_site},
     "diverged": {"round": _number, "sites": _words},
     "caught_up": {"round": _number, "sites": _words},
     "epoch": {"epoch": _number, "loss": _number, "dev_f1": _number, "best": _truth, "seconds": _number},
     "finished": {"rounds": _number, "best_round": _number, "f1": _figures},
 }
+# Without its number such a line has no place in a curve or a table.
+_NUMBERED: Mapping[str, str] = {"round": "round", "scored": "round", "round_failed": "round", "epoch": "epoch"}
 _ENTRY: Mapping[str, _Reader] = {"round": _number, "step": _word, "bytes": _number, "mechanism": _word}
 
 
 def shown_event(event: Mapping[str, Any]) -> dict[str, Any] | None:
     """A line of a run's events; of a kind that is not known here, its name and time."""
     kind = _word(event.get("event"))
-    if not kind:
+    if not kind or (kind in _NUMBERED and _number(event.get(_NUMBERED[kind])) is None):
         return None
     shown = {"event": kind, "time": _number(event.get("time"))} | _read(event, _EVENTS.get(kind, {}))
     if kind == "finished":  # at one site: an F1 for each reading of its task
@@ -111,10 +114,10 @@ def shown_event(event: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def shown_entry(entry: Mapping[str, Any]) -> dict[str, Any] | None:
     """A line of a site's ledger: what left, never what was in it."""
-    if "step" not in entry or "bytes" not in entry:
-        return None
-    return {"event": "sent", "time": _number(entry.get("time"))} | _read(entry, _ENTRY)
+    shown = {"event": "sent", "time": _number(entry.get("time"))} | _read(entry, _ENTRY)
+    return shown if shown["step"] and shown["bytes"] is not None else None
 
 
 def _read(line: Mapping[str, Any], readers: Mapping[str, _Reader]) -> dict[str, Any]:
-    return {name: reader(line[name]) for name, reader in readers.items() if name in line}
+    """Every field, so that a page need not ask whether it is there; a reader makes an empty one of None."""
+    return {name: reader(line.get(name)) for name, reader in readers.items()}

@@ -28,13 +28,21 @@ async def stream_of(record: Path, mark: Mark, shown: Shown) -> AsyncIterator[str
     yield f"retry: {_RETRY_MILLISECONDS}\n\n"
     said = None  # when something was sent last
     while True:
-        piece = await anyio.to_thread.run_sync(partial(read_on, record, mark))
+        piece = await anyio.to_thread.run_sync(partial(_read, record, mark))
         if piece.mark != mark or piece.anew or said is None or time.monotonic() - said >= _QUIET_SECONDS:
             said = time.monotonic()
             yield frame_of(piece, shown)
         elif piece.mark == mark:
             await anyio.sleep(_LOOK_SECONDS)
         mark = piece.mark
+
+
+def _read(record: Path, mark: Mark) -> Piece:
+    """What is new; a record that may not be read for a while is asked again, and the page keeps what it has."""
+    try:
+        return read_on(record, mark)
+    except OSError:
+        return Piece((), mark)
 
 
 def frame_of(piece: Piece, shown: Shown) -> str:

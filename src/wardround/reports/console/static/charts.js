@@ -6,6 +6,8 @@ const NARROWEST = 260, HEIGHT = 220; // CSS pixels
 const LEFT = 52, RIGHT = 8, TOP = 10, BOTTOM = 24;
 const STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10]; // times a power of ten: where an axis may end
 const MOST_POINTS = 400; // of a curve; more would lie on the same pixels
+const COLOURS = 7, DASHES = 12; // classes in console.css; with no common divisor, so that 84 curves look different
+const SAMPLE = 44; // CSS pixels of a line in the legend, in which the longest dash comes twice
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
 // `series` is a list of {name, points: [[x, y], …]}; `text` says a value of y; `share` fixes the axis to 0…1.
@@ -71,7 +73,7 @@ function curve(one, number, frame) {
   const points = thinned(one.points);
   if (points.length === 1) {
     const [x, y] = points[0];
-    return svg("circle", { cx: frame.x(x), cy: frame.y(y), r: 3, class: `c${number % 7}`, fill: "currentColor" });
+    return svg("circle", { cx: frame.x(x), cy: frame.y(y), r: 3, class: `c${number % COLOURS}`, fill: "currentColor" });
   }
   const path = points.map(([x, y]) => `${frame.x(x).toFixed(1)},${frame.y(y).toFixed(1)}`).join(" ");
   return svg("polyline", { points: path, class: look(number) });
@@ -86,8 +88,8 @@ function legendOf(series, text) {
   const legend = element("div", "", "legend");
   series.forEach((one, number) => {
     const entry = element("span");
-    const sample = svg("svg", { viewBox: "0 0 22 8", "aria-hidden": "true" });
-    sample.append(svg("line", { x1: 0, x2: 22, y1: 4, y2: 4, class: look(number) }));
+    const sample = svg("svg", { viewBox: `0 0 ${SAMPLE} 8`, "aria-hidden": "true" });
+    sample.append(svg("line", { x1: 0, x2: SAMPLE, y1: 4, y2: 4, class: look(number) }));
     entry.append(sample, `${one.name} `, element("b", text(one.points.at(-1)[1])));
     legend.append(entry);
   });
@@ -122,7 +124,7 @@ function nearest(points, x) {
 }
 
 function look(number) {
-  return `curve c${number % 7}${number >= 7 ? " d1" : ""}`;
+  return `curve c${number % COLOURS} d${number % DASHES}`;
 }
 
 function label(text, attributes) {

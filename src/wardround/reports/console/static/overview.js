@@ -33,9 +33,9 @@ function rowOf(run, now) {
   link.href = `/run/${run.address}`;
   const pill = element("span", quiet ? "quiet" : state, `pill ${quiet ? "quiet" : state}`);
   const round = number === null ? "–" : run.rounds ? `${count(number)} / ${count(run.rounds)}` : count(number);
-  const cells = [[link], [pill], [round, "number", "round"]];
+  const cells = [[link], ...(site ? [[run.site.name]] : []), [pill], [round, "number", "round"]];
   if (!site) cells.push([figure(f1), "number", "F1"]);
-  cells.push([run.algorithm || "one site"], [run.mechanism || "–", run.mechanism ? "" : "none"]);
+  cells.push([run.algorithm || (state === "unreadable" ? "–" : "one site")], [run.mechanism || "–", run.mechanism ? "" : "none"]);
   cells.push([time === null ? "–" : `${span(now - time)} ago`]);
   if (!site) cells.push([reportOf(run), run.report ? "" : "none"]);
   return row(cells);

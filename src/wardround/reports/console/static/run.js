@@ -2,12 +2,12 @@
 
 import { draw } from "./charts.js";
 import { RunState } from "./state.js";
-import { follow, showLine } from "./stream.js";
+import { follow, lostText, showLine, takeEach } from "./stream.js";
 import { axisSize, count, element, figure, put, row, showLog, showWarnings, sizeText, span } from "./words.js";
 
 const MOST_CURVES = 10; // sites drawn one by one; of more, their mean
 const MOST_ROWS = 100;
-const SITE_COLUMNS = ["F1", "best", "absences", "up", "down"];
+const SITE_COLUMNS = ["F1", "best", "test F1", "absences", "up", "down"];
 const TAUGHT = {
   teacher_accuracy: "teacher right",
   student_before: "student before",
@@ -23,7 +23,7 @@ let waiting = false;
 follow(address, (piece) => {
   skew = piece.now - Date.now() / 1000;
   if (piece.anew) state.reset();
-  piece.events.forEach((event) => state.take(event));
+  state.lost += takeEach(piece.events, (event) => state.take(event));
   if (!waiting) requestAnimationFrame(show);
   waiting = true;
 }, showLine);
@@ -64,6 +64,7 @@ function showTiles() {
   put("f1", figure(scored?.mean_f1));
   put("best", figure(best?.mean_f1));
   put("best-at", best ? ` at ${count(best.round)}` : "");
+  showFinal();
   showPresence();
   put("up", sizeText(state.total("up")));
   put("down", sizeText(state.total("down")));
@@ -71,6 +72,15 @@ function showTiles() {
   const bar = document.getElementById("progress");
   bar.hidden = !Number(rounds);
   bar.value = state.status === "finished" ? 1 : state.current / (Number(rounds) || 1);
+}
+
+// What the end says takes the place of the time that is left.
+function showFinal() {
+  const done = state.status === "finished";
+  document.getElementById("left-tile").hidden = done || !Number(rounds);
+  document.getElementById("final-tile").hidden = !done;
+  put("final-name", state.epochs ? "final F1" : "mean test F1");
+  put("final", figure(state.finalF1()));
 }
 
 function showPresence() {
@@ -83,7 +93,15 @@ function showPresence() {
   put("online-of", state.status === "finished" || !states.length ? "" : ` of ${count(states.length)}`);
 }
 
+// A chart that comes makes the others narrower: they are drawn again, or their letters would shrink.
 function showCharts() {
+  const shown = () => document.querySelectorAll(".charts figure:not([hidden])").length;
+  const before = shown();
+  drawCharts();
+  if (shown() !== before) drawCharts();
+}
+
+function drawCharts() {
   const unit = state.epochs ? "epoch" : "round";
   const scored = sorted(state.scored), done = sorted(state.rounds);
   const names = [...new Set(scored.flatMap((event) => Object.keys(event.f1)))];
@@ -116,8 +134,10 @@ function showSites() {
     const best = f1.reduce((a, b) => Math.max(a, b), -Infinity);
     const figures = f1.length ? [figure(f1.at(-1)), figure(best)] : ["–", "–"];
     const ways = (passed.get(name) || []).map(sizeText).reverse();
-    const cells = [...figures, count(site.absences), ...(ways.length ? ways : ["–", "–"])];
-    return row([[name], [said], ...cells.map((text, place) => [text, "number", SITE_COLUMNS[place]])]);
+    const test = figure(state.final?.f1[name]);
+    const cells = [...figures, test, count(site.absences), ...(ways.length ? ways : ["–", "–"])];
+    const look = (text) => (text === "–" ? "number none" : "number");
+    return row([[name], [said], ...cells.map((text, place) => [text, look(text), SITE_COLUMNS[place]])]);
   });
   document.querySelector("#sites tbody").replaceChildren(...shown);
   const more = document.getElementById("more-sites");
@@ -132,6 +152,7 @@ function warnings() {
   }
   const clipped = sorted(state.rounds).filter((event) => event.clipped > 0);
   if (clipped.length) found.push(`Numbers of updates were clipped in ${clipped.length} rounds, last in ${clipped.at(-1).round}`);
+  if (state.lost) found.unshift(lostText(state.lost));
   return found.slice(0, 20);
 }
 

@@ -1,18 +1,18 @@
 // The page of one study at a site: what left, never what was in it.
 
 import { draw } from "./charts.js";
-import { follow, showLine } from "./stream.js";
+import { follow, lostText, showLine, takeEach } from "./stream.js";
 import { axisSize, clock, count, put, row, showLog, showWarnings, sizeText, span } from "./words.js";
 
 const { address, patience } = document.getElementById("run").dataset;
 let skew = 0;
-let sent, steps, byRound, log, last, faults = [];
+let sent, steps, byRound, log, last, lost, faults = [];
 reset();
 
 follow(address, (piece) => {
   skew = piece.now - Date.now() / 1000;
   if (piece.anew) reset();
-  piece.events.forEach(take);
+  lost += takeEach(piece.events, take);
   show();
 }, showLine);
 setInterval(showStatus, 1000);
@@ -21,7 +21,7 @@ addEventListener("resize", show);
 look();
 
 function reset() {
-  [sent, steps, byRound, log, last] = [{ messages: 0, bytes: 0 }, new Map(), new Map(), [], null];
+  [sent, steps, byRound, log, last, lost] = [{ messages: 0, bytes: 0 }, new Map(), new Map(), [], null, 0];
 }
 
 function take(event) {
@@ -74,5 +74,5 @@ async function look() {
   for (const { time, step, round, code } of troubles.slice(-5)) {
     faults.push(step ? `${time} ${step} of round ${round} failed (${code})` : `${time} a request was refused (${code})`);
   }
-  showWarnings(faults);
+  showWarnings(lost ? [...faults, lostText(lost)] : faults);
 }

@@ -21,6 +21,23 @@ export function follow(address, onPiece, onLine) {
   open();
 }
 
+// One line that cannot be taken costs itself alone; how many there were.
+export function takeEach(events, take) {
+  let lost = 0;
+  for (const event of events) {
+    try {
+      take(event);
+    } catch {
+      lost += 1;
+    }
+  }
+  return lost;
+}
+
+export function lostText(lost) {
+  return `${lost} ${lost === 1 ? "line" : "lines"} of the record could not be shown`;
+}
+
 // Goes to the login where one is asked for.
 async function loggedIn(address) {
   const answer = await fetch(`/facts/${address}`).catch(() => null);
