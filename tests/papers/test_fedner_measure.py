@@ -245,7 +245,8 @@ def test_a_measurement_ends_in_results_and_repeats_nothing(tiny_sites: Path, tmp
     counts = run["sites"]["ade"]["strict"]
     assert (counts["tp"], counts["fp"], counts["fn"]) == (8, 0, 0)  # two words can be learned
     left = {path.name for path in (tmp_path / "fedner-seed-0").iterdir()}
-    assert left == {"asked.toml", "study.toml", "events.jsonl", "scores.json", "summary.json", "log.txt"}
+    assert left == {"asked.toml", "study.toml", "events.jsonl", "scores.json", "summary.json", "log.txt", "sites"}
+    assert {path.name for path in (tmp_path / "fedner-seed-0" / "sites").glob("*/*")} == {"note-counts.json"}
 
 
 def test_results_of_other_settings_are_not_added_to(tiny_sites: Path, tmp_path: Path) -> None:
