@@ -223,7 +223,7 @@ class PieceTokenizer:
         sentence = torch.tensor([row for row, layout in enumerate(layouts) for _ in layout.windows])
         return PieceBatch(ids, attention, self._first_pieces(layouts, width), sentence)
 
-    def first_windows(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+    def words_in_first_windows(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         """How many words of each sentence lie in its first window."""
         self._learn({word for sentence in sentences for word in sentence})
         return [self._lay(sentence).windows[0].end for sentence in sentences]

@@ -169,7 +169,7 @@ class LightNer(TaggingModel):
 
     def words_read(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         """As many as lie in a sentence's first window."""
-        return self.tokenizer.first_windows(sentences)
+        return self.tokenizer.words_in_first_windows(sentences)
 
     def _register_names(self) -> None:
         """The pieces of what stands for the end and for each type."""

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import matplotlib
 import numpy as np
@@ -132,7 +132,7 @@ def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Lab
             shift = (number - (len(methods) - 1) / 2) * 0.8 / len(methods)
             present = {place + shift: _interval(scores[site]) for place, site in enumerate(sites) if site in scores}
             look = _Look(0.8 / len(methods), _label(name), SERIES[number % len(SERIES)], _hatch(number))
-            (_draw_lying if lying else _draw_upright)(axes, present, look)
+            _draw_bars(axes, present, look, lying=lying)
         _give_scale(axes, "x" if lying else "y")
         (_name_rows if lying else _name_groups)(axes, sites)
         _add_legend(figure, len(methods))
@@ -149,27 +149,15 @@ class _Look:
     hatch: str
 
 
-def _draw_upright(axes: Axes, scores: Mapping[float, Interval], look: _Look) -> None:
-    axes.bar(
+def _draw_bars(axes: Axes, scores: Mapping[float, Interval], look: _Look, *, lying: bool) -> None:
+    draw, ends, cap = (axes.barh, "xerr", 1.5) if lying else (axes.bar, "yerr", 2.5)
+    errors: dict[str, Any] = {ends: _error_bars(list(scores.values()))}
+    draw(
         list(scores),
         [score.estimate for score in scores.values()],
         look.width,
-        yerr=_error_bars(list(scores.values())),
-        error_kw={"elinewidth": 1.0, "capsize": 2.5},
-        label=look.label,
-        color=look.colour,
-        hatch=look.hatch,
-        edgecolor="white",
-    )
-
-
-def _draw_lying(axes: Axes, scores: Mapping[float, Interval], look: _Look) -> None:
-    axes.barh(
-        list(scores),
-        [score.estimate for score in scores.values()],
-        look.width,
-        xerr=_error_bars(list(scores.values())),
-        error_kw={"elinewidth": 1.0, "capsize": 1.5},
+        **errors,
+        error_kw={"elinewidth": 1.0, "capsize": cap},
         label=look.label,
         color=look.colour,
         hatch=look.hatch,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ from wardround.reports.plain_text import neutralise
 
 __all__ = ["console_app"]
 
+_log = logging.getLogger(__name__)
 _STATIC = Path(__file__).with_name("static")
 _LONGEST_LOGIN = 1_000  # bytes
 # A report has everything in it and no script; whatever slipped into one is not run.
@@ -133,7 +135,8 @@ def _row(run: WatchedRun) -> dict[str, Any]:
     """A run in the list; whatever is wrong with it, its name is there, and the other runs are as they are."""
     try:
         return _facts(run) | {"summary": asdict(summary_of(run))}
-    except Exception:
+    except Exception as error:
+        _log.warning("a run cannot be listed: %s", type(error).__name__)  # of which a message may quote the record
         bare = WatchedRun(run.key, run.record, StudyFacts(), site=run.site)
         return _facts(bare) | {"summary": asdict(Summary("unreadable"))}
 
