@@ -83,7 +83,7 @@ def run_of(
         variation.name,
         seed,
         study_of(variation, seed, settings, chosen=chosen, sites=sites),
-        estimate(variation, settings, sites),
+        estimate(variation, settings, chosen, sites=sites),
         facts={
             "learning_rate": rate_of(variation, chosen),
             "annotated": sites.tag_sets(variation.corpus, sampling_of(variation, seed)),

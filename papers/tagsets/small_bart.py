@@ -7,6 +7,9 @@ three pieces in ten, in spans of Poisson(3) pieces, were each replaced by one ma
 one of Hugging Face: `[model] bart = "runs/tagsets/bart"`. Beside the model lies `small_bart.json`: what it was trained
 on, and its loss on held-out documents beside that of the same model untrained.
 
+With `--encoder minilm` (any BERT, by id or folder) the encoder is that BERT and stays as it is, its pieces are the
+vocabulary, and only a decoder of so many `--layers` learns, which starts from the BERT's own (`bart_from_bert.py`).
+
 With `--minutes` the first steps are timed and as many made as fit; the same number given as `--steps` makes the same
 model: on a CPU bit for bit, on a GPU but for the order in which it adds.
 """
@@ -22,11 +25,12 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from papers.tagsets.bart_from_bert import bart_from_bert, only_the_decoder_learns
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
@@ -34,9 +38,10 @@ from tokenizers.trainers import BpeTrainer
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
-from transformers import BartConfig, BartForConditionalGeneration, BartTokenizer
+from transformers import AutoTokenizer, BartConfig, BartForConditionalGeneration, BartTokenizer, BertModel
 
-from wardround.models.encoders import without_remarks
+from wardround.errors import ModelError
+from wardround.models.encoders import encoder_source, without_remarks
 from wardround.tasks.batches import in_length_order, length_buckets
 from wardround.text.sentences import find_sentences
 from wardround.text.words import find_words
@@ -45,7 +50,6 @@ Pieces = npt.NDArray[np.int64]
 Passage = tuple[Pieces, ...]  # sentences that lie together
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]  # the first of them in BART's own order
-BEGIN, PAD, END, MASK = 0, 1, 2, 4
 _MASKED, _SPAN = 0.3, 3.0  # the share of pieces that are masked, and the mean length of a span
 _HELD_OUT, _MOST_HELD_OUT = 0.02, 500  # documents
 _UNTIMED, _TIMED = 10, 100  # first steps: a machine warms up, then it is timed
@@ -54,13 +58,28 @@ _IGNORED = -100
 _SHAPES = 64  # of which lengths are multiples
 
 
+class Marks(NamedTuple):
+    """The pieces that stand for no text."""
+
+    begin: int
+    pad: int
+    end: int
+    mask: int
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> Self:
+        """BART's <s> and </s> are where BERT has [CLS] and [SEP]."""
+        return cls(tokenizer.cls_token_id, tokenizer.pad_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
+
+
 @dataclass(frozen=True)
 class Plan:
     """The size of the model, and how it is trained."""
 
-    layers: int = 3  # of the encoder, and of the decoder
-    width: int = 256
-    vocabulary: int = 16_000
+    encoder: str = ""  # a BERT to be the encoder; without one, all is trained from fresh weights
+    layers: int = 3  # of the decoder, and of a fresh encoder
+    width: int = 256  # of a fresh one
+    vocabulary: int = 16_000  # of a fresh one
     length: int = 256  # pieces that the model can read, special ones included
     batch: int = 64  # passages
     steps: int = 20_000
@@ -127,12 +146,12 @@ def passages_of(documents: Iterable[Sequence[str]], tokenizer: Any, *, length: i
 # Noise.
 
 
-def corrupted(passage: Passage, random: np.random.Generator) -> Pieces:
+def corrupted(passage: Passage, random: np.random.Generator, *, mask: int) -> Pieces:
     """The passage with its sentences shuffled and spans masked."""
     shuffled = np.concatenate([passage[row] for row in random.permutation(len(passage))])
     lengths = span_lengths(len(shuffled), random)
     places = random.permutation(len(shuffled) - int(lengths.sum()) + 1)[: len(lengths)]
-    return infilled(shuffled, lengths[: len(places)], np.sort(places))
+    return infilled(shuffled, lengths[: len(places)], np.sort(places), mask=mask)
 
 
 def span_lengths(pieces: int, random: np.random.Generator) -> Pieces:
@@ -145,22 +164,24 @@ def span_lengths(pieces: int, random: np.random.Generator) -> Pieces:
     return lengths
 
 
-def infilled(pieces: Pieces, lengths: Pieces, places: Pieces) -> Pieces:
+def infilled(pieces: Pieces, lengths: Pieces, places: Pieces, *, mask: int) -> Pieces:
     """One mask for each span: the i-th hides `lengths[i]` pieces and stands behind `places[i]` that stay."""
     hidden_before = np.concatenate([[0], lengths.cumsum()])
     parts, at = [], 0
     for place, before, length in zip(places, hidden_before, lengths, strict=False):
         start = int(place + before)
-        parts += [pieces[at:start], np.array([MASK])]
+        parts += [pieces[at:start], np.array([mask])]
         at = start + int(length)
     return np.concatenate([*parts, pieces[at:]]).astype(np.int64)
 
 
-def batch_of(passages: Sequence[Passage], random: np.random.Generator, *, length: int) -> dict[str, Tensor]:
+def batch_of(
+    passages: Sequence[Passage], random: np.random.Generator, *, length: int, marks: Marks
+) -> dict[str, Tensor]:
     """What the network reads and what it is to write."""
-    sources = [_framed(corrupted(passage, random)[: length - 2]) for passage in passages]
-    targets = [_framed(np.concatenate(passage)) for passage in passages]
-    ids, labels = _padded(sources, PAD, length), _padded(targets, _IGNORED, length)
+    sources = [_framed(corrupted(passage, random, mask=marks.mask)[: length - 2], marks) for passage in passages]
+    targets = [_framed(np.concatenate(passage), marks) for passage in passages]
+    ids, labels = _padded(sources, marks.pad, length), _padded(targets, _IGNORED, length)
     lengths = torch.tensor([len(source) for source in sources])
     attention = (torch.arange(ids.shape[1])[None] < lengths[:, None]).long()
     return {"input_ids": ids, "attention_mask": attention, "labels": labels}
@@ -173,14 +194,14 @@ def _padded(rows: Sequence[Tensor], value: int, length: int) -> Tensor:
     return pad(padded, (0, wanted - padded.shape[1]), value=value)
 
 
-def _framed(pieces: Pieces) -> Tensor:
-    return torch.from_numpy(np.concatenate([[BEGIN], pieces, [END]]))
+def _framed(pieces: Pieces, marks: Marks) -> Tensor:
+    return torch.from_numpy(np.concatenate([[marks.begin], pieces, [marks.end]]))
 
 
 # Training.
 
 
-def make_network(plan: Plan, vocabulary: int) -> BartForConditionalGeneration:
+def fresh_network(plan: Plan, vocabulary: int) -> BartForConditionalGeneration:
     """BART's shape, scaled down, with fresh weights."""
     heads = max(1, plan.width // 64)
     sizes = BartConfig(
@@ -194,8 +215,22 @@ def make_network(plan: Plan, vocabulary: int) -> BartForConditionalGeneration:
         decoder_ffn_dim=4 * plan.width,
         max_position_embeddings=plan.length,
     )
-    torch.manual_seed(plan.seed)
     return BartForConditionalGeneration(sizes)
+
+
+def start(documents: Iterable[Sequence[str]], plan: Plan) -> tuple[BartForConditionalGeneration, Any]:
+    """The network and its tokenizer, before training."""
+    torch.manual_seed(plan.seed)
+    if not plan.encoder:
+        tokenizer: Any = make_tokenizer(documents, vocabulary=plan.vocabulary, length=plan.length)
+        return fresh_network(plan, len(tokenizer)), tokenizer
+    source = encoder_source(plan.encoder)
+    with without_remarks():
+        bert = BertModel.from_pretrained(source, use_safetensors=True, dtype=torch.float32, add_pooling_layer=False)
+    tokenizer = AutoTokenizer.from_pretrained(source, model_max_length=plan.length)
+    network = bart_from_bert(bert, tokenizer, decoder_layers=plan.layers, length=plan.length)
+    only_the_decoder_learns(network)
+    return network, tokenizer
 
 
 def rate_at(step: int, plan: Plan, steps: int) -> float:
@@ -203,13 +238,13 @@ def rate_at(step: int, plan: Plan, steps: int) -> float:
     return plan.rate * min(1.0, (step + 1) / plan.warmup, (steps - step) / max(1, steps - plan.warmup))
 
 
-def batches(passages: Sequence[Passage], plan: Plan) -> Iterator[dict[str, Tensor]]:
+def batches(passages: Sequence[Passage], plan: Plan, marks: Marks) -> Iterator[dict[str, Tensor]]:
     """Without end: every passage once an epoch, in batches of like length, with new noise each time."""
     lengths = [sum(map(len, passage)) for passage in passages]
     random, epoch = np.random.default_rng(plan.seed), 0
     while True:
         for rows in length_buckets(lengths, plan.batch, f"{plan.seed}/{epoch}"):
-            yield batch_of([passages[row] for row in rows], random, length=plan.length)
+            yield batch_of([passages[row] for row in rows], random, length=plan.length, marks=marks)
         epoch += 1
 
 
@@ -229,13 +264,14 @@ class Budget:
         return self.steps
 
 
-def train(network: BartForConditionalGeneration, passages: Sequence[Passage], plan: Plan) -> int:
+def train(network: BartForConditionalGeneration, passages: Sequence[Passage], plan: Plan, marks: Marks) -> int:
     """Train in place; returns the number of steps that were made."""
     on_gpu = network.device.type == "cuda"
-    optimizer = torch.optim.AdamW(network.parameters(), lr=plan.rate, betas=(0.9, 0.98), fused=on_gpu)
+    learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(learning, lr=plan.rate, betas=(0.9, 0.98), fused=on_gpu)
     network.train()
     started, budget, losses = time.monotonic(), Budget(plan), list[Tensor]()
-    for step, batch in enumerate(batches(passages, plan)):
+    for step, batch in enumerate(batches(passages, plan, marks)):
         if on_gpu and step in (_UNTIMED, _UNTIMED + _TIMED):
             torch.cuda.synchronize()
         steps = budget.at(step, time.monotonic())
@@ -268,12 +304,14 @@ def _loss(network: BartForConditionalGeneration, batch: dict[str, Tensor]) -> Te
 
 
 @torch.inference_mode()
-def held_out_loss(network: BartForConditionalGeneration, passages: Sequence[Passage], plan: Plan) -> float:
+def held_out_loss(
+    network: BartForConditionalGeneration, passages: Sequence[Passage], plan: Plan, marks: Marks
+) -> float:
     """−log p of a piece, the mean over all of them, under noise that is the same each time."""
     network.eval()  # type: ignore[no-untyped-call]
     random, total, pieces = np.random.default_rng(plan.seed + 1), 0.0, 0
     for rows in in_length_order([sum(map(len, passage)) for passage in passages], plan.batch):
-        batch = batch_of([passages[row] for row in rows], random, length=plan.length)
+        batch = batch_of([passages[row] for row in rows], random, length=plan.length, marks=marks)
         count = int((batch["labels"] != _IGNORED).sum())
         total += count * float(_loss(network, batch))
         pieces += count
@@ -290,19 +328,20 @@ def make(texts: Sequence[Path], out: Path, plan: Plan) -> dict[str, Any]:
     training, judged = held_out(read_documents(texts), plan.seed)
     if not training:
         sys.exit("two documents are needed at least, one a line: one to train on and one to be judged by")
-    tokenizer = make_tokenizer(training, vocabulary=plan.vocabulary, length=plan.length)
+    network, tokenizer = start(training, plan)
+    marks = Marks.of(tokenizer)
     passages, judges = (passages_of(part, tokenizer, length=plan.length) for part in (training, judged))
-    network = make_network(plan, len(tokenizer))
     network.to(torch.device(plan.device))  # type: ignore[arg-type]
     size = sum(parameter.numel() for parameter in network.parameters())
     pieces = sum(len(sentence) for passage in passages for sentence in passage)
     print(f"{size:,} parameters, {len(passages):,} passages of {pieces:,} pieces", flush=True)
-    untrained, started = held_out_loss(network, judges, plan), time.monotonic()
-    steps = train(network, passages, plan)
+    untrained, started = held_out_loss(network, judges, plan, marks), time.monotonic()
+    steps = train(network, passages, plan, marks)
+    trained = held_out_loss(network, judges, plan, marks)
     found = {
         **{"parameters": size, "vocabulary": len(tokenizer), "documents": len(training), "pieces": pieces},
         **{"steps": steps, "seconds": round(time.monotonic() - started, 1)},
-        **{"held_out_loss": round(held_out_loss(network, judges, plan), 4), "untrained_loss": round(untrained, 4)},
+        **{"held_out_loss": round(trained, 4), "untrained_loss": round(untrained, 4)},
         "plan": asdict(plan),
     }
     with without_remarks():
@@ -323,7 +362,12 @@ def main() -> None:
         parser.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"default {field.default}")
     given = vars(parser.parse_args())
     texts, out = given.pop("texts"), given.pop("out")
-    make(texts, out, Plan(**given))
+    # Half-precision attention of cuDNN is planned anew for every shape that it has not seen.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        make(texts, out, Plan(**given))
+    except (ModelError, OSError) as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,6 @@ from papers.tagsets.figures import (
 from papers.tagsets.measure import CHOSEN
 from papers.tagsets.measured import Measured, condensed
 from papers.tagsets.variations import (
-    CANDIDATES,
     CORPORA,
     FAMILIES,
     HOSPITAL_TRIES,
@@ -50,6 +49,7 @@ from papers.tagsets.variations import (
     Settings,
     hospital_try,
     trusted_after,
+    tuning_tries,
 )
 from papers.tagsets.variations import TABLES as TABLE_NAMES
 
@@ -113,8 +113,8 @@ def rates_table(expected: Mapping[str, Any]) -> str:
     chosen, measured = expected.get("chosen", {}), measured_of(expected)
     rows = []
     for family in [family for family in FAMILIES if family in chosen]:
-        tried = {name: f"tune-{family}-{name}" for name in (*CANDIDATES[family], "late")}
-        told = [f"{name}: {_tuned(measured, study)}" for name, study in tried.items() if measured.has(study)]
+        tried = tuning_tries(family).items()
+        told = [f"{name}: {_tuned(measured, study)}" for name, study in tried if measured.has(study)]
         own = [f"{chosen[family]['rate']:g}", _asked_after(family, expected)]
         rows.append([TITLES[family], *own, "; ".join(told) or NOTHING])
     head = ["family", "rate", "rounds before the model is asked", "tried, macro-F1 over types not annotated here"]
@@ -135,9 +135,10 @@ def hospital_rates_table(expected: Mapping[str, Any]) -> str:
         known = [own for own in tries if measured.has(hospital_try(method, own))]
         f1 = {own: measured.spread(hospital_try(method, own), "all").mean for own in known}
         for own in sorted(known, key=lambda own: -f1[own]):
-            settings = [f"{own.rate:g}", str(own.trusted_after or NOTHING), str(own.local_epochs or NOTHING)]
-            rows.append([TITLES[method], *settings, percent(f1[own])])
-    head = ["method", "rate", "rounds before the model is asked", "local epochs", "macro-F1 over all types"]
+            settings = [str(number or NOTHING) for number in (own.trusted_after, own.local_epochs, own.pooled_epochs)]
+            rows.append([TITLES[method], f"{own.rate:g}", *settings, percent(f1[own])])
+    head = ["method", "rate", "rounds before the model is asked", "local epochs", "epochs in one place"]
+    head.append("macro-F1 over all types")
     return table(head, rows) if rows else ""
 
 

@@ -40,8 +40,13 @@ CANDIDATES: Mapping[str, tuple[str, str, str]] = {  # rates
     "prompt": ("2e-3", "5e-3", "1e-2"),
     "light-ner": ("1e-3", "3e-3", "8e-3"),
 }
-LATE = 12  # rounds before the global model is asked, tried with the middle rate
-TUNED_ON, TUNED_WITH = "gum", "full"
+LATE = 12  # rounds before the global model is asked
+TUNED_WITH = "full"
+# Where each family's rate is chosen. A small BART, which read few texts, tells rates apart on simple notes only.
+TUNED_ON = {family: "synthetic" if family == "light-ner" else "gum" for family in FAMILIES}
+# With the middle rate another time to ask the model is tried. LightNER, which cannot leave anything open, takes its
+# labels as they are until then, and unlearns the other types.
+OTHER_TIME = {family: ("early", 1) if family == "light-ner" else ("late", LATE) for family in FAMILIES}
 ANALYSED_ON, ANALYSED = "gum", "prompt"  # corpus and family of Figure 3
 PROMPT_SIZES = (16, 48, 128, 320, 640)  # h of Figure 3 (a): between 0.5% and 16% of it is trained
 TUNED_SIZE = 48  # with which rates are tried
@@ -95,14 +100,17 @@ class Chosen:
     rate: float
     trusted_after: int = 0  # 0 is that of the measurement
     local_epochs: int = 0  # the same
+    pooled_epochs: int = 0  # the same
 
 
 # What is tried on the hospitals, by method: the best of ours, and what it is held against.
 HOSPITAL_TRIES: Mapping[str, Sequence[Chosen]] = {
     "posterior": [
-        Chosen(float(rate), *more) for rate, *more in product(CANDIDATES[HOSPITAL_FAMILY], (5, LATE), (1, 2))
+        Chosen(float(rate), *more) for rate, *more in product(CANDIDATES[HOSPITAL_FAMILY], (5, LATE), (2, 4))
     ],
-    "pooled": [Chosen(float(rate)) for rate in CANDIDATES[HOSPITAL_FAMILY]],
+    "pooled": [
+        Chosen(float(rate), pooled_epochs=epochs) for rate, epochs in product(CANDIDATES[HOSPITAL_FAMILY], (12, 24))
+    ],
 }
 TUNED_METHODS = tuple(f"{method}-tuned" for method in HOSPITAL_TRIES)
 
@@ -121,6 +129,7 @@ class Variation:
     trusted_after: int = 0  # 0 is what was chosen for it
     prompt_hidden: int = 0
     local_epochs: int = 0
+    pooled_epochs: int = 0
     mechanism: str = ""  # under which updates are given; set, nothing but bytes counts
     chosen_for: str = ""  # whose choice it takes; empty is the family's
 
@@ -144,14 +153,22 @@ def _tuning() -> list[Variation]:
     found = []
     for family, rates in CANDIDATES.items():
         tables = ("tune", f"tune-{family}")
-        found += [Variation(f"tune-{family}-{r}", tables, TUNED_ON, family, TUNED_WITH, rate=r) for r in rates]
-        found.append(replace(found[-2], name=f"tune-{family}-late", trusted_after=LATE))  # of the middle rate
+        corpus = TUNED_ON[family]
+        found += [Variation(f"tune-{family}-{r}", tables, corpus, family, TUNED_WITH, rate=r) for r in rates]
+        name, rounds = OTHER_TIME[family]
+        found.append(replace(found[-2], name=f"tune-{family}-{name}", trusted_after=rounds))  # of the middle rate
     return found
+
+
+def tuning_tries(family: str) -> dict[str, str]:
+    """What each try of a family is called, and its study."""
+    return {name: f"tune-{family}-{name}" for name in (*CANDIDATES[family], OTHER_TIME[family][0])}
 
 
 def hospital_try(method: str, tried: Chosen) -> str:
     """The name of a study."""
-    return "-".join(map(str, ("tune-hospitals", method, f"{tried.rate:g}", tried.trusted_after, tried.local_epochs)))
+    own = (tried.trusted_after, tried.local_epochs) if method != "pooled" else (tried.pooled_epochs,)
+    return "-".join(map(str, ("tune-hospitals", method, f"{tried.rate:g}", *own)))
 
 
 def _hospitals() -> list[Variation]:
@@ -168,6 +185,7 @@ def _hospitals() -> list[Variation]:
                 rate=f"{own.rate:g}",
                 trusted_after=own.trusted_after,
                 local_epochs=own.local_epochs,
+                pooled_epochs=own.pooled_epochs,
             )
             for own in tries
         ]
@@ -230,6 +248,11 @@ def local_epochs(variation: Variation, settings: Settings, chosen: Mapping[str, 
     return variation.local_epochs or _known(variation, chosen).local_epochs or settings.local_epochs
 
 
+def pooled_epochs(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen]) -> int:
+    """Over all notes in one place."""
+    return variation.pooled_epochs or _known(variation, chosen).pooled_epochs or settings.pooled_epochs
+
+
 def _known(variation: Variation, chosen: Mapping[str, Chosen]) -> Chosen:
     """What was chosen; nothing, where that is still being tried."""
     return Chosen(0.0) if variation.is_tuning else chosen.get(variation.choice, Chosen(0.0))
@@ -239,7 +262,7 @@ def study_of(
     variation: Variation, seed: int, settings: Settings, *, chosen: Mapping[str, Chosen], sites: TagSites
 ) -> dict[str, Any]:
     """The study file as tables; `chosen` has what was chosen for each family."""
-    rounds, pooled = rounds_of(variation, settings, sites), variation.method == "pooled"
+    rounds, pooled = rounds_of(variation, settings, chosen, sites=sites), variation.method == "pooled"
     return {
         "study": {"name": variation.name, "seed": seed},
         "model": _model(variation, settings, sites),
@@ -297,7 +320,7 @@ def _privacy(variation: Variation) -> dict[str, Any]:
     return {"mechanism": mechanism, "minimum_sites": 1 if mechanism == "plain" else 3}
 
 
-def rounds_of(variation: Variation, settings: Settings, sites: TagSites) -> int:
+def rounds_of(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen], *, sites: TagSites) -> int:
     """As many as all methods of a table have; in one place a round is a mini-batch."""
     if variation.mechanism:
         return _WEIGHED_ROUNDS
@@ -305,7 +328,7 @@ def rounds_of(variation: Variation, settings: Settings, sites: TagSites) -> int:
         return settings.single_epochs
     if variation.method == "pooled":
         batches = sites.sentences(variation.corpus, "train") / settings.pooled_batch
-        return max(1, round(settings.pooled_epochs * batches))
+        return max(1, round(pooled_epochs(variation, settings, chosen) * batches))
     return settings.rounds(variation.corpus)
 
 
@@ -319,14 +342,14 @@ def written_down(settings: Settings) -> dict[str, Any]:
 # Time.
 
 _STEP = {"bilstm-crf": 0.06, "lora": 0.025, "prompt": 0.025, "light-ner": 0.05}  # seconds of a batch of sixteen
-_READ = {"bilstm-crf": 0.0015, "lora": 0.001, "prompt": 0.001, "light-ner": 0.01}  # seconds of a sentence
+_READ = {"bilstm-crf": 0.0015, "lora": 0.001, "prompt": 0.001, "light-ner": 0.0015}  # seconds of a sentence
 
 
-def estimate(variation: Variation, settings: Settings, sites: TagSites) -> float:
+def estimate(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen], *, sites: TagSites) -> float:
     """Seconds where sixteen runs share a GPU, roughly: the order in which runs start hangs on it, nothing else."""
     step, read = _STEP[variation.family], _READ[variation.family]
     train, test = (sites.sentences(variation.corpus, part) for part in ("train", "test"))
-    rounds, epochs = rounds_of(variation, settings, sites), variation.local_epochs or settings.local_epochs
+    rounds, epochs = rounds_of(variation, settings, chosen, sites=sites), local_epochs(variation, settings, chosen)
     if variation.method == "pooled":
         return 30 + rounds * len(sites.names(variation.corpus)) * (step + 0.01) + test * read
     asked = COMPLETED.get(variation.method, {"unknown": "pseudo" if variation.method in ADVERSARIAL else "outside"})

@@ -41,8 +41,9 @@ def tagger(bart: Path, *, types: TagSet = TYPES, seed: int = 0, **changes: Any) 
     torch.manual_seed(seed)
     config = LightNerConfig(bart=str(bart), prompt_length=3, prompt_hidden=8, dropout=0.0, labels=LABELS)
     model = LightNer(replace(config, **changes), types)
-    for parameter in model.output.parameters():
-        torch.nn.init.normal_(parameter, std=0.2)
+    width = model.network.config.d_model
+    for name, parameter in model.output.named_parameters():
+        torch.nn.init.normal_(parameter, std=0.2 * (width**0.5 if name == "names" else width))
     return model.eval()
 
 
@@ -56,6 +57,7 @@ def rows(model: LightNer, sentences: Sequence[Sequence[str]], spans: Sequence[Se
 def written(model: LightNer, sentence: Sequence[str], outputs: Sequence[int]) -> Tensor:
     """Log p of each output after those before it, from the network's own calls on piece ids."""
     tokenizer, table = model.tokenizer.tokenizer, model.network.shared.weight
+    little = table.shape[1] ** -0.5  # what outputs learn counts 1/√d, a pointer 1/d
     pieces = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in sentence]
     ids = torch.tensor([[0, *(piece for word in pieces for piece in word), 2]])
     firsts = [1 + sum(map(len, pieces[:place])) for place in range(len(pieces))]
@@ -65,12 +67,12 @@ def written(model: LightNer, sentence: Sequence[str], outputs: Sequence[int]) ->
     inputs = table[[*START, *(spelled[output] for output in outputs[:-1])]].clone()
     for place, output in enumerate(outputs[:-1], start=len(START)):
         if output < 3:
-            inputs[place] += model.output.names[output]
+            inputs[place] += little * model.output.names[output]
     with model.prompt.given(None):
         states = model.network.encoder(ids).last_hidden_state
         decoded = model.network.decoder(inputs_embeds=inputs[None], encoder_hidden_states=states, use_cache=False)
-    words = 0.5 * model.output.pointer(states[0, firsts]) + 0.5 * table[spelled[3:]]
-    vectors = torch.cat([table[called] + model.output.names, words])
+    words = 0.5 * little**2 * model.output.pointer(states[0, firsts]) + 0.5 * table[spelled[3:]]
+    vectors = torch.cat([table[called] + little * model.output.names, words])
     scores = (decoded.last_hidden_state[0, 1:] @ vectors.T).log_softmax(1)
     return scores[range(len(outputs)), list(outputs)]
 
@@ -460,7 +462,7 @@ def test_a_frozen_bart_learns_notes_by_heart(bart: Path) -> None:
     examples = task.encode(known)
     before = {name: tensor.clone() for name, tensor in model.network.state_dict().items()}
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
-    for _ in range(80):
+    for _ in range(200):
         model.train()
         optimizer.zero_grad()
         task.batch_loss(examples).backward()  # type: ignore[no-untyped-call]

@@ -79,8 +79,8 @@ def test_every_variation_is_a_study(variations: ModuleType, sites: Any) -> None:
         if table["algorithm"]["name"] in ALGORITHMS:
             parse_study(tomli_w.dumps(table))
     # 4 tries for 4 families; 15 methods for 3 families and 11 for LightNER on 3 corpora; 8 sizes, 4 lengths; 3 ways; on
-    # the hospitals 12 and 3 tries, for two studies.
-    assert len(made) == 16 + 3 * (3 * 15 + 11) + 8 + 4 + 4 * 3 + 12 + 3 + 2
+    # the hospitals 12 and 6 tries, for two studies.
+    assert len(made) == 16 + 3 * (3 * 15 + 11) + 8 + 4 + 4 * 3 + 12 + 6 + 2
 
 
 def test_methods_differ_in_their_algorithm_alone(variations: ModuleType, sites: Any) -> None:
@@ -114,6 +114,16 @@ def test_on_hospitals_two_methods_are_tuned_each_by_itself(variations: ModuleTyp
     assert (tried["training"]["learning_rate"], tried["algorithm"]["trusted_after"]) == (0.01, 12)
     assert tried["algorithm"]["local_epochs"] == 2
     assert tried["sites"]["harbour"]["data"].endswith("synthetic/tune/harbour")
+    once, twice = (made[f"tune-hospitals-pooled-0.01-{epochs}"] for epochs in (12, 24))
+    assert twice["algorithm"]["rounds"] == 2 * once["algorithm"]["rounds"]
+
+
+def test_rates_are_chosen_on_gum_and_those_of_light_ner_on_hospitals(variations: ModuleType, sites: Any) -> None:
+    made = studies_of(variations, sites)
+    tried = {family: list(variations.tuning_tries(family).values()) for family in FAMILIES}
+    told = {family: {variations.VARIATIONS[study].corpus for study in studies} for family, studies in tried.items()}
+    assert told == {family: {"synthetic" if family == "light-ner" else "gum"} for family in FAMILIES}
+    assert [made[tried[family][-1]]["algorithm"]["trusted_after"] for family in ("lora", "light-ner")] == [12, 1]
 
 
 def test_fedavg_shares_all_and_nothing_is_chosen_by_development_notes(variations: ModuleType, sites: Any) -> None:
@@ -195,7 +205,8 @@ def test_folders_are_no_settings_of_a_measurement(measure: ModuleType, variation
 def test_the_guess_by_hand(variations: ModuleType, sites: Any) -> None:
     settings = variations.Settings(gum_rounds=10)
     guess = {
-        m: variations.estimate(variations.VARIATIONS[f"gum-prompt-{m}"], settings, sites) for m in ("full", "fedavg")
+        m: variations.estimate(variations.VARIATIONS[f"gum-prompt-{m}"], settings, {}, sites=sites)
+        for m in ("full", "fedavg")
     }
     # 800 sentences: 50 steps of 25 ms, read once by the teacher and three times more to be compared, 1 ms each.
     assert guess["full"] == pytest.approx(30 + 10 * (50 * 0.025 + 0.8 + 2.4) + 0.2)
@@ -226,7 +237,8 @@ def test_what_finds_most_of_what_is_not_annotated_is_chosen(
     runs += [tuned("tune-lora-late", 4), tuned("tune-prompt-late", 6), tuned("tune-bilstm-crf-2e-3", 9)]
     found = measured.Measured(measured.condensed(runs, described()), described())
     known = {"bilstm-crf": variations.Chosen(4e-3), "lora": variations.Chosen(1.0)}
-    chosen = {"lora": variations.Chosen(1e-2), "prompt": variations.Chosen(1e-2, variations.LATE)}
+    # Asking late was best of all with prompts, and is taken with its rate.
+    chosen = {"lora": variations.Chosen(1e-2), "prompt": variations.Chosen(5e-3, variations.LATE)}
     assert choose.choose(found, known) == {**known, **chosen}
     told = capsys.readouterr().out
     # 5 of 10 found, none wrong: F1 is 10 / 15.
@@ -247,7 +259,7 @@ def test_on_hospitals_what_finds_most_of_all_types_is_chosen(
     # 7 of 10 of one type, all of the other: (14 / 17 + 1) / 2.
     told = capsys.readouterr().out
     assert "tune-hospitals-posterior-0.005-12-2 gives 91.2" in told
-    assert "hospitals-pooled: tune-hospitals-pooled-0.002-0-0, " in told and "not tried; it keeps nothing" in told
+    assert "hospitals-pooled: tune-hospitals-pooled-0.002-12, " in told and "not tried; it keeps nothing" in told
 
 
 # One run.

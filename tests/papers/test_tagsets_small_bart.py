@@ -1,20 +1,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from papers.tagsets import small_bart
-from papers.tagsets.small_bart import Budget, Passage, Plan
-from tests.models.tiny import TYPES, notes
-from transformers import AutoTokenizer
+from papers.tagsets.small_bart import Budget, Marks, Passage, Plan
+from tests.models.tiny import TYPES, notes, write_encoder
+from transformers import AutoTokenizer, BertModel
 
 from wardround.models.light_ner import LightNer, LightNerConfig
 
-MASK = small_bart.MASK
+MARKS = Marks(begin=0, pad=1, end=2, mask=4)
+MASK = MARKS.mask
 TINY = Plan(layers=1, width=16, vocabulary=330, length=48, batch=8, steps=30, rate=0.01, warmup=5)
 
 
@@ -31,14 +32,14 @@ def pieces(*ids: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 def test_each_span_becomes_one_mask() -> None:
     """Of 10 11 12 13 14 15 two spans: 11 12 behind one piece that stays, 15 behind three."""
-    found = small_bart.infilled(pieces(10, 11, 12, 13, 14, 15), pieces(2, 1), pieces(1, 3))
+    found = small_bart.infilled(pieces(10, 11, 12, 13, 14, 15), pieces(2, 1), pieces(1, 3), mask=MASK)
     assert found.tolist() == [10, MASK, 13, 14, MASK]
 
 
 def test_a_span_without_pieces_is_a_mask_between_two() -> None:
-    assert small_bart.infilled(pieces(10, 11), pieces(0), pieces(1)).tolist() == [10, MASK, 11]
-    assert small_bart.infilled(pieces(10, 11), pieces(0, 1), pieces(0, 1)).tolist() == [MASK, 10, MASK]
-    assert small_bart.infilled(pieces(10, 11), pieces(), pieces()).tolist() == [10, 11]
+    assert small_bart.infilled(pieces(10, 11), pieces(0), pieces(1), mask=MASK).tolist() == [10, MASK, 11]
+    assert small_bart.infilled(pieces(10, 11), pieces(0, 1), pieces(0, 1), mask=MASK).tolist() == [MASK, 10, MASK]
+    assert small_bart.infilled(pieces(10, 11), pieces(), pieces(), mask=MASK).tolist() == [10, 11]
 
 
 def test_three_pieces_in_ten_are_masked_in_spans_of_three() -> None:
@@ -57,7 +58,7 @@ def test_what_is_not_masked_stays_sentence_by_sentence() -> None:
     random = np.random.default_rng(1)
     orders = set()
     for _ in range(20):
-        found = small_bart.corrupted(passage, random)
+        found = small_bart.corrupted(passage, random, mask=MASK)
         kept = found[found != MASK]
         assert len(kept) == 70
         orders.add(tuple(dict.fromkeys((kept // 100).tolist())))
@@ -69,7 +70,7 @@ def test_what_is_not_masked_stays_sentence_by_sentence() -> None:
 
 def test_the_original_is_what_is_written() -> None:
     passages: list[Passage] = [(pieces(10, 11), pieces(12, 13, 14)), (pieces(20),)]
-    batch = small_bart.batch_of(passages, np.random.default_rng(0), length=16)
+    batch = small_bart.batch_of(passages, np.random.default_rng(0), length=16, marks=MARKS)
     assert batch["labels"].tolist() == [[0, 10, 11, 12, 13, 14, 2, *[-100] * 9], [0, 20, 2, *[-100] * 13]]
     assert batch["input_ids"][1].tolist() == [0, 20, 2, *[1] * 13]
     assert batch["attention_mask"].sum(1).tolist() == [(batch["input_ids"][0] != 1).sum().item(), 3]
@@ -78,7 +79,7 @@ def test_the_original_is_what_is_written() -> None:
 @pytest.mark.parametrize(("pieces_in_it", "padded"), [(10, 64), (62, 64), (63, 128), (195, 200)])
 def test_batches_have_few_lengths(pieces_in_it: int, padded: int) -> None:
     passages: list[Passage] = [(np.arange(10, 10 + pieces_in_it),)]
-    batch = small_bart.batch_of(passages, np.random.default_rng(0), length=200)
+    batch = small_bart.batch_of(passages, np.random.default_rng(0), length=200, marks=MARKS)
     assert batch["labels"].shape == (1, padded)
     assert batch["input_ids"].shape == batch["attention_mask"].shape
 
@@ -152,6 +153,20 @@ def test_the_same_seed_makes_the_same_model(texts: Path, tmp_path: Path) -> None
         torch.manual_seed(99)
     one, two = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
+
+
+def test_over_a_bert_only_the_decoder_learns_to_write(texts: Path, tmp_path: Path) -> None:
+    encoder = write_encoder(tmp_path / "bert")
+    plan = replace(TINY, encoder=str(encoder), steps=20)
+    found = small_bart.make([texts], tmp_path / "bart", plan)
+    assert found["held_out_loss"] < found["untrained_loss"]
+    model = LightNer(LightNerConfig(bart=str(tmp_path / "bart"), prompt_hidden=8), TYPES)
+    assert (model.network.config.encoder_layers, model.network.config.decoder_layers) == (2, 1)
+    before = BertModel.from_pretrained(encoder, add_pooling_layer=False).embeddings.word_embeddings.weight
+    assert torch.equal(model.network.shared.weight, before)
+    assert model.decode(model.prepare([["No", "rash", "now", "."]]))
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "bart")
+    assert (tokenizer.model_max_length, Marks.of(tokenizer)) == (48, Marks(begin=101, pad=0, end=102, mask=103))
 
 
 def test_one_document_is_not_enough(tmp_path: Path) -> None:

@@ -276,12 +276,16 @@ def test_rates_say_what_they_were_chosen_by(summarise: ModuleType) -> None:
 
 def test_tries_on_hospitals_are_told_the_best_first(summarise: ModuleType) -> None:
     sites = SITES | {"synthetic": SITES["gum"]}
-    names = {"tune-hospitals-posterior-0.002-5-1": 30, "tune-hospitals-posterior-0.005-12-2": 50}
+    names = {
+        **{"tune-hospitals-posterior-0.002-5-4": 30, "tune-hospitals-posterior-0.005-12-2": 50},
+        "tune-hospitals-pooled-0.01-24": 60,
+    }
     runs = [run_of(name, seed, scored(60, f1)) for name, f1 in names.items() for seed in range(2)]
     known = {"studies": summarise.condensed(runs, sites), "sites": sites}
     assert summarise.hospital_rates_table(known).splitlines()[2:] == [
-        "| Posteriors | 0.005 | 12 | 2 | 55.0 |",
-        "| Posteriors | 0.002 | 5 | 1 | 45.0 |",
+        "| Posteriors | 0.005 | 12 | 2 | – | 55.0 |",
+        "| Posteriors | 0.002 | 5 | 4 | – | 45.0 |",
+        "| One place, complete annotation | 0.01 | – | – | 24 | 60.0 |",
     ]
     assert summarise.hospital_rates_table({}) == ""
 

@@ -282,7 +282,7 @@ class LightNer(TaggingModel):
         """What the end and the types are called, in BART's own embeddings, and what was learned beyond that."""
         mask = self.name_mask[:, :, None]
         mean = (embedding(self.pieces_of_names, table) * mask).sum(1) / mask.sum(1)
-        return mean + self.output.names
+        return mean + self.output.beyond_names
 
     def _beginning(self, read: _Read) -> Tensor:
         """What the decoder reads before its first output, as in BART's training: </s> and <s>."""
@@ -348,18 +348,28 @@ class LightNer(TaggingModel):
 
 
 class _Output(nn.Module):
-    """What is trained of the outputs: they start as BART's own embeddings."""
+    """What is trained of the outputs: they start as BART's own embeddings.
+
+    What they learn counts less, names 1/√d, a pointer, which has d times as many numbers, 1/d: a score is a sum over
+    all of them, and a step that suits the prompt would throw it about.
+    """
 
     def __init__(self, width: int, names: int) -> None:
         super().__init__()
+        self.scale = width**-0.5
         self.names = nn.Parameter(torch.zeros(names, width))  # of the end and each type, beyond its words
         self.pointer = nn.Linear(width, width)
         nn.init.zeros_(self.pointer.weight)
         nn.init.zeros_(self.pointer.bias)
 
+    @property
+    def beyond_names(self) -> Tensor:
+        """What the end and the types are, beyond what they are called."""
+        return self.scale * self.names
+
     def words(self, states: Tensor, embedded: Tensor) -> Tensor:
         """What stands for each word: its encoder state and its embedding."""
-        mixed: Tensor = _MIX * self.pointer(states) + (1 - _MIX) * embedded
+        mixed: Tensor = _MIX * self.scale**2 * self.pointer(states) + (1 - _MIX) * embedded
         return mixed
 
 

@@ -1,0 +1,112 @@
+"""A BART whose encoder is a BERT, layer by layer: a small one that reads well before it has learned to write.
+
+The layers of both have the same shape: attention, then a feed-forward network, each added to its input and normalised.
+The decoder starts from the BERT's layers too, with its attention to the encoder as a copy of that to itself; it has yet
+to learn to look back only, and to write (`small_bart.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import BartConfig, BartForConditionalGeneration
+
+from wardround.errors import ModelError
+
+_RESERVED = 2  # rows of BART's table of positions before the first
+
+# BART's names of the parts of a layer, and BERT's.
+_ATTENTION = {
+    "q_proj": "attention.self.query",
+    "k_proj": "attention.self.key",
+    "v_proj": "attention.self.value",
+    "out_proj": "attention.output.dense",
+}
+_PARTS: Mapping[str, str] = {
+    **{f"self_attn.{ours}": theirs for ours, theirs in _ATTENTION.items()},
+    "self_attn_layer_norm": "attention.output.LayerNorm",
+    "fc1": "intermediate.dense",
+    "fc2": "output.dense",
+    "final_layer_norm": "output.LayerNorm",
+}
+_ACROSS: Mapping[str, str] = {
+    **{f"encoder_attn.{ours}": theirs for ours, theirs in _ATTENTION.items()},
+    "encoder_attn_layer_norm": "attention.output.LayerNorm",
+}
+
+
+def bart_from_bert(bert: Any, tokenizer: Any, *, decoder_layers: int, length: int) -> BartForConditionalGeneration:
+    """A BART with the encoder `bert`, whose decoder has so many of its layers, alike far apart."""
+    sizes = bert.config
+    if sizes.model_type != "bert":
+        raise ModelError(f"the encoder is of kind {sizes.model_type!r}; a BART can be made of a BERT only")
+    if length > sizes.max_position_embeddings:
+        raise ModelError(f"the encoder reads {sizes.max_position_embeddings} pieces at most; {length} are asked for")
+    if not 1 <= decoder_layers <= sizes.num_hidden_layers:
+        raise ModelError(f"the encoder has {sizes.num_hidden_layers} layers; {decoder_layers} of them are asked for")
+    made = BartForConditionalGeneration(_configuration(sizes, tokenizer, decoder_layers, length))
+    chosen = spread(decoder_layers, sizes.num_hidden_layers)
+    with torch.no_grad():
+        made.model.shared.weight.copy_(bert.embeddings.word_embeddings.weight)
+        for side, layers in (("encoder", range(sizes.num_hidden_layers)), ("decoder", chosen)):
+            _copy_side(getattr(made.model, side), bert, layers, _PARTS | (_ACROSS if side == "decoder" else {}))
+    return made
+
+
+def spread(count: int, layers: int) -> list[int]:
+    """So many of the layers, alike far apart, the highest among them: 3 of 6 are the second, fourth and sixth."""
+    return [round((place + 1) * layers / count) - 1 for place in range(count)]
+
+
+def only_the_decoder_learns(network: BartForConditionalGeneration) -> None:
+    """What the BERT knows stays: its layers, and the embeddings, which are also what is written."""
+    network.requires_grad_(False)
+    network.model.decoder.requires_grad_(True)
+    network.model.shared.requires_grad_(False)
+
+
+def _configuration(sizes: Any, tokenizer: Any, decoder_layers: int, length: int) -> BartConfig:
+    return BartConfig(
+        vocab_size=sizes.vocab_size,
+        d_model=sizes.hidden_size,
+        encoder_layers=sizes.num_hidden_layers,
+        decoder_layers=decoder_layers,
+        encoder_attention_heads=sizes.num_attention_heads,
+        decoder_attention_heads=sizes.num_attention_heads,
+        encoder_ffn_dim=sizes.intermediate_size,
+        decoder_ffn_dim=sizes.intermediate_size,
+        activation_function=sizes.hidden_act,
+        max_position_embeddings=length,
+        bos_token_id=tokenizer.cls_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.sep_token_id,
+        decoder_start_token_id=tokenizer.sep_token_id,
+        forced_eos_token_id=tokenizer.sep_token_id,
+    )
+
+
+def _copy_side(side: nn.Module, bert: Any, layers: Any, parts: Mapping[str, str]) -> None:
+    """The encoder, or the decoder, from these layers of the BERT."""
+    embeddings = bert.embeddings
+    read = side.get_submodule("embed_positions").weight
+    assert isinstance(read, Tensor)
+    # A BERT of one text adds the same row of token types to every position.
+    folded = embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
+    read[_RESERVED:].copy_(folded[: len(read) - _RESERVED])
+    _copy(side.get_submodule("layernorm_embedding"), embeddings.LayerNorm)
+    for place, layer in enumerate(layers):
+        for ours, theirs in parts.items():
+            _copy(side.get_submodule(f"layers.{place}.{ours}"), bert.encoder.layer[layer].get_submodule(theirs))
+
+
+def _copy(ours: nn.Module, theirs: nn.Module) -> None:
+    for own, other in _pairs(ours, theirs):
+        own.copy_(other)
+
+
+def _pairs(ours: nn.Module, theirs: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
+    known = dict(theirs.named_parameters())
+    yield from ((own, known[name]) for name, own in ours.named_parameters())
