@@ -164,13 +164,19 @@ def test_two_runs_of_one_name_are_told_apart() -> None:
 
 
 def test_curves_over_rounds_and_over_bytes(tmp_path: Path) -> None:
-    events = [a_round(1), a_scoring(1, harbour=0.5), a_round(2), a_scoring(2, harbour=0.75)]
+    rounds = [a_round(number, up=310_000) for number in (1, 2)]
+    events = [rounds[0], a_scoring(1, harbour=0.5), rounds[1], a_scoring(2, harbour=0.75)]
     sections = comparison_sections([FIRST, run("x", harbour=(1,), hillside=(1,), events=events)])
     assert [drawing.name for section in sections for drawing in section.drawings] == [
         "f1-by-site-and-run",
         "development-f1-by-run",
         "development-f1-by-bytes",
     ]
+    by_bytes = sections[2].drawings[1].plot
+    assert by_bytes is not None
+    (axes,) = by_bytes.figure.axes
+    spent = {float(x) for line in axes.lines for x in line.get_xdata()}
+    assert set(axes.get_xticks()) - spent  # a scale of megabytes, not each amount that was ever sent
     write_page(tmp_path / "page.html", "Compared", sections)
     assert_self_contained(tmp_path / "page.html")
 

@@ -120,6 +120,11 @@ def test_a_column_of_several_rounds_is_as_wide() -> None:
     assert [text.get_position()[0] for text in axes.texts] == [3.0, 8.0]
 
 
+def test_one_round_is_one_whole_step() -> None:
+    (axes,) = attendance_map({"h1": [1]}, STATES, LABELS).figure.axes
+    assert [x for x in axes.get_xticks() if 0.5 <= x <= 1.5] == [1.0]
+
+
 def test_confusion_map_writes_counts() -> None:
     (axes,) = confusion_map(CONFUSION).figure.axes
     assert sorted(text.get_text() for text in axes.texts) == ["1", "2", "3", "5"]

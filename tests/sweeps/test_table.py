@@ -80,6 +80,18 @@ def test_lines_along_numbers(tmp_path: Path) -> None:
     assert axes.get_xlabel() == "model.lstm"
 
 
+def test_each_value_of_the_axis_is_named(tmp_path: Path) -> None:
+    rates = {"training.learning_rate": [0.001, 0.01, 0.03]}
+    plot = table_of(tmp_path, [0.5, 0.25, 0.125], grid=rates).to_plot()
+    assert plot is not None
+    (axes,) = plot.figure.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.001", "0.01", "0.03"]
+    sizes = table_of(tmp_path / "sizes", [0.5, 0.25, 0.125], grid={"model.lstm": [4, 8, 64]}).to_plot()
+    assert sizes is not None
+    (axes,) = sizes.figure.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["4", "8", "64"]
+
+
 def test_around_lines_the_spread_over_seeds(tmp_path: Path) -> None:
     grid = {"study.seed": [7, 8], "model.lstm": [8, 4]}
     # Seed 7 of 8 and 4, then seed 8 of both.

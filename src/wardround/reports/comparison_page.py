@@ -220,7 +220,8 @@ def _curves(runs: _Named) -> Iterable[Drawing]:
     spent = {name: _by_bytes(record, among) for name, record in runs.items()}
     paid = {name: curve for name, curve in spent.items() if curve}
     if paid:
-        plot = learning_curves(paid, Labels("Development F1 by what it cost", "MB up, all sites", "mean of sites"))
+        labels = Labels("Development F1 by what it cost", "MB up, all sites", "mean of sites")
+        plot = learning_curves(paid, labels, along="amounts")
         yield Drawing.of(plot, "development-f1-by-bytes", "The same scores over the bytes that sites had sent.")
 
 

@@ -19,7 +19,6 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import RcKeyType
 from numpy.typing import NDArray
 
@@ -27,6 +26,7 @@ from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.confusion import Confusion
 from wardround.reports.palette import SERIES, ink_on
 from wardround.reports.plain_text import neutralise
+from wardround.reports.x_scale import Along, count_in_steps, give_x_scale
 
 __all__ = [
     "Band",
@@ -41,8 +41,8 @@ __all__ = [
     "stacked_bars",
 ]
 
-Curve: TypeAlias = Sequence[tuple[float, float]]  # (epoch or round, score)
-Band: TypeAlias = Sequence[tuple[float, float, float]]  # (epoch or round, low, high)
+Curve: TypeAlias = Sequence[tuple[float, float]]  # (epoch, round, amount or choice; score)
+Band: TypeAlias = Sequence[tuple[float, float, float]]  # (the same; low, high)
 
 _MOST_UPRIGHT = 12  # groups of bars whose names fit side by side
 _LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
@@ -95,8 +95,14 @@ class Plot:
         return stream.getvalue()
 
 
-def learning_curves(series: Mapping[str, Curve], labels: Labels, *, bands: Mapping[str, Band] | None = None) -> Plot:
-    """One line a named series; of those that have one, a band around it."""
+def learning_curves(
+    series: Mapping[str, Curve],
+    labels: Labels,
+    *,
+    bands: Mapping[str, Band] | None = None,
+    along: Along | None = None,
+) -> Plot:
+    """One line a named series, of those that have one a band around it; `along` says what is below them."""
     with _style():
         figure, axes = _axes(labels)
         for number, (name, curve) in enumerate(series.items()):
@@ -113,7 +119,7 @@ def learning_curves(series: Mapping[str, Curve], labels: Labels, *, bands: Mappi
                 markersize=4,
                 markevery=max(1, len(curve) // 12),
             )
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        give_x_scale(axes, [x for curve in series.values() for x, _ in curve], along)
         _give_scale(axes)
         _add_legend(figure, len(series))
     return _finished(figure)
@@ -217,7 +223,7 @@ def attendance_map(
         )
         shown = range(0, rows, max(1, rows // 24))
         axes.set_yticks(shown, [neutralise(list(cells)[row]) for row in shown])
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        count_in_steps(axes)
         for edge in range(1, rows if rows <= 24 else 0):
             axes.axhline(edge - 0.5, color="white", linewidth=1.5)
         if rows <= 24 and columns <= 40:

@@ -135,7 +135,7 @@ class SweepTable:
             if isinstance(told, float):
                 lines.setdefault(", ".join([*others, _PUBLISHED]), []).append((value, told))
         labels = Labels(self.sweep.title, along.name, figure.title)
-        return learning_curves(_sorted(lines), labels, bands=_with_width(bands))
+        return learning_curves(_sorted(lines), labels, bands=_with_width(bands), along="choices")
 
 
 def _series(choices: Sequence[str]) -> tuple[str, str]:
