@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 NARROW, WIDE = 390, 1280
+KEYS = {"confusion", "muc", "all", "types", "strict", "exact", "partial", "ent_type"}
 MARKER = "Her aunt Quillwort keeps zebrafinches at Larkmoor."
 
 
@@ -87,6 +89,20 @@ def test_a_training_at_one_site(run: Run, site: Path, tmp_path: Path) -> None:
     assert "A training at one site: nothing left it." in text
     assert "nothing says that the notes of this training are synthetic" in text
     assert "aspirin" not in text
+
+
+def test_where_a_training_errs_is_told_again(run: Run, site: Path, tmp_path: Path) -> None:
+    assert not exit_code(*train(site, tmp_path / "run"))
+    first = (tmp_path / "run" / "report.html").read_text()
+    assert run("report", tmp_path / "run").code == 0
+    again = (tmp_path / "run" / "report" / "report.html").read_text()
+    parts = [re.search(r">Where it errs</h2>(.*?)</section>", page, re.DOTALL) for page in (first, again)]
+    assert all(parts) and len({part[1] for part in parts if part}) == 1
+    kept = (tmp_path / "run" / "error-counts.json").read_text()
+    assert set(re.findall(r'"(.*?)"', kept)) <= {
+        *KEYS,
+        *json.loads((tmp_path / "run" / "scores.json").read_text())["types"],
+    }
 
 
 def test_a_transfer_says_what_it_began_from(run: Run, site: Path, tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.reports.pages import assert_self_contained, cells, drawings
+from tests.reports.pages import a_score, assert_self_contained, cells, drawings
 from tests.reports.run_records import EVENTS, SITES, Scored, a_round, a_run, scored
 
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.leakage import LeakageScore, TypeLeakage
+from wardround.reports.error_counts import ErrorCounts
 from wardround.reports.excerpts import Excerpt
 from wardround.reports.run_page import run_sections, write_run_page
 from wardround.reports.run_record import PrivacyFacts, RunRecord
@@ -160,3 +161,9 @@ def test_examples_or_the_reason_why_there_are_none(tmp_path: Path) -> None:
     assert "No note of a site is shown, here or anywhere." in page
     section = run_sections(a_run(no_excerpts="None: no."))[-2]
     assert (section.heading, section.prose) == ("Example predictions", "None: no.")
+
+
+def test_where_it_errs_stands_before_how_it_came_about(tmp_path: Path) -> None:
+    page = written(tmp_path, a_run(sites={"ward": scored(3, 1, 1)}, errors=ErrorCounts.of(a_score(found=2))))
+    assert headings(page)[2:5] == ["By type", "Where it errs", "Rounds"]
+    assert ["0", "2", "2"] in cells(page, "Drug")  # taken for an effect, for a drug, for nothing

@@ -8,6 +8,7 @@ from tests.reports.pages import Figures, a_score, assert_self_contained, cells, 
 
 from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.reports.error_counts import ErrorCounts
 from wardround.reports.score_tables import main_note, score_table, score_tables
 from wardround.reports.training_page import write_training_page
 
@@ -23,7 +24,7 @@ def page(tmp_path: Path) -> str:
         path,
         "fedner on <ward>",
         scores=(score_table(score, micro_f1=Interval(0.5, 0.4, 0.6)),),
-        entities=score,
+        errors=ErrorCounts.of(score),
         reading="strict",
         epochs=EPOCHS,
         settings=SETTINGS,
@@ -75,7 +76,7 @@ def test_of_relations_there_is_no_map_of_entities(tmp_path: Path) -> None:
     tables = score_tables(counts, title="tiny on ward", note=main_note("relations", Interval(0.4, 0.3, 0.5), 7))
     path = tmp_path / "report.html"
     write_training_page(
-        path, "tiny on ward", scores=tables, entities=None, reading="relations", epochs=EPOCHS, settings=SETTINGS
+        path, "tiny on ward", scores=tables, errors=None, reading="relations", epochs=EPOCHS, settings=SETTINGS
     )
     page = assert_self_contained(path)
     assert re.findall(r"<h2[^>]*>(.*?)</h2>", page) == ["Scores", "Training", "Made with"]

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from wardround.reports.error_counts import ERROR_COUNTS, ErrorCounts
 from wardround.reports.leakage_tables import leakage_tables
 from wardround.reports.score_tables import main_note, score_tables
 from wardround.reports.tables import Table
@@ -34,11 +35,15 @@ def show_outcome(
     if outcome.score.leakage is not None:
         tables += leakage_tables(outcome.score.leakage)
     Console().print(*(table.to_rich() for table in tables))
+    entities = outcome.score.entities
+    errors = None if entities is None else ErrorCounts.of(entities)
+    if errors is not None:  # for when the report is made again
+        folder.write_json(ERROR_COUNTS, errors.as_json())
     write_training_page(
         folder.report,
         title,
         scores=[*tables, *more],
-        entities=outcome.score.entities,
+        errors=errors,
         reading=reading,
         epochs=outcome.records,
         settings=dict(settings),

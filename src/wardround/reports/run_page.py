@@ -8,6 +8,7 @@ from pathlib import Path
 
 from wardround.reports.attendance import attendance_section
 from wardround.reports.cost_tables import COORDINATOR, bytes_by_step, bytes_table, phase_seconds, phase_table
+from wardround.reports.error_counts import errors_section
 from wardround.reports.leakage_tables import leakage_tables
 from wardround.reports.page import Drawing, Section, write_page
 from wardround.reports.plots import Labels, bar_chart, stacked_bars
@@ -39,6 +40,8 @@ def run_sections(record: RunRecord) -> list[Section]:
     sections = [_glance(record)]
     if record.sites:
         sections += [_scores(record), *_each_site(record)]
+    if record.errors is not None:
+        sections.append(errors_section(record.errors))
     sections.append(rounds_section(history, record.reading))
     if history.rounds:
         sections += [attendance_section(history, record.names), *_costs(record)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from wardround.evaluation.counts import TypedCounts
+from wardround.reports.error_counts import ErrorCounts
 from wardround.reports.excerpts import Excerpt
 from wardround.reports.history import History
 from wardround.reports.study_scores import ScoredSite
@@ -61,6 +62,7 @@ class RunRecord:
     no_excerpts: str = ""  # why there are none
     more: tuple[Table, ...] = ()
     notes: Mapping[str, Sequence[TypedCounts]] = field(default_factory=dict)  # counts of each test note, by site
+    errors: ErrorCounts | None = None  # of a training at one site; in a study no site tells them
     task_reading: str = "main"  # how its task is scored before anything is, where that is on record
 
     @property

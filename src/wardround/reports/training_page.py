@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from wardround.evaluation.spans import CorpusScore
+from wardround.reports.error_counts import ErrorCounts, errors_section
 from wardround.reports.page import Drawing, Section, write_page
-from wardround.reports.plots import Labels, confusion_map, learning_curves
+from wardround.reports.plots import Labels, learning_curves
 from wardround.reports.progress import EpochFigures
-from wardround.reports.score_tables import confusion_table, muc_table
 from wardround.reports.tables import Table
 
 __all__ = ["write_training_page"]
@@ -20,28 +19,19 @@ def write_training_page(
     title: str,
     *,
     scores: Sequence[Table],
-    entities: CorpusScore | None,
+    errors: ErrorCounts | None,
     reading: str,
     epochs: Sequence[EpochFigures],
     settings: Mapping[str, object],
 ) -> None:
-    """Write one self-contained page; `reading` is that of the development F1, `entities` are looked into closer."""
-    errors = [] if entities is None else [_errors(entities)]
+    """Write one self-contained page; `reading` is that of the development F1, `errors` are those in entities."""
     sections = [
         Section("Scores", tables=tuple(scores)),
         Section("Training", drawings=_curves(epochs, reading)),
-        *errors,
+        *([] if errors is None else [errors_section(errors)]),
         Section("Made with", tables=(_settings_table(settings),)),
     ]
     write_page(path, title, sections)
-
-
-def _errors(score: CorpusScore) -> Section:
-    return Section(
-        "Where it errs",
-        tables=(confusion_table(score.confusion), muc_table(score.muc)),
-        drawings=(Drawing(confusion_map(score.confusion).to_svg(), "Gold types down, predicted types across."),),
-    )
 
 
 def _curves(epochs: Sequence[EpochFigures], reading: str) -> tuple[Drawing, ...]:

@@ -18,6 +18,7 @@ from wardround.evaluation.leakage import LeakageScore, TypeLeakage
 from wardround.evaluation.tokens import HidingScore
 from wardround.models.saved import model_card
 from wardround.privacy.ledger import verify
+from wardround.reports.error_counts import read_error_counts
 from wardround.reports.history import History
 from wardround.reports.run_page import write_run_page
 from wardround.reports.run_record import Given, LedgerHead, PrivacyFacts, RunRecord
@@ -127,6 +128,7 @@ def _training(name: str, history: History, scores: Mapping[str, Any], folder: Pa
         seed=seed if isinstance(seed, int) else None,
         no_excerpts="None: nothing says that the notes of this training are synthetic or public.",
         notes={name: counted} if counted else {},
+        errors=read_error_counts(folder) if scores else None,
     )
 
 
