@@ -98,6 +98,19 @@ def test_parts_of_a_bar_lie_behind_one_another() -> None:
     assert axes.patches[0].get_hatch() != axes.patches[2].get_hatch()
 
 
+def test_bars_begin_at_zero_also_where_a_part_is_too_small_to_be_seen() -> None:
+    tiny = {"up": {"describe": 4e-4, "give": 546.2}, "down": {"describe": 2e-4, "give": 0.3}}
+    (axes,) = stacked_bars(tiny, LABELS).figure.axes
+    assert axes.get_xlim()[0] == 0.0
+
+
+def test_a_legend_says_what_its_names_are() -> None:
+    named = Labels("F1", "round", "F1", series="method")
+    for plot in (learning_curves(CURVES, named), bar_chart(BARS, named), stacked_bars(PARTS, named)):
+        (legend,) = plot.figure.legends
+        assert legend.get_title().get_text() == "method"
+
+
 def test_more_parts_than_colours_can_be_told_apart() -> None:
     (axes,) = stacked_bars({f"part {number}": {"h1": 1.0} for number in range(9)}, LABELS).figure.axes
     looks = [(patch.get_facecolor(), patch.get_hatch()) for patch in axes.patches]

@@ -78,6 +78,10 @@ def test_steps_are_whole(last: int) -> None:
     assert names(axes) and all(name.isdigit() for name in names(axes))
 
 
+def test_steps_are_counted_as_people_count() -> None:
+    assert names(drawn([10.0, 20.0, 30.0, 40.0, 50.0, 60.0])) == ["10", "20", "30", "40", "50", "60"]
+
+
 def test_amounts_have_a_scale_of_their_own() -> None:
     axes = drawn([0.031, 0.207, 0.512, 0.93], "amounts")
     assert names(axes) == ["0.0", "0.2", "0.4", "0.6", "0.8"]

@@ -66,7 +66,7 @@ def test_bars_of_the_last_axis_beside_published_ones(tmp_path: Path) -> None:
     heights = [bar.get_height() for bar in axes.patches]
     assert heights == [62.5, 25.0, 79.54]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["FedNER", "alone"]
-    assert axes.get_ylabel() == "F1"
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("method", "F1")
 
 
 def test_lines_along_numbers(tmp_path: Path) -> None:
@@ -78,6 +78,16 @@ def test_lines_along_numbers(tmp_path: Path) -> None:
     drawn = {str(line.get_label()): [(float(x), float(y)) for x, y in line.get_xydata()] for line in axes.lines}
     assert drawn == {"FedNER": [(4.0, 12.5), (8.0, 50.0)], "alone": [(4.0, 37.5), (8.0, 25.0)]}
     assert axes.get_xlabel() == "model.lstm"
+    assert plot.figure.legends[0].get_title().get_text() == "method"
+
+
+def test_bars_say_which_axis_is_in_the_legend(tmp_path: Path) -> None:
+    grid = {"model.preset": ["fedner", "cnn-crf"], "method": GRID["method"]}
+    plot = table_of(tmp_path, [0.5, 0.25, 0.125, 0.375], grid=grid).to_plot()
+    assert plot is not None
+    (legend,) = plot.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["fedner", "cnn-crf"]
+    assert legend.get_title().get_text() == "model.preset"
 
 
 def test_each_value_of_the_axis_is_named(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ class Labels:
     title: str
     x: str
     y: str
+    series: str = ""  # above the legend: what tells series apart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +122,7 @@ def learning_curves(
             )
         give_x_scale(axes, [x for curve in series.values() for x, _ in curve], along)
         _give_scale(axes)
-        _add_legend(figure, len(series))
+        _add_legend(figure, len(series), labels.series)
     return _finished(figure)
 
 
@@ -141,7 +142,7 @@ def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Lab
             _draw_bars(axes, present, look, lying=lying)
         _give_scale(axes, "x" if lying else "y")
         (_name_rows if lying else _name_groups)(axes, sites)
-        _add_legend(figure, len(methods))
+        _add_legend(figure, len(methods), labels.series)
     return _finished(figure)
 
 
@@ -189,8 +190,9 @@ def stacked_bars(parts: Mapping[str, Mapping[str, float]], labels: Labels) -> Pl
                 edgecolor="white",
             )
             ends = {name: end + part.get(name, 0.0) for name, end in ends.items()}
+        axes.set_xlim(left=0.0)  # else a part too small to be seen would move the beginning away from zero
         _name_rows(axes, names)
-        _add_legend(figure, len(parts))
+        _add_legend(figure, len(parts), labels.series)
     return _finished(figure)
 
 
@@ -310,11 +312,11 @@ def _label(name: str) -> str:
     return neutralise(f" {name}" if name.startswith("_") else name)
 
 
-def _add_legend(figure: Figure, entries: int) -> None:
+def _add_legend(figure: Figure, entries: int, title: str) -> None:
     """As many beside one another as fit."""
     most = 2 if entries == 4 else min(entries, 3)
     for columns in range(most if entries > 1 else 0, 0, -1):
-        legend = figure.legend(loc="outside lower center", ncols=columns)
+        legend = figure.legend(loc="outside lower center", ncols=columns, title=neutralise(title) or None)
         figure.draw_without_rendering()
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
             return

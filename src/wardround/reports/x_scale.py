@@ -30,8 +30,8 @@ def give_x_scale(axes: Axes, values: Collection[float], along: Along | None = No
 
 
 def count_in_steps(axes: Axes) -> None:
-    """Whole numbers only, also where there is a single one."""
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    """Whole numbers only, also where there is a single one; by ones, twos, fives or tens, as people count."""
+    axes.xaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
 
 
 def _name_each(axes: Axes, values: Sequence[float]) -> None:

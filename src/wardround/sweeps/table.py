@@ -120,7 +120,8 @@ class SweepTable:
             told = self.published(cell, figure)
             if isinstance(told, float):
                 bars.setdefault(f"{series}, {_PUBLISHED}" if series else _PUBLISHED, {})[group] = told
-        return bar_chart(bars, Labels(self.sweep.title, "", figure.title))
+        *others, last = self._heads() if self.sweep.axes else [""]
+        return bar_chart(bars, Labels(self.sweep.title, last, figure.title, ", ".join(others)))
 
     def _lines(self, along: Axis) -> Plot:
         figure, lines = self.sweep.figures[0], dict[str, list[tuple[float, float]]]()
@@ -134,7 +135,8 @@ class SweepTable:
             told = self.published(cell, figure)
             if isinstance(told, float):
                 lines.setdefault(", ".join([*others, _PUBLISHED]), []).append((value, told))
-        labels = Labels(self.sweep.title, along.name, figure.title)
+        others = [axis.name for axis in self.sweep.axes if axis.name != along.name]
+        labels = Labels(self.sweep.title, along.name, figure.title, ", ".join(others))
         return learning_curves(_sorted(lines), labels, bands=_with_width(bands), along="choices")
 
 
