@@ -32,7 +32,10 @@ def test_a_study_is_run_and_summarised(tmp_path: Path, monkeypatch: pytest.Monke
     assert scores_of(tmp_path / "mine") == scores_of(tmp_path / "other")
     left = {str(path.relative_to(tmp_path / "mine" / "sites")) for path in (tmp_path / "mine").rglob("sites/*/*")}
     assert left == {"harbour/note-counts.json", "hillside/note-counts.json"}
-    notes = read_run(tmp_path / "mine").notes
+    record = read_run(tmp_path / "mine")
+    assert record.name == dict(record.facts)["row of a sweep"] == f"two, FedNER, seed {study.study.seed}"
+    assert read_run(tmp_path / "other").name == "other"
+    notes = record.notes
     assert notes.keys() == {"harbour", "hillside"} and notes == read_run(tmp_path / "other").notes
 
 

@@ -46,7 +46,7 @@ class PrivacyFacts:
 class RunRecord:
     """What is known of one run."""
 
-    name: str  # of its folder
+    name: str  # of its folder; of a sweep's run, its row and seed
     title: str
     facts: tuple[tuple[str, str], ...]  # what ran, in words
     history: History

@@ -22,6 +22,7 @@ from wardround.reports.error_counts import read_error_counts
 from wardround.reports.history import History
 from wardround.reports.run_page import write_run_page
 from wardround.reports.run_record import Given, LedgerHead, PrivacyFacts, RunRecord
+from wardround.reports.sweep_rows import row_of
 from wardround.studies.assemble import readings_of
 from wardround.studies.catalogue import Sharing
 from wardround.studies.note_counts import read_note_counts
@@ -92,12 +93,12 @@ def _scores(folder: Path) -> dict[str, Any]:
 def _study(name: str, history: History, scores: Mapping[str, Any], folder: Path, study: Study) -> RunRecord:
     sites = {site: _outcome(found, study.sites.get(site), study) for site, found in scores.get("sites", {}).items()}
     traffic = scores.get("traffic", {})
-    reading = readings_of(study)[0]
+    reading, row = readings_of(study)[0], row_of(folder, study.study.seed)
     counted = {site: read_note_counts(folder / "sites" / site).get(reading, ()) for site in sites}
     return RunRecord(
-        name,
+        row or name,
         f"Study {study.study.name}",
-        tuple(_facts(study)),
+        (*_facts(study), *([("row of a sweep", row)] if row else [])),
         history,
         _privacy(study, folder),
         sites,

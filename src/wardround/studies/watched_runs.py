@@ -16,6 +16,7 @@ from typing import Any
 from wardround.errors import LedgerError, UsageError
 from wardround.privacy.ledger import Verdict, verify
 from wardround.reports.console.runs import Role, Runs, SiteNotes, StudyFacts, Trouble, WatchedRun
+from wardround.reports.sweep_rows import row_of
 
 __all__ = ["CoordinatorRuns", "SiteRuns", "runs_in"]
 
@@ -69,7 +70,8 @@ class CoordinatorRuns:
             # Before round 1 a coordinator's run folder has no study file yet; its kit has.
             waits = not (place / _STUDY).is_file() and (place.parent / _KIT).is_file()
             study = place.parent / _STUDY if waits else place / _STUDY
-            return WatchedRun(key, record, _facts(study), _report(place))
+            facts = _facts(study)
+            return WatchedRun(key, record, facts, _report(place), row=row_of(place, facts.seed))
         except OSError:  # a folder that may not be read: of the run there is its name
             return WatchedRun(key, record, StudyFacts())
 
@@ -155,6 +157,7 @@ def _facts_in(table: Mapping[str, Any]) -> StudyFacts:
     algorithm, privacy = table.get("algorithm", {}), table.get("privacy", {})
     return StudyFacts(
         name=str(table.get("study", {}).get("name", "")),
+        seed=int(_finite(table.get("study", {}).get("seed"), 0)),
         task=str(table.get("task", {}).get("kind", "ner")),
         algorithm=str(algorithm.get("name", "fedner")),
         rounds=int(_finite(algorithm.get("rounds"), 0)),

@@ -47,6 +47,14 @@ def runs(tmp_path: Path) -> Path:
     return folder
 
 
+def test_a_run_of_a_sweep_is_listed_by_its_row(runs: Path) -> None:
+    (runs / "spring" / "done" / "summary.json").write_text('{"cell": "two, FedAvg"}')
+    inside = client(CoordinatorRuns(runs))
+    (row,) = [run["row"] for run in inside.get("/list").json()["runs"] if run["key"] == "spring/done"]
+    assert row.startswith("two, FedAvg, seed ")
+    assert f"spring/done · {row}" in inside.get("/run/spring/done").text
+
+
 def test_the_list_says_how_far_each_run_is(runs: Path) -> None:
     found = client(CoordinatorRuns(runs)).get("/list").json()["runs"]
     assert [(run["key"], run["summary"]["state"], run["summary"]["number"]) for run in found] == [
@@ -55,6 +63,7 @@ def test_the_list_says_how_far_each_run_is(runs: Path) -> None:
     ]
     assert found[0]["address"] == "going%20on"
     assert [run["report"] for run in found] == [False, True]
+    assert [run["row"] for run in found] == ["", ""]
     assert found[1]["summary"]["f1"] == pytest.approx((0.51 + 0.25 + 0.75) / 3)
 
 

@@ -111,6 +111,7 @@ def test_the_list_of_runs(runs: Path, serve: Serve, browser_page: OpenPage, scre
         ["autumn", "quiet", "3 / 40", "0.507", *protection, "–"],  # (0.52 + 0.25 + 0.75) / 3
         ["spring", "finished", "1 / 40", "0.503", *protection, "report"],
     ]
+    assert page.locator("#runs td[data-name='dev F1']").count() == 2
     assert fits(page)
     page.screenshot(path=screenshots(f"console-list-{width}"), full_page=True)
     page.click("#runs a >> text=report")
@@ -170,6 +171,9 @@ def test_a_finished_run_says_how_it_scored_on_test_notes(runs: Path, serve: Serv
     page.wait_for_selector("#state.finished")
     wait_for(page, 1)
     assert (page.inner_text("#final-name"), page.inner_text("#final")) == ("mean test F1", "0.700")  # 0.8, 0.6, 0.7
+    assert (page.inner_text("#f1-name"), page.inner_text("#f1")) == ("mean dev F1", "0.503")
+    assert (page.inner_text("#online-name"), page.inner_text("#online")) == ("sites", "3")
+    assert page.locator("#log li").first.inner_text().endswith("finished after 1 rounds, the best is 1")
     assert page.is_hidden("#left-tile")
     assert {row[0]: row[4] for row in cells(page, "sites")} == {
         "harbour": "0.800",

@@ -149,6 +149,7 @@ def _facts(run: WatchedRun) -> dict[str, Any]:
         **facts,
         "key": neutralise(run.key),
         "address": quote(run.key),
+        "row": neutralise(run.row),
         "report": run.report is not None,
         "protection": protection_in_words(run.facts),
         "site": site,

@@ -17,6 +17,7 @@ class StudyFacts:
     """What is shown of a study file."""
 
     name: str = ""
+    seed: int = 0
     task: str = ""
     algorithm: str = ""
     rounds: int = 0  # 0 is unknown
@@ -59,6 +60,7 @@ class WatchedRun:
     facts: StudyFacts
     report: Path | None = None
     site: SiteNotes | None = None
+    row: str = ""  # what a sweep that has run it calls it
 
 
 class Runs(Protocol):

@@ -33,8 +33,10 @@ function rowOf(run, now) {
   link.href = `/run/${run.address}`;
   const pill = element("span", quiet ? "quiet" : state, `pill ${quiet ? "quiet" : state}`);
   const round = number === null ? "–" : run.rounds ? `${count(number)} / ${count(run.rounds)}` : count(number);
-  const cells = [[link], ...(site ? [[run.site.name]] : []), [pill], [round, "number", "round"]];
-  if (!site) cells.push([figure(f1), "number", "F1"]);
+  const name = element("span");
+  name.append(link, ...(run.row ? [element("small", run.row)] : []));
+  const cells = [[name], ...(site ? [[run.site.name]] : []), [pill], [round, "number", "round"]];
+  if (!site) cells.push([figure(f1), "number", "dev F1"]);
   cells.push([run.algorithm || (state === "unreadable" ? "–" : "one site")], [run.mechanism || "–", run.mechanism ? "" : "none"]);
   cells.push([time === null ? "–" : `${span(now - time)} ago`]);
   if (!site) cells.push([reportOf(run), run.report ? "" : "none"]);

@@ -7,7 +7,7 @@ import { axisSize, count, element, figure, put, row, showLog, showWarnings, size
 
 const MOST_CURVES = 10; // sites drawn one by one; of more, their mean
 const MOST_ROWS = 100;
-const SITE_COLUMNS = ["F1", "best", "test F1", "absences", "up", "down"];
+const SITE_COLUMNS = ["dev F1", "best", "test F1", "absences", "up", "down"];
 const TAUGHT = {
   teacher_accuracy: "teacher right",
   student_before: "student before",
@@ -58,7 +58,7 @@ function showTiles() {
   put("number", count(state.current));
   put("of", Number(rounds) ? ` of ${count(Number(rounds))}` : "");
   put("loss", figure(state.rounds.get(state.current)?.loss));
-  put("f1-name", state.epochs ? "F1" : "mean F1");
+  put("f1-name", state.epochs ? "dev F1" : "mean dev F1");
   const scored = [...state.scored.values()].at(-1);
   const best = state.best();
   put("f1", figure(scored?.mean_f1));
@@ -85,12 +85,18 @@ function showFinal() {
 
 function showPresence() {
   const states = [...state.sites.values()].map((site) => site.state);
+  if (state.status === "finished") { // nobody is waited for any more
+    put("online-name", "sites");
+    put("online", count(states.length || null));
+    put("online-of", "");
+    return;
+  }
   // Where only some are asked in a round, of the others nothing is known.
   const partly = states.includes("unknown") && state.rounds.size;
   put("online-name", partly ? "sites that answered" : "sites online");
   const here = partly ? state.rounds.get(state.current)?.answered : states.filter((one) => one === "online").length;
-  put("online", state.status === "finished" || !states.length ? "–" : count(here));
-  put("online-of", state.status === "finished" || !states.length ? "" : ` of ${count(states.length)}`);
+  put("online", states.length ? count(here) : "–");
+  put("online-of", states.length ? ` of ${count(states.length)}` : "");
 }
 
 // A chart that comes makes the others narrower: they are drawn again, or their letters would shrink.

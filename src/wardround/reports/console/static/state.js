@@ -158,7 +158,7 @@ const LINES = {
   diverged: (e) => `copies of the shared half differ at ${e.sites.join(", ")}`,
   caught_up: (e) => `caught up: ${e.sites.join(", ")}`,
   epoch: (e) => `epoch ${e.epoch}: loss ${number(e.loss)}, F1 ${number(e.dev_f1)}${e.best ? ", the best" : ""}`,
-  finished: (e) => (e.rounds ? `finished after ${e.rounds} rounds, the best ${e.best_round ?? "–"}` : "finished"),
+  finished: (e) => (e.rounds ? `finished after ${e.rounds} rounds${e.best_round ? `, the best is ${e.best_round}` : ""}` : "finished"),
 };
 
 function number(value) {
