@@ -43,7 +43,7 @@ def tables(*runs: RunRecord) -> dict[str, Table]:
 def test_the_runs_and_their_sites() -> None:
     found = tables(FIRST, SECOND)
     # F1 of one in four: 2·4/(2·4 + 12) = 0.4; of two in four 2/3; of all 1.
-    assert found["The runs"].rows[0][:4] == ("first", "fedavg", "plain", "7")
+    assert found["The runs"].rows[0][:5] == ("first", "fedavg", "plain", "7", "round 2")
     assert found["The runs"].rows[1][-1] == pytest.approx((1 + 2 / 3) / 2)
     by_site = found["Strict micro-F1 by site"]
     assert by_site.columns == ("site", "first", "second")
@@ -145,12 +145,18 @@ def test_two_trainings_at_one_site_are_the_same_site() -> None:
 
 
 def test_settings_that_differ() -> None:
-    other = replace(SECOND, study='[study]\nname = "<tiny>"\nseed = 8\n[model]\nshared = [\n  "words",\n]\n')
+    other = replace(SECOND, study='[study]\nname = "<tiny>"\nseed = 8\n[model]\nshared = ["words", "lstm"]\n')
     assert tables(FIRST, other)["Settings that differ"].rows == (
         ("[study] seed", "7", "8"),
-        ("[model] shared", "–", "['words']"),
+        ("[model] shared", "–", "words, lstm"),
     )
     assert tables(FIRST, SECOND)["Settings that differ"].note == "The study files are alike."
+
+
+def test_settings_of_a_site_differ_one_by_one() -> None:
+    study = '[sites.harbour]\nscheme = "BIO"\npooled = {}\n[sites.harbour.names]\nADE = "Effect"\n'
+    first, other = replace(FIRST, study=study.format("true")), replace(SECOND, study=study.format("false"))
+    assert tables(first, other)["Settings that differ"].rows == (("[sites.harbour] pooled", "true", "false"),)
 
 
 def test_costs() -> None:

@@ -45,7 +45,7 @@ def test_the_parts_of_the_page(page: str) -> None:
 
 def test_the_run_at_a_glance(page: str) -> None:
     assert cells(page, "algorithm") == [["fedavg: averages"]]
-    assert cells(page, "rounds") == [["3; ends with 2"]]
+    assert cells(page, "rounds") == [["3; the model is that of round 2"]]
     assert cells(page, "strict micro-F1 on test notes") == [["0.625, mean of 2 sites"]]
     assert cells(page, "bytes") == [["6.0 MB up, 1.5 MB down, of everything that was asked"]]
     assert cells(page, "when") == [["2023-11-14 22:13:20 to 2023-11-14 22:14:20 UTC"]]
@@ -74,7 +74,7 @@ def test_bytes_and_seconds(page: str) -> None:
 
 def test_drawings_are_told_in_words_and_named(page: str) -> None:
     told = re.findall(r'<img [^>]*alt="([^"]*)"', page)
-    assert len(told) == len(drawings(page)) == 7
+    assert len(told) == len(drawings(page)) == 6
     assert told[0].startswith("strict micro-F1: harbour 0.750 (95% interval 0.250–0.750)")
     assert "Seconds by phase: train 6.0 s, send 2.0 s" in told[-1]
 
@@ -143,7 +143,7 @@ def test_a_training_at_one_site(tmp_path: Path) -> None:
     alone: Any = {"run": scored(3, 1, 1)}
     page = written(tmp_path, a_run("run", sites=alone, events=events, privacy=PrivacyFacts("plain", "alone"), study=""))
     assert headings(page) == ["At a glance", "Scores", "By type", "Epochs", "Privacy", "Made with"]
-    assert cells(page, "epochs") == [["1; ends with 2"], ["1"]]
+    assert cells(page, "epochs") == [["1; the model is that of epoch 2"], ["1"]]
     assert "A training at one site: nothing left it." in page
 
 
@@ -167,3 +167,10 @@ def test_where_it_errs_stands_before_how_it_came_about(tmp_path: Path) -> None:
     page = written(tmp_path, a_run(sites={"ward": scored(3, 1, 1)}, errors=ErrorCounts.of(a_score(found=2))))
     assert headings(page)[2:5] == ["By type", "Where it errs", "Rounds"]
     assert ["0", "2", "2"] in cells(page, "Drug")  # taken for an effect, for a drug, for nothing
+
+
+def test_a_chart_by_type_is_there_where_there_are_types_to_compare() -> None:
+    half = Interval(0.5, 0.25, 0.75)
+    two = replace(scored(3, 1, 1), type_intervals={"Drug": half, "ADE": half})
+    for site, names in ((two, ["f1-by-site", "f1-by-type"]), (scored(3, 1, 1), ["f1-by-site"])):
+        assert [drawing.name for drawing in run_sections(a_run(sites={"ward": site}))[1].drawings] == names

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from wardround.errors import UsageError
 from wardround.evaluation.bootstrap import Difference, Measure, paired_difference
@@ -68,11 +68,11 @@ def _scores(runs: _Named) -> Table:
     rows, common = list[Row](), _common(runs)
     for name, record in runs.items():
         facts = dict(record.facts)
-        best = f"{record.best}" if record.best else ""
+        best = f"{'epoch' if record.history.epochs else 'round'} {record.best:,}" if record.best else ""
         algorithm = facts.get("algorithm", facts.get("what", "")).partition(":")[0]
         rows.append((name, algorithm, facts.get("privacy", ""), str(record.seed), best, _mean(record, common)))
     reading = next(iter(runs.values())).reading
-    columns = ("run", "algorithm", "privacy", "seed", "ends with", f"mean {reading} F1")
+    columns = ("run", "algorithm", "privacy", "seed", "model of", f"mean {reading} F1")
     return Table("The runs", columns, tuple(rows), note=f"The mean is over {_over(runs)}; every site counts once.")
 
 
@@ -274,6 +274,20 @@ def _settings(runs: _Named) -> Table:
 
 def _lines(record: RunRecord) -> Iterable[tuple[str, str]]:
     for section, found in tomllib.loads(record.study).items():
-        for key, value in found.items():
-            yield f"[{section}] {key}", str(value)
+        yield from _flat(section, found)
     yield from ((f"training {key}", str(value)) for key, value in record.history.training.items())
+
+
+def _flat(section: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each setting below its section, as a study file has it."""
+    for key, value in found.items():
+        if isinstance(value, dict):
+            yield from _flat(f"{section}.{key}", value)
+        else:
+            yield f"[{section}] {key}", _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

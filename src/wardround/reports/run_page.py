@@ -57,7 +57,7 @@ def _glance(record: RunRecord) -> Section:
 def _figures(record: RunRecord) -> Iterable[tuple[str, Cell]]:
     history = record.history
     unit = "epochs" if history.epochs else "rounds"
-    yield unit, f"{len(history.epochs or history.rounds):,}" + (f"; ends with {record.best}" if record.best else "")
+    yield unit, f"{len(history.epochs or history.rounds):,}" + _kept(record, unit)
     if record.mean_f1 is not None:
         over = f", mean of {len(record.sites)} sites" if len(record.sites) > 1 else ""
         shown = Figures(f"{record.mean_f1:.3f}{over}", {"": record.mean_f1})
@@ -67,6 +67,10 @@ def _figures(record: RunRecord) -> Iterable[tuple[str, Cell]]:
         yield "bytes", Figures(said, {"": f"{record.up} up, {record.down} down"})
     if history.started is not None and history.ended is not None:
         yield "when", f"{_moment(history.started)} to {_moment(history.ended)} UTC"
+
+
+def _kept(record: RunRecord, unit: str) -> str:
+    return f"; the model is that of {unit.removesuffix('s')} {record.best:,}" if record.best else ""
 
 
 def _moment(seconds: float) -> str:
@@ -90,8 +94,9 @@ def _by_site(record: RunRecord) -> Iterable[Drawing]:
 
 
 def _by_type(record: RunRecord) -> Iterable[Drawing]:
-    if len(record.sites) <= _MOST_BARS and any(site.type_intervals for site in record.sites.values()):
-        shown = {name: dict(site.type_intervals) for name, site in record.sites.items()}
+    shown = {name: dict(site.type_intervals) for name, site in record.sites.items()}
+    kinds = {kind for site in shown.values() for kind in site}
+    if len(shown) <= _MOST_BARS and len(kinds) > 1:  # of one type, the chart by site has said it
         plot = bar_chart(shown, Labels("F1 by type", "", f"{record.reading} F1"))
         told = "; ".join(
             f"{name}: " + ", ".join(f"{kind} {found.estimate:.3f}" for kind, found in site.items())
