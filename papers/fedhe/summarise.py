@@ -32,6 +32,7 @@ from papers.fedhe.variations import (
     RANDOM_NETWORKS,
 )
 
+from wardround.evaluation.bootstrap import Interval
 from wardround.reports.plots import Labels, Plot, bar_chart
 
 HERE = Path(__file__).resolve().parent
@@ -153,13 +154,13 @@ def mechanisms(measured: Measured) -> str:
 
 
 def bars(measured: Measured) -> dict[str, Plot]:
-    """Table 4 as a picture a corpus, each network with the rate that suits it."""
+    """Table 4 as a picture a corpus, each network with the rate that suits it; of several runs their range."""
     found = {}
     for corpus in CORPORA:
         names = {network: "-chosen" if network in RANDOM_NETWORKS else "" for network in NETWORKS}
         scores = {
             TITLES[method]: {
-                TITLES[network]: mean(measured.f1(study, "test"))
+                TITLES[network]: _range(measured.f1(study, "test"))
                 for network, rate in names.items()
                 if measured.has(study := f"{corpus}-{network}-{method}{rate}")
             }
@@ -200,6 +201,10 @@ def gathered(results: Sequence[Path], overheads: Path | None, known: Mapping[str
     if overheads is not None:
         found["overheads"] = json.loads(overheads.read_text(encoding="utf-8"))
     return found
+
+
+def _range(f1: Sequence[float]) -> float | Interval:
+    return Interval(mean(f1), min(f1), max(f1)) if len(f1) > 1 else f1[0]
 
 
 def main() -> None:

@@ -254,7 +254,8 @@ def figure3(measured: Measured) -> dict[str, Plot]:
 
 def _curves(measured: Measured, studies: Iterable[str]) -> dict[str, Curve]:
     """By the share that is trained, or by local epochs."""
-    known = [(float(BY_EPOCHS.get(name, 100 * measured.share(name))), name) for name in studies if measured.has(name)]
+    percents = {name: round(100 * measured.share(name), 2) for name in studies if measured.has(name)}
+    known = [(float(BY_EPOCHS.get(name, share)), name) for name, share in percents.items()]
     measures: Mapping[str, Measure] = {"micro": "micro", "macro, types not annotated here": "missing"}
     return {
         title: [(x, measured.spread(name, over).mean) for x, name in known] for title, over in measures.items() if known
