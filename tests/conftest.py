@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
@@ -13,6 +14,11 @@ from tests.browser import browser, browser_page, screenshots
 __all__ = ["browser", "browser_page", "screenshots", "shared_data"]  # fixtures
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may depend on a hub
+# How long an example takes says how busy the machine is, and nothing about what is tested.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 torch.set_num_threads(1)  # workers of pytest-xdist share the cores; two threads each would only wait for one another
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
