@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.processes import free_port
 
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
@@ -43,7 +44,7 @@ def flare(found: Kit, scratch: Path) -> Iterator[Path]:
         process.wait()
 
 
-def wait_for(log: Path, words: str, *, seconds: float = 60) -> str:
+def wait_for(log: Path, words: str, *, seconds: float = 180) -> str:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         text = log.read_text() if log.exists() else ""
@@ -60,19 +61,13 @@ def answers(port: int, root: Path, caller: Kit | None) -> bool:
     if caller:
         context.load_cert_chain(caller.certificate, caller.key)
     with (
-        socket.create_connection(("localhost", port), timeout=10) as plain,
+        socket.create_connection(("localhost", port), timeout=60) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as connection,
     ):
         try:
             return bool(connection.recv(1))  # a gRPC server speaks first
         except (ssl.SSLError, ConnectionError):
             return False
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.slow
