@@ -1,6 +1,6 @@
 """A worker for tests, run as a program: adds one, sleeps, dies, fails with a text that must not leave.
 
-usage: toy_worker.py [FILE]   FILE gets a line when the worker is opened and when it is closed
+usage: toy_worker.py [FILE]   FILE gets a line when the worker is opened, falls asleep or is closed
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class ToyWorker:
         message = decode(data)
         print("a print", MARKER)
         if step == "sleep":
+            self._note("asleep")
             time.sleep(message.value("seconds", float))
         elif step == "die":
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.processes import eventually, is_running, open_files
 
 from wardround.errors import FederationError, MessageError
 from wardround.privacy import lanes as module
@@ -60,16 +60,9 @@ def pids(lanes: Lanes) -> list[int]:
     return [process.pid for process in processes if process is not None]
 
 
-def is_gone(pid: int, seconds: float = 5.0) -> bool:
-    """Whether a process ended and was waited for, within a time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.02)
-    return False
+def is_gone(pid: int) -> bool:
+    """Whether a process ended and was waited for."""
+    return not Path(f"/proc/{pid}").exists()
 
 
 def peak_kilobytes(pid: int) -> int:
@@ -245,7 +238,7 @@ def test_a_lane_that_hangs_is_not_waited_for(own: Lanes) -> None:
     started = time.monotonic()
     with pytest.raises(FederationError, match="worker-died"):
         running.add(TWO)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     assert is_gone(pid)
 
 
@@ -265,7 +258,7 @@ def test_no_process_is_left_after_close() -> None:
     lanes.close()
     lanes.close()
     assert pids(lanes) == []
-    assert all(is_gone(pid, 0.1) for pid in before)
+    assert all(is_gone(pid) for pid in before)
 
 
 def test_the_terminals_interrupt_is_not_for_lanes(own: Lanes) -> None:
@@ -348,11 +341,11 @@ def test_no_lane_outlives_its_parent(killed: bool) -> None:
     )
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
-    assert not is_gone(pid, 0.05)
+    assert is_running(pid)
     if killed:
         parent.kill()
-    _, errors = parent.communicate(timeout=20)
-    assert is_gone(pid, 5.0 if killed else 0.01)  # at its end, the parent waits for it
+    _, errors = parent.communicate(timeout=60)
+    assert eventually(lambda: not is_running(pid)) if killed else is_gone(pid)  # at its end, the parent waits for it
     assert (parent.returncode, errors) == (-signal.SIGKILL if killed else 0, b"")
 
 
@@ -409,11 +402,9 @@ def test_a_tray_has_room_for_the_longest_stretch() -> None:
 
 
 def test_no_file_stays_open() -> None:
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     lanes = Lanes(2)
     added(DividedSum(STANDARD, BLOCKS, lanes), ONE)
     lanes.close()
     del lanes
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() <= before
