@@ -49,7 +49,7 @@ class Program:
             if stream is self.process.stdout:
                 self._lines.put(line)
 
-    def line(self, seconds: float = 30.0) -> Any:
+    def line(self, seconds: float = 180.0) -> Any:
         try:
             return json.loads(self._lines.get(timeout=seconds))
         except Empty:
@@ -71,7 +71,7 @@ class Program:
         """End its input, which ends the study."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        return self.process.wait(20)
+        return self.process.wait(60)
 
     def end(self) -> None:
         kill_all_below(self.process.pid)
@@ -112,6 +112,10 @@ class Rehearsal:
         """Kits of another authority, for the same coordinator unless it says another port."""
         return make_kits(out, port or self.port)
 
+    def times_asleep(self, site: str) -> int:
+        """How often the worker of a site was asked to sleep, and began to."""
+        return (self.folder / f"{site}.diary").read_text().count("asleep")
+
     def below(self, pid: int) -> list[int]:
         return descendants(pid)
 
@@ -142,7 +146,7 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     made = Rehearsal(tmp_path_factory.mktemp("rehearsal"))
     try:
         made.sites = {name: made.site(name) for name in SITES[:3]}
-        made.coordinate().order(wait=3, seconds=30)
+        made.coordinate().order(wait=3, seconds=120)
         yield made
     finally:
         made.end()

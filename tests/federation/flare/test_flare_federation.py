@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("nvflare", reason="install wardround[flare]")
 
 from tests.federation.flare.initials import Initials
+from tests.processes import eventually
 
 from wardround.errors import FederationError, MessageError
 from wardround.federation.federation import Absence, Reply
@@ -28,9 +29,13 @@ from wardround.federation.message import Message, decode, encode
 class Worker:
     """Adds one to every array."""
 
+    def __init__(self, asleep: threading.Event) -> None:
+        self._asleep = asleep
+
     def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
         if step == "sleep":
-            time.sleep(5)
+            self._asleep.set()
+            time.sleep(120)
         if step == "garble":
             return b"Mrs Marker"
         message = decode(data)
@@ -45,6 +50,7 @@ class String:
 
     def __init__(self, *sites: str) -> None:
         self.accepted = dict.fromkeys(sites, True)
+        self.asleep = threading.Event()  # somebody is
         self.desks = {site: self.new_desk(site) for site in sites}
         self.cut: set[str] = set()
         self.silent: set[str] = set()
@@ -53,7 +59,7 @@ class String:
 
     def new_desk(self, site: str) -> Desk:
         reception = Reception(site, study="s", signatures=Initials(site), coordinator=b"coordinator")
-        return Desk(reception, Worker(), accepted=lambda: self.accepted[site])
+        return Desk(reception, Worker(self.asleep), accepted=lambda: self.accepted[site])
 
     def restart(self, site: str) -> None:
         self.desks[site] = self.new_desk(site)
@@ -84,7 +90,7 @@ def line(monkeypatch: pytest.MonkeyPatch) -> String:
 
 @pytest.fixture
 def federation(line: Any) -> FlareFederation:
-    return FlareFederation(line, ["h1", "h2", "h3"], study="s", signatures=Initials("coordinator"), deadline=3.0)
+    return FlareFederation(line, ["h1", "h2", "h3"], study="s", signatures=Initials("coordinator"), deadline=60.0)
 
 
 QUESTION = Message({"round": 4}, {"w": np.array([1.0, 2.0], np.float32)})
@@ -104,7 +110,7 @@ def test_everybody_answers(federation: FlareFederation) -> None:
     for reply in replies.values():
         assert reply.message == Message({"round": 4}, {"w": np.array([2.0, 3.0], np.float32)})
         assert reply.traffic.down == len(encode(QUESTION)) and reply.traffic.up == len(encode(reply.message))
-        assert 0 < reply.traffic.seconds < 2
+        assert 0 < reply.traffic.seconds < 30
     assert asked(federation, to=["h3", "h1"]).keys() == {"h1", "h3"}
     assert asked(federation, to=[]) == {}
 
@@ -128,7 +134,7 @@ def test_a_site_without_connection_is_absent_at_once(federation: FlareFederation
     line.cut.add("h2")
     replies = asked(federation)
     assert codes(replies) == {"h2": (Absence.FAILED, "unreachable")}
-    assert replies["h2"].traffic.seconds < 0.5
+    assert replies["h2"].traffic.seconds < 30
     line.cut.clear()
     assert codes(asked(federation)) == {}
 
@@ -139,23 +145,26 @@ def test_a_site_whose_connection_breaks_does_not_burn_the_deadline(federation: F
     line.silent.add("h2")
     replies = asked(federation)
     assert codes(replies) == {"h2": (Absence.FAILED, "unreachable")}
-    assert replies["h2"].traffic.seconds < 1.0
+    assert replies["h2"].traffic.seconds < 30
 
 
 def test_a_site_that_answers_no_ping_may_be_busy_with_a_slow_link(federation: FlareFederation, line: String) -> None:
     asked(federation)
     line.silent.add("h1")
-    federation.deadline = 1.5
+    federation.deadline = 3.0
     assert codes(asked(federation)) == {"h1": (Absence.LATE, "deadline")}
 
 
 def test_a_site_that_was_started_again_in_the_middle(federation: FlareFederation, line: String) -> None:
+    def restart() -> None:
+        line.asleep.wait()
+        line.restart("h3")
+
     asked(federation)
-    threading.Timer(0.2, line.restart, ("h3",)).start()
-    federation.deadline = 2.0
+    threading.Thread(target=restart, daemon=True).start()
     replies = asked(federation, "sleep", to=["h3"])
     assert codes(replies) == {"h3": (Absence.FAILED, "restarted")}
-    assert replies["h3"].traffic.seconds < 1.0
+    assert replies["h3"].traffic.seconds < 30
     assert codes(asked(federation)) == {}
 
 
@@ -164,7 +173,7 @@ def test_a_site_that_was_started_again_in_between_is_greeted_again(federation: F
     line.restart("h1")
     assert codes(asked(federation)) == {}
     line.restart("h1")
-    assert federation.wait_for(3, 1.0) == ["h1", "h2", "h3"]
+    assert federation.wait_for(3, 60.0) == ["h1", "h2", "h3"]
     assert codes(asked(federation)) == {}
 
 
@@ -172,14 +181,14 @@ def test_the_deadline(federation: FlareFederation) -> None:
     federation.deadline = 0.3
     started = time.monotonic()
     assert codes(asked(federation, "sleep")) == dict.fromkeys(federation.sites, (Absence.LATE, "deadline"))
-    assert 0.3 <= time.monotonic() - started < 1.0
+    assert 0.3 <= time.monotonic() - started < 30
 
 
 def test_replies_arrive_as_they_come(federation: FlareFederation, line: String) -> None:
     line.silent.add("h1")
-    federation.deadline = 0.5
     replies = federation.ask("train", QUESTION)
     assert {next(replies).site, next(replies).site} == {"h2", "h3"}
+    line.cut.add("h1")
     assert next(replies).site == "h1"
 
 
@@ -240,7 +249,7 @@ def test_a_site_that_has_not_accepted(federation: FlareFederation, line: String)
         federation.wait_for(3, 0.05)
     assert str(caught.value) == "2 sites are here where the study wants 3 (h1 not-accepted)"
     threading.Timer(0.2, line.accepted.update, ({"h1": True},)).start()
-    assert federation.wait_for(3, 5.0) == ["h1", "h2", "h3"]
+    assert federation.wait_for(3, 60.0) == ["h1", "h2", "h3"]
 
 
 def test_waiting_for_some_is_not_waiting_for_all(federation: FlareFederation, line: String) -> None:
@@ -276,7 +285,4 @@ def test_replies_that_nobody_takes_stop_the_asking(federation: FlareFederation, 
     threading.Timer(0.3, line.cut.add, ("h1",)).start()
     assert next(replies).site == "h1"
     replies.close()  # type: ignore[attr-defined]
-    end = time.monotonic() + 2.0
-    while threading.active_count() > before and time.monotonic() < end:
-        time.sleep(0.02)
-    assert threading.active_count() <= before
+    assert eventually(lambda: threading.active_count() <= before, 30.0)  # half of the deadline

@@ -129,7 +129,7 @@ def test_of_requests_that_pile_up_the_newest_is_done() -> None:
 
     def slowly(data: bytes) -> bytes:
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return data
 
     office = Office(slowly)
@@ -143,12 +143,12 @@ def test_of_requests_that_pile_up_the_newest_is_done() -> None:
     threads = [threading.Thread(target=answer, args=(index,)) for index in range(3)]
     for index, thread in enumerate(threads):
         thread.start()
-        assert begun.wait(10)
+        assert begun.wait(60)
         while office.reception.last < index + 1:
             pass
     go_on.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert (answers[0].body, answers[1].code, answers[2].body) == (b"a", "superseded", b"c")
     assert office.worker.asked == [("train", 0), ("train", 2)]
 
