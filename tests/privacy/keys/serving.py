@@ -51,7 +51,7 @@ class Served:
         folder = self.folder / f"{name}-{number}-{len(list(self.folder.iterdir()))}"
         return (study or Authority()).party(folder, name, number, ca=ca)
 
-    def client(self, files: str | PartyFiles, *, study: str = STUDY, seconds: float = 10.0) -> KeyClient:
+    def client(self, files: str | PartyFiles, *, study: str = STUDY, seconds: float = 60.0) -> KeyClient:
         found = self.parties[files] if isinstance(files, str) else files
         return KeyClient("localhost", self.port, files=found, study=study, seconds=seconds)
 

@@ -63,7 +63,7 @@ class Impostor:
 
 
 def client(served: Served, port: int, known: str = "") -> KeyClient:
-    return KeyClient("localhost", port, files=served.parties["h1"], study=STUDY, known=known, seconds=5)
+    return KeyClient("localhost", port, files=served.parties["h1"], study=STUDY, known=known, seconds=60)
 
 
 @pytest.mark.parametrize("name", ["h2", "coordinator"])

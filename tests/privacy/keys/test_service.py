@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.privacy.authority import STUDY, Authority, lock
 from tests.privacy.keys.serving import Served, code, new, prepared, service
+from tests.processes import eventually
 
 from wardround.errors import KeyMaterialError
 from wardround.federation.message import Message, decode, encode
@@ -36,7 +37,7 @@ def outcomes(served: Served) -> list[tuple[str, str, int, str]]:
 def post(served: Served, body: bytes, **headers: str) -> tuple[int, bytes]:
     """What comes back for any bytes at all, as harbour."""
     tls = tls_client(served.parties["h1"])
-    connection = HTTPSConnection("localhost", served.port, timeout=10, context=tls)
+    connection = HTTPSConnection("localhost", served.port, timeout=60, context=tls)
     try:
         connection.request("POST", "/", body, headers)
         answer = connection.getresponse()
@@ -47,7 +48,7 @@ def post(served: Served, body: bytes, **headers: str) -> tuple[int, bytes]:
 
 def said_to(served: Served, data: bytes) -> bytes:
     """What a stranger hears who speaks without TLS."""
-    with socket.create_connection(("localhost", served.port), 5) as plain:
+    with socket.create_connection(("localhost", served.port), 60) as plain:
         plain.sendall(data)
         try:
             return plain.recv(100)
@@ -122,9 +123,7 @@ def test_a_strangers_certificate_does_not_get_through(served: Served) -> None:
     files = served.party("h1", 3, study=Authority(8))
     files.root.write_bytes(Authority().pem)  # it trusts the service; the service does not trust it
     assert code(lambda: served.client(files).secret(1)) in ("keys-certificate", "keys-unreachable")
-    deadline = time.monotonic() + 5
-    while not served.log and time.monotonic() < deadline:
-        time.sleep(0.02)
+    assert eventually(lambda: bool(served.log))
     assert outcomes(served) == [("", "nothing", 0, "no-certificate")]
     assert served.epochs.state().given == {}
 
@@ -138,7 +137,7 @@ def test_nobody_comes_without_a_certificate_or_with_old_tls(served: Served) -> N
         old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
     for context in (bare, old):
         with pytest.raises(OSError):
-            connection = HTTPSConnection("localhost", served.port, timeout=5, context=context)
+            connection = HTTPSConnection("localhost", served.port, timeout=60, context=context)
             try:
                 connection.request("POST", "/", encode(Message({"ask": "parameters", "study": STUDY})))
                 connection.getresponse()
@@ -175,7 +174,7 @@ def test_questions_that_make_no_sense(body: bytes, expected: str, served: Served
 @pytest.mark.parametrize("length", ["4097", "-1", "x", "", "1e3", "99999999999999999999", "²"])
 def test_a_body_of_a_length_that_is_not_read(length: str, served: Served) -> None:
     tls = tls_client(served.parties["h1"])
-    with socket.create_connection(("localhost", served.port), 5) as plain, tls.wrap_socket(plain) as secured:
+    with socket.create_connection(("localhost", served.port), 60) as plain, tls.wrap_socket(plain) as secured:
         secured.sendall(b"POST / HTTP/1.0\r\nContent-Length: " + length.encode() + b"\r\n\r\n")
         answer = secured.recv(100)
     assert answer.split()[1] in (b"413", b"400")
@@ -185,7 +184,7 @@ def test_a_body_of_a_length_that_is_not_read(length: str, served: Served) -> Non
 def test_other_methods_do_nothing(served: Served) -> None:
     tls = tls_client(served.parties["h1"])
     for method in ("GET", "PUT", "DELETE"):
-        connection = HTTPSConnection("localhost", served.port, timeout=5, context=tls)
+        connection = HTTPSConnection("localhost", served.port, timeout=60, context=tls)
         connection.request(method, "/epochs.vault")
         assert connection.getresponse().status == 501
         connection.close()
@@ -227,14 +226,14 @@ def test_a_vault_that_cannot_be_read_gives_nothing_and_the_service_stays(served:
 
 
 def test_those_who_stall_keep_nobody_waiting_and_are_sent_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_service, "_SILENCE", 0.5)
+    monkeypatch.setattr(key_service, "_SILENCE", 2.0)
     silent = [socket.create_connection(("localhost", served.port)) for _ in range(10)]
     try:
         started = time.monotonic()
         assert served.client("h1").secret(1).epoch == 1
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 15  # one after the other, those before it would take twenty
         for stalled in silent:
-            stalled.settimeout(10)
+            stalled.settimeout(60)
             assert stalled.recv(1) == b""
     finally:
         for stalled in silent:
@@ -242,38 +241,38 @@ def test_those_who_stall_keep_nobody_waiting_and_are_sent_off(served: Served, mo
 
 
 def test_who_sends_drop_by_drop_is_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_service, "_LONGEST", 1.0)
+    monkeypatch.setattr(key_service, "_LONGEST", 3.0)
     tls = tls_client(served.parties["h1"])
-    with socket.create_connection(("localhost", served.port), 5) as plain, tls.wrap_socket(plain) as secured:
+    with socket.create_connection(("localhost", served.port), 60) as plain, tls.wrap_socket(plain) as secured:
         started = time.monotonic()
         with pytest.raises(OSError):
-            while time.monotonic() - started < 10:
+            while time.monotonic() - started < 60:
                 secured.sendall(b"P")
                 time.sleep(0.1)
-        assert 0.5 < time.monotonic() - started < 8
+        assert 0.5 < time.monotonic() - started < 50
 
 
 def test_of_too_many_at_once_some_are_turned_away(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_service, "_SILENCE", 2.0)
+    monkeypatch.setattr(key_service, "_SILENCE", 600.0)  # nobody is sent off for anything else
+    monkeypatch.setattr(key_service, "_LONGEST", 600.0)
     many = [socket.create_connection(("localhost", served.port)) for _ in range(70)]
     try:
-        away = 0
-        for one in many:
-            one.settimeout(0.02)
-            try:
-                away += one.recv(1) == b""
-            except TimeoutError:
-                continue
-            except ConnectionResetError:
-                away += 1
-        assert away >= 6
+        assert eventually(lambda: sum(map(is_closed, many)) >= 6)
     finally:
         for one in many:
             one.close()
-    deadline = time.monotonic() + 10
-    while code(lambda: served.client("h1").secret(1)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert served.client("h1").secret(1).epoch == 1
+    assert eventually(lambda: not code(lambda: served.client("h1").secret(1)))
+
+
+def is_closed(one: socket.socket) -> bool:
+    """By the other side, which has said nothing."""
+    one.setblocking(False)
+    try:
+        return one.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
 
 
 def test_many_sites_at_the_same_moment(served: Served) -> None:
@@ -287,10 +286,11 @@ def test_many_sites_at_the_same_moment(served: Served) -> None:
     assert found == [1] * 12 and len(served.log) == 12
 
 
-def test_strangers_do_not_fill_the_log(served: Served) -> None:
+def test_strangers_do_not_fill_the_log(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_service, "_BETWEEN_STRANGERS", 60.0)
     for _ in range(20):
         said_to(served, b"hello, hello, hello")
-    assert len(served.log) <= 3
+    assert 1 <= len(served.log) <= 3
 
 
 def test_a_port_that_is_taken(served: Served) -> None:

@@ -50,7 +50,7 @@ class KeyDesk:
         self._log = log
         self._study = study
         self._sites = frozenset(sites)
-        self._stranger = 0.0
+        self._stranger = float("-inf")  # when the last one was noted
 
     def answer(self, request: bytes, peer: Peer, address: str = "") -> bytes:
         """The answer to a request, or a code; in the log before it is given."""
