@@ -429,15 +429,15 @@ def test_of_two_writers_the_one_left_behind_is_refused_and_the_chain_holds(path:
     assert verify(path).entries == 3
 
 
-def waits_for(lock: int, path: Path, call: Callable[[], object]) -> bool:
-    """Whether `call` waits while somebody holds the lock, and ends once he lets it go."""
+def waits_for(lock: int, path: Path, call: Callable[[], object], seconds: float = 0.05) -> bool:
+    """Whether `call` still waits after so many seconds of somebody's holding the lock; it ends once he lets it go."""
     worker = threading.Thread(target=call)
     with path.open("rb") as stream:
         fcntl.flock(stream, lock)
         worker.start()
-        worker.join(0.05)
+        worker.join(seconds)
         waited = worker.is_alive()
-    worker.join(10)
+    worker.join(60)
     assert not worker.is_alive()
     return waited
 
@@ -447,7 +447,7 @@ def test_writers_wait_for_all_and_readers_for_writers(path: Path) -> None:
     assert waits_for(fcntl.LOCK_SH, path, lambda: record(ledger))
     assert waits_for(fcntl.LOCK_EX, path, lambda: record(ledger))
     assert waits_for(fcntl.LOCK_EX, path, lambda: verify(path))
-    assert not waits_for(fcntl.LOCK_SH, path, lambda: verify(path))
+    assert not waits_for(fcntl.LOCK_SH, path, lambda: verify(path), seconds=60)
     assert verify(path).entries == 2
 
 
