@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from math import sqrt
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import pytest
@@ -77,9 +77,9 @@ def test_a_thousand_resamples_of_five_thousand_documents_take_under_a_second() -
     documents = random_documents(5000, seed=3)
     seconds = []
     for _ in range(3):  # the best of three: other work on the machine is not what is measured
-        started = perf_counter()
+        started = process_time()
         intervals(documents, ALL_MEASURES, resamples=1000)
-        seconds.append(perf_counter() - started)
+        seconds.append(process_time() - started)
     assert min(seconds) < 1.0
 
 

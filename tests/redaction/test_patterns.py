@@ -110,9 +110,9 @@ def test_another_language_is_refused() -> None:
 @pytest.mark.parametrize("unit", ["1", "a", "a.", "1 ", "1-", "(1", "a@", "1.1.", "www.a", "+1 ", "march "])
 def test_no_text_makes_a_pattern_slow(unit: str) -> None:
     text = unit * (40_000 // len(unit))
-    started = time.perf_counter()
+    started = time.process_time()
     EN.find(text)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def leakage(documents: tuple[Document, ...], patterns: Patterns) -> LeakageScore:
