@@ -20,6 +20,7 @@ __all__ = ["OpenPage", "Watch", "browser", "browser_page", "screenshots"]
 
 CHROMIUM = Path("/usr/bin/chromium")
 _HEIGHT = 900
+_PATIENCE = 180_000.0  # milliseconds that a busy machine may take for what an idle one has at once
 _INSIDE = frozenset({"data", "blob", "about"})  # addresses that ask nothing of anybody
 
 
@@ -72,7 +73,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip(f"no browser here: {CHROMIUM} is absent")
     root = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses its sandbox to root
     with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=str(CHROMIUM), args=root)
+        opened = running.chromium.launch(executable_path=str(CHROMIUM), args=root, timeout=_PATIENCE)
         yield opened
         opened.close()
 
@@ -85,6 +86,7 @@ def browser_page(browser: Browser) -> Iterator[OpenPage]:
     def open_page(width: int, *, allowed: str | None = None) -> Page:
         watch = Watch(None if allowed is None else re.compile(allowed))
         page = watch.over(browser.new_page(viewport={"width": width, "height": _HEIGHT}))
+        page.set_default_timeout(_PATIENCE)
         opened.append((page, watch))
         return page
 
