@@ -77,8 +77,8 @@ def test_a_run_that_fails_is_told_with_its_reason_and_costs_the_others_nothing(r
 
 
 def long_sweep(folder: Path) -> Path:
-    """Three seeds of a study long enough to be killed in the middle, with a checkpoint every third round."""
-    study = learnable(folder / "data", algorithm={"rounds": 40}, evaluation={"every": 7})
+    """Three seeds of a study that takes seconds to be killed in, with a checkpoint every third round."""
+    study = learnable(folder / "data", algorithm={"rounds": 150}, evaluation={"every": 50})
     (folder / "study.toml").write_text(to_toml(study))
     path = folder / "sweep.toml"
     path.write_text(

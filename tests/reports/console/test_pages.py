@@ -471,7 +471,7 @@ def test_a_page_left_open_goes_on_when_a_real_study_is_killed_and_started_again(
     tmp_path: Path, serve: Serve, browser_page: OpenPage
 ) -> None:
     study = tmp_path / "study.toml"
-    more: dict[str, Any] = {"algorithm": {"rounds": 150}, "evaluation": {"every": 50}}
+    more: dict[str, Any] = {"algorithm": {"rounds": 500}, "evaluation": {"every": 100}}
     study.write_text(to_toml(learnable(tmp_path / "notes", **more, federation={"checkpoint_every": 10})))
     folder = tmp_path / "runs" / "a"
     folder.mkdir(parents=True)
@@ -485,16 +485,16 @@ def test_a_page_left_open_goes_on_when_a_real_study_is_killed_and_started_again(
     finally:
         first.end()
     before = events_of(folder, "round")[-1]["round"]
-    assert before < 150
+    assert before < 500
     second = Command(tmp_path / "second", *words)
     try:
         assert second.wait(120) == 0
     finally:
         second.end()
-    wait_for(page, 150)
+    wait_for(page, 500)
     page.wait_for_selector("#report a", state="visible")
     rounds = {event["round"]: event for event in events_of(folder, "round")}  # of one done again, the last
-    assert sorted(rounds) == list(range(1, 151))
+    assert sorted(rounds) == list(range(1, 501))
     scores = json.loads((folder / "scores.json").read_text())
     assert page.inner_text("#up") == size_text(scores["traffic"]["up"])
-    assert page.inner_text("#loss") == f"{rounds[150]['loss']:.3f}"
+    assert page.inner_text("#loss") == f"{rounds[500]['loss']:.3f}"
