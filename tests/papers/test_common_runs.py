@@ -47,7 +47,7 @@ def test_a_run_that_fails_or_takes_too_long_costs_the_others_nothing(
     results = runs.Results(tmp_path / "results.json", {"settings": {}})
     measurement = runs.Measurement(tmp_path / "out", results, device="cpu")
     asked = [runs.Run(name, 0, {"study": {"name": name}}, 1.0) for name in ("broken", "quick", "slow")]
-    measurement.work(asked, processes=2, minutes=0.05)
+    measurement.work(asked, processes=2, minutes=0.15)
     assert finished(tmp_path / "results.json") == ["quick"]
     assert measurement.failed == ["broken-seed-0"]
     assert "cut off slow-seed-0" in capsys.readouterr().out

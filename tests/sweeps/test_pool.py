@@ -37,7 +37,7 @@ def job(folder: Path, name: str, code: str = "", *, guess: float = 0.0, slots: i
 
 def test_one_that_fails_or_takes_too_long_costs_the_others_nothing(tmp_path: Path) -> None:
     told = Told()
-    pool = Pool(told, processes=3, minutes=0.05)
+    pool = Pool(told, processes=3, minutes=0.15)
     codes = {"broken": "import sys; sys.exit('no')", "quick": "print('yes')", "slow": SLEEP}
     pool.work([job(tmp_path, name, code) for name, code in codes.items()])
     assert told.ended == {"broken": 1, "quick": 0}
