@@ -24,6 +24,7 @@ from wardround.models.crf import Posterior
 from wardround.models.decoders import Decoder
 from wardround.models.encoders import PieceTokenizer, encoder_source, without_remarks
 from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
+from wardround.models.pointer_outputs import PointerOutputs
 from wardround.models.pointer_sequences import END, OutputSpace, Targets, parse_labels, spoken
 from wardround.models.prompts import Prompt
 from wardround.models.ranges import check_share, check_size
@@ -34,7 +35,6 @@ from wardround.text.tag_sets import TagSet
 __all__ = ["LightNer", "LightNerConfig", "load_bart"]
 
 _LAYER = re.compile(r"network\.(encoder|decoder)\.layers\.(\d+)\.")
-_MIX = 0.5  # of a word's encoder state in what stands for it; the rest is its embedding
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class LightNer(TaggingModel):
         self.network = load_bart(origin)
         self.network.requires_grad_(not config.frozen)
         self.prompt = Prompt(self.network, length=config.prompt_length, hidden=config.prompt_hidden)
-        self.output = _Output(self.network.config.d_model, self.space.first_word)
+        self.output = PointerOutputs(self.network.config.d_model, self.space.first_word)
         self.dropout = nn.Dropout(config.dropout)
         self._register_names()
         shared = config.shared or tuple(g for g in self.groups if g not in OUTPUT_GROUPS and self.parameters_in((g,)))
@@ -345,32 +345,6 @@ class LightNer(TaggingModel):
                 found[row].append(output)
             following = read.embedded[torch.arange(len(best), device=best.device), best][:, None]
         return found
-
-
-class _Output(nn.Module):
-    """What is trained of the outputs: they start as BART's own embeddings.
-
-    What they learn counts less, names 1/√d, a pointer, which has d times as many numbers, 1/d: a score is a sum over
-    all of them, and a step that suits the prompt would throw it about.
-    """
-
-    def __init__(self, width: int, names: int) -> None:
-        super().__init__()
-        self.scale = width**-0.5
-        self.names = nn.Parameter(torch.zeros(names, width))  # of the end and each type, beyond its words
-        self.pointer = nn.Linear(width, width)
-        nn.init.zeros_(self.pointer.weight)
-        nn.init.zeros_(self.pointer.bias)
-
-    @property
-    def beyond_names(self) -> Tensor:
-        """What the end and the types are, beyond what they are called."""
-        return self.scale * self.names
-
-    def words(self, states: Tensor, embedded: Tensor) -> Tensor:
-        """What stands for each word: its encoder state and its embedding."""
-        mixed: Tensor = _MIX * self.scale**2 * self.pointer(states) + (1 - _MIX) * embedded
-        return mixed
 
 
 def load_bart(origin: str) -> Any:
