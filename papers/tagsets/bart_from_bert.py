@@ -7,7 +7,7 @@ to learn to look back only, and to write (`small_bart.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -88,7 +88,7 @@ def _configuration(sizes: Any, tokenizer: Any, decoder_layers: int, length: int)
     )
 
 
-def _copy_side(side: nn.Module, bert: Any, layers: Any, parts: Mapping[str, str]) -> None:
+def _copy_side(side: nn.Module, bert: Any, layers: Sequence[int], parts: Mapping[str, str]) -> None:
     """The encoder, or the decoder, from these layers of the BERT."""
     embeddings = bert.embeddings
     read = side.get_submodule("embed_positions").weight
@@ -96,17 +96,8 @@ def _copy_side(side: nn.Module, bert: Any, layers: Any, parts: Mapping[str, str]
     # A BERT of one text adds the same row of token types to every position.
     folded = embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
     read[_RESERVED:].copy_(folded[: len(read) - _RESERVED])
-    _copy(side.get_submodule("layernorm_embedding"), embeddings.LayerNorm)
+    side.get_submodule("layernorm_embedding").load_state_dict(embeddings.LayerNorm.state_dict())
     for place, layer in enumerate(layers):
         for ours, theirs in parts.items():
-            _copy(side.get_submodule(f"layers.{place}.{ours}"), bert.encoder.layer[layer].get_submodule(theirs))
-
-
-def _copy(ours: nn.Module, theirs: nn.Module) -> None:
-    for own, other in _pairs(ours, theirs):
-        own.copy_(other)
-
-
-def _pairs(ours: nn.Module, theirs: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
-    known = dict(theirs.named_parameters())
-    yield from ((own, known[name]) for name, own in ours.named_parameters())
+            known = bert.encoder.layer[layer].get_submodule(theirs).state_dict()
+            side.get_submodule(f"layers.{place}.{ours}").load_state_dict(known)

@@ -38,7 +38,7 @@ from tokenizers.trainers import BpeTrainer
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoTokenizer, BartConfig, BartForConditionalGeneration, BartTokenizer, BertModel
+from transformers import AutoModel, AutoTokenizer, BartConfig, BartForConditionalGeneration, BartTokenizer
 
 from wardround.errors import ModelError
 from wardround.models.encoders import encoder_source, without_remarks
@@ -226,7 +226,7 @@ def start(documents: Iterable[Sequence[str]], plan: Plan) -> tuple[BartForCondit
         return fresh_network(plan, len(tokenizer)), tokenizer
     source = encoder_source(plan.encoder)
     with without_remarks():
-        bert = BertModel.from_pretrained(source, use_safetensors=True, dtype=torch.float32, add_pooling_layer=False)
+        bert = AutoModel.from_pretrained(source, use_safetensors=True, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(source, model_max_length=plan.length)
     network = bart_from_bert(bert, tokenizer, decoder_layers=plan.layers, length=plan.length)
     only_the_decoder_learns(network)
