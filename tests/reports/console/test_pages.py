@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 WRITER = Path(__file__).with_name("writer.py")
-CUT_OFF = "ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_CONTENT_LENGTH"
+# What Chromium says of a server that was killed, depending on how far a request had come.
+CUT_OFF = "ERR_CONNECTION_|ERR_SOCKET_NOT_CONNECTED|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|ERR_CONTENT_LENGTH"
 Serve = Callable[..., str]
 Shoot = Callable[[str], Path]
 
