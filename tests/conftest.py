@@ -14,9 +14,13 @@ from tests.browser import browser, browser_page, screenshots
 __all__ = ["browser", "browser_page", "screenshots", "shared_data"]  # fixtures
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may depend on a hub
-# How long an example takes says how busy the machine is, and nothing about what is tested.
+# How long an example takes says how busy the machine is, and nothing about what is tested. Examples are drawn anew each
+# time, but for a change that is to be judged: what fails there must fail again.
 hypothesis.settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "any machine",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("any machine")
 torch.set_num_threads(1)  # workers of pytest-xdist share the cores; two threads each would only wait for one another
