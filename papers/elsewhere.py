@@ -4,7 +4,7 @@
 
     packages.tar.xz     what the product needs beside PyTorch, transformers, NumPy and safetensors, for that Python
     minilm.tar.xz       the built-in encoder, rounded to 16 bits
-    PAPER.tar.xz        its sites, which make_sites wrote to runs/PAPER/sites
+    PAPER.tar.xz        its sites, which make_sites wrote to runs/PAPER/sites, and runs/PAPER/texts.txt, where there is one
     start.sh            unpacks all of it and says where Python finds it
 
 There, with this checkout and the folder beside it:
@@ -35,6 +35,7 @@ _PACKAGES = (
     *("defusedxml", "tomli-w", "typer", "click", "shellingham", "rich", "markdown-it-py", "mdurl", "pygments", "peft"),
     *("tenseal", "cryptography", "cffi", "pycparser"),
 )
+_TEXTS = "texts.txt"  # on which a network is trained before any study
 _OF_THE_ENCODER = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 _START = """\
 # Source it from the checkout. Everything goes to $ELSEWHERE; what is there already stays.
@@ -86,6 +87,8 @@ def pack(papers: Sequence[str], runs: Path, out: Path, *, python: str, leave_out
         _write_encoder(place / "minilm")
         for paper in papers:
             _write_sites(runs / paper / "sites", place / paper / "sites", leave_out)
+            if (texts := runs / paper / _TEXTS).is_file():
+                shutil.copy(texts, place / paper / _TEXTS)
         for made in place.iterdir():
             _archive(made, out / f"{made.name}.tar.xz")
     (out / "start.sh").write_text(_START, encoding="utf-8")

