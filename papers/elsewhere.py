@@ -4,7 +4,7 @@
 
     packages.tar.xz     what the product needs beside PyTorch, transformers, NumPy and safetensors, for that Python
     minilm.tar.xz       the built-in encoder, rounded to 16 bits
-    PAPER.tar.xz        its sites, which make_sites wrote to runs/PAPER/sites, and runs/PAPER/texts.txt, where there is one
+    PAPER.tar.xz        its sites, which make_sites wrote to runs/PAPER/sites, and runs/PAPER/texts.txt, if there is one
     start.sh            unpacks all of it and says where Python finds it
 
 There, with this checkout and the folder beside it:
