@@ -42,8 +42,18 @@ def descendants(pid: int) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
+    """Whether a process is there, or any of its threads; one that is ours is gone when it can be waited for."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
+    except ChildProcessError:
+        return _is_listed(pid)
+
+
+def _is_listed(pid: int) -> bool:
+    """Of somebody else's process: a leader that has ended stays a zombie while it has threads."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state != "Z" or len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
         return False
 
