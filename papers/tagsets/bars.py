@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 from papers.common.page import NOTHING, Bar, table
 from papers.common.spread import percent, points
@@ -96,25 +96,47 @@ def _recovered(measured: Measured, corpora: Sequence[str]) -> Bar:
     wanted = f"{_where(corpora)}: the best family has {100 * _RECOVERED:.0f}% of the macro-F1 of all notes in one place"
     told, met = [], []
     for corpus in corpora:
-        ours = {name: _macro(measured, name) for name in _names(measured, corpus, _OURS)}
-        whole = {name: _macro(measured, name) for name in _names(measured, corpus, _WHOLE)}
-        if not ours or not whole:
+        best, top = (_highest(measured, corpus, FAMILIES, methods) for methods in (_OURS, _WHOLE))
+        if not best or not top:
             continue
-        best, top = (max(found, key=lambda name: found[name]) for found in (ours, whole))
-        share = ours[best] / whole[top] if whole[top] else 0.0
-        told.append(f"{100 * share:.0f}%: {best} {percent(ours[best])}, {top} {percent(whole[top])}")
+        share = _share(measured, best, top)
+        scores = ", ".join(f"{name} {percent(_macro(measured, name))}" for name in (best, top))
+        told.append(f"{100 * share:.0f}%: {scores}")
         met.append(_judged(measured, [best, top], share >= _RECOVERED))
     return Bar(wanted, "; ".join(told) or NOTHING, _any(met))
 
 
-def _macro(measured: Measured, study: str) -> float:
-    return measured.spread(study, "all").mean
+def recovered_table(measured: Measured) -> str:
+    """What each family has, in macro-F1, of its own training in one place: in the mean, and sampling by sampling."""
+    rows = []
+    for corpus, family in product(CORPORA, FAMILIES):
+        paper, best, top = (_highest(measured, corpus, [family], methods) for methods in (("full",), _OURS, _WHOLE))
+        if paper and best and top:
+            seeds = measured.seeds(best, top)
+            single = [_share(measured, best, top, seeds=[seed]) for seed in seeds]
+            method = best.removeprefix(study_name(corpus, family, ""))
+            shares = [_share(measured, paper, top), _share(measured, best, top), *single]
+            told = [f"{100 * share:.0f}%" for share in shares]
+            told += [NOTHING] * (SAMPLINGS - len(single))
+            rows.append([TITLES[corpus], TITLES[family], told[0], TITLES[method], *told[1:]])
+    head = ["corpus", "family", "the paper's method", "the best", "its share"]
+    return table([*head, *(f"sampling {number}" for number in range(SAMPLINGS))], rows) if rows else ""
 
 
-def _names(measured: Measured, corpus: str, methods: Sequence[str]) -> list[str]:
-    """Studies of a corpus that were measured."""
-    names = [study_name(corpus, family, method) for family in FAMILIES for method in methods]
-    return [name for name in names if measured.has(name)]
+def _highest(measured: Measured, corpus: str, families: Sequence[str], methods: Sequence[str]) -> str:
+    """The study with the highest macro-F1 of those that were measured; none is empty."""
+    names = [study_name(corpus, family, method) for family, method in product(families, methods)]
+    return max(filter(measured.has, names), key=lambda name: _macro(measured, name), default="")
+
+
+def _share(measured: Measured, ours: str, whole: str, *, seeds: Sequence[int] | None = None) -> float:
+    """Of the macro-F1 in one place."""
+    top = _macro(measured, whole, seeds=seeds)
+    return _macro(measured, ours, seeds=seeds) / top if top else 0.0
+
+
+def _macro(measured: Measured, study: str, *, seeds: Sequence[int] | None = None) -> float:
+    return measured.spread(study, "all", seeds=seeds).mean
 
 
 def _upload(measured: Measured, family: str) -> Bar:

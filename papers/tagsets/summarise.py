@@ -22,7 +22,7 @@ from papers.common.page import NOTHING, fill, table
 from papers.common.runs import joined
 from papers.common.spread import percent
 from papers.common.summary import arguments_of, read_summary, tell, write_page, write_summary
-from papers.tagsets.bars import all_met, bars, bars_table, claims_table
+from papers.tagsets.bars import all_met, bars, bars_table, claims_table, recovered_table
 from papers.tagsets.figures import (
     TITLES,
     ablation_table,
@@ -64,6 +64,7 @@ TABLES: Mapping[str, Callable[[Measured], str]] = {
     "published2": lambda measured: published_table("bio"),
     "synthetic": lambda measured: corpus_tables(measured, "synthetic"),
     "types": type_tables,
+    "recovered": recovered_table,
     "ablations": ablation_table,
     "bytes": bytes_table,
     "protected": protected_table,

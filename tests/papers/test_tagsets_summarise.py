@@ -157,6 +157,16 @@ def test_ablations_by_hand(summarise: ModuleType, figures: ModuleType) -> None:
     assert "| +1.2 (+0.4 to +2.0) | – |" in line
 
 
+def test_shares_of_one_place_by_hand(summarise: ModuleType, bars: ModuleType) -> None:
+    line = bars.recovered_table(found_in(summarise, GAINS)).splitlines()[2]
+    # 50, 51, 52, 53 and 54 of 60.
+    assert line == "| GUM | LoRA | 87% | Pseudo-complete, weighted | 87% | 83% | 85% | 87% | 88% | 90% |"
+    better = five("gum-lora-posterior", 60, 58, 58, 58)  # 59 of 60, in three samplings
+    line = bars.recovered_table(found_in(summarise, [*GAINS, *better])).splitlines()[2]
+    assert line == "| GUM | LoRA | 87% | Posteriors | 98% | 98% | 98% | 98% | – | – |"
+    assert bars.recovered_table(found_in(summarise, GAINS[:-5])) == ""
+
+
 def test_bytes_by_hand(summarise: ModuleType, figures: ModuleType) -> None:
     runs = [*GAINS, *five("gum-lora-ganin", 60, 40, up=6100.0), *five("gum-lora-hong", 60, 40, up=6300.0)]
     line = figures.bytes_table(found_in(summarise, runs)).splitlines()[2]
