@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -108,11 +107,10 @@ def test_another_language_is_refused() -> None:
 
 
 @pytest.mark.parametrize("unit", ["1", "a", "a.", "1 ", "1-", "(1", "a@", "1.1.", "www.a", "+1 ", "march "])
-def test_no_text_makes_a_pattern_slow(unit: str) -> None:
-    text = unit * (40_000 // len(unit))
-    started = time.process_time()
-    EN.find(text)
-    assert time.process_time() - started < 2
+def test_a_page_of_one_thing_is_read_to_its_end(unit: str) -> None:
+    # Whoever goes back over it at every place takes minutes; benchmarks/traps.py has the times.
+    text = unit * (40_000 // len(unit)) + "\nseen on 12/03/2021"
+    assert ("DATE", "12/03/2021") in [(hidden.type, text[slice(*hidden.range)]) for hidden in EN.find(text)]
 
 
 def leakage(documents: tuple[Document, ...], patterns: Patterns) -> LeakageScore:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,12 +75,14 @@ def test_a_sentence_has_no_white_space_around_it(text: str) -> None:
         assert sentence
 
 
-@pytest.mark.parametrize("text", ["." * 100_000, "a" + " " * 100_000 + "b", "a." + " " * 100_000, "a.\n" * 30_000])
-def test_a_page_of_dots_or_blanks_is_no_trap(text: str) -> None:
-    started = time.process_time()
-    find_sentences(text)
-    # Quadratic, the first of them took minutes; linear, it takes milliseconds.
-    assert time.process_time() - started < 5
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [("." * 100_000, 1), ("a" + " " * 100_000 + "b", 1), ("a." + " " * 100_000, 1), ("a.\n" * 30_000, 30_000)],
+    ids=["dots", "blanks", "blanks at the end", "lines"],
+)
+def test_a_page_of_dots_or_blanks_is_no_trap(text: str, sentences: int) -> None:
+    # Whoever goes back over them at every place takes minutes; benchmarks/traps.py has the times.
+    assert len(list(find_sentences(text))) == sentences
 
 
 def test_the_sentences_of_the_corpus_come_first() -> None:
