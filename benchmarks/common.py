@@ -6,18 +6,20 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 
 from wardround.reports.tables import Table
 
-__all__ = ["Bar", "arguments", "finish", "peer_python", "run_json"]
+__all__ = ["Bar", "arguments", "fastest", "finish", "peer_python", "run_json"]
 
 ROOT = Path(__file__).resolve().parent.parent
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,16 @@ def finish(name: str, table: Table, figures: Sequence[Mapping[str, Any]], bars: 
     summary = [{"name": b.name, "value": b.value, "least": b.least, "most": b.most, "met": b.met} for b in bars]
     print(json.dumps({"benchmark": name, "figures": list(figures), "bars": summary}))
     return int(check and not all(bar.met for bar in bars))
+
+
+def fastest(call: Callable[[], _T], times: int = 3) -> tuple[_T, float]:
+    """What it gives, and the seconds of the fastest of several: other work on the machine is not what is measured."""
+    seconds = []
+    for _ in range(times):
+        started = time.perf_counter()
+        found = call()
+        seconds.append(time.perf_counter() - started)
+    return found, min(seconds)
 
 
 def peer_python(name: str, *requirements: str) -> Path:
