@@ -9,6 +9,7 @@ WardroundError
 ├── TrainingError        a training that cannot start, or whose numbers stopped making sense
 ├── MessageError         bytes that are no message, or a message without what a step needs: names a code
 ├── FederationError      a round that cannot go on: too few sites answered
+│   └── SpoiledSumError  a sum that a site spoiled, so that it cannot be opened
 ├── KitError             a kit, request or approval that is incomplete, altered, expired or somebody else's
 ├── KeyMaterialError     a key, a copy of one or a vault that cannot be used, or a secret where none may be
 ├── LedgerError          a ledger that was altered, cut short or cannot be written
@@ -21,6 +22,7 @@ A message names the thing, the place and the remedy; it never quotes a note.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "MessageError",
     "ModelError",
     "SplitError",
+    "SpoiledSumError",
     "StudyError",
     "SweepError",
     "TagError",
@@ -87,6 +90,14 @@ class MessageError(WardroundError):
 
 class FederationError(WardroundError):
     """A round cannot go on."""
+
+
+class SpoiledSumError(FederationError):
+    """The sum of these sites cannot be opened, because one of them spoiled it; `culprit` where it is known which."""
+
+    def __init__(self, message: str, *, sites: Sequence[str], culprit: str = "") -> None:
+        self.sites, self.culprit = tuple(sites), culprit
+        super().__init__(message)
 
 
 class KitError(WardroundError):

@@ -13,8 +13,9 @@ import pytest
 from tests.processes import eventually, is_running
 
 from wardround.errors import MessageError
+from wardround.federation.federation import safe_code
 from wardround.federation.message import Message
-from wardround.federation.worker_process import WorkerProcess, round_of, safe_code
+from wardround.federation.worker_process import WorkerProcess, round_of
 
 TOY = Path(__file__).with_name("toy_worker.py")
 

@@ -22,15 +22,28 @@ import torch
 from torch import Tensor
 
 from wardround.algorithms.accounts import Account
+from wardround.algorithms.culprit_search import CulpritSearch
 from wardround.algorithms.gathering import Gathered, agreed_mean, check_opened, gather_among, with_values
 from wardround.algorithms.state_files import copy_into, load_tensors, save_tensors, under
 from wardround.algorithms.stepping import SteppingConfig
-from wardround.errors import FederationError, MessageError, TrainingError
-from wardround.federation.federation import Absence, Federation, Quorum, Replies, Reply, SiteId, Traffic, checked
+from wardround.errors import FederationError, MessageError, SpoiledSumError, TrainingError
+from wardround.federation.federation import (
+    Absence,
+    Federation,
+    Quorum,
+    Replies,
+    Reply,
+    SiteId,
+    Traffic,
+    checked,
+    each_checked,
+)
 from wardround.federation.message import Array, Message, Value, grouped
-from wardround.privacy.aggregator import Aggregator, CohortAggregator, Place
+from wardround.privacy.aggregator import Aggregator, CohortAggregator, Place, capped_weights
 
 __all__ = ["Absent", "Coordinator", "Gathered", "Round", "RoundsConfig", "Turn"]
+
+_MOST_VANISHING = 3  # rounds in a row in which an update rounds to zero
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,7 @@ class Round:
     absent: tuple[Absent, ...]
     traffic: Traffic  # of all its exchanges; seconds of sites that work side by side are added
     clipped: int = 0  # numbers of updates that lay outside their clip
+    vanished: Mapping[SiteId, int] = field(default_factory=dict)  # layer groups that rounding left nothing of
     digests: Mapping[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     figures: Mapping[str, float] = field(default_factory=dict)  # what the algorithm has to tell beside the loss
     account: Account = field(default_factory=Account)  # of every exchange, and of the coordinator's own work
@@ -109,6 +123,7 @@ class Turn:
     account: Account = field(default_factory=Account)
     present: list[SiteId] = field(default_factory=list)  # in the last exchange
     clipped: int = 0  # numbers of updates that lay outside their clip
+    vanished: dict[SiteId, int] = field(default_factory=dict)  # layer groups that rounding left nothing of
     digests: dict[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     _loss: float = 0.0
     _weight: int = 0
@@ -118,14 +133,20 @@ class Turn:
         if isinstance(self.aggregator, CohortAggregator):
             return gather_among(self, self.aggregator, step, values)
         aggregator, like = self.aggregator, self.coordinator.wanted()
+        weights = self.coordinator.weights_of(self.sites)
 
-        def check(reply: Message) -> None:
+        def check(site: SiteId, reply: Message) -> None:
             aggregator.check(reply, like=like)
-            self.coordinator.check_weight(reply.value("weight", float))
+            self.coordinator.check_weight(site, reply.value("weight", float))
 
-        replies = self.answers(step, self.question(values), check=check)
+        def weighed(replies: Iterator[tuple[SiteId, Message]]) -> Iterator[Message]:
+            for site, message in replies:
+                own = message.value("weight", float)
+                yield message if weights[site] == own else aggregator.reweigh(message, weights[site])
+
+        replies = each_checked(self.ask(step, self.question(values), to=self.sites), check)
         with self.account.phase("combine"):
-            combined = aggregator.combine(message for _, message in replies)
+            combined = aggregator.combine(weighed(self.usable(replies)))
         with self.account.phase("open"):
             return Gathered(tuple(self.present), aggregator.open(combined))
 
@@ -136,8 +157,15 @@ class Turn:
             return
         assert gathered.sealed is not None, "a sum is open or sealed"
         question = with_values(gathered.sealed, gathered.values)
-        for site, message in self.answers("take", question, check=_check_taken, everybody=True):
-            self.digests[site] = message.value("shared", str)
+        asked = len(self.absent)
+        try:
+            for site, message in self.answers("take", question, check=_check_taken, everybody=True):
+                self.digests[site] = message.value("shared", str)
+        except FederationError as error:
+            refusals = {gone.code for gone in self.absent[asked:]}
+            if self.digests or refusals != {"sum"}:
+                raise
+            raise SpoiledSumError(f"no site accepts the round's sum: {error}", sites=gathered.sites) from None
 
     def question(self, values: Mapping[str, Value]) -> Message:
         """A question of the coming round, with the shared half where the coordinator has it."""
@@ -184,6 +212,12 @@ class Turn:
             self.present.append(site)
             yield site, message
 
+    def quorum_free(self, replies: Replies) -> Iterator[tuple[SiteId, Message]]:
+        """The answers, however few; whoever is missing is noted as absent."""
+        for reply in self._counted(replies):
+            if reply.message is not None:
+                yield reply.site, reply.message
+
     def note_loss(self, loss: float) -> None:
         """Of a round in which the coordinator alone trained."""
         self._loss, self._weight = self._loss + loss, self._weight + 1
@@ -224,6 +258,9 @@ class Coordinator(ABC):
         self.spent_in_vain = Account()  # in the last round that too few sites answered
         self.sizes: dict[SiteId, int] = {}  # |S_i|
         self.clips: dict[str, float] = {}  # by layer group, once learned; under a mechanism that needs them
+        self.largest_share = 1.0  # of one site in a mean of three or more
+        self.search = CulpritSearch()  # for a site that spoils sums
+        self._vanishing = 0  # rounds in a row in which an update rounded to zero
         self.figures: dict[str, float] = {}  # of the last round: what an algorithm has to tell beside the loss
 
     @abstractmethod
@@ -246,6 +283,7 @@ class Coordinator(ABC):
         self, federation: Federation, aggregator: Aggregator | CohortAggregator, quorum: Quorum
     ) -> Iterator[Round]:
         """From the round after the last one done."""
+        self.search.minimum = quorum.least
         while self.number < self.config.rounds:
             account = Account()
             unmet = self._meet(federation, account)
@@ -255,11 +293,16 @@ class Coordinator(ABC):
                     gathered = self.gather(turn)
                     if gathered is not None:
                         turn.settle(gathered)
+            except SpoiledSumError as error:
+                self.spent_in_vain = account
+                raise FederationError(self._after_spoiled_sum(error)) from None
             except FederationError:
                 self.spent_in_vain = account
                 raise
             self.number += 1
             answered = turn.present if gathered is None else gathered.sites
+            self.search.note_good(answered)
+            self._note_vanished(turn.vanished)
             yield Round(
                 self.number,
                 turn.loss(),
@@ -267,15 +310,47 @@ class Coordinator(ABC):
                 tuple(turn.absent),
                 account.total,
                 turn.clipped,
+                turn.vanished,
                 turn.digests,
                 dict(self.figures),
                 account,
             )
 
-    def check_weight(self, weight: float) -> None:
-        """Refuse, with a `MessageError`, a weight that no site of this algorithm has."""
-        if self.weighs_alike and weight != 1.0:
-            raise MessageError("weight", "what a site gives weighs as much as any other's")
+    def check_weight(self, site: SiteId, weight: float) -> None:
+        """Refuse, with a `MessageError`, a weight that is not the one the site described itself with."""
+        if weight != self.weight_of(site):
+            raise MessageError("weight", "what a site gives weighs as much as its size, or as any other's")
+
+    def weight_of(self, site: SiteId) -> float:
+        """The weight of a site: its size, or 1 where all weigh alike."""
+        return 1.0 if self.weighs_alike else float(self.sizes[site])
+
+    def weights_of(self, sites: Sequence[SiteId]) -> dict[SiteId, float]:
+        """The weights of the sites of a round, none of which has more than the largest share."""
+        return capped_weights({site: self.weight_of(site) for site in sites}, self.largest_share)
+
+    def _after_spoiled_sum(self, error: SpoiledSumError) -> str:
+        """Decide who sits out the next try; the sentence that says so."""
+        if error.culprit:
+            self.search.exclude(error.culprit)
+            return f"{error}; it is excluded from the study"
+        before = len(self.search.excluded)
+        if not self.search.note_spoiled(error.sites):
+            return f"{error}: a site spoils it, and minimum_sites leaves none to do without, so it cannot be found"
+        if len(self.search.excluded) > before:
+            return f"{error}: {self.search.excluded[-1]} spoils it, and is excluded from the study"
+        return f"{error}: a site spoils it; it is tried without {', '.join(sorted(self.search.absent))}"
+
+    def _note_vanished(self, vanished: Mapping[SiteId, int]) -> None:
+        """Have clips learned again after an update rounded to zero; where that does not help, the study ends."""
+        self._vanishing = self._vanishing + 1 if vanished else 0
+        if vanished:
+            self.clips.clear()
+        if self._vanishing >= _MOST_VANISHING:
+            raise TrainingError(
+                f"updates of {', '.join(sorted(vanished))} rounded to zero in {self._vanishing} rounds in a row, so "
+                "nothing is learned from them; set [privacy] clip for the layer groups, or packing to standard"
+            )
 
     def told(self) -> dict[str, Array]:
         """What sites are told of the coming round's start."""
@@ -302,6 +377,7 @@ class Coordinator(ABC):
         """Write all that the coming rounds depend on, whole or not at all; `more` goes with it."""
         tensors = self.state() | {f"size/{site}": torch.tensor(size) for site, size in self.sizes.items()}
         tensors |= {f"clip/{group}": torch.tensor(clip, dtype=torch.float64) for group, clip in self.clips.items()}
+        tensors |= {f"excluded/{site}": torch.tensor(place) for place, site in enumerate(self.search.excluded)}
         save_tensors(path, tensors | {f"more/{name}": tensor for name, tensor in (more or {}).items()})
 
     def restore(self, path: Path) -> dict[str, Tensor]:
@@ -310,6 +386,8 @@ class Coordinator(ABC):
         self.take_up(tensors)
         self.sizes = {site: int(size) for site, size in under("size", tensors).items()}
         self.clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
+        excluded = under("excluded", tensors)
+        self.search.excluded = sorted(excluded, key=lambda site: int(excluded[site]))
         return under("more", tensors)
 
     def state(self) -> dict[str, Tensor]:
@@ -340,7 +418,7 @@ class Coordinator(ABC):
 
     def _drawn(self, sites: Sequence[SiteId]) -> list[SiteId]:
         """The sites of the coming round: the same ones for the same seed, whatever happened before."""
-        known = [site for site in sites if site in self.sizes]
+        known = [site for site in sites if site in self.sizes and site not in self.search.absent]
         if self.config.participation == 1:
             return known
         wanted = max(1, round(self.config.participation * len(sites)))

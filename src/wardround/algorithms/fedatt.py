@@ -32,6 +32,7 @@ class FedAtt(FedAvg):
     """The server of Algorithm 1 of the paper."""
 
     config: FedAttConfig
+    weighs_alike = True  # each update comes times its attention
 
     def gather(self, turn: Turn) -> Gathered | None:
         """Norms first, then the updates, each times its attention α_k^l."""

@@ -124,13 +124,16 @@ def train_locally(
     number, size = message.value("round", int), message.value("batch_size", int)
     rates, largest = Rates.of(message), message.value("clip", float)
     steps = _mini_batches(site, message, size)
+    # Several mini-batches share the sentences that an update is made of at least; whole epochs have all there are.
+    fewest = -(-site.fewest_sentences // steps) if message.value("steps", int) else 1
+    size = max(size, fewest)
     if not message.value("keep_moments", bool):
         site.shared_stepper.forget()
         site.private_stepper.forget()
     losses = []
     with site.randomness(number):
         for _ in range(steps):
-            losses.append(_backward(site, size, loss or partial(_task_loss, site)))
+            losses.append(_backward(site, size, fewest, loss or partial(_task_loss, site)))
             if towards:
                 _pull(site, towards, pull)
             _step(site, rates, largest)
@@ -160,10 +163,10 @@ def _task_loss(site: Site, rows: Sequence[int]) -> Tensor:
     return site.task.batch_loss([site.notes.train[row] for row in rows])
 
 
-def _backward(site: Site, size: int, loss_of: Callable[[Sequence[int]], Tensor]) -> float:
+def _backward(site: Site, size: int, fewest: int, loss_of: Callable[[Sequence[int]], Tensor]) -> float:
     site.model.train()
     site.model.zero_grad(set_to_none=True)
-    loss = loss_of(site.next_rows(size))
+    loss = loss_of(site.next_rows(size, fewest=fewest))
     loss.backward()  # type: ignore[no-untyped-call]
     return finite(loss)
 

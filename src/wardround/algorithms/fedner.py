@@ -62,7 +62,7 @@ class FedNer(Coordinator):
 
     def gather(self, turn: Turn) -> Gathered | None:
         """The gradients of Eq. 2."""
-        settings = {**self.settings(), "total": sum(self.sizes.values())}
+        settings: dict[str, Value] = {**self.settings(), "sizes": dict(self.sizes)}
         if self.config.local_steps == 1:
             return turn.gather("gradient", settings)
         return turn.gather("train_share", {**settings, **self.config.fixed()})
@@ -91,13 +91,13 @@ def gradient(site: Site, message: Message) -> Message:
     number = message.value("round", int)
     site.check_terms({"steps": 1})  # of a study with more between two exchanges, no single mini-batch is given
     site.check_round(number)
-    share = batch_share(len(site.notes.train), message)
+    share = batch_share(site, message, fewest=site.fewest_sentences)
     rates, largest = Rates.of(message), message.value("clip", float)
     site.receive(message)
     site.model.train()
     site.model.zero_grad(set_to_none=True)
     with site.randomness(number), _sparse_tables(site):
-        loss = site.task.batch_loss(site.next_batch(share))
+        loss = site.task.batch_loss(site.next_batch(share, fewest=site.fewest_sentences))
         loss.backward()  # type: ignore[no-untyped-call]
     values: dict[str, Value] = {"loss": finite(loss)}
     clip(site.private, largest)
@@ -134,17 +134,24 @@ def _gradient_of(parameter: Tensor) -> Array | Rows:
     return Rows(rows.indices()[0].cpu().numpy(), rows.values().cpu().numpy(), len(parameter))
 
 
-def batch_share(size: int, message: Message) -> int:
-    """|N_i| = |S_i| / Σ|S_j| · N, rounded, and one sentence at least."""
-    total, batch_size = message.value("total", int), message.value("batch_size", int)
-    if not 0 < size <= total or batch_size < 1:
-        raise MessageError("value", "the sizes of sites and batch do not fit together")
-    return max(1, round(size / total * batch_size))
+def batch_share(site: Site, message: Message, *, fewest: int = 1) -> int:
+    """|N_i| = |S_i| / Σ|S_j| · N, rounded, and `fewest` sentences at least.
+
+    The site adds up the announced sizes |S_j| itself. Its own must be right, and none may change between two rounds.
+    """
+    announced, batch_size = message.value("sizes", dict), message.value("batch_size", int)
+    sizes = {name: size for name, size in announced.items() if isinstance(size, int) and size > 0}
+    if sizes != announced or sizes.get(site.name) != len(site.notes.train) or batch_size < 1:
+        raise MessageError("sizes", "the announced sizes of the sites are not numbers, or this site's is wrong")
+    if site.terms is not None and site.terms.names and not sizes.keys() <= site.terms.names:
+        raise MessageError("sizes", "a size is announced of what is no site of the study")
+    site.history.check_sizes(sizes)
+    return max(fewest, round(len(site.notes.train) / sum(sizes.values()) * batch_size))
 
 
 def train_share(site: Site, message: Message) -> Message:
     """`local_steps` mini-batches of N_i sentences each."""
-    share = batch_share(len(site.notes.train), message)
+    share = batch_share(site, message)
     return fedavg.train(site, replace(message, values={**message.values, "batch_size": share, "keep_moments": True}))
 
 

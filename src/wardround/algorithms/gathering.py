@@ -9,25 +9,26 @@ sums of one update can be opened, and none be compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wardround.errors import FederationError, MessageError
-from wardround.federation.federation import Replies, Reply, SiteId, checked
+from wardround.errors import FederationError, MessageError, SpoiledSumError
+from wardround.federation.federation import SiteId, each_checked
 from wardround.federation.message import Array, Message, Value
-from wardround.privacy.aggregator import CohortAggregator, Exchange, Place, Total, check_weight
+from wardround.privacy.aggregator import CohortAggregator, Exchange, Place, Total, capped_weights, check_weight
 
 if TYPE_CHECKING:
     from wardround.algorithms.coordinator import Coordinator, Turn
 
 __all__ = ["Gathered", "agreed_mean", "check_opened", "gather_among", "with_values"]
 
-_MARGIN = 2.0  # of a learned clip over the largest number of the first round
-_SMALLEST_CLIP = 1e-6  # of layers that the first round did not move
+_MARGIN = 4.0  # of a learned clip over the median of the sites' largest numbers
+_SMALLEST_CLIP = 1e-6  # of layers that no site moved
 _ROUNDING = 1e-4  # by which two sites may open the same sum differently: those of ckks are only near
 _FLOAT = np.dtype(np.float32)
 _LARGEST_EXTENT = 1e9  # of an update that makes sense; a clip made for more would leave nothing of the others'
@@ -61,7 +62,7 @@ def gather_among(turn: Turn, aggregator: CohortAggregator, step: str, values: Ma
         exchange = aggregator.exchange(
             round_number=turn.coordinator.number + 1,
             step=step,
-            weights={site: held.weight for site, held in ready.items()},
+            weights=capped_weights({site: held.weight for site, held in ready.items()}, turn.coordinator.largest_share),
             clips=clips,
         )
         total, clipped = _given(turn, aggregator, exchange, {site: held.card for site, held in ready.items()})
@@ -70,15 +71,15 @@ def gather_among(turn: Turn, aggregator: CohortAggregator, step: str, values: Ma
             break
         ready = {site: held for site, held in ready.items() if site in given}
     turn.clipped += clipped
-    seeds = _revealed(turn, exchange) if aggregator.opens_once else {}
+    seeds = _revealed(turn, exchange, total) if aggregator.opens_once else {}
     try:
         if aggregator.opens_at is Place.COORDINATOR:
             with turn.account.phase("open"):
                 return Gathered(given, mean=total.mean(seeds))
         with turn.account.phase("combine"):  # what is left of adding: its processes are waited for
             return Gathered(given, sealed=total.message(seeds))
-    except MessageError as error:  # whose fault it is nobody can tell; the round may be tried again
-        raise FederationError(f"the round's sum cannot be used ({error.code})") from None
+    except MessageError as error:  # one of the sites did it; the next tries of the round find out which
+        raise SpoiledSumError(f"the round's sum cannot be used ({error.code})", sites=given) from None
 
 
 def check_opened(answer: Message, *, like: Mapping[str, Array]) -> None:
@@ -106,27 +107,23 @@ def with_values(message: Message, values: Mapping[str, Value]) -> Message:
 
 def _ready(turn: Turn, aggregator: CohortAggregator, step: str, values: Mapping[str, Value]) -> dict[SiteId, _Ready]:
     learning = not turn.coordinator.clips
+    if learning and set(aggregator.groups) > aggregator.clips.keys():
+        values = {**values, "learn_clips": True}
     replies = turn.ask(step, turn.question(values), to=turn.sites)
     return {
         site: _Ready(answer.value("weight", float), answer.blobs["card"], _extents(answer) if learning else {})
-        for site, answer in turn.usable(_each(replies, partial(_check_ready, turn.coordinator, aggregator)))
+        for site, answer in turn.usable(each_checked(replies, partial(_check_ready, turn.coordinator, aggregator)))
     }
 
 
 def _check_ready(coordinator: Coordinator, aggregator: CohortAggregator, site: SiteId, answer: Message) -> None:
     """Before anybody gives: what is wrong with one site would keep the others from giving."""
     check_weight(answer.value("weight", float))
-    coordinator.check_weight(answer.value("weight", float))
+    coordinator.check_weight(site, answer.value("weight", float))
     if "card" not in answer.blobs:
         raise MessageError("value-missing", "a site that holds an update shows its card")
     aggregator.check_card(site, answer.blobs["card"])
     _extents(answer)
-
-
-def _each(replies: Replies, check: Callable[[SiteId, Message], None]) -> Iterator[Reply]:
-    """The replies as they arrive; one that `check` refuses is an absence."""
-    for reply in replies:
-        yield from checked([reply], partial(check, reply.site))
 
 
 def _extents(answer: Message) -> dict[str, float]:
@@ -140,14 +137,18 @@ def _extents(answer: Message) -> dict[str, float]:
 
 
 def _clips(turn: Turn, aggregator: CohortAggregator, ready: Mapping[SiteId, _Ready]) -> dict[str, float]:
-    """The study's, or, where it leaves them open, what the first round's largest numbers suggest; then for good."""
+    """The study's clips, or, where it leaves them open, the median of the sites' largest numbers times a margin.
+
+    The lower of two middle ones counts, so that a minority of sites cannot raise a clip. Learned clips are kept until
+    an update rounds to zero under them.
+    """
     known = turn.coordinator.clips
     for group in aggregator.groups:
         if group in aggregator.clips:
             known[group] = aggregator.clips[group]
         elif group not in known:
-            largest = max(held.extents.get(group, 0.0) for held in ready.values())
-            known[group] = max(_MARGIN * largest, _SMALLEST_CLIP)
+            extents = [extent for held in ready.values() if (extent := held.extents.get(group, 0.0)) > 0]
+            known[group] = max(_MARGIN * median_low(extents), _SMALLEST_CLIP) if extents else _SMALLEST_CLIP
     return known
 
 
@@ -165,28 +166,41 @@ def _given(
     clipped = 0
     replies = turn.ask("give", question, to=turn.sites)
     with turn.account.phase("combine"):
-        for _, answer in turn.usable(_each(replies, partial(_add, total))):
+        for site, answer in turn.usable(each_checked(replies, partial(_add, total))):
             clipped += answer.value("clipped", int)
+            if answer.value("vanished", int):
+                turn.vanished[site] = answer.value("vanished", int)
     return total, clipped
 
 
 def _add(total: Total, site: SiteId, answer: Message) -> None:
     """Into the sum; what cannot be added is refused."""
-    if answer.value("clipped", int) < 0:
-        raise MessageError("value", "numbers that were clipped are counted")
+    if answer.value("clipped", int) < 0 or answer.value("vanished", int) < 0:
+        raise MessageError("value", "numbers that were clipped, and layer groups that vanished, are counted")
     total.add(site, answer)
 
 
-def _revealed(turn: Turn, exchange: Exchange) -> dict[SiteId, bytes]:
-    """The seeds of the sites' own masks; where one is missing, the sum stays shut for ever."""
+def _revealed(turn: Turn, exchange: Exchange, total: Total) -> dict[SiteId, bytes]:
+    """The seeds of the sites' own masks; where one is missing or wrong, the sum stays shut for ever."""
     question = Message({"round": exchange.round, "nonce": exchange.nonce})
-    seeds = {site: answer.blobs["seed"] for site, answer in turn.answers("reveal", question, check=_check_seed)}
+    wrong: list[SiteId] = []
+
+    def check(site: SiteId, answer: Message) -> None:
+        try:
+            total.check_seed(site, answer.blobs.get("seed", b""))
+        except MessageError:
+            wrong.append(site)
+            raise
+
+    replies = each_checked(turn.ask("reveal", question, to=turn.sites), check)
+    seeds = {site: answer.blobs["seed"] for site, answer in turn.quorum_free(replies)}
+    if wrong:
+        raise SpoiledSumError(
+            f"{wrong[0]} revealed another seed than it had committed to; the round's sum cannot be opened",
+            sites=turn.sites,
+            culprit=wrong[0],
+        )
     gone = sorted(set(turn.sites).difference(seeds))
     if gone:
         raise FederationError(f"{gone[0]} went away after it had given; the round's sum cannot be opened")
     return seeds
-
-
-def _check_seed(answer: Message) -> None:
-    if len(answer.blobs.get("seed", b"")) != 32:
-        raise MessageError("value-missing", "a seed has 32 bytes")

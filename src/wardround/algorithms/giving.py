@@ -17,15 +17,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wardround.algorithms.site_history import SiteHistory, most_repeats
 from wardround.algorithms.state_files import force, under
 from wardround.errors import MessageError
 from wardround.federation.message import Array, Message, Value
-from wardround.privacy.aggregator import Exchange, Given, Giver, Rows, Tensors
+from wardround.privacy.aggregator import Exchange, Given, Giver, Rows, Tensors, share_limit
 
 __all__ = ["Giving", "Record"]
 
 _FILE = "given.json"
 _PRIVATE = 0o600
+_FAR = 1000.0  # times above or below a site's own largest number: a clip that would leave nothing of its update
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,18 @@ class Giving:
     """What `Site` needs beside the giver: the update between two exchanges, and what was done with it."""
 
     def __init__(
-        self, giver: Giver, folder: Path, *, clips: Mapping[str, float], feedback: bool = False, lasting: bool = False
+        self,
+        giver: Giver,
+        folder: Path,
+        *,
+        clips: Mapping[str, float],
+        feedback: bool = False,
+        lasting: bool = False,
+        largest_share: float = 1.0,
     ) -> None:
         self.giver = giver
+        self.history = SiteHistory(folder, lasting=lasting)
+        self._largest_share = largest_share  # that the study lets one site have in a mean
         folder.mkdir(parents=True, exist_ok=True)
         self._path, self._feedback, self._lasting = folder / _FILE, feedback, lasting
         self._agreed = dict(clips)  # of the study
@@ -68,30 +80,37 @@ class Giving:
         self._residue: dict[str, Tensor] = {}  # of the last update that was used
         self._left: dict[str, Tensor] = {}  # of the last one that was given
         self._weight = 0.0
+        self._extents: dict[str, float] = {}  # largest numbers of the update that is held, by layer group
         self.changes = 0  # of what goes with the state of the site, beside the update
         self.record = _read(self._path)
 
-    def begin(self, round_number: int, *, after: int) -> None:
+    def begin(self, round_number: int, *, after: int, most_redraws: int = most_repeats(0)) -> None:
         """Before training from the state after a round; where a later one was revealed, what is drawn is drawn anew.
 
         Whatever its number, a round from an old state could else give once more what was revealed from there.
         """
         if after < self.record.revealed:
+            if self.record.redraws >= most_redraws:
+                raise MessageError("repeats", "too many rounds were asked again after their updates were revealed")
             # Of the rounds before it, what was revealed stays so: their updates may still be held.
             revealed = min(self.record.revealed, round_number - 1)
             self._note(replace(self.record, revealed=revealed, redraws=self.record.redraws + 1))
 
-    def hold(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
-        """Keep an update until it is known who else gives; while clips are learned, tell how far it reaches."""
+    def hold(
+        self, update: Tensors, *, weight: float, values: Mapping[str, Value], learn_clips: bool = False
+    ) -> Message:
+        """Keep an update until it is known who else gives; while clips are learned, tell how large its numbers are."""
         whole = {name: part.whole() if isinstance(part, Rows) else np.array(part) for name, part in update.items()}
         for name, left in self._residue.items():
             whole[name] += left.numpy()
-        extents = self.giver.extents(whole)
+        self._extents = self.giver.extents(whole)
+        if learn_clips:
+            self._clips = {}
         self._update = {name: torch.from_numpy(array) for name, array in whole.items()}
         self._weight = weight
         said: dict[str, Value] = {**values, "weight": weight}
         if not self._clips:
-            said["extents"] = {group: size for group, size in extents.items() if group not in self._agreed}
+            said["extents"] = {group: size for group, size in self._extents.items() if group not in self._agreed}
         return Message(said, {}, {"card": self.giver.card})
 
     def give(self, message: Message, *, name: str, round_number: int) -> Message:
@@ -122,8 +141,15 @@ class Giving:
     def open(self, message: Message) -> dict[str, Array]:
         """The mean of an exchange."""
         exchange = Exchange.from_values(message.value("exchange", dict))
+        self.history.check_sum(exchange.nonce, exchange.epoch)
         own = self.record.digest if exchange.nonce == self.record.nonce else None
-        mean = self.giver.open(message, own=own)
+        try:
+            mean = self.giver.open(message, own=own)
+        except MessageError as error:
+            if error.code == "sum":
+                self.history.note_refused(exchange.epoch)
+            raise
+        self.history.note_opened(exchange.nonce)
         if own is not None:
             self._used()
         return mean
@@ -134,6 +160,7 @@ class Giving:
         tensors |= {f"residue/{name}": tensor for name, tensor in self._residue.items()}
         tensors |= {f"left/{name}": tensor for name, tensor in self._left.items()}
         tensors |= {f"clip/{group}": torch.tensor(clip, dtype=torch.float64) for group, clip in self._clips.items()}
+        tensors |= {f"extent/{group}": torch.tensor(size, dtype=torch.float64) for group, size in self._extents.items()}
         return tensors | {"weight": torch.tensor(self._weight, dtype=torch.float64)}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -141,21 +168,38 @@ class Giving:
         self._update, self._residue = under("update", tensors), under("residue", tensors)
         self._left = under("left", tensors)
         self._clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
+        self._extents = {group: float(size) for group, size in under("extent", tensors).items()}
         self._weight = float(tensors["weight"])
 
     def _check(self, exchange: Exchange, name: str, round_number: int) -> None:
         self.giver.check_exchange(exchange)
+        self.history.check_key(exchange.epoch)
         if not self._update or exchange.round != round_number:
             raise MessageError("round", "this site holds no update of the round")
         if exchange.round <= self.record.revealed:
             raise MessageError("spent", "this update was revealed in another exchange; it is not given again")
         if exchange.nonce in self.record.nonces:
             raise MessageError("replay", "this site has given to the exchange before")
-        if exchange.weights.get(name) != self._weight:
-            raise MessageError("weight", "the exchange has another weight for this site than its own")
+        self._check_weight(exchange, name)
         agreed = self._clips or self._agreed
         if any(exchange.clips.get(group) != clip for group, clip in agreed.items()):
             raise MessageError("clip", "the exchange has another clip than the study, or than the rounds before")
+        for group, clip in exchange.clips.items():
+            extent = self._extents.get(group, 0.0)
+            if group not in agreed and extent and not extent / _FAR <= clip <= extent * _FAR:
+                raise MessageError("clip", "a learned clip is far from the largest number of this site's update")
+
+    def _check_weight(self, exchange: Exchange, name: str) -> None:
+        """Refuse a weight that is neither this site's nor what the study's largest share leaves of it."""
+        if name not in exchange.weights:
+            raise MessageError("weight", "the exchange has no weight for this site")
+        weight, share = exchange.weights[name], exchange.share_of(name)
+        largest = share_limit(len(exchange.weights), self._largest_share)
+        if share > largest + _ROUNDING:
+            raise MessageError("weight", "this site's update would be most of the sum")
+        capped = weight < self._weight and abs(share - largest) <= _ROUNDING
+        if weight != self._weight and not capped:
+            raise MessageError("weight", "the exchange has another weight for this site than its own")
 
     def _used(self) -> None:
         """The update went into a mean: what rounding took from it is made up for next time.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +22,12 @@ from wardround.algorithms.exchange_steps import BEGINNING_STEPS, GIVING_STEPS, R
 from wardround.algorithms.giving import Giving
 from wardround.algorithms.randomness import drawn_from
 from wardround.algorithms.replica import Replica
+from wardround.algorithms.site_history import Drawn, SiteHistory, most_repeats
 from wardround.algorithms.state_files import copy_into, load_tensors, save_tensors, under
 from wardround.algorithms.stepping import Stepper
 from wardround.algorithms.terms import Terms, filled_up
 from wardround.errors import MessageError, TrainingError
-from wardround.federation.message import Array, Message, Value
+from wardround.federation.message import Array, Message, Value, content_digest
 from wardround.privacy.aggregator import Aggregator, Tensors
 from wardround.tasks.batches import length_buckets
 from wardround.tasks.task import Example, Task, TaskScore
@@ -81,6 +83,7 @@ class Site:
         self.name, self.task, self.notes, self.aggregator, self.folder = name, task, notes, aggregator, folder
         self.model = model = task.model
         self.giving = aggregator if isinstance(aggregator, Giving) else None
+        self.history = self.giving.history if self.giving else SiteHistory(folder, lasting=lasting)
         self.replica = replica  # of the shared half, where only sites can open the sum
         self.steps, self.seed = {**COMMON_STEPS, **steps}, seed
         self.steps |= GIVING_STEPS if self.giving else {}
@@ -93,7 +96,11 @@ class Site:
         self.batches_drawn = 0
         self.held: dict[str, Tensor] = {}  # what an algorithm keeps here, and nowhere else, until a later exchange
         self._order: list[list[int]] = []
-        self._order_of = (-1, 0, "")
+        self._order_of = (-1, 0, 0, "")
+        self._asked = ("", Message())  # the step that is being done, and its question
+        self._training: tuple[int, Drawn] | None = None  # the round that it is about
+        self._redraw = 0
+        self._past = bytes(32)  # digest of all that brought this site to its state
         self._kept: dict[str, Tensor] = {}
         self._kept_f1 = -1.0
         self._lasting, self._keeps_last = lasting, keeps_last
@@ -106,10 +113,15 @@ class Site:
             raise MessageError("step", "this site does not know the step")
         self.check_terms(message.values)
         before = self._progress()
+        self._asked, self._training = (step, message), None
         try:
             answer = self.steps[step](self, message)
         finally:
+            self._asked = ("", Message())
             self.model.zero_grad(set_to_none=True)  # as large as the model; the next question may be to another site
+        if self._training is not None:
+            self.history.note_round(*self._training)
+            self._past = bytes.fromhex(self._training[1].question)
         if self._lasting and self._progress() != before:
             self.save(max(self.round, self.replica.number if self.replica else 0))
         return answer
@@ -127,13 +139,33 @@ class Site:
         """Refuse a round that this site has trained in: it would step twice, or holds the state of another run."""
         if number <= self.round:
             raise MessageError("round", f"this site has done round {self.round}; restore an earlier state first")
+        question = sha256(self._past + content_digest(self._asked[1], purpose=self._asked[0]).encode()).hexdigest()
+        self._redraw = self.history.draw_of(number, question, rounds=self.rounds)
+        self._training = number, Drawn(question, self._redraw)
         if self.giving is not None:
-            self.giving.begin(number, after=self.round)
+            self.giving.begin(number, after=self.round, most_redraws=most_repeats(self.rounds))
+
+    def note_past(self, what: bytes) -> None:
+        """Record, in the state of this site, something that came to it beside the questions of rounds."""
+        self._past = sha256(self._past + what).digest()
+
+    @property
+    def rounds(self) -> int:
+        """Of the study; 0 where nothing is said of it."""
+        return self.terms.rounds if self.terms else 0
+
+    @property
+    def fewest_sentences(self) -> int:
+        """Of which an update of this site is made at least."""
+        return min(self.terms.smallest_batch, len(self.notes.train)) if self.terms else 1
 
     def give(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
         """The answer with an update: sealed at once, or held until it is known who else gives."""
         if self.giving is not None:
-            return self.giving.hold(update, weight=weight, values=values)
+            learn_clips = self._asked[1].values.get("learn_clips") is True
+            if learn_clips:
+                self.history.count_learning(rounds=self.rounds)
+            return self.giving.hold(update, weight=weight, values=values, learn_clips=learn_clips)
         assert not isinstance(self.aggregator, Giving)
         sealed = self.aggregator.seal(update, weight=weight)
         return replace(sealed, values={**sealed.values, **values})
@@ -156,24 +188,22 @@ class Site:
             for name, parameter in self.shared.items():
                 _fill(parameter, arrays[name])
 
-    def next_batch(self, size: int) -> list[Example]:
+    def next_batch(self, size: int, *, fewest: int = 1) -> list[Example]:
         """The next mini-batch."""
-        return [self.notes.train[row] for row in self.next_rows(size)]
+        return [self.notes.train[row] for row in self.next_rows(size, fewest=fewest)]
 
-    def next_rows(self, size: int) -> list[int]:
+    def next_rows(self, size: int, *, fewest: int = 1) -> list[int]:
         """The training examples of the next mini-batch; each epoch is shuffled by seed, site and the epoch's number.
 
-        One of them holds what is left, filled up to the smallest batch of the terms.
+        The last one of an epoch holds what is left, filled up to `fewest`.
         """
-        if self.terms is not None:
-            self.terms.check_batch(size)
         per_epoch = -(-len(self.notes.train) // size)
         epoch, position = divmod(self.batches_drawn, per_epoch)
-        if self._order_of != (epoch, size, self._again()):
+        if self._order_of != (epoch, size, fewest, self._again()):
             lengths = [self.task.length(example) for example in self.notes.train]
             batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}{self._again()}")
-            self._order = batches if self.terms is None else filled_up(batches, self.terms.smallest_batch)
-            self._order_of = (epoch, size, self._again())
+            self._order = filled_up(batches, fewest)
+            self._order_of = (epoch, size, fewest, self._again())
         self.batches_drawn += 1
         return self._order[position]
 
@@ -230,6 +260,7 @@ class Site:
         tensors |= {f"giving/{n}": tensor for n, tensor in (self.giving.state() if self.giving else {}).items()}
         tensors |= {f"replica/{n}": tensor for n, tensor in (self.replica.state() if self.replica else {}).items()}
         tensors["kept_f1"] = torch.tensor(self._kept_f1, dtype=torch.float64)
+        tensors["past"] = torch.tensor(list(self._past), dtype=torch.uint8)
         return tensors | {"round": torch.tensor(self.round), "batches_drawn": torch.tensor(self.batches_drawn)}
 
     def _go_on(self) -> None:
@@ -258,6 +289,7 @@ class Site:
         if self.replica is not None:
             self.replica.load(under("replica", tensors))
         self._kept_f1 = float(tensors["kept_f1"])
+        self._past = bytes(tensors["past"].tolist())
         self.round, self.batches_drawn = int(tensors["round"]), int(tensors["batches_drawn"])
 
     def _progress(self) -> tuple[float, ...]:
@@ -266,8 +298,8 @@ class Site:
 
     def _again(self) -> str:
         """Names what is drawn anew because its first draw must not be used again."""
-        redraws = self.giving.record.redraws if self.giving else 0
-        return f"/again-{redraws}" if redraws else ""
+        revealed = self.giving.record.redraws if self.giving else 0
+        return f"/again-{revealed}-{self._redraw}" if revealed or self._redraw else ""
 
     def _stepper(self, parameters: Mapping[str, Tensor]) -> Stepper:
         return Stepper(parameters, self.model.output_names(parameters))
@@ -313,6 +345,7 @@ def _describe(site: Site, message: Message) -> Message:
 
 
 def _score(site: Site, message: Message) -> Message:
+    site.history.count_scoring(rounds=site.rounds)
     site.receive(message, back=0)
     if site.replica is not None:
         site.replica.keep_scored(message.value("best_round", int))
@@ -322,6 +355,7 @@ def _score(site: Site, message: Message) -> Message:
 
 
 def _finish(site: Site, message: Message) -> Message:
+    site.history.count_scoring(rounds=site.rounds)
     if site.replica is None:
         site.receive(message)
     else:

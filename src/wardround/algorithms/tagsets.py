@@ -290,7 +290,7 @@ def _compare(site: Site, learner: CompletedNer, taught: Taught, number: int) -> 
                 pulls = torch.autograd.grad(losses.target.sum(), probe)[0]
                 target += pulls.sum(0)
                 contributing += int(pulls.flatten(1).any(1).sum())
-    if site.terms is not None and contributing < site.terms.smallest_batch:
+    if contributing < site.fewest_sentences:
         target.zero_()
     own = (target / count).clamp(-REACH, REACH)
     site.held |= {"source": source, "own": own, "compared": torch.tensor(number)}

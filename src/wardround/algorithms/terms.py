@@ -18,8 +18,9 @@ class Terms:
     rounds: int
     fixed: Mapping[str, Value] = field(default_factory=dict)  # what a question that names it must say
     highest: Mapping[str, float] = field(default_factory=dict)  # of rates, which go down over the rounds
-    smallest_batch: int = 1  # sentences
+    smallest_batch: int = 1  # sentences of an update, where a site has so many
     sites: int = 1  # of the study: of no more is a mean that a site is told
+    names: frozenset[str] = frozenset()  # of those sites; empty is not known
 
     def check(self, values: Mapping[str, Value]) -> None:
         """Refuse a question outside the terms; what it leaves out is for the step to miss."""
@@ -33,11 +34,6 @@ class Terms:
             rate = values.get(name, most)
             if not isinstance(rate, float) or not 0 <= rate <= most:
                 raise MessageError("terms", f"{name} is outside the study's")
-
-    def check_batch(self, size: int) -> None:
-        """Refuse a mini-batch of too few sentences."""
-        if size < self.smallest_batch:
-            raise MessageError("batch", f"an update is made of {self.smallest_batch} sentences at least")
 
 
 def filled_up(batches: Sequence[Sequence[int]], least: int) -> list[list[int]]:

@@ -21,7 +21,7 @@ app = typer.Typer(help="Show or verify the record of what left a site.", no_args
 
 LedgerFile = Annotated[Path, typer.Argument(help="A site's egress ledger.", exists=True, dir_okay=False)]
 
-_COLUMNS = ("time (UTC)", "study", "round", "step", "mechanism", "bytes", "SHA-256")
+_COLUMNS = ("time (UTC)", "study", "round", "step", "mechanism", "bytes", "SHA-256", "refused with")
 
 
 @app.command()
@@ -59,7 +59,8 @@ def _said(verdict: Verdict) -> str:
 
 def _row(entry: Entry) -> Row:
     number = str(entry.round)  # a name, not a quantity: no comma in it
-    return _moment(entry.time), entry.study, number, entry.step, entry.mechanism, entry.bytes, entry.digest[:8]
+    row = _moment(entry.time), entry.study, number, entry.step, entry.mechanism, entry.bytes, entry.digest[:8]
+    return *row, entry.refusal
 
 
 def _moment(seconds: float) -> str:

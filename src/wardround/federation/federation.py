@@ -9,9 +9,11 @@ whose answer cannot be used is counted absent too, so that it costs the round on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Protocol
 
 from wardround.errors import FederationError, MessageError
@@ -27,11 +29,14 @@ __all__ = [
     "Traffic",
     "checked",
     "code_of",
+    "each_checked",
+    "safe_code",
     "those_asked",
 ]
 
 SiteId = str
 
+_CODE = re.compile(r"[A-Za-z-]{1,40}")
 _MOST_NAMED = 10  # absent sites in an error's line
 
 
@@ -133,9 +138,20 @@ def checked(replies: Iterable[Reply], check: Callable[[Message], None]) -> Repli
         yield reply if reply.message is None else _checked(reply, reply.message, check)
 
 
+def each_checked(replies: Iterable[Reply], check: Callable[[SiteId, Message], None]) -> Replies:
+    """As `checked`, for a check that depends on who answered."""
+    for reply in replies:
+        yield from checked([reply], partial(check, reply.site))
+
+
 def code_of(error: Exception) -> str:
     """All of a site's error that may cross the wire: the code of a `MessageError`, the class of any other."""
     return error.code if isinstance(error, MessageError) else type(error).__name__
+
+
+def safe_code(code: object) -> str:
+    """Return a code that came from elsewhere if it has the form of one; text of a site never passes for a code."""
+    return code if isinstance(code, str) and _CODE.fullmatch(code) else "unknown"
 
 
 def _checked(reply: Reply, message: Message, check: Callable[[Message], None]) -> Reply:

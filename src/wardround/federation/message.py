@@ -16,6 +16,7 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy.typing as npt
 
 from wardround.errors import MessageError
 
-__all__ = ["Array", "Message", "Value", "decode", "encode", "grouped"]
+__all__ = ["Array", "Message", "Value", "content_digest", "decode", "encode", "grouped"]
 
 Array = npt.NDArray[Any]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
@@ -99,6 +100,20 @@ def encode(message: Message) -> bytes:
     # An array joins by its buffer: encoding holds the message once, and no copy of a body beside it.
     parts: list[Any] = [_MARK, _LENGTH.pack(len(header)), header, *arrays.values(), *message.blobs.values()]
     return b"".join(parts)
+
+
+def content_digest(message: Message, *, purpose: str, without: str = "") -> str:
+    """Return the SHA-256 of what a message says, whatever order its parts have, but for one blob.
+
+    Arrays and blobs count by digests of their own: joined into one text, the whole message would be copied.
+    """
+    values: dict[str, Value] = {
+        "version": purpose,
+        "values": _ordered(dict(message.values)),
+        "arrays": [_described(name, array) for name, array in sorted(message.arrays.items())],
+        "blobs": [[n, sha256(b).hexdigest()] for n, b in sorted(message.blobs.items()) if n != without],
+    }
+    return sha256(encode(Message(values))).hexdigest()
 
 
 def decode(data: bytes) -> Message:
@@ -222,6 +237,17 @@ def _wire_array(name: str, array: Array) -> Array:
         raise MessageError("array", f"an array of {dtype} cannot be sent")
     _check_shape(np.shape(array))
     return np.asarray(array, dtype=dtype, order="C")
+
+
+def _ordered(value: Value) -> Value:
+    if isinstance(value, dict):
+        return {name: _ordered(part) for name, part in sorted(value.items())}
+    return [_ordered(part) for part in value] if isinstance(value, list) else value
+
+
+def _described(name: str, array: Array) -> list[Value]:
+    wire = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+    return [name, wire.dtype.str, list(wire.shape), sha256(wire.data).hexdigest()]
 
 
 def _same(left: Array, right: Array) -> bool:

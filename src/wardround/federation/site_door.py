@@ -10,11 +10,13 @@ from time import perf_counter
 from typing import Protocol
 
 from wardround.errors import MessageError
+from wardround.federation.federation import code_of, safe_code
 from wardround.federation.message import Message, decode, encode
 
-__all__ = ["Send", "SiteDoor", "SiteWorker", "heard"]
+__all__ = ["Refuse", "Send", "SiteDoor", "SiteWorker", "heard"]
 
 Send = Callable[[Message, str, int], bytes]  # answer, step, round: writes the record, gives the bytes to send
+Refuse = Callable[[str, str, int], None]  # code, step, round: writes the record of a refusal
 
 _WORKED = "worked"  # a blob of every answer: how long the site worked at it
 _SECONDS = struct.Struct("<d")  # always as long, so that the bytes of an answer do not depend on how long it took
@@ -33,14 +35,20 @@ class SiteWorker(Protocol):
 class SiteDoor:
     """A site's worker for every engine; without `send`, nothing is on record but what the engine counts."""
 
-    def __init__(self, worker: SiteWorker, send: Send | None = None) -> None:
+    def __init__(self, worker: SiteWorker, send: Send | None = None, refuse: Refuse | None = None) -> None:
         self._worker = worker
         self._send = send or (lambda answer, step, round_number: encode(answer))
+        self._refuse = refuse
 
     def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
         """Do the step; the answer, with the seconds it took, is recorded before it is given out."""
-        question, started = decode(data), perf_counter()
-        answer = self._worker.answer(step, question)
+        try:
+            question, started = decode(data), perf_counter()
+            answer = self._worker.answer(step, question)
+        except Exception as error:
+            if self._refuse is not None:
+                self._refuse(safe_code(code_of(error)), step, round_number)
+            raise
         seconds = _SECONDS.pack(perf_counter() - started)
         return self._send(replace(answer, blobs={**answer.blobs, _WORKED: seconds}), step, round_number)
 

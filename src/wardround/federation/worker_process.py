@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import struct
 import subprocess
 import sys
@@ -28,16 +27,15 @@ from queue import SimpleQueue
 from typing import IO, Any, NamedTuple, Protocol
 
 from wardround.errors import MessageError
-from wardround.federation.federation import code_of
+from wardround.federation.federation import code_of, safe_code
 from wardround.federation.message import Message, decode, encode
 
-__all__ = ["BytesWorker", "WorkerProcess", "round_of", "safe_code", "serve_worker"]
+__all__ = ["BytesWorker", "WorkerProcess", "round_of", "serve_worker"]
 
 _log = logging.getLogger(__name__)
 _LENGTHS = struct.Struct("<IQ")
 _LARGEST_HEAD = 100_000  # bytes
 _DIED = "worker-died"
-_CODE = re.compile(r"[A-Za-z-]{1,40}")
 _SECONDS_TO_CLOSE = 30.0  # laying a site's state aside takes a disk's time
 _SECONDS_TO_FINISH = 1.0  # for an answer that is nearly there
 
@@ -61,11 +59,6 @@ def round_of(message: Message) -> int:
     """The round a message says it belongs to; 0 where it says nothing."""
     found = message.values.get("round")
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
-
-
-def safe_code(code: object) -> str:
-    """A code that came from elsewhere, where it has the form of one; text of a site never passes for a code."""
-    return code if isinstance(code, str) and _CODE.fullmatch(code) else "unknown"
 
 
 class WorkerProcess:

@@ -9,6 +9,7 @@ one exchange among named sites: `CohortAggregator` is their end at the coordinat
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -34,7 +35,9 @@ __all__ = [
     "Rows",
     "Tensors",
     "Total",
+    "capped_weights",
     "check_weight",
+    "share_limit",
 ]
 
 
@@ -60,6 +63,7 @@ Tensors = Mapping[str, Array | Rows]
 
 # Outside these, an update times its weight may vanish in float32 or overflow it.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-9, 1e12
+_TINY_SHARE = 1e-12
 _FEWEST_ROWS = 256  # of a table that is looked through for rows to leave out
 
 
@@ -98,6 +102,9 @@ class Aggregator(Protocol):
     def combine(self, sealed: Iterable[Message]) -> Combined:
         """The running sum of sealed updates; needs no secret."""
 
+    def reweigh(self, sealed: Message, weight: float) -> Message:
+        """The same update with another weight; needs no secret."""
+
     def open(self, combined: Combined) -> dict[str, Array]:
         """The weighted mean."""
 
@@ -107,6 +114,9 @@ class Total(Protocol):
 
     def add(self, site: SiteId, sealed: Message) -> None:
         """Add what a site gave; what is refused with a `MessageError` leaves the sum as it was."""
+
+    def check_seed(self, site: SiteId, seed: bytes) -> None:
+        """Refuse, with a `MessageError`, a seed that the site did not commit to when it gave."""
 
     def message(self, seeds: Mapping[SiteId, bytes]) -> Message:
         """The sum, and all that a site needs to check and open it."""
@@ -222,6 +232,12 @@ class PlainAggregator:
         for name, array in update.items():
             _check_numbers(name, array, weight)
 
+    def reweigh(self, sealed: Message, weight: float) -> Message:
+        """Scale what was multiplied by the old weight."""
+        factor = np.float32(weight / sealed.value("weight", float))
+        update = {f"update/{name}": array * factor for name, array in sealed.group("update").items()}
+        return Message({**sealed.values, "weight": weight}, {**sealed.arrays, **update}, sealed.blobs)
+
     def combine(self, sealed: Iterable[Message]) -> Combined:
         """Add in float64, in the order of arrival."""
         total: dict[str, _Sum] = {}
@@ -323,6 +339,23 @@ def _length(length: Value, rows: Array, shape: tuple[int, ...]) -> int:
     if not inside:
         raise MessageError("shapes", "rows are told in order, each once, and lie within the table")
     return length
+
+
+def share_limit(sites: int, largest_share: float) -> float:
+    """Return the largest share that one of so many sites may have in a mean; of two sites there is no limit."""
+    return 1.0 if sites <= 2 else max(largest_share, 1.0 / sites)
+
+
+def capped_weights(weights: Mapping[SiteId, float], largest_share: float) -> dict[SiteId, float]:
+    """Lower the weights of sites whose share of the mean would exceed the limit, to just that share."""
+    limit = share_limit(len(weights), largest_share)
+    heaviest = sorted(weights, key=lambda site: (-weights[site], site))
+    for count, site in enumerate(heaviest):
+        # With `count` sites at the limit, the others' weights are 1 - count · limit of the whole.
+        whole = math.fsum(weights[other] for other in heaviest[count:]) / (1.0 - count * limit)
+        if weights[site] <= limit * whole * (1 + _TINY_SHARE):
+            return {**weights, **dict.fromkeys(heaviest[:count], limit * whole)}
+    return dict(weights)
 
 
 def check_weight(weight: float) -> None:

@@ -2,7 +2,7 @@
 
 Sites alone hold the secret key and encrypt under it, so that half of a fresh ciphertext is random and is sent as the
 seed it grows from. The coordinator adds, and needs nothing for it but the parameters. A block is one ciphertext of 4096
-words; word 0 is the guard, by which whoever opens a sum tells whose blocks are in it.
+words. Nothing in here tells whether a sum is the one it should be: `ciphertext_mac` does, before anything is decrypted.
 
 What is sent are SEAL's own bytes, which under these parameters have one form and one length:
 
@@ -17,11 +17,12 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,20 @@ from wardround.errors import MessageError, UsageError
 from wardround.federation.message import Array
 from wardround.privacy.packing import Packing
 
-__all__ = ["BfvParameters", "Ciphertexts", "Opener", "RunningSum", "Sealer", "check", "is_secret"]
+__all__ = [
+    "HALF",
+    "BfvParameters",
+    "Ciphertexts",
+    "Opener",
+    "RunningSum",
+    "Sealed",
+    "Sealer",
+    "check",
+    "coefficients",
+    "is_secret",
+]
+
+HALF = 30  # bits; a block's weight is two such halves, each below half of the smallest ring
 
 _DEGREE = 4096  # N: coefficients of a polynomial, and words of a block
 _COEFFICIENT_BITS = 60  # log₂ q; 128-bit security allows 109 at this N
@@ -72,11 +86,20 @@ class Ciphertexts:
     lengths: Array  # [blocks], int32
 
 
+@dataclass(frozen=True, eq=False)
+class Sealed:
+    """Ciphertexts, and Σ ρ_b block_b over their coefficients, in the two halves of the weights ρ_b."""
+
+    ciphertexts: Ciphertexts
+    high: tuple[Array, ...]  # [coefficients of a block], uint64, for each prime of the scheme
+    low: tuple[Array, ...]
+
+
 class BfvParameters:
     """N = 4096, a modulus of 60 bits, and a ring of 46 bits (`standard`) or 48 bits (`compact`) for the words."""
 
     block = _DEGREE
-    payload = _DEGREE - 1  # words of a block beside its guard
+    coefficients = 2 * _DEGREE  # of a block: c0, then c1
 
     def __init__(self, name: str) -> None:
         if name not in _PACKINGS:
@@ -88,10 +111,11 @@ class BfvParameters:
         self.packing = Packing(width, fields, modulus)
         self.fresh = _form(self.context, seeded=True)
         self.summed = _form(self.context, seeded=False)
+        self.coefficient_modulus = self.summed.modulus  # q, a prime
 
     def blocks(self, words: int) -> int:
         """How many hold so many words."""
-        return -(-words // self.payload)
+        return -(-words // self.block)
 
     def new_secret(self) -> bytes:
         """A new secret key, serialised."""
@@ -107,20 +131,30 @@ class Sealer:
         self._encoder = _seal().BatchEncoder(parameters.context)
         self._encryptor = _seal().Encryptor(parameters.context, _secret_key(parameters, secret))
 
-    def seal(self, words: Array, guards: Array) -> Ciphertexts:
-        """Words modulo the ring, zeros after the last, and each block's guard before its words."""
+    def seal(self, words: Array, weights: Array) -> Sealed:
+        """Encrypt words modulo the ring, zeros after the last; `weights` has one number below 2^60 per block.
+
+        The weighted sum is over whole ciphertexts, the half that is sent as a seed included, so SEAL grows it first.
+        """
         parameters, length = self._parameters, self._parameters.fresh.length
         blocks = parameters.blocks(len(words))
-        assert len(guards) == blocks, "one guard a block"
-        assert max(words.max(initial=0), guards.max(initial=0)) < parameters.packing.modulus, "words of another ring"
+        assert len(weights) == blocks, "one weight a block"
+        assert words.max(initial=0) < parameters.packing.modulus, "words of another ring"
         data = np.empty(blocks * length, np.uint8)
         slots = np.zeros(parameters.block, np.uint64)
-        with _memory_file() as file:
+        high, low = _Combination(parameters), _Combination(parameters)
+        cipher = _seal().Ciphertext()
+        with _memory_file() as file, _loading(parameters, parameters.fresh) as load:
             for block, row in enumerate(_rows(data, length)):
-                own = words[block * parameters.payload : (block + 1) * parameters.payload]
-                slots[0], slots[1 : len(own) + 1], slots[len(own) + 1 :] = guards[block], own, 0
+                own = words[block * parameters.block : (block + 1) * parameters.block]
+                slots[: len(own)], slots[len(own) :] = own, 0
                 self._encrypt(slots, file, row)
-        return Ciphertexts(data, np.full(blocks, length, np.int32))
+                upper, lower = divmod(int(weights[block]), 1 << HALF)
+                load(row, cipher)
+                high.add(upper, cipher)
+                low.add(lower, cipher)
+        sealed = Ciphertexts(data, np.full(blocks, length, np.int32))
+        return Sealed(sealed, (high.coefficients(),), (low.coefficients(),))
 
     def _encrypt(self, slots: Array, file: _MemoryFile, row: memoryview) -> None:
         plain = _seal().Plaintext()
@@ -131,6 +165,37 @@ class Sealer:
             if file.save_into(self._encryptor.encrypt_symmetric(plain), row):
                 return
         raise UsageError("this SEAL writes ciphertexts in an unknown form; install wardround[sealed] anew")
+
+
+class _Combination:
+    """Adds ciphertexts, each times a whole number below 2^30."""
+
+    def __init__(self, parameters: BfvParameters) -> None:
+        self._parameters = parameters
+        self._evaluator = _seal().Evaluator(parameters.context)
+        self._sum: Any = None
+        self._product = _seal().Ciphertext()
+
+    def add(self, factor: int, cipher: Any) -> None:
+        if not factor:  # SEAL refuses to multiply by zero
+            return
+        constant = _seal().Plaintext(f"{factor:X}")
+        if self._sum is None:
+            self._sum = _seal().Ciphertext()
+            self._evaluator.multiply_plain(cipher, constant, self._sum)
+        else:
+            self._evaluator.multiply_plain(cipher, constant, self._product)
+            self._evaluator.add_inplace(self._sum, self._product)
+
+    def coefficients(self) -> Array:
+        form = self._parameters.summed
+        if self._sum is None:
+            return np.zeros(form.numbers, np.uint64)
+        row: Array = np.empty(form.length, np.uint8)
+        with _memory_file() as file:
+            if not file.save_into(self._sum, row.data):
+                raise UsageError("this SEAL writes ciphertexts in an unknown form; install wardround[sealed] anew")
+        return row[len(form.head) :].view("<u8").copy()
 
 
 class RunningSum:
@@ -178,26 +243,44 @@ class Opener:
     def __init__(self, parameters: BfvParameters, secret: bytes) -> None:
         self._parameters = parameters
         self._encoder = _seal().BatchEncoder(parameters.context)
-        self._decryptor = _seal().Decryptor(parameters.context, _secret_key(parameters, secret))
+        self._key = _secret_key(parameters, secret)
+        self._decryptor = _seal().Decryptor(parameters.context, self._key)
 
-    def open(self, ciphertexts: Ciphertexts, words: int) -> tuple[Array, Array]:
-        """So many words, and the guard of each block; of a sum, or of one site's ciphertexts."""
+    def open(self, ciphertexts: Ciphertexts, words: int) -> Array:
+        """Decrypt so many words of a sum, or of one site's ciphertexts, that were authenticated before."""
         parameters = self._parameters
-        blocks, payload = parameters.blocks(words), parameters.payload
+        blocks = parameters.blocks(words)
         form = parameters.fresh if _all_are(ciphertexts, parameters.fresh) else parameters.summed
         _check(form, ciphertexts, blocks)
-        opened, guards = np.empty(blocks * payload, np.uint64), np.empty(blocks, np.uint64)
+        return self._opened(_rows(ciphertexts.data, form.length), form, words)
+
+    def open_stand_in(self, words: int) -> Array:
+        """Do the work of `open` on encrypted zeros: a sum that is refused must take as long as one that is not."""
+        row = self._stand_in()
+        return self._opened(repeat(row, self._parameters.blocks(words)), self._parameters.summed, words)
+
+    def _opened(self, rows: Iterable[memoryview], form: _Form, words: int) -> Array:
+        opened: Array = np.empty(self._parameters.blocks(words) * _DEGREE, np.uint64)
         cipher = _seal().Ciphertext()
-        with _loading(parameters, form) as load:
-            for block, row in enumerate(_rows(ciphertexts.data, form.length)):
+        with _loading(self._parameters, form) as load:
+            for block, row in enumerate(rows):
                 slots = self._decrypted(load(row, cipher), first=block == 0)
-                guards[block], opened[block * payload : (block + 1) * payload] = slots[0], slots[1:]
-        return opened[:words], guards
+                opened[block * _DEGREE : (block + 1) * _DEGREE] = slots
+        return opened[:words]
+
+    def _stand_in(self) -> memoryview:
+        plain, cipher = _seal().Plaintext(), _seal().Ciphertext()
+        self._encoder.encode([0] * _DEGREE, plain)
+        _seal().Encryptor(self._parameters.context, self._key).encrypt_symmetric(plain, cipher)
+        row: Array = np.empty(self._parameters.summed.length, np.uint8)
+        with _memory_file() as file:
+            file.save_into(cipher, row.data)
+        return row.data
 
     def _decrypted(self, cipher: Any, *, first: bool) -> Array:
         if cipher.is_transparent():
-            raise MessageError("ciphertext", "a block is not encrypted at all; the coordinator made it up")
-        # Of the other blocks the guard tells as much: one that cannot be decrypted becomes random numbers.
+            raise MessageError("ciphertext", "a block is not encrypted at all")
+        # The MAC has shown whose blocks these are; what is left to find out is a sum of too many sites.
         if first and self._decryptor.invariant_noise_budget(cipher) < _LEAST_BUDGET:
             raise MessageError("key", "was sealed under another key, or is the sum of too many sites")
         plain = _seal().Plaintext()
@@ -205,10 +288,20 @@ class Opener:
         return np.fromiter(self._encoder.decode_uint64(plain), np.uint64, _DEGREE)
 
 
+def coefficients(parameters: BfvParameters, ciphertexts: Ciphertexts, blocks: int) -> Array:
+    """Return the coefficients of a sum, [blocks, coefficients], as uint64 below q; needs no key.
+
+    Refuse, with a `MessageError`, what is not the sum of so many blocks.
+    """
+    form = parameters.summed
+    _check(form, ciphertexts, blocks)
+    return ciphertexts.data.reshape(blocks, form.length)[:, len(form.head) :].view("<u8")
+
+
 def check(parameters: BfvParameters, ciphertexts: Ciphertexts, blocks: int) -> None:
     """Refuse, with a `MessageError`, what are not so many fresh ciphertexts of these parameters.
 
-    Whether they hold what a site says, and are of this exchange, no form shows: signatures and guards do.
+    Whether they hold what a site says, and are of this exchange, no form shows: signatures and the MAC do.
     """
     _check(parameters.fresh, ciphertexts, blocks)
 

@@ -14,7 +14,8 @@ import numpy as np
 from wardround.errors import MessageError
 from wardround.federation.message import Array
 from wardround.privacy import ckks, masks
-from wardround.privacy.bfv import BfvParameters, Ciphertexts, Opener, Sealer
+from wardround.privacy.bfv import BfvParameters, Ciphertexts, Opener, Sealer, coefficients
+from wardround.privacy.ciphertext_mac import CiphertextHash, Tag, hash_of
 from wardround.privacy.lanes import running_sum
 from wardround.privacy.packing import MASKED, Packed
 
@@ -39,38 +40,59 @@ class Carrier(Protocol):
     """One way for words to travel."""
 
     @property
-    def payload(self) -> int:
-        """How many words one guard goes with; 0 where there are none."""
+    def moduli(self) -> tuple[int, ...]:
+        """The primes of a tag over what travels; none where nothing is sealed."""
+
+    def hash_key(self, group_key: bytes, context: bytes, words: int) -> CiphertextHash:
+        """Derive the hash that authenticates so many words in one exchange."""
 
     def sum(self, words: int) -> WordSum:
         """A running sum of so many words; needs no secret."""
 
-    def seal(self, words: Array, guards: Array, secret: bytes) -> dict[str, Array]:
-        """Words and guards as the arrays of a message."""
+    def seal(self, words: Array, secret: bytes, key: CiphertextHash | None) -> tuple[dict[str, Array], Tag]:
+        """Return the arrays of a message that carries the words, and their hash."""
 
-    def open(self, arrays: Arrays, words: int, secret: bytes) -> tuple[Array, Array]:
-        """The words and the guards of a sum."""
+    def hash(self, arrays: Arrays, words: int, secret: bytes, key: CiphertextHash) -> Tag:
+        """Hash a sum without decrypting it; a `MessageError` where it has another form than a sum."""
+
+    def open(self, arrays: Arrays, words: int, secret: bytes) -> Array:
+        """The words of a sum, which was authenticated before."""
+
+    def open_stand_in(self, words: int, secret: bytes) -> Array:
+        """Do the work of `open` on a stand-in, and return zeros."""
 
 
 class BareWords:
-    """Words that masks alone hide; nothing guards them, for whoever adds them opens them."""
+    """Words that masks alone hide; they need no tag, for the party that adds them opens them."""
 
-    payload = 0
+    moduli: tuple[int, ...] = ()
+
+    def hash_key(self, group_key: bytes, context: bytes, words: int) -> CiphertextHash:
+        """Nothing is sealed."""
+        raise AssertionError("words that are not sealed have no tag")
 
     def sum(self, words: int) -> WordSum:
         """Modulo 2^32."""
         return _BareSum(words)
 
-    def seal(self, words: Array, guards: Array, secret: bytes) -> dict[str, Array]:
+    def seal(self, words: Array, secret: bytes, key: CiphertextHash | None) -> tuple[dict[str, Array], Tag]:
         """In 32 bits each."""
-        return {"words": words.astype(np.uint32)}
+        return {"words": words.astype(np.uint32)}, ()
 
-    def open(self, arrays: Arrays, words: int, secret: bytes) -> tuple[Array, Array]:
+    def hash(self, arrays: Arrays, words: int, secret: bytes, key: CiphertextHash) -> Tag:
+        """Nothing is sealed."""
+        raise AssertionError("words that are not sealed have no tag")
+
+    def open(self, arrays: Arrays, words: int, secret: bytes) -> Array:
         """What a sum gave."""
         found = _expected(arrays, "words", np.uint32)
         if len(found) != words:
             raise MessageError("shapes", "a sum has another number of words than expected")
-        return found.astype(np.uint64), np.zeros(0, np.uint64)
+        return found.astype(np.uint64)
+
+    def open_stand_in(self, words: int, secret: bytes) -> Array:
+        """Zeros."""
+        return np.zeros(words, np.uint64)
 
 
 class _BareSum:
@@ -88,24 +110,45 @@ class _BareSum:
 
 
 class SealedWords:
-    """Words in ciphertexts, a guard in each."""
-
-    payload = BfvParameters.payload
+    """Words in ciphertexts of BFV."""
 
     def __init__(self, parameters: BfvParameters) -> None:
         self._parameters = parameters
+        self.moduli: tuple[int, ...] = (parameters.coefficient_modulus,)
+
+    def hash_key(self, group_key: bytes, context: bytes, words: int) -> CiphertextHash:
+        """Over both polynomials of every block."""
+        blocks = self._parameters.blocks(words)
+        return hash_of(
+            group_key,
+            context=context,
+            moduli=self.moduli,
+            blocks=blocks,
+            coefficients=self._parameters.coefficients,
+        )
 
     def sum(self, words: int) -> WordSum:
         """Of ciphertexts, without a key."""
         return _SealedSum(self._parameters, words)
 
-    def seal(self, words: Array, guards: Array, secret: bytes) -> dict[str, Array]:
+    def seal(self, words: Array, secret: bytes, key: CiphertextHash | None) -> tuple[dict[str, Array], Tag]:
         """As ciphertexts of half size: the other half is a seed."""
-        return _as_arrays(Sealer(self._parameters, secret).seal(words, guards))
+        assert key is not None, "what is sealed has a tag"
+        sealed = Sealer(self._parameters, secret).seal(words, key.blocks)
+        return _as_arrays(sealed.ciphertexts), key.of_combination(sealed.high, sealed.low)
 
-    def open(self, arrays: Arrays, words: int, secret: bytes) -> tuple[Array, Array]:
+    def hash(self, arrays: Arrays, words: int, secret: bytes, key: CiphertextHash) -> Tag:
+        """From the coefficients as they came."""
+        found = coefficients(self._parameters, _as_ciphertexts(arrays), self._parameters.blocks(words))
+        return (key.of_matrix(found),)
+
+    def open(self, arrays: Arrays, words: int, secret: bytes) -> Array:
         """What was in the ciphertexts of a sum."""
         return Opener(self._parameters, secret).open(_as_ciphertexts(arrays), words)
+
+    def open_stand_in(self, words: int, secret: bytes) -> Array:
+        """As many decryptions."""
+        return Opener(self._parameters, secret).open_stand_in(words)
 
 
 class _SealedSum:
@@ -120,21 +163,42 @@ class _SealedSum:
 
 
 class SealedNumbers:
-    """Numbers in ciphertexts of CKKS, which add only nearly; no guard fits in."""
+    """Numbers in ciphertexts of CKKS, which add only nearly."""
 
-    payload = 0
+    moduli = ckks.PRIMES
+
+    def hash_key(self, group_key: bytes, context: bytes, words: int) -> CiphertextHash:
+        """Over both polynomials of every block, modulo each prime."""
+        return hash_of(
+            group_key,
+            context=context,
+            moduli=self.moduli,
+            blocks=ckks.blocks(words),
+            coefficients=ckks.COEFFICIENTS,
+        )
 
     def sum(self, words: int) -> WordSum:
         """Of ciphertexts, without the key they are under."""
         return _NumberSum(words)
 
-    def seal(self, words: Array, guards: Array, secret: bytes) -> dict[str, Array]:
+    def seal(self, words: Array, secret: bytes, key: CiphertextHash | None) -> tuple[dict[str, Array], Tag]:
         """Some twenty times as long as they were."""
-        return _as_arrays(ckks.seal(words, secret))
+        assert key is not None, "what is sealed has a tag"
+        sealed = ckks.seal(words, secret, key.blocks)
+        return _as_arrays(sealed.ciphertexts), key.of_combination(sealed.high, sealed.low)
 
-    def open(self, arrays: Arrays, words: int, secret: bytes) -> tuple[Array, Array]:
+    def hash(self, arrays: Arrays, words: int, secret: bytes, key: CiphertextHash) -> Tag:
+        """From the weighted sum of the blocks."""
+        found = ckks.combination(_as_ciphertexts(arrays), secret, words, key.blocks)
+        return key.of_combination(found.high, found.low)
+
+    def open(self, arrays: Arrays, words: int, secret: bytes) -> Array:
         """What was in the ciphertexts of a sum."""
-        return ckks.open(_as_ciphertexts(arrays), secret, words), np.zeros(0, np.uint64)
+        return ckks.open(_as_ciphertexts(arrays), secret, words)
+
+    def open_stand_in(self, words: int, secret: bytes) -> Array:
+        """As many decryptions."""
+        return ckks.open_stand_in(secret, words)
 
 
 class _NumberSum:

@@ -1,9 +1,9 @@
 """Sealed numbers as the FedHE paper has them: CKKS through TenSEAL, for comparison with `bfv`.
 
 N = 8192, moduli of 60, 40, 40 and 60 bits, scale 2^40, encrypted under the public key, 4096 numbers a block. An update
-grows twentyfold, a mean comes with an error of about 1e-8, and neither guards nor masks fit in: numbers add only
-nearly. No coordinator may learn an opened mean: from a ciphertext and the numbers, with their error, that it opens to,
-the secret key can be reckoned.
+grows twentyfold, a mean comes with an error of about 1e-8, and masks do not fit in: numbers add only nearly. No
+coordinator may learn an opened mean: from a ciphertext and the numbers, with their error, that it opens to, the secret
+key can be computed. As under BFV, `ciphertext_mac` authenticates a sum before it is decrypted.
 """
 
 from __future__ import annotations
@@ -16,11 +16,26 @@ import numpy as np
 
 from wardround.errors import MessageError, UsageError
 from wardround.federation.message import Array
-from wardround.privacy.bfv import Ciphertexts
+from wardround.privacy.bfv import HALF, Ciphertexts, Sealed
 
-__all__ = ["BLOCK", "RunningSum", "blocks", "check", "new_secret", "open", "public_part", "seal"]
+__all__ = [
+    "BLOCK",
+    "COEFFICIENTS",
+    "PRIMES",
+    "RunningSum",
+    "blocks",
+    "check",
+    "combination",
+    "new_secret",
+    "open",
+    "open_stand_in",
+    "public_part",
+    "seal",
+]
 
 BLOCK = 4096  # numbers of a ciphertext
+PRIMES = (1152921504606748673, 1099510890497, 1099511480321)  # of the coefficients of a fresh ciphertext
+COEFFICIENTS = 2 * 8192  # of a block, modulo each prime
 _DEGREE = 8192
 _COEFFICIENT_BITS = [60, 40, 40, 60]
 _SCALE = 2.0**40
@@ -47,13 +62,26 @@ def blocks(numbers: int) -> int:
     return -(-numbers // BLOCK)
 
 
-def seal(numbers: Array, secret: bytes) -> Ciphertexts:
-    """Numbers, in their blocks; at a site."""
+def seal(numbers: Array, secret: bytes, weights: Array) -> Sealed:
+    """Encrypt numbers, block by block; `weights` has one number below 2^60 per block. At a site."""
     if not np.isfinite(numbers).all():
         raise MessageError("not-a-number", "the update holds NaN or infinity")
     context, vector = _with_secret(secret), _tenseal().ckks_vector
-    starts = range(0, len(numbers), BLOCK)
-    return _joined([vector(context, numbers[start : start + BLOCK].tolist()).serialize() for start in starts])
+    combined, parts = _Combination(context), []
+    for block, weight in enumerate(weights.tolist()):
+        sealed = vector(context, numbers[block * BLOCK : (block + 1) * BLOCK].tolist())
+        combined.add(weight, sealed)
+        parts.append(sealed.serialize())
+    return Sealed(_joined(parts), *combined.halves())
+
+
+def combination(ciphertexts: Ciphertexts, secret: bytes, numbers: int, weights: Array) -> Sealed:
+    """Return the same ciphertexts with their weighted sum; nothing is decrypted."""
+    context = _with_secret(secret)
+    combined = _Combination(context)
+    for weight, vector in zip(weights.tolist(), _loaded(context, ciphertexts, numbers), strict=True):
+        combined.add(weight, vector)
+    return Sealed(ciphertexts, *combined.halves())
 
 
 def open(ciphertexts: Ciphertexts, secret: bytes, numbers: int) -> Array:
@@ -66,6 +94,16 @@ def open(ciphertexts: Ciphertexts, secret: bytes, numbers: int) -> Array:
     if np.abs(found).max(initial=0.0) > _SCALE:
         raise MessageError("key", "was sealed under another key")
     return found
+
+
+def open_stand_in(secret: bytes, numbers: int) -> Array:
+    """Do the work of `open` on encrypted zeros: a sum that is refused must take as long as one that is not."""
+    context, found = _with_secret(secret), np.empty(numbers)
+    stand_in = _tenseal().ckks_vector(context, [0.0] * BLOCK).serialize()
+    for block in range(blocks(numbers)):
+        place = slice(block * BLOCK, min((block + 1) * BLOCK, numbers))
+        found[place] = _tenseal().ckks_vector_from(context, stand_in).decrypt()[: place.stop - place.start]
+    return np.zeros(numbers)
 
 
 def check(public: bytes, ciphertexts: Ciphertexts, numbers: int) -> None:
@@ -136,6 +174,44 @@ def _is_fresh(cipher: Any, level: list[int]) -> bool:
     )
 
 
+class _Combination:
+    """Σ weight · block over the coefficients, for the upper and the lower half of the weights."""
+
+    def __init__(self, context: Any) -> None:
+        self._library = import_module("tenseal.sealapi")
+        seal_context = context.seal_context().data
+        self._encoder, self._evaluator = self._library.CKKSEncoder(seal_context), self._library.Evaluator(seal_context)
+        self._level = seal_context.first_parms_id()
+        self._sums: list[Any] = [None, None]
+
+    def add(self, weight: int, vector: Any) -> None:
+        for half, factor in enumerate(divmod(weight, 1 << HALF)):
+            if not factor:  # SEAL refuses to multiply by zero
+                continue
+            constant, product = self._library.Plaintext(), self._library.Ciphertext()
+            self._encoder.encode(float(factor), self._level, 1.0, constant)
+            self._evaluator.multiply_plain(vector.ciphertext()[0], constant, product)
+            if self._sums[half] is None:
+                self._sums[half] = product
+            else:
+                self._evaluator.add_inplace(self._sums[half], product)
+
+    def halves(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """The upper and the lower half, each with a row per prime."""
+        high, low = map(_residues, self._sums)
+        return high, low
+
+
+def _residues(cipher: Any) -> tuple[Array, ...]:
+    """The coefficients of both polynomials, modulo each prime."""
+    if cipher is None:
+        return tuple(np.zeros(COEFFICIENTS, np.uint64) for _ in PRIMES)
+    count = _POLYNOMIALS * len(PRIMES) * _DEGREE
+    numbers: Array = np.fromiter((cipher[place] for place in range(count)), np.uint64, count)
+    table = numbers.reshape(_POLYNOMIALS, len(PRIMES), _DEGREE)
+    return tuple(table[:, place].reshape(-1) for place in range(len(PRIMES)))
+
+
 def _joined(parts: list[bytes]) -> Ciphertexts:
     lengths: Array = np.array([len(part) for part in parts], np.int32)
     return Ciphertexts(np.frombuffer(b"".join(parts), np.uint8), lengths)
@@ -165,8 +241,9 @@ def _without_secret(data: bytes) -> Any:
 def _context(data: bytes) -> Any:
     try:
         context = _tenseal().context_from(data)
-        degree = context.seal_context().data.first_context_data().parms().poly_modulus_degree()
-        ours = context.global_scale == _SCALE and degree == _DEGREE
+        parameters = context.seal_context().data.first_context_data().parms()
+        primes = tuple(prime.value() for prime in parameters.coeff_modulus())
+        ours = context.global_scale == _SCALE and parameters.poly_modulus_degree() == _DEGREE and primes == PRIMES
     except _REFUSALS:
         ours = False
     if not ours:

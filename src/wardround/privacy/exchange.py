@@ -18,7 +18,7 @@ from wardround.federation.message import Value
 
 __all__ = ["DIGEST", "Exchange", "is_site_name"]
 
-_VERSION = "wardround-exchange-1"
+_VERSION = "wardround-exchange-2"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 _NONCE = re.compile(r"[0-9a-f]{32}")
 _KEY = re.compile(r"[0-9a-f]{0,64}")
@@ -61,7 +61,7 @@ class Exchange:
 
     @cached_property
     def context(self) -> bytes:
-        """The raw digest, from which masks and guards are derived; the order of the cohort does not count."""
+        """The raw digest, from which masks and MAC keys are derived; the order of the cohort does not count."""
         canonical = json.dumps({"version": _VERSION, **self.to_values()}, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode("ascii")).digest()
 

@@ -24,7 +24,7 @@ __all__ = ["Card", "Certifier", "Identity", "check_card", "check_signature"]
 
 # What is signed for one purpose means nothing for another.
 _CARD = b"wardround-card-1\x00"
-_CONTRIBUTION = b"wardround-contribution-1\x00"
+_CONTRIBUTION = b"wardround-contribution-2\x00"
 
 _KEY_LENGTH = 32
 _LONGEST_SIGNATURE, _LONGEST_CERTIFICATE = 1024, 16_384  # bytes; RSA of 8192 bits, and several times a usual PEM

@@ -1,4 +1,4 @@
-"""The egress ledger: every message that leaves a site, in one append-only, hash-chained JSONL file.
+"""The egress ledger: every message that leaves a site, and every refusal, in one append-only, hash-chained JSONL file.
 
 Each line holds the digest of the line before it, and a file `<name>.head` beside it the digest of the last: a line that
 was altered, removed, inserted or cut off breaks the chain. A line is written, and forced to disk, before its message is
@@ -51,6 +51,7 @@ class Entry:
     mechanism: str
     weight: float | None
     previous: str  # SHA-256 of the line before, without its end
+    refusal: str = ""  # the code with which the site refused to answer; nothing else left then
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -66,6 +67,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "mechanism": str,
     "weight": (float, type(None)),
     "previous": str,
+    "refusal": str,
 }
 
 
@@ -131,6 +133,25 @@ class Ledger:
         )
         self._append(json.dumps(asdict(entry), separators=(",", ":")).encode())
         return data
+
+    def record_refusal(self, code: str, *, study: str, step: str, round_number: int, mechanism: str) -> None:
+        """Write the line for a refusal, of which nothing but its code leaves."""
+        entry = Entry(
+            time=round(time.time(), 3),
+            study=study,
+            round=round_number,
+            step=step,
+            arrays=[],
+            values=[],
+            blobs={},
+            bytes=len(code.encode()),
+            digest=sha256(code.encode()).hexdigest(),
+            mechanism=mechanism,
+            weight=None,
+            previous=self._head,
+            refusal=code,
+        )
+        self._append(json.dumps(asdict(entry), separators=(",", ":")).encode())
 
     def _force(self, descriptor: int) -> None:
         if self._lasting:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -22,9 +23,10 @@ from wardround.federation.federation import SiteId
 from wardround.federation.message import Array
 from wardround.privacy.identities import Card, Identity
 
-__all__ = ["add", "derived", "new_seed", "own", "pairwise", "stream", "subtract"]
+__all__ = ["add", "commitment", "derived", "new_seed", "own", "pairwise", "stream", "subtract"]
 
 _PAIR, _OWN = b"wardround-mask-1\x00", b"wardround-own-1\x00"
+_COMMITMENT = b"wardround-seed-commitment-2\x00"
 _KEY_LENGTH = 32
 _CHUNK = 1 << 15  # words at a time: what is worked on stays in the processor's cache
 _NOTHING = bytes(8 * _CHUNK)  # enciphered, it is the key stream itself
@@ -77,6 +79,11 @@ def own(seed: bytes, *, context: bytes, words: int, modulus: int) -> Array:
     if len(seed) != _KEY_LENGTH:
         raise MessageError("seed", f"a seed has {_KEY_LENGTH} bytes")
     return stream(derived(seed, _OWN, context), words, modulus)
+
+
+def commitment(seed: bytes, *, context: bytes, site: SiteId) -> str:
+    """Return the digest by which a site binds itself to the seed of its own mask before it reveals it."""
+    return sha256(_COMMITMENT + context + seed + site.encode("ascii")).hexdigest()
 
 
 def add(into: Array, other: Array, modulus: int) -> None:

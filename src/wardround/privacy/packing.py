@@ -72,6 +72,8 @@ class Packed:
     words: Array  # [words], uint64
     clipped: int
     residue: dict[str, Array]  # float32, in units of the update; what the clip cut off is not in it
+    moved: frozenset[str] = frozenset()  # arrays that are not all zero
+    kept: frozenset[str] = frozenset()  # of them, those that are not all zero after rounding
 
 
 class _Part(NamedTuple):
@@ -107,15 +109,18 @@ class Layout:
         residue = {name: np.empty(shape, np.float32) for name, shape in self.shapes.items()}
         lost = {name: array.reshape(-1) for name, array in residue.items()}
         words, clipped = np.empty(self.words, np.uint64), 0
+        moved, kept = set(), set()
         for place, parts in self._stretches():
             numbers = np.zeros((place.stop - place.start) * self.packing.fields)
             for part in parts:
                 own, clip = numbers[part.place], self.clips[part.name]
                 own[:] = flat[part.name][part.numbers]
+                moved |= {part.name} if part.name not in moved and own.any() else set()
                 clipped += _clip(own, clip, part.name)
                 lost[part.name][part.numbers] = _round(own, share * self.packing.scale / clip)
+                kept |= {part.name} if part.name not in kept and own.any() else set()
             words[place] = _fold(numbers, self.packing)
-        return Packed(words, clipped, residue)
+        return Packed(words, clipped, residue, frozenset(moved), frozenset(kept))
 
     def unpack(self, words: Array, *, share: float, sites: int) -> dict[str, Array]:
         """The mean: the summed words over the summed shares, of as many sites.

@@ -77,6 +77,11 @@ class PlainPredictions:
             raise MessageError("shapes", "what is expected has other heads, rows or classes than the public set")
         self._unpacked(sealed)
 
+    def reweigh(self, sealed: Message, weight: float) -> Message:
+        """Put another weight beside the predictions."""
+        arrays = {name: array for name, array in sealed.arrays.items() if name.startswith(("update/", "classes/"))}
+        return Message({**sealed.values, "weight": weight, "digest": _digest(arrays, weight)}, sealed.arrays)
+
     def combine(self, sealed: Iterable[Message]) -> Combined:
         """Add in float64, in the order of arrival, each times its weight; one message is in memory at a time."""
         total: dict[str, Array] = {head: np.zeros(shape) for head, shape in self.shapes.items()}

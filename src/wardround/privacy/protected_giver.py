@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -16,13 +16,15 @@ from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message
 from wardround.privacy import masks
 from wardround.privacy.aggregator import Given, Giver
+from wardround.privacy.carriers import NumberLayout
+from wardround.privacy.ciphertext_mac import Tag, added, pad_of
 from wardround.privacy.exchange import Exchange
-from wardround.privacy.guards import guards
 from wardround.privacy.identities import Card, Certifier, Identity, check_card
 from wardround.privacy.keys.material import SealingSecret
 from wardround.privacy.mechanism import Mechanism
+from wardround.privacy.packing import Layout, Packed
 from wardround.privacy.protected_sum import take_off
-from wardround.privacy.transcript import Transcript, contribute, sealed_digest
+from wardround.privacy.transcript import Transcript, check_seed, contribute, sealed_digest
 
 __all__ = ["ProtectedGiver", "SecretSource"]
 
@@ -82,26 +84,63 @@ class ProtectedGiver(Giver):
         self._secret(exchange)
 
     def seal(self, update: Mapping[str, Array], *, exchange: Exchange, cards: Mapping[SiteId, bytes]) -> Given:
-        """Clip, scale and pack; mask, where there are masks; seal, where it is sealed; sign."""
-        layout = self.mechanism.layout(exchange)
+        """Clip, scale and pack; mask, where there are masks; seal and tag, where it is sealed; sign."""
+        layout, carrier = self.mechanism.layout(exchange), self.mechanism.carrier
         packed = layout.pack(update, share=exchange.share_of(self._name))
         seed = self._mask(packed.words, exchange, cards) if self.mechanism.opens_once else b""
         secret = self._secret(exchange)
-        own = self._guards(exchange, (self._name,), packed.words)
-        arrays = self.mechanism.carrier.seal(packed.words, own, secret.secret if secret else b"")
-        sealed = Message({"exchange": exchange.digest(), "clipped": packed.clipped}, arrays)
+        key = carrier.hash_key(secret.group_key, exchange.context, layout.words) if secret else None
+        arrays, hashed = carrier.seal(packed.words, secret.secret if secret else b"", key)
+        vanished = self._vanished(packed)
+        sealed = Message({"exchange": exchange.digest(), "clipped": packed.clipped, "vanished": vanished}, arrays)
         digest = sealed_digest(sealed)
-        contribution = contribute(self._identity, exchange, digest)
+        tag = added([hashed, self._pad(secret, exchange, self._name, digest)], carrier.moduli) if secret else ()
+        commitment = masks.commitment(seed, context=exchange.context, site=self._name) if seed else ""
+        contribution = contribute(self._identity, exchange, digest, tag=tag, commitment=commitment)
         self._epoch = exchange.epoch
-        return Given(Message(sealed.values, sealed.arrays, contribution.to_blobs()), digest, seed, packed.residue)
+        message = Message(sealed.values, sealed.arrays, contribution.to_blobs())
+        return Given(message, digest, seed, packed.residue)
+
+    def _vanished(self, packed: Packed) -> int:
+        """Count the layer groups that the update changes and of which rounding left nothing."""
+        moved, kept = ({self.mechanism.groups[name] for name in names} for names in (packed.moved, packed.kept))
+        return len(moved - kept)
 
     def open(self, taken: Message, *, own: str | None) -> dict[str, Array]:
-        """The mean of a sum, refused where it is not the sum of what its transcript lists."""
+        """Return the mean of a sum that is the sum of what its transcript lists.
+
+        A sum is authenticated before any of it is decrypted. Whatever is wrong with it, the code is `sum`, and the same
+        work is done before it is refused: neither tells a coordinator anything about the key or the sum.
+        """
         exchange = Exchange.from_values(taken.value("exchange", dict))
+        self.check_exchange(exchange)
+        secret = self._secret(exchange)
+        assert secret is not None, "where nothing is sealed, the coordinator opens"
+        layout, carrier = self.mechanism.layout(exchange), self.mechanism.carrier
+        seeds = {n.removeprefix("seed/"): b for n, b in taken.blobs.items() if n.startswith("seed/")}
+        authentic = False
+        try:
+            transcript = self._listed(taken, exchange, seeds, own=own)
+            self._authenticate(taken, transcript, secret, layout.words)
+            authentic = True
+            words = carrier.open(taken.arrays, layout.words, secret.secret)
+            if self.mechanism.opens_once:
+                take_off(words, exchange, seeds, self.mechanism.words.modulus)
+            mean = layout.unpack(words, share=transcript.share, sites=len(transcript.sites))
+        except MessageError as error:
+            if not authentic:
+                self._open_stand_in(exchange, layout, secret)
+            raise MessageError("sum", str(error)) from None
+        self._epoch = exchange.epoch
+        return mean
+
+    def _listed(
+        self, taken: Message, exchange: Exchange, seeds: Mapping[SiteId, bytes], *, own: str | None
+    ) -> Transcript:
+        """The transcript of a sum that this site may open, and whose seeds are those its sites committed to."""
         transcript = Transcript.from_message(taken)
         if transcript.exchange != exchange or exchange.round != taken.value("round", int):
             raise MessageError("transcript", "is of another exchange than the sum")
-        self.check_exchange(exchange)
         transcript.check(
             minimum=self.mechanism.minimum,
             me=self._name,
@@ -110,19 +149,37 @@ class ProtectedGiver(Giver):
             round=exchange.round,
             certifier=self._certifier,
         )
-        secret = self._secret(exchange)
-        assert secret is not None, "where nothing is sealed, the coordinator opens"
-        layout = self.mechanism.layout(exchange)
-        if self.mechanism.opens_once and exchange.weights.keys() != set(transcript.sites):
-            raise MessageError("transcript", "lacks a site of the exchange, without which its sum is not opened")
-        words, found = self.mechanism.carrier.open(taken.arrays, layout.words, secret.secret)
-        if not np.array_equal(found, self._guards(exchange, transcript.sites, words)):
-            raise MessageError("sum", "is not the sum of what its list names, or was changed")
         if self.mechanism.opens_once:
-            seeds = {n.removeprefix("seed/"): b for n, b in taken.blobs.items() if n.startswith("seed/")}
-            take_off(words, exchange, seeds, self.mechanism.words.modulus)
-        self._epoch = exchange.epoch
-        return layout.unpack(words, share=transcript.share, sites=len(transcript.sites))
+            if exchange.weights.keys() != set(transcript.sites):
+                raise MessageError("transcript", "lacks a site of the exchange, without which its sum is not opened")
+            if seeds.keys() != exchange.weights.keys():
+                raise MessageError("seed", "of each site of the exchange a seed is needed")
+            for contribution in transcript.contributions:
+                check_seed(contribution, exchange, seeds[contribution.site])
+        return transcript
+
+    def _authenticate(self, taken: Message, transcript: Transcript, secret: SealingSecret, words: int) -> None:
+        """Refuse what is not, coefficient by coefficient, the sum of the listed contributions."""
+        carrier, exchange = self.mechanism.carrier, transcript.exchange
+        if any(len(contribution.tag) != len(carrier.moduli) for contribution in transcript.contributions):
+            raise MessageError("mac", "a contribution has a tag of another scheme")
+        key = carrier.hash_key(secret.group_key, exchange.context, words)
+        pads = [self._pad(secret, exchange, c.site, c.digest) for c in transcript.contributions]
+        found = added([carrier.hash(taken.arrays, words, secret.secret, key), *pads], carrier.moduli)
+        if found != added([c.tag for c in transcript.contributions], carrier.moduli):
+            raise MessageError("mac", "is not the sum of what its list names, or was changed")
+
+    def _pad(self, secret: SealingSecret, exchange: Exchange, site: SiteId, digest: str) -> Tag:
+        moduli = self.mechanism.carrier.moduli
+        return pad_of(secret.group_key, context=exchange.context, site=site, digest=digest, moduli=moduli)
+
+    def _open_stand_in(self, exchange: Exchange, layout: Layout | NumberLayout, secret: SealingSecret) -> None:
+        """Do what is done to a good sum: decrypt, take masks off, unpack."""
+        words = self.mechanism.carrier.open_stand_in(layout.words, secret.secret)
+        if self.mechanism.opens_once:
+            seeds = dict.fromkeys(exchange.weights, bytes(32))
+            take_off(words.copy(), exchange, seeds, self.mechanism.words.modulus)
+        layout.unpack(words, share=1.0, sites=len(exchange.weights))
 
     def lock(self, data: bytes, *, purpose: str) -> bytes:
         """Under a key of all sites, of the last exchange's epoch."""
@@ -171,14 +228,6 @@ class ProtectedGiver(Giver):
         for site, card in opened.items():
             check_card(card, site, self._certifier)
         return opened
-
-    def _guards(self, exchange: Exchange, sites: Iterable[SiteId], words: Array) -> Array:
-        """Of words that these sites gave."""
-        payload, secret = self.mechanism.carrier.payload, self._secret(exchange)
-        if not payload or secret is None:
-            return np.zeros(0, np.uint64)
-        modulus = self.mechanism.words.modulus
-        return guards(secret.group_key, words, context=exchange.context, sites=sites, payload=payload, modulus=modulus)
 
     def _secret(self, exchange: Exchange) -> SealingSecret | None:
         if self._secrets is None:

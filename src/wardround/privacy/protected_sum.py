@@ -13,7 +13,7 @@ from wardround.privacy.exchange import Exchange
 from wardround.privacy.identities import Card, Certifier, check_card
 from wardround.privacy.keys.material import PublicParameters
 from wardround.privacy.mechanism import Mechanism
-from wardround.privacy.transcript import Contribution, Transcript, check_contribution, sealed_digest
+from wardround.privacy.transcript import Contribution, Transcript, check_contribution, check_seed, sealed_digest
 
 __all__ = ["ProtectedAggregator"]
 
@@ -79,7 +79,7 @@ class ProtectedTotal:
         self._layout = mechanism.layout(exchange)
         self._sum = mechanism.carrier.sum(self._layout.words)
         self._cards: dict[SiteId, Card] = {}
-        self._contributions: list[Contribution] = []
+        self._contributions: dict[SiteId, Contribution] = {}
 
     def add(self, site: SiteId, sealed: Message) -> None:
         """Add what the site signed for this exchange, whole and unaltered."""
@@ -92,14 +92,22 @@ class ProtectedTotal:
             raise MessageError("contribution", "this site has given before")
         if contribution.site != site or contribution.digest != sealed_digest(sealed):
             raise MessageError("altered", "is not what the site signed")
+        if len(contribution.tag) != len(self._mechanism.carrier.moduli):
+            raise MessageError("contribution", "has a tag of another scheme")
+        if bool(contribution.commitment) != self._mechanism.opens_once:
+            raise MessageError("contribution", "must commit to a seed where sites mask, and nowhere else")
         check_contribution(contribution, self._exchange, card)
         self._sum.add(sealed.arrays)
         self._cards[site] = card
-        self._contributions.append(contribution)
+        self._contributions[site] = contribution
+
+    def check_seed(self, site: SiteId, seed: bytes) -> None:
+        """Refuse a seed that the site did not commit to."""
+        check_seed(self._contributions[site], self._exchange, seed)
 
     def message(self, seeds: Mapping[SiteId, bytes]) -> Message:
         """The sum, the signed list of what is in it, and what the sites revealed."""
-        transcript = Transcript(self._exchange, self._cards, tuple(self._contributions))
+        transcript = Transcript(self._exchange, self._cards, tuple(self._contributions.values()))
         blobs = transcript.to_blobs() | {f"seed/{site}": seed for site, seed in seeds.items()}
         values: dict[str, Value] = {"round": self._exchange.round, "exchange": self._exchange.to_values()}
         return Message(values, self._sum.total(), blobs)
@@ -107,7 +115,7 @@ class ProtectedTotal:
     def mean(self, seeds: Mapping[SiteId, bytes]) -> dict[str, Array]:
         """The mean of masked updates, of which none is missing."""
         assert not self._mechanism.is_sealed, "what is sealed opens at the sites"
-        words, _ = self._mechanism.carrier.open(self._sum.total(), self._layout.words, b"")
+        words = self._mechanism.carrier.open(self._sum.total(), self._layout.words, b"")
         take_off(words, self._exchange, seeds, self._mechanism.words.modulus)
         return self._layout.unpack(words, share=1.0, sites=len(self._contributions))
 

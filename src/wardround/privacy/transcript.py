@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
-
-import numpy as np
 
 from wardround.errors import MessageError
 from wardround.federation.federation import SiteId
-from wardround.federation.message import Array, Message, Value, decode, encode
+from wardround.federation.message import Message, Value, content_digest, decode, encode
+from wardround.privacy import masks
+from wardround.privacy.ciphertext_mac import Tag
 from wardround.privacy.exchange import DIGEST, Exchange, is_site_name
 from wardround.privacy.identities import Card, Certifier, Identity, check_card, check_signature
 
@@ -24,26 +23,34 @@ __all__ = [
     "Contribution",
     "Transcript",
     "check_contribution",
+    "check_seed",
     "contribute",
     "sealed_digest",
 ]
 
-_SEALED = "wardround-sealed-1"
+_SEALED = "wardround-sealed-2"
 _SIGNATURE_LENGTH = 64
+_TAG_LENGTH, _MOST_TAGS = 8, 3  # bytes of one number of a tag; numbers of a tag
 _CONTRIBUTION, _TRANSCRIPT = "contribution", "transcript"  # what their blobs are called in a message
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """A site's word that it gave something, known by its digest, to an exchange."""
+    """A site's signed statement that it gave something, known by its digest, to an exchange."""
 
     site: SiteId
     digest: str  # of what it gave: see `sealed_digest`
     signature: bytes
+    tag: Tag = ()  # over the ciphertexts: see `ciphertext_mac`; empty where nothing is sealed
+    commitment: str = ""  # to the seed of the site's own mask; empty where it has none
 
     def __post_init__(self) -> None:
         if not is_site_name(self.site) or not DIGEST.fullmatch(self.digest):
             raise MessageError("contribution", "names no site or no digest")
+        if self.commitment and not DIGEST.fullmatch(self.commitment):
+            raise MessageError("contribution", f"{self.site}: its commitment is no digest")
+        if len(self.tag) > _MOST_TAGS or not all(0 <= number < 1 << (8 * _TAG_LENGTH) for number in self.tag):
+            raise MessageError("contribution", f"{self.site}: its tag is no tag")
         if len(self.signature) != _SIGNATURE_LENGTH:
             raise MessageError("contribution", f"{self.site}: a signature has {_SIGNATURE_LENGTH} bytes")
 
@@ -60,37 +67,39 @@ class Contribution:
 
     def to_bytes(self) -> bytes:
         """As `from_bytes` reads it."""
-        return encode(Message({"site": self.site, "digest": self.digest}, {}, {"signature": self.signature}))
+        values: dict[str, Value] = {"site": self.site, "digest": self.digest, "commitment": self.commitment}
+        return encode(Message(values, {}, {"signature": self.signature, "tag": _tag_bytes(self.tag)}))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Contribution:
         """The contribution in `data`, unchecked beyond its shape."""
         with _refused_as("contribution"):
             message = decode(data)
-            site, digest = message.value("site", str), message.value("digest", str)
-        if len(message.values) != 2 or message.arrays or {*message.blobs} != {"signature"}:
+            site, digest, commitment = (message.value(name, str) for name in ("site", "digest", "commitment"))
+        if len(message.values) != 3 or message.arrays or {*message.blobs} != {"signature", "tag"}:
             raise MessageError("contribution", "has other parts than a contribution")
-        return cls(site, digest, message.blobs["signature"])
+        tag = message.blobs["tag"]
+        if len(tag) % _TAG_LENGTH:
+            raise MessageError("contribution", "has a tag of another length")
+        numbers = (tag[start : start + _TAG_LENGTH] for start in range(0, len(tag), _TAG_LENGTH))
+        parsed = tuple(int.from_bytes(number, "big") for number in numbers)
+        return cls(site, digest, message.blobs["signature"], parsed, commitment)
 
 
 def sealed_digest(message: Message) -> str:
     """SHA-256 of all that a message says but its contribution, whatever order its parts have."""
-    # Arrays and blobs count by digests of their own: to put them into one text would copy the whole update.
-    values: dict[str, Value] = {
-        "version": _SEALED,
-        "values": _ordered(dict(message.values)),
-        "arrays": [_described(name, array) for name, array in sorted(message.arrays.items())],
-        "blobs": [[n, sha256(b).hexdigest()] for n, b in sorted(message.blobs.items()) if n != _CONTRIBUTION],
-    }
-    return sha256(encode(Message(values))).hexdigest()
+    return content_digest(message, purpose=_SEALED, without=_CONTRIBUTION)
 
 
-def contribute(identity: Identity, exchange: Exchange, digest: str) -> Contribution:
-    """The signed word of a site of the cohort that it gave what has this digest."""
+def contribute(
+    identity: Identity, exchange: Exchange, digest: str, *, tag: Tag = (), commitment: str = ""
+) -> Contribution:
+    """Sign, as a site of the cohort, that it gave what has this digest, under this tag and this commitment."""
     site = identity.card.name
     if site not in exchange.weights:
         raise MessageError("exchange", f"{site} cannot give to an exchange that does not name it")
-    return Contribution(site, digest, identity.sign(_signed(exchange, site, digest)))
+    signature = identity.sign(_signed(exchange, site, digest, tag, commitment))
+    return Contribution(site, digest, signature, tag, commitment)
 
 
 def check_contribution(contribution: Contribution, exchange: Exchange, card: Card) -> None:
@@ -98,7 +107,14 @@ def check_contribution(contribution: Contribution, exchange: Exchange, card: Car
     site = contribution.site
     if site != card.name or site not in exchange.weights:
         raise MessageError("contribution", f"{site}: is no site of the exchange, or the card is another's")
-    check_signature(card, _signed(exchange, site, contribution.digest), contribution.signature)
+    signed = _signed(exchange, site, contribution.digest, contribution.tag, contribution.commitment)
+    check_signature(card, signed, contribution.signature)
+
+
+def check_seed(contribution: Contribution, exchange: Exchange, seed: bytes) -> None:
+    """Refuse, with a `MessageError`, a seed that is not the one the site committed to when it contributed."""
+    if masks.commitment(seed, context=exchange.context, site=contribution.site) != contribution.commitment:
+        raise MessageError("seed", f"{contribution.site}: revealed another seed than it committed to")
 
 
 @dataclass(frozen=True)
@@ -180,20 +196,15 @@ class Transcript:
             raise MessageError("transcript", f"lists {me} with something else than it gave")
 
 
-def _signed(exchange: Exchange, site: SiteId, digest: str) -> bytes:
-    """What a contribution signs; two digests of fixed length, so that the name is told from them."""
-    return exchange.context + bytes.fromhex(digest) + site.encode("ascii")
+def _signed(exchange: Exchange, site: SiteId, digest: str, tag: Tag, commitment: str) -> bytes:
+    """What a contribution signs; every part has a fixed length or follows its length, and the name comes last."""
+    parts = _tag_bytes(tag), bytes.fromhex(commitment)
+    variable = b"".join(len(part).to_bytes(1, "big") + part for part in parts)
+    return exchange.context + bytes.fromhex(digest) + variable + site.encode("ascii")
 
 
-def _ordered(value: Value) -> Value:
-    if isinstance(value, dict):
-        return {name: _ordered(part) for name, part in sorted(value.items())}
-    return [_ordered(part) for part in value] if isinstance(value, list) else value
-
-
-def _described(name: str, array: Array) -> list[Value]:
-    wire = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
-    return [name, wire.dtype.str, list(wire.shape), sha256(wire.data).hexdigest()]
+def _tag_bytes(tag: Tag) -> bytes:
+    return b"".join(number.to_bytes(_TAG_LENGTH, "big") for number in tag)
 
 
 @contextmanager

@@ -225,6 +225,7 @@ def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | N
         output=model.output_names(shared),
         **more,
     )
+    coordinator.largest_share = study.privacy.largest_share
     return coordinator
 
 

@@ -215,7 +215,10 @@ def _examples(study: Study) -> str:
 def _with_protection(study: Study) -> Iterator[str]:
     yield "With it two public keys of this start of your site, and how many of the update's numbers had to be clipped."
     if not study.privacy.clip and not study.algorithm.config.reach:
-        yield "In the first round the largest number of the update in each shared layer group, to learn its clip."
+        yield (
+            "In the first round, and again where an update rounds to zero, the largest number of the update in each "
+            "shared layer group, to learn its clip."
+        )
     if study.shared_at_sites:
         yield "The shared layers that come out are at the sites alone; the coordinator never has them."
 
@@ -223,9 +226,13 @@ def _with_protection(study: Study) -> Iterator[str]:
 def _terms(study: Study, *, gives_updates: bool) -> str:
     if not gives_updates:
         return "Requests outside the study's own settings are refused."
-    least = study.privacy.smallest_batch
+    least = study.privacy.fewest_sentences
     sentences = "1 sentence" if least == 1 else f"{least:,} sentences"
-    return f"An update is made of at least {sentences}; requests outside the study's own settings are refused."
+    all_of_them = "" if study.privacy.smallest_batch else ", or of all that you have, if you have fewer"
+    return (
+        f"An update is made of at least {sentences}{all_of_them}; requests outside the study's own settings "
+        "are refused. A round that is asked again draws other sentences, and only so many rounds may be."
+    )
 
 
 def _staying(study: Study, model: LayeredModel) -> Iterator[str]:
@@ -250,5 +257,7 @@ def _readers(study: Study, model: LayeredModel, *, gives: bool) -> Iterator[str]
     if mechanism != "plain":
         alike = study.algorithm.kind.server.weighs_alike
         yield _WEIGHED_ALIKE if alike else _WEIGHTS.format(_examples(study))
+    if study.privacy.largest_share < 1 and len(study.sites) > 2:
+        yield f"In a mean of three or more sites, no site counts for more than {study.privacy.largest_share:.0%}."
     yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
     yield TOLD_TO_ALL[study.algorithm.name]

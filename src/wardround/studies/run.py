@@ -43,7 +43,7 @@ _SCORINGS = 20  # in a study that does not say how often
 _DIGITS = 5  # of seconds in the log
 _STUDY, _SCORES, _SHARED = "study.toml", "scores.json", "shared.safetensors"
 # By which a site shows that its copy of the shared half is old, of another history, or was left without a sum.
-_PARTED = frozenset({"behind", "round", "transcript"})
+_PARTED = frozenset({"behind", "round", "sum"})
 
 
 class Watcher(Protocol):
@@ -177,6 +177,12 @@ class StudyRun:
         figures = {"round": record.number, "loss": record.loss, "answered": record.answered, "absent": absent}
         if self.study.privacy.mechanism != "plain":
             figures["clipped"] = record.clipped
+        if record.vanished:
+            figures["vanished"] = dict(record.vanished)
+            names = ", ".join(sorted(record.vanished))
+            self._watcher.on_event(
+                f"round {record.number}: updates of {names} rounded to zero; clips are learned again"
+            )
         if record.figures:
             figures["figures"] = dict(record.figures)
         self.folder.log("round", figures | traffic | _costs(record.account))

@@ -208,7 +208,7 @@ def _privacy(study: Study, folder: Path) -> PrivacyFacts:
         privacy.mechanism,
         _given(study),
         privacy.minimum_sites,
-        privacy.smallest_batch,
+        privacy.fewest_sentences,
         carrier,
         privacy.clip,
         study.model.shared or (),

@@ -179,14 +179,28 @@ def _aggregator(
         return plain_aggregator(study, form)
     assert protection is not None, "what is protected needs its means"
     giver = giver_of(study, name, form, protection)
-    return Giving(giver, folder, clips=form.clips, feedback=privacy.error_feedback, lasting=lasting)
+    return Giving(
+        giver,
+        folder,
+        clips=form.clips,
+        feedback=privacy.error_feedback,
+        lasting=lasting,
+        largest_share=privacy.largest_share,
+    )
 
 
 def terms_of(study: Study) -> Terms:
     """What a site of the study may be asked."""
     config, training = study.algorithm.config, study.training
     fixed = {**training.fixed(), **config.fixed()}
-    return Terms(config.rounds, fixed, training.highest(), study.privacy.smallest_batch, len(study.sites))
+    return Terms(
+        config.rounds,
+        fixed,
+        training.highest(),
+        study.privacy.fewest_sentences,
+        len(study.sites),
+        frozenset(study.sites),
+    )
 
 
 def open_here(
@@ -221,7 +235,16 @@ def open_door(study: Study, site: Site, folder: Path, *, lasting: bool) -> SiteD
             mechanism=study.privacy.mechanism,
         )
 
-    return SiteDoor(site, send)
+    def refuse(code: str, step: str, round_number: int) -> None:
+        ledger.record_refusal(
+            code,
+            study=study.study.name,
+            step=step,
+            round_number=round_number,
+            mechanism=study.privacy.mechanism,
+        )
+
+    return SiteDoor(site, send, refuse)
 
 
 def _check_enough(study: Study, name: str, examples: int) -> None:

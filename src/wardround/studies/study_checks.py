@@ -169,6 +169,3 @@ def _check_counts(study: Study) -> None:
     asked = max(1, round(study.algorithm.config.participation * sites))
     if asked < least:
         raise StudyError(f"[algorithm] participation asks {asked} sites a round; [privacy] minimum_sites wants {least}")
-    smallest, size = study.privacy.smallest_batch, study.training.batch_size
-    if smallest > size:
-        raise StudyError(f"[privacy] smallest_batch is {smallest}; [training] batch_size is {size}, which is less")

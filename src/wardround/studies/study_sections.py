@@ -62,24 +62,35 @@ class ModelSection:
         return self.start is not None or bool(self.start_sha256)
 
 
+DEFAULT_SMALLEST_BATCH = 16  # sentences; see docs/threat-model.md for what smaller updates give away
+
+
 @dataclass(frozen=True)
 class PrivacySection:
     """How updates are protected on their way into the sum."""
 
     mechanism: Literal["plain", "masked", "sealed", "sealed+masked"] = "plain"
     minimum_sites: int = 1  # answers that an exchange needs; fewer stop the study
-    smallest_batch: int = 1  # sentences that an update is made of at least
+    smallest_batch: int = 0  # sentences that an update is made of at least; 0 is 16, or all that a site has
+    largest_share: float = 0.5  # of one site in a mean of three or more, whatever size it says it has
     scheme: Literal["bfv", "ckks"] = "bfv"  # of sealed updates; ckks is the FedHE paper's, for comparison
     packing: Literal["standard", "compact"] = "standard"  # of bfv: 22 bits a number, or 15 and two thirds of the bytes
     clip: Mapping[str, float] = field(default_factory=dict)  # by layer group; what is missing is learned in round 1
     error_feedback: bool = False  # what rounding takes from an update is added to the site's next
 
     def __post_init__(self) -> None:
-        if self.smallest_batch < 1:
-            raise StudyError(f"smallest_batch is {self.smallest_batch}; it must be above zero")
+        if self.smallest_batch < 0:
+            raise StudyError(f"smallest_batch is {self.smallest_batch}; it must be above zero, or 0 for the default")
+        if not 0 < self.largest_share <= 1:
+            raise StudyError(f"largest_share is {self.largest_share}; it is a share of a mean, above 0 and up to 1")
         for group, clip in self.clip.items():
             if not 0 < clip < float("inf"):
                 raise StudyError(f"clip of {group} is {clip}; it must be above zero")
+
+    @property
+    def fewest_sentences(self) -> int:
+        """Of which an update is made, where a site has so many."""
+        return self.smallest_batch or DEFAULT_SMALLEST_BATCH
 
     @property
     def is_sealed(self) -> bool:

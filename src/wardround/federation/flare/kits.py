@@ -55,7 +55,7 @@ __all__ = [
 
 Role = Literal["coordinator", "keys", "site"]
 
-_VERSION = 1
+_VERSION = 2  # 1 had no MAC over ciphertexts
 _LARGEST_PART = 1_000_000  # bytes of anything in an approval
 _FACTS, _STUDY, _COORDINATOR_CERTIFICATE = "kit.json", "study.toml", "coordinator.crt"
 _AUTHORITY, _APPROVED = "authority", "approved"
@@ -265,7 +265,10 @@ def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
     try:
         facts: dict[str, Any] = json.loads(data)
         if facts["version"] != _VERSION:
-            raise KitError(f"{place} was made by another version of Wardround; make the kit again")
+            raise KitError(
+                f"{place} has format {facts['version']!r}, and this version of Wardround takes format {_VERSION}: make "
+                "the kit again"
+            )
         name, digest = facts["name"], facts["study_sha256"]
         sites, keys = tuple(facts["sites"]), facts.get("keys", "")  # older kits do not speak of keys
         if not isinstance(keys, str):

@@ -22,9 +22,8 @@ from hashlib import sha256
 from typing import Protocol
 
 from wardround.errors import MessageError
-from wardround.federation.federation import Absence, SiteId
+from wardround.federation.federation import Absence, SiteId, safe_code
 from wardround.federation.message import Message, Value, decode, encode
-from wardround.federation.worker_process import safe_code
 
 __all__ = [
     "VERSION",
@@ -37,7 +36,7 @@ __all__ = [
     "digest_of",
 ]
 
-VERSION = 1
+VERSION = 2
 _LARGEST_HEADER = 65_536  # bytes; a welcome with a certificate has some two thousand
 _ANSWERED = "answered"
 _STATUSES = {"failed": Absence.FAILED, "refused": Absence.REFUSED}

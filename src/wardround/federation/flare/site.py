@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from wardround.errors import MessageError, WardroundError
-from wardround.federation.federation import Absence, code_of
+from wardround.federation.federation import Absence, code_of, safe_code
 from wardround.federation.flare.cells import LARGEST_BODY, open_line
 from wardround.federation.flare.kits import Kit
 from wardround.federation.flare.quiet import REFUSED, Interruption, quiet
 from wardround.federation.flare.requests import Envelope, Reception, Request, Signatures, digest_of
-from wardround.federation.worker_process import BytesWorker, WorkerProcess, safe_code
+from wardround.federation.worker_process import BytesWorker, WorkerProcess
 
 __all__ = ["Desk", "attend"]
 

@@ -12,8 +12,8 @@ import ssl
 from http.client import HTTPException, HTTPSConnection
 
 from wardround.errors import MessageError
+from wardround.federation.federation import safe_code
 from wardround.federation.message import Message, Value, decode, encode
-from wardround.federation.worker_process import safe_code
 from wardround.privacy.keys.material import PublicParameters, SealingSecret
 from wardround.privacy.keys.peers import PartyFiles, peer_of, tls_client
 from wardround.privacy.keys.service import SERVICE

@@ -31,9 +31,11 @@ __all__ = [
 ]
 
 SCHEMES = ("bfv-standard", "bfv-compact", "ckks")
-SEALING_MARK = "wardround-sealing-secret-1"
+SEALING_MARK = "wardround-sealing-secret-2"
 VAULT_MARK = "wardround-vault-1"
 
+_ANY_SEALING_MARK = b"wardround-sealing-secret-"
+_FIRST_FORMAT = "wardround-sealing-secret-1"  # of version 0.1, whose ciphertexts had no MAC of their own
 _LARGEST_SECRET = 16_000_000  # bytes
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -101,12 +103,12 @@ class SealingSecret:
     @property
     def id(self) -> str:
         """By which everybody can name the secret, 32 hexadecimal digits; it tells nothing else about it."""
-        return self._derived(b"wardround-key-id-1", 16).hex()
+        return self._derived(b"wardround-key-id-2", 16).hex()
 
     @property
     def group_key(self) -> bytes:
         """A key of all holders, 32 bytes, from which they derive whatever else they need in common."""
-        return self._derived(b"wardround-group-key-1", 32)
+        return self._derived(b"wardround-group-key-2", 32)
 
     def public(self, study: str, *, oldest: int = 0) -> PublicParameters:
         """What everybody in the study may know of it."""
@@ -121,6 +123,11 @@ class SealingSecret:
     def from_bytes(cls, data: bytes) -> SealingSecret:
         """From those bytes."""
         message = decode(data)
+        if message.values.get("kind") == _FIRST_FORMAT:
+            raise KeyMaterialError(
+                "this sealing key is of format 1, which this version does not take; "
+                "make the kits and keys of the study again"
+            )
         if message.values.get("kind") != SEALING_MARK or message.blobs.keys() != {"secret"} or message.arrays:
             raise MessageError("secret", "this is no secret of an epoch")
         return cls(message.value("epoch", int), message.value("scheme", str), message.blobs["secret"])
@@ -197,7 +204,7 @@ def _kind_of(data: bytes) -> str:
 
 def _marked(data: bytes) -> str:
     """What of ours, or what private key, is anywhere in the bytes; nothing where there is none."""
-    if SEALING_MARK.encode() in data:
+    if _ANY_SEALING_MARK in data:
         return "a sealing secret"
     if VAULT_MARK.encode() in data:
         return "a vault of secrets"

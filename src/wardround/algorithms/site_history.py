@@ -1,0 +1,158 @@
+"""What a site never forgets, whatever state it is put back to.
+
+`history.jsonl` in the site's folder only grows; `restore` does not touch it. It says which rounds the site trained in,
+and by which question; which sums it opened, and how many it refused under each sealing key; and what it was told of the
+other sites' sizes. A coordinator that puts a site back to an earlier state therefore gains nothing by it:
+
+- a round that is asked again draws other sentences, unless the question and all that came before it are the same, so
+  that the answer is the same too;
+- a sum is opened once;
+- refused sums are counted for good, and too many under one key end the use of that key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wardround.errors import MessageError
+
+__all__ = ["REFUSED_SUMS", "Drawn", "SiteHistory", "most_repeats"]
+
+REFUSED_SUMS = 32  # under one sealing key; finding out which of 100 sites spoils sums takes up to 7
+_FILE = "history.jsonl"
+_PRIVATE = 0o600
+_REPEATS, _ROUNDS_A_REPEAT = 16, 10  # of rounds in one study: so many, and one more for so many rounds
+_LEARNINGS = 2  # of clips, likewise
+_SCORINGS = 16  # likewise, beside two for each round
+
+
+class Drawn(NamedTuple):
+    """How a site drew the sentences of a round."""
+
+    question: str  # digest of the question and of all before it
+    redraw: int  # 0 is the first draw
+
+
+def most_repeats(rounds: int) -> int:
+    """How many rounds of a study of so many may be asked again and drawn anew."""
+    return _REPEATS + rounds // _ROUNDS_A_REPEAT
+
+
+class SiteHistory:
+    """The record of one site; without `lasting`, for studies on one machine, lines are not forced to disk."""
+
+    def __init__(self, folder: Path, *, lasting: bool = False) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path, self._lasting = folder / _FILE, lasting
+        self._rounds: dict[int, Drawn] = {}
+        self._opened: set[str] = set()  # nonces of exchanges
+        self._refused: Counter[int] = Counter()  # by epoch
+        self._sizes: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()  # repeats, learnings, scorings
+        self._read()
+
+    def draw_of(self, number: int, question: str, *, rounds: int) -> int:
+        """Return which draw a round gets: a new one where another question came for it, or for a later round, before.
+
+        `rounds` are those of the study, and bound how often that may be. `note_round` makes it count.
+        """
+        before = self._rounds.get(number)
+        if before is not None and before.question == question:
+            return before.redraw
+        if number > max(self._rounds, default=0):
+            return self._counts["repeat"]
+        if self._counts["repeat"] >= most_repeats(rounds):
+            raise MessageError("repeats", "too many rounds of this study were asked again with other questions")
+        return self._counts["repeat"] + 1
+
+    def note_round(self, number: int, drawn: Drawn) -> None:
+        """Record that the site trained in a round."""
+        if self._rounds.get(number) != drawn:
+            self._write({"round": number, "question": drawn.question, "redraw": drawn.redraw})
+
+    def check_sum(self, nonce: str, epoch: int) -> None:
+        """Refuse a sum that was opened before, and any sum under a key under which too many were refused."""
+        if nonce in self._opened:
+            raise MessageError("replay", "this site has opened the sum of the exchange before")
+        self.check_key(epoch)
+
+    def check_key(self, epoch: int) -> None:
+        """Refuse to use a sealing key under which too many sums were refused."""
+        if self._refused[epoch] >= REFUSED_SUMS:
+            raise MessageError(
+                "rotate", f"{REFUSED_SUMS} sums were refused under the key of epoch {epoch}; have the keys rotated"
+            )
+
+    def note_opened(self, nonce: str) -> None:
+        """Record that the sum of an exchange was opened."""
+        self._write({"opened": nonce})
+
+    def note_refused(self, epoch: int) -> None:
+        """Record that a sum was refused."""
+        self._write({"refused": epoch})
+
+    def check_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Refuse sizes of sites that differ from what was said before; remember those of sites that are new."""
+        if any(self._sizes.get(site, size) != size for site, size in sizes.items()):
+            raise MessageError("sizes", "a site's size is another than in an earlier round")
+        new = {site: size for site, size in sizes.items() if site not in self._sizes}
+        if new:
+            self._write({"sizes": new})
+
+    def count_scoring(self, *, rounds: int) -> None:
+        """Count a scoring of the site's notes, and refuse more than a study of so many rounds has use for."""
+        self._count("scoring", _SCORINGS + 2 * rounds, "this site's notes were scored too often")
+
+    def count_learning(self, *, rounds: int) -> None:
+        """Count that the site tells how large its numbers are, by which clips are learned."""
+        most = _LEARNINGS + rounds // _ROUNDS_A_REPEAT
+        self._count("learning", most, "clips were learned too often")
+
+    def _count(self, kind: str, most: int, reason: str) -> None:
+        if self._counts[kind] >= most:
+            raise MessageError("repeats", reason)
+        self._write({"count": kind})
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        """To disk before anything leaves."""
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _PRIVATE)
+        try:
+            os.write(descriptor, json.dumps(line).encode() + b"\n")
+            if self._lasting:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._take(line)
+
+    def _read(self) -> None:
+        """Take up the lines; one that a power cut left without its end was never acted upon, and is cut off."""
+        if not self._path.is_file():
+            return
+        data = self._path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            os.truncate(self._path, len(whole))
+        try:
+            for line in whole.splitlines():
+                self._take(json.loads(line))
+        except (ValueError, KeyError, TypeError):
+            raise MessageError("state", f"{self._path.name} is damaged") from None
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        if "round" in line:
+            redraw = int(line["redraw"])
+            self._rounds[int(line["round"])] = Drawn(line["question"], redraw)
+            self._counts["repeat"] = max(self._counts["repeat"], redraw)
+        elif "opened" in line:
+            self._opened.add(line["opened"])
+        elif "refused" in line:
+            self._refused[int(line["refused"])] += 1
+        elif "sizes" in line:
+            self._sizes.update(line["sizes"])
+        else:
+            self._counts[line["count"]] += 1
