@@ -8,6 +8,7 @@ WardroundError
 ├── ModelError           a model folder or configuration that cannot be used
 ├── TrainingError        a training that cannot start, or whose numbers stopped making sense
 ├── MessageError         bytes that are no message, or a message without what a step needs: names a code
+│   └── RefusedSumError  a sum that a site does not open
 ├── FederationError      a round that cannot go on: too few sites answered
 │   └── SpoiledSumError  a sum that a site spoiled, so that it cannot be opened
 ├── KitError             a kit, request or approval that is incomplete, altered, expired or somebody else's
@@ -33,6 +34,7 @@ __all__ = [
     "LedgerError",
     "MessageError",
     "ModelError",
+    "RefusedSumError",
     "SplitError",
     "SpoiledSumError",
     "StudyError",
@@ -86,6 +88,17 @@ class MessageError(WardroundError):
     def __init__(self, code: str, message: str = "") -> None:
         self.code = code
         super().__init__(f"{code}: {message}" if message else code)
+
+
+class RefusedSumError(MessageError):
+    """A site does not open a sum; whatever the reason, the code is the same.
+
+    `counts` where the list of contributions was good, so that the reason depends on a secret.
+    """
+
+    def __init__(self, message: str, *, counts: bool) -> None:
+        self.counts = counts
+        super().__init__("sum", message)
 
 
 class FederationError(WardroundError):

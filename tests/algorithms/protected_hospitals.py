@@ -104,7 +104,7 @@ class Hospitals:
 
     def train(self, number: int, **changed: Any) -> Message:
         """The question that begins a round of fedner."""
-        values = {**self.coordinator.settings(), "total": sum(self.coordinator.sizes.values()), "round": number}
+        values = {**self.coordinator.settings(), "sizes": dict(self.coordinator.sizes), "round": number}
         return Message(values | changed)
 
     def _agreed(self, name: Any, minimum: int) -> Mechanism:

@@ -145,7 +145,7 @@ def test_no_detour_has_a_revealed_update_given_again(mechanism: str, tmp_path: P
     values = {**first.to_values(), "nonce": Exchange.new_nonce()}
     again = Message({"round": 1, "exchange": values}, {}, asked[0].blobs)
     assert set(hospitals.ask("give", again).values()) == {"spent"}
-    assert set(hospitals.ask("gradient", hospitals.train(2, total=0)).values()) == {"value"}
+    assert set(hospitals.ask("gradient", hospitals.train(2, sizes={})).values()) == {"sizes"}
     assert set(hospitals.ask("give", again).values()) == {"spent"}
     hospitals.run()
     assert set(hospitals.ask("give", again).values()) <= {"round", "spent"}
@@ -184,8 +184,8 @@ def test_a_sum_is_taken_once_and_in_its_round_alone(mechanism: str, tmp_path: Pa
     for replayed, code in (
         (first, "round"),
         (second, "round"),
-        (Message({**first.values, "round": 3}, first.arrays, first.blobs), "transcript"),
-        (Message({**second.values, "round": 3}, second.arrays, second.blobs), "transcript"),
+        (Message({**first.values, "round": 3}, first.arrays, first.blobs), "replay"),
+        (Message({**second.values, "round": 3}, second.arrays, second.blobs), "replay"),
         (Message({**second.values, "round": 5}, second.arrays, second.blobs), "behind"),
     ):
         assert set(hospitals.ask("take", replayed).values()) == {code}

@@ -302,7 +302,8 @@ def test_labels_without_weight_are_no_labels(config: FedEdConfig, tmp_path: Path
         weightless = replace(config, label_weight=0.0) if labelled else config
         clinics = Clinics(tmp_path / name, config=weightless, public=public, labelled=labelled)
         clinics.run(3)
-        ends.append({**clinics.central(), **states(clinics)})
+        asked_alike = {key: part for key, part in states(clinics).items() if not key.endswith("/past")}
+        ends.append({**clinics.central(), **asked_alike})
     assert same(*ends)
 
 

@@ -18,11 +18,11 @@ from tests.algorithms.clinics import (
     furthest,
     same,
 )
-from tests.algorithms.wards import Meddle, codes, without
+from tests.algorithms.wards import Go, Meddle, codes, without
 
 from wardround.algorithms.feded import FedEdConfig
 from wardround.algorithms.site import Site
-from wardround.errors import MessageError
+from wardround.errors import MessageError, RefusedSumError
 from wardround.federation.message import Array, Message
 from wardround.privacy.exchange import Exchange
 
@@ -261,17 +261,28 @@ def test_a_sum_of_an_earlier_round_is_not_opened_as_this_one(kind: str, tmp_path
     clinics.run(2)
     first, _ = clinics.questions("open_mean")
     later = replace(first, values={**first.values, "round": 2})
-    assert set(clinics.ask("open_mean", later).values()) == {"transcript"}
+    assert set(clinics.ask("open_mean", later).values()) == {"replay"}
+    for site in clinics.sites.values():
+        site.history._opened.clear()  # what was opened is not all that keeps it shut
+    assert set(clinics.ask("open_mean", later).values()) == {"sum"}
 
 
 @pytest.mark.parametrize("kind", ["sealed", "both", "compact"])
 def test_one_sites_prediction_is_not_opened_as_the_mean(kind: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, kind, minimum=3)
+    refusals = []
+
+    def first_alone(site: str, step: str, message: Message, go: Go) -> Message:
+        if step == "open_mean":
+            _, alone = clinics.answers("give")[0]
+            with pytest.raises(RefusedSumError, match="blocks of") as refused:
+                go(replace(message, arrays=alone.arrays))
+            refusals.append((refused.value.code, refused.value.counts))
+        return go(message)
+
+    clinics.meddle = first_alone
     clinics.run()
-    (taken,) = clinics.questions("open_mean")
-    _, alone = clinics.answers("give")[0]
-    swapped = replace(taken, arrays=alone.arrays)
-    assert set(clinics.ask("open_mean", swapped).values()) == {"sum"}
+    assert refusals == [("sum", True)] * 4
 
 
 # A coordinator that goes its own ways: of two means that differ in one site, it would know that site's prediction.
@@ -326,11 +337,11 @@ def test_of_two_sums_of_one_round_the_later_is_opened_and_the_earlier_never(kind
     (first, all_four), (second, three) = curious.given(NAMES), curious.given(NAMES[:3])
     seeds = curious.seeds(first)
     assert [seeds[site] for site in NAMES[:3]] == ["nonce"] * 3
-    assert set(curious.opened(first, all_four, seeds).values()) <= {"seed", "transcript"}
+    assert set(curious.opened(first, all_four, seeds).values()) == {"sum"}
     means = curious.opened(second, three, curious.seeds(second))
     expected = {head: np.mean([held(clinics, site)[head] for site in NAMES[:3]], axis=0) for head in SHAPES}
     assert all(furthest(mean, expected) < 1e-3 for mean in means.values())
-    assert set(curious.opened(first, all_four, curious.seeds(first)).values()) <= {"seed", "transcript"}
+    assert set(curious.opened(first, all_four, curious.seeds(first)).values()) == {"sum"}
 
 
 @OPENED_BY_SITES
@@ -352,7 +363,7 @@ def test_a_part_of_a_sum_is_not_opened(kind: str, tmp_path: Path) -> None:
     seeds = curious.seeds(exchange)
     for left_out in NAMES:
         part = {site: sealed for site, sealed in given.items() if site != left_out}
-        assert set(curious.opened(exchange, part, seeds).values()) == {"transcript"}
+        assert set(curious.opened(exchange, part, seeds).values()) == {"sum"}
     assert all(isinstance(mean, dict) for mean in curious.opened(exchange, given, seeds).values())
 
 

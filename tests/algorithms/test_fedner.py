@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,8 +101,8 @@ def private(hospital: Site) -> dict[str, Array]:
 
 
 def question(hospital: Site, *, number: int = 1, **changes: Value) -> Message:
-    total = len(hospital.notes.train)
-    values: dict[str, Value] = {"round": number, "total": total, "batch_size": 4, **STEP}
+    sizes: dict[str, Value] = {hospital.name: len(hospital.notes.train)}
+    values: dict[str, Value] = {"round": number, "sizes": sizes, "batch_size": 4, **STEP}
     return Message(values | changes, grouped("shared", start(hospital)))
 
 
@@ -111,21 +112,40 @@ def code(hospital: Site, message: Message) -> str:
     return refused.value.code
 
 
-def test_a_site_draws_its_share_of_the_batch() -> None:
-    assert batch_share(30, Message({"total": 40, "batch_size": 8})) == 6
-    assert batch_share(10, Message({"total": 40, "batch_size": 8})) == 2
-    assert batch_share(1, Message({"total": 1000, "batch_size": 8})) == 1  # 0.008 sentences would teach nothing
-    for size, total, batch_size in ((0, 10, 8), (11, 10, 8), (5, 10, 0), (5, 0, 8)):
-        with pytest.raises(MessageError, match=r"^value"):
-            batch_share(size, Message({"total": total, "batch_size": batch_size}))
+def shared_among(hospital: Site, others: Value, *, batch_size: int = 8, **named: Any) -> int:
+    sizes: Value = {hospital.name: 18, "hill": others} if others is not None else {"hill": 18}
+    return batch_share(hospital, Message({"sizes": sizes, "batch_size": batch_size}), **named)
+
+
+def test_a_site_draws_its_share_of_the_batch(tmp_path: Path) -> None:
+    assert shared_among(site(tmp_path / "6"), 6) == 6  # 18 / 24 · 8
+    assert shared_among(site(tmp_path / "54"), 54) == 2
+    assert shared_among(site(tmp_path / "many"), 10_000) == 1  # 0.01 sentences would teach nothing
+    assert shared_among(site(tmp_path / "floor"), 10_000, fewest=4) == 4
+    for others, batch_size in ((6, 0), (0, 8), (-3, 8), (2.5, 8), ("6", 8), (None, 8)):
+        with pytest.raises(MessageError, match=r"^sizes"):
+            shared_among(site(tmp_path / "refused"), others, batch_size=batch_size)
+
+
+def test_announced_sizes_must_be_this_sites_and_those_of_the_rounds_before(tmp_path: Path) -> None:
+    hospital = site(tmp_path, terms=Terms(6, names=frozenset({"harbour", "hill", "river"})))
+    shared_among(hospital, 6)
+    for sizes in ({"harbour": 17, "hill": 6}, {"harbour": 18, "hill": 60_000}, {"harbour": 18, "stranger": 5}):
+        with pytest.raises(MessageError, match=r"^sizes"):
+            batch_share(hospital, Message({"sizes": sizes, "batch_size": 8}))
+    more = {"harbour": 18, "hill": 6, "river": 12}  # a site that came later
+    assert batch_share(hospital, Message({"sizes": more, "batch_size": 8})) == 4
+    again = site(tmp_path, terms=hospital.terms)  # the process was started again
+    with pytest.raises(MessageError, match=r"^sizes"):
+        shared_among(again, 7)
 
 
 def test_the_share_is_what_a_site_trains_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hospital = site(tmp_path)  # 18 sentences
     drawn: list[int] = []
     whole = hospital.next_batch
-    monkeypatch.setattr(hospital, "next_batch", lambda size: drawn.append(size) or whole(size))
-    reply = gradient(hospital, question(hospital, total=72, batch_size=8))
+    monkeypatch.setattr(hospital, "next_batch", lambda size, fewest: drawn.append(size) or whole(size))
+    reply = gradient(hospital, question(hospital, sizes={"harbour": 18, "hill": 54}, batch_size=8))
     assert drawn == [2]  # 18 / 72 · 8
     assert reply.value("weight", float) == 18.0
 
@@ -145,7 +165,8 @@ def test_the_shared_half_steps_against_the_mean_gradient() -> None:
     # Adam under a constant gradient steps by the rate against its sign: α, then half of it, for the rate goes down.
     assert coordinator.arrays()["w"].tolist() == pytest.approx([-0.75, 0.75], abs=1e-6)
     assert [q.values for q in federation.questions] == [
-        {"round": number, "total": 40, "batch_size": 8, "rate": rate, "output_rate": rate, "decay": 0.0, "clip": 5.0}
+        {"round": number, "sizes": {"large": 30, "small": 10}, "batch_size": 8, "clip": 5.0}
+        | {"rate": rate, "output_rate": rate, "decay": 0.0}
         for number, rate in ((1, 0.5), (2, 0.25))
     ]
     assert federation.questions[0].group("shared")["w"].tolist() == [0, 0]
@@ -167,7 +188,7 @@ def test_an_absent_site_leaves_the_mean_to_the_others(monkeypatch: pytest.Monkey
     federation.absent = {"large"}
     assert next(rounds).loss == 5.0
     assert seen[1]["w"].tolist() == [0.0, -8.0]
-    assert federation.questions[1].values["total"] == 40  # |N_i| stays what it was
+    assert federation.questions[1].values["sizes"] == {"large": 30, "small": 10}  # |N_i| stays what it was
 
 
 def test_a_site_that_comes_late_takes_part_from_then_on() -> None:
@@ -177,7 +198,8 @@ def test_a_site_that_comes_late_takes_part_from_then_on() -> None:
     assert next(rounds).loss == 5.0
     federation.absent = set()
     assert next(rounds).loss == 2.0
-    assert [q.values["total"] for q in federation.questions] == [10, 40]
+    sizes = [q.values["sizes"] for q in federation.questions]
+    assert sizes == [{"small": 10}, {"large": 30, "small": 10}]
 
 
 def test_too_few_sites_stop_the_round_and_change_nothing() -> None:
@@ -349,7 +371,7 @@ def test_a_restored_coordinator_knows_sizes_of_sites_that_are_away(tmp_path: Pat
     resumed.restore(tmp_path / "c.safetensors")
     federation.absent = {"large"}
     assert figures(train(resumed, federation, 1)) == [(2, 5.0)]
-    assert federation.questions[-1].values["total"] == 40
+    assert federation.questions[-1].values["sizes"] == {"large": 30, "small": 10}
 
 
 def test_a_site_that_missed_rounds_takes_part_again(tmp_path: Path) -> None:
@@ -394,8 +416,8 @@ def test_the_gradient_of_a_table_is_told_by_its_rows_and_the_same_as_the_whole(t
 
 def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     hospital = site(tmp_path)
-    assert code(hospital, question(hospital, total=3)) == "value"
-    assert code(hospital, question(hospital, batch_size=0)) == "value"
+    assert code(hospital, question(hospital, sizes={"harbour": 3})) == "sizes"
+    assert code(hospital, question(hospital, batch_size=0)) == "sizes"
     assert code(hospital, question(hospital, rate="fast")) == "value-missing"
     assert code(hospital, Message(question(hospital).values)) == "shapes"
     assert hospital.batches_drawn == 0
@@ -428,16 +450,17 @@ def test_numbers_that_stopped_making_sense_are_refused_before_anything_is_steppe
 
 
 @pytest.mark.parametrize("step", ["gradient", "train_share"])
-def test_a_share_below_the_smallest_batch_is_refused(tmp_path: Path, step: str) -> None:
-    """18 of 72 sentences: 2 of a batch of 8. A coordinator that makes the total up gets nothing smaller than 2."""
+def test_a_share_below_the_smallest_batch_is_raised_to_it(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """18 of 144 sentences: 1 of a batch of 8. A coordinator that makes sizes up gets nothing smaller than 2."""
     hospital = site(tmp_path, terms=Terms(6, {"batch_size": 8}, smallest_batch=2))
-    before = {name: tensor.clone() for name, tensor in hospital.state().items()}
-    with pytest.raises(MessageError) as refused:
-        hospital.answer(step, question(hospital, batch_size=8, total=144, steps=1))
-    assert refused.value.code == "batch"
-    assert all(torch.equal(before[name], tensor) for name, tensor in hospital.state().items())
-    hospital.answer(step, question(hospital, batch_size=8, total=72, steps=1))
-    assert (hospital.round, hospital.batches_drawn) == (1, 1)
+    drawn: list[int] = []
+    whole = hospital.next_rows
+    monkeypatch.setattr(hospital, "next_rows", lambda size, fewest: drawn.append(size) or whole(size, fewest=fewest))
+    sizes = {"harbour": 18, "hill": 126}
+    hospital.answer(step, question(hospital, batch_size=8, sizes=sizes, steps=1))
+    assert (hospital.round, hospital.batches_drawn, drawn) == (1, 1, [2])
 
 
 def test_where_more_lies_between_two_exchanges_no_single_gradient_is_given(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
 
 
 def files(hospital: Site) -> list[str]:
-    return sorted(path.name for path in hospital.folder.iterdir())
+    return sorted(path.name for path in hospital.folder.glob("*.safetensors"))
 
 
 def test_an_unknown_step_is_refused(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_shared_half_that_does_not_fit_is_refused_and_changes_nothing(tmp_path
     }[wrong]
     for step in ("gradient", "score", "finish"):
         values = {"round": 1, "rate": 0.1, "output_rate": 0.1, "decay": 0.0, "clip": 5.0, "batch_size": 2}
-        values["total"] = len(hospital.notes.train)
+        values["sizes"] = {hospital.name: len(hospital.notes.train)}
         with pytest.raises(MessageError) as refused:
             hospital.answer(step, Message(values, grouped("shared", arrays)))
         assert refused.value.code == "shapes"
@@ -169,7 +169,8 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
 
 def test_a_lasting_site_writes_its_state_before_it_answers(tmp_path: Path) -> None:
     hospital = site(tmp_path, lasting=True)
-    values = {"round": 4, "rate": 0.1, "output_rate": 0.1, "decay": 0.0, "clip": 5.0, "batch_size": 2, "total": 18}
+    values = {"round": 4, "rate": 0.1, "output_rate": 0.1, "decay": 0.0, "clip": 5.0, "batch_size": 2}
+    values |= {"sizes": {"harbour": 18}}
     hospital.answer("gradient", Message(values, grouped("shared", shared_of(hospital))))
     assert files(hospital) == ["state-00000000.safetensors", "state-00000004.safetensors"]
     again = site(tmp_path, model_seed=9)
@@ -276,7 +277,8 @@ def test_a_question_outside_the_terms_is_refused_and_nothing_is_trained(
     tmp_path: Path, wrong: dict[str, float]
 ) -> None:
     hospital = site(tmp_path, terms=Terms(4, {"batch_size": 2, "clip": 5.0}, {"rate": 0.1}))
-    values = {"round": 4, "rate": 0.1, "output_rate": 0.1, "decay": 0.0, "clip": 5.0, "batch_size": 2, "total": 18}
+    values = {"round": 4, "rate": 0.1, "output_rate": 0.1, "decay": 0.0, "clip": 5.0, "batch_size": 2}
+    values |= {"sizes": {"harbour": 18}}
     before, shared = remembered(hospital), shared_of(hospital)
     sent = grouped("shared", {name: array + 1 for name, array in shared.items()})
     with pytest.raises(MessageError) as refused:
@@ -305,8 +307,9 @@ def places(batch: Sequence[TaggedSentence], hospital: Site) -> list[int]:
 
 def test_no_batch_is_smaller_than_the_smallest(tmp_path: Path) -> None:
     """18 sentences in batches of 5: three of 5, and one of 3 that is filled up to 4."""
-    filled, plain = site(tmp_path / "filled", terms=Terms(4, smallest_batch=4)), site(tmp_path / "plain")
-    drawn, usual = ([hospital.next_batch(5) for _ in range(8)] for hospital in (filled, plain))
+    filled, plain = site(tmp_path / "filled"), site(tmp_path / "plain")
+    drawn = [filled.next_batch(5, fewest=4) for _ in range(8)]
+    usual = [plain.next_batch(5) for _ in range(8)]
     for start in (0, 4):
         mine, without = drawn[start : start + 4], usual[start : start + 4]
         assert sorted(map(len, mine)) == [4, 5, 5, 5]
@@ -316,12 +319,11 @@ def test_no_batch_is_smaller_than_the_smallest(tmp_path: Path) -> None:
         assert [places(batch, filled) for batch in mine] == [places(batch, plain) for batch in expected]
 
 
-def test_a_smaller_batch_is_refused_before_it_is_drawn(tmp_path: Path) -> None:
-    hospital = site(tmp_path, terms=Terms(4, smallest_batch=4))
-    with pytest.raises(MessageError) as refused:
-        hospital.next_batch(3)
-    assert refused.value.code == "batch"
-    assert hospital.batches_drawn == 0
+def test_an_update_is_made_of_the_smallest_batch_or_of_all_there_is(tmp_path: Path) -> None:
+    for smallest, fewest in ((4, 4), (18, 18), (100, 18)):
+        hospital = site(tmp_path / str(smallest), terms=Terms(4, smallest_batch=smallest))
+        assert hospital.fewest_sentences == fewest
+    assert site(tmp_path / "free").fewest_sentences == 1
 
 
 def test_with_a_smallest_batch_of_one_batches_are_as_without_terms(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ ASKED: dict[str, Value] = {
     "steps": 2,
     "rate": 0.1,
     "output_rate": 0.5,
-    "total": 40,
+    "sizes": {"harbour": 40},
 }
 
 
@@ -55,14 +55,6 @@ def test_a_setting_that_is_not_the_studys(name: str, value: Value) -> None:
 )
 def test_a_rate_that_no_round_has(name: str, value: Value) -> None:
     assert refusal(ASKED | {name: value}) == f"terms: {name} is outside the study's"
-
-
-def test_a_batch_of_too_few_sentences() -> None:
-    TERMS.check_batch(3)
-    with pytest.raises(MessageError) as refused:
-        TERMS.check_batch(2)
-    assert refused.value.code == "batch"
-    Terms(rounds=1).check_batch(1)
 
 
 def test_what_is_left_is_filled_with_the_first_of_the_order() -> None:

@@ -67,7 +67,7 @@ class Ward:
         if step == "describe":
             return Message({"examples": SIZES[self.name]})
         if step == "train":
-            return self._train(message.value("round", int))
+            return self._train(message)
         if step == "restore":
             self.round = min(self.round, message.value("round", int))
             return Message()
@@ -83,14 +83,20 @@ class Ward:
     def all_or_nothing(self) -> Iterator[None]:
         yield
 
-    def _train(self, number: int) -> Message:
+    def note_past(self, what: bytes) -> None:
+        """Nothing here is drawn."""
+
+    def _train(self, message: Message) -> Message:
+        number = message.value("round", int)
         if number <= self.round:
             raise MessageError("round")
         self.giving.begin(number, after=self.round)
         if self.replica is not None:
             self.replica.arrays(after=number - 1)
         update = {"w": np.full(WIDTH, self._updates(self.name, number), np.float32)}
-        answer = self.giving.hold(update, weight=float(SIZES[self.name]), values={"loss": 1.0})
+        learn_clips = message.values.get("learn_clips") is True
+        weight = float(SIZES[self.name])
+        answer = self.giving.hold(update, weight=weight, values={"loss": 1.0}, learn_clips=learn_clips)
         self.round = number
         return answer
 
@@ -128,7 +134,7 @@ class Consortium:
     def opened(self, name: SiteId) -> Ward:
         """A ward as its process finds itself: with fresh keys, and what lies on its disk."""
         secrets = Keys(secret_of(self.mechanism.key_scheme)) if self.mechanism.is_sealed else None
-        giver = ProtectedGiver(self.mechanism, Identity.new(name, None), secrets=secrets)
+        giver = ProtectedGiver(self.mechanism, Identity.new(name, None), secrets=secrets, feedback=self._feedback)
         giving = Giving(giver, self._folder / name, clips=self.mechanism.clips, feedback=self._feedback)
         replica = Replica(self.server()) if self.mechanism.is_sealed else None
         return Ward(name, giving, replica, self._updates)

@@ -262,7 +262,7 @@ def test_a_site_that_lasts_writes_its_state_before_it_answers(tmp_path: Path) ->
     folder = tmp_path / "site"
     site = opened(study, "east", folder, lasting=True)
     coordinator = coordinator_of(study)
-    values = {**coordinator.settings(), "total": 24, "round": 1}
+    values = {**coordinator.settings(), "sizes": {"east": len(site.notes.train)}, "round": 1}
     site.answer("gradient", Message(values, grouped("shared", coordinator.arrays())))
     assert (folder / "state" / "state-00000001.safetensors").is_file()
 
@@ -318,6 +318,7 @@ def test_the_terms_of_a_site_are_its_studys(tmp_path: Path) -> None:
         {"rate": 0.02, "output_rate": 0.05},
         4,
         sites=2,
+        names=frozenset({"harbour", "hillside"}),
     )
     assert terms_of(study) == opened(study, "harbour", tmp_path).terms == expected
 
@@ -326,7 +327,7 @@ def test_the_terms_of_a_site_are_its_studys(tmp_path: Path) -> None:
 def test_a_site_gives_no_gradient_that_its_study_does_not_ask_for(tmp_path: Path, wrong: dict[str, int]) -> None:
     study = tiny(algorithm={"rounds": 4})
     site, coordinator = opened(study, "harbour", tmp_path), coordinator_of(study)
-    values = {**coordinator.settings(), "total": len(site.notes.train), "round": 4}
+    values = {**coordinator.settings(), "sizes": {"harbour": len(site.notes.train)}, "round": 4}
     with pytest.raises(MessageError) as refused:
         site.answer("gradient", Message({**values, **wrong}, grouped("shared", coordinator.arrays())))
     assert refused.value.code == "terms"

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from wardround.algorithms.site_history import SiteHistory, most_repeats
 from wardround.algorithms.state_files import force, under
-from wardround.errors import MessageError
+from wardround.errors import MessageError, RefusedSumError
 from wardround.federation.message import Array, Message, Value
 from wardround.privacy.aggregator import Exchange, Given, Giver, Rows, Tensors, share_limit
 
@@ -145,8 +145,8 @@ class Giving:
         own = self.record.digest if exchange.nonce == self.record.nonce else None
         try:
             mean = self.giver.open(message, own=own)
-        except MessageError as error:
-            if error.code == "sum":
+        except RefusedSumError as error:
+            if error.counts:
                 self.history.note_refused(exchange.epoch)
             raise
         self.history.note_opened(exchange.nonce)

@@ -93,7 +93,7 @@ class SiteHistory:
         self._write({"opened": nonce})
 
     def note_refused(self, epoch: int) -> None:
-        """Record that a sum was refused."""
+        """Record that a sum was refused for a reason that depends on a secret."""
         self._write({"refused": epoch})
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:

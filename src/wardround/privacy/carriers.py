@@ -228,7 +228,8 @@ class NumberLayout:
         clipped = sum(int((np.abs(array) > self._clips[name]).sum()) for name, array in update.items())
         parts = [np.clip(update[name], -clip, clip).ravel() * share for name, clip in self._clips.items()]
         residue = {name: np.zeros(shape, np.float32) for name, shape in self._shapes.items()}
-        return Packed(np.concatenate(parts), clipped, residue)
+        largest = dict.fromkeys(self._shapes, math.inf)  # nothing is rounded
+        return Packed(np.concatenate(parts), clipped, residue, largest)
 
     def unpack(self, words: Array, *, share: float, sites: int) -> dict[str, Array]:
         """The mean; a number outside the clip shows that a site ignored it.

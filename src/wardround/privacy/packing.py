@@ -72,8 +72,7 @@ class Packed:
     words: Array  # [words], uint64
     clipped: int
     residue: dict[str, Array]  # float32, in units of the update; what the clip cut off is not in it
-    moved: frozenset[str] = frozenset()  # arrays that are not all zero
-    kept: frozenset[str] = frozenset()  # of them, those that are not all zero after rounding
+    largest: dict[str, float]  # the largest number of each array before rounding, in units: up to 0.5 it rounds to zero
 
 
 class _Part(NamedTuple):
@@ -109,18 +108,18 @@ class Layout:
         residue = {name: np.empty(shape, np.float32) for name, shape in self.shapes.items()}
         lost = {name: array.reshape(-1) for name, array in residue.items()}
         words, clipped = np.empty(self.words, np.uint64), 0
-        moved, kept = set(), set()
+        largest = dict.fromkeys(self.shapes, 0.0)
         for place, parts in self._stretches():
             numbers = np.zeros((place.stop - place.start) * self.packing.fields)
             for part in parts:
                 own, clip = numbers[part.place], self.clips[part.name]
                 own[:] = flat[part.name][part.numbers]
-                moved |= {part.name} if part.name not in moved and own.any() else set()
                 clipped += _clip(own, clip, part.name)
+                own *= share * self.packing.scale / clip
+                largest[part.name] = max(largest[part.name], float(np.abs(own).max(initial=0.0)))
                 lost[part.name][part.numbers] = _round(own, share * self.packing.scale / clip)
-                kept |= {part.name} if part.name not in kept and own.any() else set()
             words[place] = _fold(numbers, self.packing)
-        return Packed(words, clipped, residue, frozenset(moved), frozenset(kept))
+        return Packed(words, clipped, residue, largest)
 
     def unpack(self, words: Array, *, share: float, sites: int) -> dict[str, Array]:
         """The mean: the summed words over the summed shares, of as many sites.
@@ -184,8 +183,7 @@ def _clip(numbers: Array, clip: float, name: str) -> int:
 
 
 def _round(numbers: Array, scale: float) -> Array:
-    """Scale and round in place; what rounding lost, in units of the numbers as they came."""
-    numbers *= scale
+    """Round scaled numbers in place; what rounding lost, in units of the numbers as they came."""
     lost = numbers.copy()
     np.rint(numbers, out=numbers)
     lost -= numbers

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, hmac
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from wardround.errors import MessageError
+from wardround.errors import MessageError, RefusedSumError
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message
 from wardround.privacy import masks
@@ -29,6 +29,8 @@ from wardround.privacy.transcript import Transcript, check_seed, contribute, sea
 __all__ = ["ProtectedGiver", "SecretSource"]
 
 _NONCE_LENGTH, _EPOCH_LENGTH = 12, 4  # bytes in front of what is locked
+_ROUNDS_TO_ZERO = 0.5  # units, the largest number that rounding makes zero
+_FAINT = 1 / 16  # units; with feedback, numbers above it count once in sixteen rounds or sooner
 _LOCK, _FINGERPRINT = b"wardround-lock-1", b"wardround-fingerprint-1"
 
 
@@ -49,10 +51,13 @@ class ProtectedGiver(Giver):
         *,
         secrets: SecretSource | None = None,
         certifier: Certifier | None = None,
+        feedback: bool = False,
     ) -> None:
+        """`feedback` carries what rounding takes from an update on to the site's next one."""
         assert mechanism.is_sealed == (secrets is not None), "what is sealed is sealed under a key"
         self.mechanism, self.opens_at = mechanism, mechanism.opens_at
         self._identity, self._secrets, self._certifier = identity, secrets, certifier
+        self._feedback = feedback
         self._name = identity.card.name
         self._epoch = 0  # of the last exchange
         self._masked: set[bytes] = set()  # exchanges that this identity's masks were used for
@@ -102,9 +107,13 @@ class ProtectedGiver(Giver):
         return Given(message, digest, seed, packed.residue)
 
     def _vanished(self, packed: Packed) -> int:
-        """Count the layer groups that the update changes and of which rounding left nothing."""
-        moved, kept = ({self.mechanism.groups[name] for name in names} for names in (packed.moved, packed.kept))
-        return len(moved - kept)
+        """Count the layer groups that the update changes and of which rounding leaves nothing, now or for long."""
+        largest = dict.fromkeys(self.mechanism.layer_groups, 0.0)
+        for name, number in packed.largest.items():
+            group = self.mechanism.groups[name]
+            largest[group] = max(largest[group], number)
+        least = _FAINT if self._feedback else _ROUNDS_TO_ZERO
+        return sum(0 < number <= least for number in largest.values())
 
     def open(self, taken: Message, *, own: str | None) -> dict[str, Array]:
         """Return the mean of a sum that is the sum of what its transcript lists.
@@ -118,9 +127,10 @@ class ProtectedGiver(Giver):
         assert secret is not None, "where nothing is sealed, the coordinator opens"
         layout, carrier = self.mechanism.layout(exchange), self.mechanism.carrier
         seeds = {n.removeprefix("seed/"): b for n, b in taken.blobs.items() if n.startswith("seed/")}
-        authentic = False
+        listed = authentic = False
         try:
             transcript = self._listed(taken, exchange, seeds, own=own)
+            listed = True
             self._authenticate(taken, transcript, secret, layout.words)
             authentic = True
             words = carrier.open(taken.arrays, layout.words, secret.secret)
@@ -130,7 +140,7 @@ class ProtectedGiver(Giver):
         except MessageError as error:
             if not authentic:
                 self._open_stand_in(exchange, layout, secret)
-            raise MessageError("sum", str(error)) from None
+            raise RefusedSumError(str(error), counts=listed) from None
         self._epoch = exchange.epoch
         return mean
 

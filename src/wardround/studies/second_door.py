@@ -112,6 +112,7 @@ def giver_of(study: Study, name: str, form: GivenForm, protection: Protection) -
         protection.identity(name),
         secrets=protection.secrets,
         certifier=protection.certifier,
+        feedback=study.privacy.error_feedback,
     )
 
 
