@@ -61,7 +61,7 @@ ONLY_IN = {
 # A file in one of these can run code when it is read.
 NOWHERE = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml"}
 
-LONGEST_FUNCTION, LONGEST_FILE = 60, 400
+LONGEST_FUNCTION, LONGEST_FILE = 60, 500
 
 
 @cache

@@ -132,7 +132,7 @@ REFUSED = [
     SITE + '[algorithm]\nname = "fednr"\n',
     '[study]\nname = "s"\n',
     SITE + "[sites.b]\n[algorithm]\nparticipation = 0.5\n[privacy]\nminimum_sites = 2\n",
-    SITE + "[privacy]\nsmallest_batch = 65\n",
+    SITE + "[privacy]\nlargest_share = 2.0\n",
     SITE + 'data = "notes"\n',
     SITE + '[algorithm]\nname = "single"\n[model]\nshared = ["words"]\n',
     SITE + '[sites.b]\ntypes = ["Drug"]\nscheme = "BIOES"\n[model]\nshared = ["all"]\n',

@@ -336,7 +336,7 @@ def test_no_gradient_is_left_when_a_site_has_answered(
 def test_a_site_that_keeps_nothing_has_a_small_state(own: dict[str, Path]) -> None:
     state = own["fedavg, no moments"] / "sites" / "east" / "state"
     assert {path.stat().st_size < 1000 for path in state.iterdir()} == {True}
-    assert load_tensors(state / "laid-aside.safetensors").keys() == {"round", "batches_drawn", "kept_f1"}
+    assert load_tensors(state / "laid-aside.safetensors").keys() == {"round", "batches_drawn", "kept_f1", "past"}
     moments = load_tensors(own["fedavg"] / "sites" / "east" / "state" / "laid-aside.safetensors")
     assert any(name.startswith("shared_optimizer/") for name in moments)
 

@@ -81,7 +81,7 @@ def test_the_study_of_these_tests_learns(whole: Path) -> None:
 
 def test_what_lies_in_the_folder_afterwards(whole: Path) -> None:
     files = {str(path.relative_to(whole)) for path in whole.rglob("*") if path.is_file()}
-    told = ("ledger.jsonl", "ledger.jsonl.head", "note-counts.json", "notes.json")
+    told = ("ledger.jsonl", "ledger.jsonl.head", "note-counts.json", "notes.json", "state/history.jsonl")
     of_a_site = (*told, "model/model.safetensors", "model/wardround.json")
     states = ("state/laid-aside.safetensors", "state/state-00000006.safetensors", "state/state-00000008.safetensors")
     assert files == {

@@ -186,9 +186,13 @@ def test_pooling_is_for_one_machine() -> None:
 
 
 def test_the_terms_that_a_site_holds_requests_against() -> None:
-    said = "An update is made of at least {}; requests outside the study's own settings are refused."
+    said = (
+        "An update is made of at least {}; requests outside the study's own settings are refused. A round that is asked "
+        "again draws other sentences, and only so many rounds may be."
+    )
     heading = "What would leave this site"
-    assert said.format("1 sentence") in lines(tiny(), heading)
+    assert said.format("16 sentences, or of all that you have, if you have fewer") in lines(tiny(), heading)
+    assert said.format("1 sentence") in lines(tiny(privacy={"smallest_batch": 1}), heading)
     assert said.format("8 sentences") in lines(tiny(privacy={"smallest_batch": 8}), heading)
     assert "Requests outside the study's own settings are refused." in lines(of("single"), heading)
 

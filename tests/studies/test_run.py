@@ -512,7 +512,7 @@ def test_a_site_whose_gift_was_lost_on_the_way_goes_on_with_the_next_round(tmp_p
     federation = Lasting(study, tmp_path / "run")
     watcher = Meddler(federation, 2, changing("west", "give", lambda message: Message()))
     protected_run(study, tmp_path / "run", federation, watcher=watcher)
-    assert absences(watcher) == {3: [("west", "value-missing"), ("west", "transcript")]}
+    assert absences(watcher) == {3: [("west", "value-missing"), ("west", "sum")]}
     assert caught_up(tmp_path / "run") == [(3, ["west"])]
     assert len(copies(federation)) == 1
 
@@ -554,7 +554,7 @@ def test_a_round_that_failed_at_reveal_is_tried_again(kind: str, tmp_path: Path)
     (failed,) = events_of(tmp_path / "run", "round_failed")
     assert failed["round"] == 3
     assert watcher.said == [
-        "round 3 is tried again: 2 of 3 sites answered where the study wants at least 3 (west failed ConnectionError)"
+        "round 3 is tried again: west went away after it had given; the round's sum cannot be opened"
     ]
     assert [record.number for record in watcher.rounds] == list(range(1, 9))
     redraws = {name: site.giving.record.redraws for name, site in federation.opened.items() if site.giving}

@@ -193,8 +193,9 @@ def test_a_setting_of_another_algorithm_is_none_of_this() -> None:
         ("training", "learning_rate", 0, "learning_rate is 0.0; it must be above zero"),
         ("training", "learning_rate", float("nan"), "learning_rate is nan; it must be above zero"),
         ("training", "clip", -1, "clip is -1.0; it must be zero or above"),
-        ("privacy", "smallest_batch", 0, "smallest_batch is 0; it must be above zero"),
-        ("privacy", "smallest_batch", 9, r"smallest_batch is 9; \[training\] batch_size is 8, which is less"),
+        ("privacy", "smallest_batch", -1, "smallest_batch is -1; it must be above zero, or 0 for the default"),
+        ("privacy", "largest_share", 0.0, "largest_share is 0.0; it is a share of a mean, above 0 and up to 1"),
+        ("privacy", "largest_share", 1.5, "largest_share is 1.5; it is a share of a mean, above 0 and up to 1"),
         ("evaluation", "every", -1, "every is -1; it must be zero or above"),
         ("evaluation", "patience", -1, "patience is -1; it must be zero or above"),
         ("federation", "deadline", 0, "deadline is 0.0; it must be above zero"),
@@ -566,7 +567,7 @@ def test_a_protected_study_written_out_is_the_same() -> None:
         "error_feedback": True,
     }
     study = tiny(privacy=settings)
-    assert study.privacy == PrivacySection("sealed", 2, 1, "bfv", "compact", {"words": 0.5, "word_cnn": 2.0}, True)
+    assert study.privacy == PrivacySection("sealed", 2, 0, "bfv", "compact", {"words": 0.5, "word_cnn": 2.0}, True)
     assert parse_study(to_toml(study)) == study
     assert digest_of(parse_study(to_toml(study.for_hospitals()))) == digest_of(study)
 

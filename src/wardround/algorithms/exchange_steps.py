@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from wardround.errors import MessageError
-from wardround.federation.message import Message, content_digest, grouped
+from wardround.federation.message import Message, grouped
 from wardround.privacy.aggregator import Place
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def _take(site: Site, message: Message) -> Message:
     number = message.value("round", int)
     site.replica.arrays(after=number - 1)  # before anything is opened
     site.replica.step(site.giving.open(message), message.values, number=number)
-    site.note_past(content_digest(message, purpose="take").encode())
+    site.note_past(site.replica.shared_bytes())
     return Message({"shared": site.giving.giver.fingerprint(site.replica.shared_bytes())})
 
 
@@ -61,7 +60,7 @@ def _take_copy(site: Site, message: Message) -> Message:
     with site.all_or_nothing():
         site.replica.take_up(copy)
         site.replica.arrays(after=number)
-        site.note_past(sha256(copy).digest())
+        site.note_past(site.replica.shared_bytes())
     return Message({"shared": site.giving.giver.fingerprint(site.replica.shared_bytes())})
 
 

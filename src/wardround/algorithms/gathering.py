@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Gathered", "agreed_mean", "check_opened", "gather_among", "with_values"]
 
-_MARGIN = 4.0  # of a learned clip over the median of the sites' largest numbers
+_MARGIN = 2.0  # of a learned clip over the largest number that is believed
+_FAR = 8.0  # times the median of the sites' largest numbers, above which one is not believed
 _SMALLEST_CLIP = 1e-6  # of layers that no site moved
 _ROUNDING = 1e-4  # by which two sites may open the same sum differently: those of ckks are only near
 _FLOAT = np.dtype(np.float32)
@@ -137,10 +138,11 @@ def _extents(answer: Message) -> dict[str, float]:
 
 
 def _clips(turn: Turn, aggregator: CohortAggregator, ready: Mapping[SiteId, _Ready]) -> dict[str, float]:
-    """The study's clips, or, where it leaves them open, the median of the sites' largest numbers times a margin.
+    """The study's clips, or, where it leaves them open, twice the largest number that a site says its update has.
 
-    The lower of two middle ones counts, so that a minority of sites cannot raise a clip. Learned clips are kept until
-    an update rounds to zero under them.
+    Of numbers beyond eight times the median, those eight times count, and the lower of two middle ones is the median:
+    a minority of sites cannot raise a clip beyond sixteen times what another site has. Learned clips are kept until an
+    update rounds to zero under them.
     """
     known = turn.coordinator.clips
     for group in aggregator.groups:
@@ -148,7 +150,8 @@ def _clips(turn: Turn, aggregator: CohortAggregator, ready: Mapping[SiteId, _Rea
             known[group] = aggregator.clips[group]
         elif group not in known:
             extents = [extent for held in ready.values() if (extent := held.extents.get(group, 0.0)) > 0]
-            known[group] = max(_MARGIN * median_low(extents), _SMALLEST_CLIP) if extents else _SMALLEST_CLIP
+            believed = min(max(extents), _FAR * median_low(extents)) if extents else 0.0
+            known[group] = max(_MARGIN * believed, _SMALLEST_CLIP)
     return known
 
 

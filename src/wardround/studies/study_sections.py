@@ -72,11 +72,11 @@ class PrivacySection:
     mechanism: Literal["plain", "masked", "sealed", "sealed+masked"] = "plain"
     minimum_sites: int = 1  # answers that an exchange needs; fewer stop the study
     smallest_batch: int = 0  # sentences that an update is made of at least; 0 is 16, or all that a site has
-    largest_share: float = 0.5  # of one site in a mean of three or more, whatever size it says it has
     scheme: Literal["bfv", "ckks"] = "bfv"  # of sealed updates; ckks is the FedHE paper's, for comparison
     packing: Literal["standard", "compact"] = "standard"  # of bfv: 22 bits a number, or 15 and two thirds of the bytes
     clip: Mapping[str, float] = field(default_factory=dict)  # by layer group; what is missing is learned in round 1
     error_feedback: bool = False  # what rounding takes from an update is added to the site's next
+    largest_share: float = 0.5  # of one site in a mean of three or more, whatever size it says it has
 
     def __post_init__(self) -> None:
         if self.smallest_batch < 0:

@@ -37,10 +37,10 @@ clip = 5.0                        # largest norm of a gradient
 [privacy]
 mechanism = "sealed+masked"       # nobody reads an update; or sealed, masked, or plain: the coordinator sees each
 minimum_sites = 3                 # fewer answers than this stop the study
-smallest_batch = 16               # sentences that an update is made of at least; a site gives none of fewer
-largest_share = 0.5               # of one site in a mean of three or more, whatever size it says it has
+smallest_batch = 0                # sentences that an update is made of at least; 0 is 16, or all that a site has
 packing = "standard"              # 22 bits a number; compact: 15, and two thirds of the bytes
 error_feedback = false            # whether what rounding takes from an update goes into the site's next
+largest_share = 0.5               # of one site in a mean of three or more, whatever size it says it has
 
 [evaluation]
 every = 20                        # rounds between two scorings of the development notes
