@@ -41,13 +41,14 @@ class CulpritSearch:
     def note_good(self, sites: Sequence[SiteId]) -> None:
         """The sum of these sites was good: one of those that sat out is to blame for the last spoiled one."""
         if self._sitting_out:
+            spare = self._spare(sites)
             self._suspects = self._sitting_out
-            self._sitting_out = self._half(spare=len(sites) + len(self._sitting_out) - self.minimum)
+            self._sitting_out = self._half(spare)
 
     def note_spoiled(self, sites: Sequence[SiteId]) -> bool:
         """The sum of these sites was spoiled; False where no site can be done without, so that nothing is found."""
         self._suspects = [site for site in self._suspects if site in sites] or list(sites)
-        spare = len(sites) - self.minimum
+        spare = self._spare(sites)
         if spare < 1:
             self._suspects, self._sitting_out = [], []
             return False
@@ -56,6 +57,10 @@ class CulpritSearch:
         else:
             self._sitting_out = self._half(spare)
         return True
+
+    def _spare(self, sites: Sequence[SiteId]) -> int:
+        """How many sites a sum can do without, of those that were in the last one or sat it out."""
+        return len({*sites, *self._sitting_out}) - self.minimum
 
     def _half(self, spare: int) -> list[SiteId]:
         """About half of the suspects; none where there is only one, who takes part again."""

@@ -1,0 +1,61 @@
+"""The attack on a sealing key by reaction: a sum is changed a little, and what a site says of it tells a coefficient.
+
+Adding M to the constant coefficient of c1 adds M times the secret s, whose coefficients are −1, 0 or 1, to the noise of
+a ciphertext. M lies just below the largest noise that a site accepts; a further M at one coefficient of c0 lifts that
+coefficient over it where s has a 1 there, and −M where it has a −1. Two questions tell one coefficient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from wardround.federation.message import Message
+from wardround.privacy import bfv
+from wardround.privacy.bfv import BfvParameters
+
+PARAMETERS = BfvParameters("standard")
+DEGREE = 4096
+JUST_BELOW = 2200  # two of them are over the limit of 2^12, one is not
+
+
+def tampered(taken: Message, coefficient: int, sign: int) -> Message:
+    """The sum of a `take` question, changed so that the answer depends on one coefficient of the secret."""
+    form = PARAMETERS.summed
+    data = np.array(taken.arrays["sealed"])
+    numbers = data[len(form.head) : form.length].view("<u8")  # of block 0: c0, then c1
+    _add(numbers, DEGREE, JUST_BELOW, form.modulus)
+    _add(numbers, coefficient, sign * JUST_BELOW, form.modulus)
+    # So that a sum whose noise is small is refused too, and the site stays where it is: another plaintext.
+    _add(numbers, (coefficient + 1) % DEGREE, form.modulus // PARAMETERS.packing.modulus, form.modulus)
+    return Message(taken.values, {**taken.arrays, "sealed": data}, taken.blobs)
+
+
+def recovered(
+    ask: Callable[[Message], str], taken: Message, coefficients: Sequence[int]
+) -> tuple[list[int], list[str]]:
+    """What a coordinator takes the coefficients of the secret for, and every code that it was answered with."""
+    answers = {(place, sign): ask(tampered(taken, place, sign)) for place in coefficients for sign in (1, -1)}
+    usual = max(set(answers.values()), key=list(answers.values()).count)
+    found = [1 if answers[place, 1] != usual else -1 if answers[place, -1] != usual else 0 for place in coefficients]
+    return found, list(answers.values())
+
+
+def secret_coefficients(secret: bytes, count: int) -> list[int]:
+    """The first coefficients of a secret key: what decrypting (0, 2Δ) gives, over two."""
+    seal = bfv._seal()
+    form, ring = PARAMETERS.summed, PARAMETERS.packing.modulus
+    numbers = np.zeros(form.numbers, "<u8")
+    numbers[DEGREE] = 2 * (form.modulus // ring)
+    row = np.frombuffer(form.head + numbers.tobytes(), np.uint8)
+    cipher, plain = seal.Ciphertext(), seal.Plaintext()
+    with bfv._loading(PARAMETERS, form) as load:
+        load(row.data, cipher)
+    seal.Decryptor(PARAMETERS.context, bfv._secret_key(PARAMETERS, secret)).decrypt(cipher, plain)
+    found = [plain[place] if place < plain.coeff_count() else 0 for place in range(count)]
+    return [1 if number == 2 else -1 if number == ring - 2 else 0 for number in found]
+
+
+def _add(numbers: np.ndarray, place: int, value: int, modulus: int) -> None:
+    numbers[place] = (int(numbers[place]) + value) % modulus

@@ -1,0 +1,117 @@
+"""A coordinator that asks sites to open sums it has changed, or to open one sum again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.algorithms.protected_hospitals import Hospitals
+from tests.algorithms.wards import Go
+from tests.attacks.key_recovery import recovered, secret_coefficients, tampered
+from tests.privacy.cohort import secret_of
+
+from wardround.federation.federation import SiteId
+from wardround.federation.message import Message
+from wardround.privacy.bfv import Opener
+
+AT_SITES = pytest.mark.parametrize("mechanism", ["sealed", "sealed+masked"])
+COEFFICIENTS = range(48)
+
+
+def said(answer: Any) -> str:
+    return "taken" if isinstance(answer, Message) else str(answer)
+
+
+def sum_of_round(hospitals: Hospitals, number: int) -> Message:
+    """The question by which a site takes the sum of a round; harbour has not been asked yet."""
+    sums: list[Message] = []
+
+    def keep(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if (site, step) == ("harbour", "take"):
+            sums.append(message)
+            raise ConnectionError
+        return go(message)
+
+    hospitals.meddle = keep
+    hospitals.run(number)
+    hospitals.meddle = lambda site, step, message, go: go(message)
+    return sums[-1]
+
+
+def put_back(hospitals: Hospitals, number: int) -> None:
+    hospitals.ask("restore", Message({"round": number}), to=["harbour"])
+
+
+@AT_SITES
+def test_what_a_site_says_of_changed_sums_tells_nothing_of_the_key(mechanism: str, tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    taken = sum_of_round(hospitals, 1)
+
+    def ask(question: Message) -> str:
+        return said(hospitals.ask("take", question, to=["harbour"])["harbour"])
+
+    found, answers = recovered(ask, taken, COEFFICIENTS)
+    true = secret_coefficients(secret_of("bfv-standard").secret, len(COEFFICIENTS))
+    assert set(true) == {-1, 0, 1}
+    right = sum(one == other for one, other in zip(found, true, strict=True))
+    assert found != true, f"the coordinator has {right} of {len(true)} coefficients of the key"
+    # One refusal for all of them, and after so many the site stops until the key is rotated.
+    assert answers == ["sum"] * 32 + ["rotate"] * (len(answers) - 32)
+
+
+@AT_SITES
+def test_no_changed_sum_is_decrypted(mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And as much is decrypted of a stand-in, so that a refusal takes as long as a success."""
+    hospitals = Hospitals(tmp_path, mechanism)
+    taken = sum_of_round(hospitals, 1)
+    decrypted: list[str] = []
+    once = Opener._decrypted
+
+    def counting(self: Opener, cipher: Any, *, first: bool) -> Any:
+        decrypted.append("block")
+        return once(self, cipher, first=first)
+
+    monkeypatch.setattr(Opener, "_decrypted", counting)
+    monkeypatch.setattr(Opener, "open", lambda *_: pytest.fail("what was changed is decrypted"))
+    for question in (
+        tampered(taken, 0, 1),
+        Message(taken.values, taken.arrays, {}),
+        Message(taken.values, {}, taken.blobs),
+    ):
+        decrypted.clear()
+        assert hospitals.ask("take", question, to=["harbour"]) == {"harbour": "sum"}
+        refused = len(decrypted)
+        assert refused == len(taken.arrays["lengths"])
+    monkeypatch.undo()
+
+
+@AT_SITES
+@pytest.mark.parametrize("restarted", [False, True], ids=["at once", "restarted"])
+def test_a_sum_is_opened_once_whatever_state_a_site_is_put_back_to(
+    mechanism: str, restarted: bool, tmp_path: Path
+) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    taken = sum_of_round(hospitals, 1)
+    answers = []
+    for _ in range(6):
+        put_back(hospitals, 0)
+        if restarted:
+            hospitals.restart("harbour")
+        # The update of the round is not in the state of before; what was given is on record apart.
+        answers.append(said(hospitals.ask("take", taken, to=["harbour"])["harbour"]))
+    assert answers == ["taken"] + ["replay"] * 5
+
+
+@AT_SITES
+def test_refusals_are_counted_whatever_state_a_site_is_put_back_to(mechanism: str, tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    taken = sum_of_round(hospitals, 1)
+    answers = []
+    for place in range(34):
+        put_back(hospitals, 0)
+        hospitals.restart("harbour")
+        answers.append(said(hospitals.ask("take", tampered(taken, place, 1), to=["harbour"])["harbour"]))
+    assert answers == ["sum"] * 32 + ["rotate"] * 2
+    # Nothing is done under that key any more: not even the honest sum is opened.
+    assert hospitals.ask("take", taken, to=["harbour"]) == {"harbour": "rotate"}
