@@ -133,6 +133,20 @@ def test_a_revoked_site_comes_back_with_the_certificate_it_had(epochs: Epochs, n
         epochs.admit("h1")
 
 
+def test_what_was_refused_before_a_revocation_is_not_admitted_with_its_end(epochs: Epochs, new: Maker) -> None:
+    code(epochs, H1, 1)
+    assert code(epochs, Peer("h1", "SHA256:99"), 1) == "certificate"
+    epochs.revoke("h1", new)
+    assert epochs.admit("h1") == ""
+    assert epochs.state().pinned == {"h1": "SHA256:01"}
+
+
+def test_a_certificate_can_be_pinned_before_the_site_asks(epochs: Epochs) -> None:
+    assert epochs.admit("h1", "SHA256:01") == "SHA256:01"
+    assert code(epochs, Peer("h1", "SHA256:99"), 1) == "certificate"
+    assert not code(epochs, H1, 1)
+
+
 def test_who_has_what(epochs: Epochs, new: Maker) -> None:
     epochs.rotate(new)
     for peer, epoch in ((H1, 2), (H1, 1), (H1, 2), (H2, 2)):

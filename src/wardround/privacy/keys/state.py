@@ -87,11 +87,20 @@ class Epochs:
         self.state()
 
     @classmethod
-    def create(cls, path: Path, lock: Lock, *, study: str, scheme: str, new: Callable[[str], bytes]) -> Epochs:
-        """The first epoch, in a new vault; `new` makes a secret for a scheme."""
-        secret = SealingSecret(1, scheme, new(scheme))
-        state = KeyState(study).next(keeps_previous=True)
-        held = {_name(1): secret.to_bytes(), _STATE: _written(state)}
+    def create(
+        cls,
+        path: Path,
+        lock: Lock,
+        *,
+        study: str,
+        scheme: str,
+        new: Callable[[str], bytes],
+        after: KeyState | None = None,
+    ) -> Epochs:
+        """The first epoch, in a new vault; `new` makes a secret for a scheme, `after` is what a lost vault held."""
+        state = (after or KeyState(study)).next(keeps_previous=False)
+        secret = SealingSecret(state.current, scheme, new(scheme))
+        held = {_name(state.current): secret.to_bytes(), _STATE: _written(state)}
         return cls(Vault.create(path, lock, held), study)
 
     @classmethod
@@ -144,7 +153,9 @@ class Epochs:
         def without(state: KeyState) -> KeyState:
             if site in state.revoked:
                 raise KeyMaterialError(f"{site} was revoked already")
-            return replace(state.next(keeps_previous=False), revoked=(*state.revoked, site))
+            # A certificate that was refused before is not let in when the revocation is taken back.
+            waiting = {name: known for name, known in state.waiting.items() if name != site}
+            return replace(state.next(keeps_previous=False), revoked=(*state.revoked, site), waiting=waiting)
 
         self._begin(new, without)
         return self.parameters()
