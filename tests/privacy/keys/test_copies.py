@@ -44,6 +44,12 @@ def test_a_copy_for_another_site_or_study(copy: SealedCopy) -> None:
         copy.open(KEY, study="00" * 32, site="h1")
 
 
+@pytest.mark.parametrize("change", [{"site": "\x1b]0;h1\x07"}, {"study": "\u202e" + STUDY}])
+def test_a_copy_that_would_write_on_the_terminal(change: dict[str, str], copy: SealedCopy) -> None:
+    with pytest.raises(KeyMaterialError, match=r"^the file is no copy of a key"):
+        SealedCopy.from_bytes(replace(copy, **change).to_bytes())  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("change", [{"site": "h2"}, {"study": "00" * 32}, {"epoch": 4}, {"oldest": 1}])
 def test_a_copy_that_says_something_else_than_was_sealed(change: dict[str, object], copy: SealedCopy) -> None:
     altered = replace(copy, **change)  # type: ignore[arg-type]

@@ -140,6 +140,13 @@ def test_the_service_that_was_met_first_is_the_one_met_after(served: Served, clo
         assert site(served, clock).secret(1).epoch == 1
 
 
+def test_an_empty_fingerprint_does_not_let_any_service_in(served: Served, running: KeyService, clock: Clock) -> None:
+    served.parties["h1"].service.write_text("\n")
+    with pytest.raises(KeyMaterialError, match=r"^keys\.fingerprint is empty; .* --new-service"):
+        site(served, clock).secret(1)
+    assert served.log == []
+
+
 def test_the_current_epoch_is_the_one_the_service_names(served: Served, running: KeyService, clock: Clock) -> None:
     served.epochs.rotate(new)
     parameters, secret = site(served, clock).current()
@@ -189,6 +196,15 @@ def test_a_new_copy_ends_what_it_says_is_over_also_in_a_process_that_runs(served
     offline(served).take_copy(copy_of(served.epochs.current(), oldest=2), "h1")  # another process
     assert code(lambda: at_work.secret(1)) == "epoch"
     assert at_work.secret(2) == served.epochs.current()
+    assert offline(served).epochs() == {2: served.epochs.current().id}
+
+
+def test_a_copy_of_an_older_epoch_is_refused_with_a_remedy(served: Served) -> None:
+    first = copy_of(served.epochs.current())
+    served.epochs.rotate(new)
+    offline(served).take_copy(copy_of(served.epochs.current()), "h1")
+    with pytest.raises(KeyMaterialError, match=r"copy of epoch 1 is older\. If .* remove keys\.vault"):
+        offline(served).take_copy(first, "h1")
     assert offline(served).epochs() == {2: served.epochs.current().id}
 
 

@@ -97,6 +97,8 @@ class SealedCopy:
                 raise MessageError("mark", "this is no copy")
             study, site = message.value("study", str), message.value("site", str)
             epoch, oldest = message.value("epoch", int), message.value("oldest", int)
+            if not (study + site).isprintable():  # an error may show them before anything is authenticated
+                raise MessageError("mark", "this is no copy")
         except MessageError:
             raise KeyMaterialError("the file is no copy of a key, or not all of one; ask for it again") from None
         return cls(study, site, epoch, oldest, **message.blobs)

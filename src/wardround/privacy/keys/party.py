@@ -77,6 +77,12 @@ class SiteKeys:
         """Open a copy that was sealed to this site, and keep it; epochs that it says are over are removed."""
         secret = copy.open(self._files.key.read_bytes(), study=self._study, site=site)
         with self._turn:
+            newest = max(self.epochs(), default=0)
+            if secret.epoch < newest:
+                raise KeyMaterialError(
+                    f"epoch {newest} is held already; the copy of epoch {secret.epoch} is older. If epoch {newest} is "
+                    f"not the issuer's, remove {self._files.vault.name} and take the newest copy again"
+                )
             self._keep(secret, copy.oldest)
         return secret
 
@@ -152,7 +158,9 @@ class SiteKeys:
     def _asked(self, question: Callable[[KeyClient], Result]) -> Result:
         """The service's answer; the certificate that it shows first is the one it must show ever after."""
         path = self._files.service
-        known = path.read_text(encoding="ascii").strip() if path.exists() else ""
+        known = path.read_text(encoding="ascii", errors="replace").strip() if path.exists() else ""
+        if path.exists() and not known:
+            raise KeyMaterialError(f"{path.name} is empty; compare the service's fingerprint, then give --new-service")
         host, port = address(self._service)
         client = KeyClient(host, port, files=self._files, study=self._study, known=known)
         answer = question(client)
