@@ -330,6 +330,24 @@ def test_rotation_and_revocation_by_post(offline: Path, run: Run) -> None:
     assert json.loads((out / "parameters.json").read_text())["oldest"] == 2
 
 
+def test_an_old_vault_is_refused_and_a_new_one_goes_on_where_the_log_ends(offline: Path, run: Run) -> None:
+    issuer, out = offline / "harbour" / "kit", offline / "copies"
+    words = ("keys", "issue", issuer, "--certificates", offline / "lead" / "approved", "--out", out)
+    assert run(*words).code == 0
+    backup = (issuer / "epochs.vault").read_bytes()
+    assert run("keys", "revoke", issuer, "hillside").code == 0
+    (issuer / "epochs.vault").write_bytes(backup)
+    for command in (words, ("keys", "rotate", issuer), ("keys", "show", issuer)):
+        ran = run(*command)
+        assert ran.code == 2 and ran.err_in_one_line.startswith(
+            "wardround: epochs.vault is older than keys.jsonl, which says that epoch 2 was begun, hillside was revoked;"
+        )
+    (issuer / "epochs.vault").unlink()
+    issued = run(*words)
+    assert issued.code == 0 and "hillside gets no copy: it was revoked" in issued.out
+    assert json.loads((out / "parameters.json").read_text())["epoch"] == 3
+
+
 def test_a_copy_for_another_site_or_study(offline: Path, kits: Path, run: Run) -> None:
     issuer, out = offline / "harbour" / "kit", offline / "copies"
     run("keys", "issue", issuer, "--certificates", offline / "lead" / "approved", "--out", out)

@@ -54,9 +54,17 @@ def complete(folder: RequestFolder, approval: Approval) -> None:
 
 
 @app.command()
-def serve(kit: KitFolder, passphrase_file: PassphraseFile = None, keyring: KeyringOption = False) -> None:
+def serve(
+    kit: KitFolder,
+    passphrase_file: PassphraseFile = None,
+    keyring: KeyringOption = False,
+    per_address: Annotated[
+        int, typer.Option(min=1, help="Connections of one address that may be in the TLS handshake at once.")
+    ] = 64,
+) -> None:
     """Give keys to the sites of the study until Ctrl-C; the first start makes the first key."""
     from wardround.privacy.keys.client import address
+    from wardround.privacy.keys.limits import Limits
     from wardround.privacy.keys.log import KeyLog
     from wardround.privacy.keys.service import KeyDesk, KeyService
 
@@ -66,7 +74,8 @@ def serve(kit: KitFolder, passphrase_file: PassphraseFile = None, keyring: Keyri
     epochs = _epochs(opened, passphrase_file, keyring=keyring, create=True)
     desk = KeyDesk(epochs, KeyLog(opened.files.log), study=opened.study_digest, sites=opened.plan.sites)
     host, port = address(opened.plan.keys)
-    with KeyService(desk, opened.files, host=host, port=port):
+    limits = Limits(strangers_per_address=per_address)
+    with KeyService(desk, opened.files, host=host, port=port, limits=limits):
         typer.echo(f"epoch {epochs.state().current} of {opened.plan.study} at {opened.plan.keys}; log keys.jsonl")
         typer.echo(f"Sites see this fingerprint; tell it by another way:\n{_own_fingerprint(opened)}")
         _until_interrupted()
@@ -177,15 +186,19 @@ def _issuer(kit: Path) -> Kit:
 def _epochs(kit: Kit, passphrase_file: Path | None, *, keyring: bool = False, create: bool = False) -> Epochs:
     from wardround.privacy.keys.material import new_secret
     from wardround.privacy.keys.passphrase import lock_from
+    from wardround.privacy.keys.recovery import check_not_older, logged_state
     from wardround.privacy.keys.state import Epochs
 
     path, study = kit.files.epochs, kit.study_digest
+    logged = logged_state(kit.files.log, study)
     if path.exists():
-        return Epochs.open(path, lock_from(passphrase_file), study=study)
+        found = Epochs.open(path, lock_from(passphrase_file), study=study)
+        check_not_older(found.state(), logged)
+        return found
     if not create:
         raise UsageError(f"{kit.path.name} has no keys yet; `wardround keys serve` or `keys issue` makes the first")
     lock = lock_from(passphrase_file, keyring=keyring)
-    return Epochs.create(path, lock, study=study, scheme=_scheme(kit), new=new_secret)
+    return Epochs.create(path, lock, study=study, scheme=_scheme(kit), new=new_secret, after=logged)
 
 
 def _scheme(kit: Kit) -> str:

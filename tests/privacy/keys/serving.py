@@ -10,6 +10,7 @@ from tests.privacy.authority import STUDY, Authority, lock
 
 from wardround.errors import MessageError
 from wardround.privacy.keys.client import KeyClient
+from wardround.privacy.keys.limits import Limits
 from wardround.privacy.keys.log import KeyLog, LogLine, read_log
 from wardround.privacy.keys.peers import PartyFiles
 from wardround.privacy.keys.service import KeyDesk, KeyService
@@ -63,10 +64,10 @@ def prepared(folder: Path) -> Served:
     return Served(folder, parties, Epochs.create(parties["keys"].epochs, lock(), study=STUDY, scheme="ckks", new=new))
 
 
-def service(served: Served, port: int = 0) -> KeyService:
+def service(served: Served, port: int = 0, limits: Limits | None = None) -> KeyService:
     files = served.parties["keys"]
     desk = KeyDesk(served.epochs, KeyLog(files.log), study=STUDY, sites=SITES)
-    return KeyService(desk, files, host="localhost", port=port)
+    return KeyService(desk, files, host="localhost", port=port, limits=limits)
 
 
 def code(ask: Callable[[], object]) -> str:

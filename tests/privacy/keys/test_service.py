@@ -12,22 +12,34 @@ from pathlib import Path
 
 import pytest
 from tests.privacy.authority import STUDY, Authority, lock
-from tests.privacy.keys.serving import Served, code, new, prepared, service
+from tests.privacy.keys.serving import SITES, Served, code, new, prepared, service
 from tests.processes import eventually
 
 from wardround.errors import KeyMaterialError
 from wardround.federation.message import Message, decode, encode
-from wardround.privacy.keys import service as key_service
-from wardround.privacy.keys.peers import fingerprint_of, tls_client
+from wardround.privacy.keys.limits import Limits, Party
+from wardround.privacy.keys.log import KeyLog
+from wardround.privacy.keys.peers import Peer, fingerprint_of, tls_client
+from wardround.privacy.keys.service import KeyDesk
 from wardround.privacy.keys.state import Epochs
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def limits(request: pytest.FixtureRequest) -> Limits:
+    """What a test is parametrized with; otherwise as the service has them."""
+    return getattr(request, "param", None) or Limits()
+
+
+@pytest.fixture
+def served(tmp_path: Path, limits: Limits) -> Iterator[Served]:
     made = prepared(tmp_path)
-    with service(made) as running:
+    with service(made, limits=limits) as running:
         made.port = running.port
         yield made
+
+
+def limited(**more: float) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("limits", [Limits(**more)], indirect=True, ids=[""])  # type: ignore[arg-type]
 
 
 def outcomes(served: Served) -> list[tuple[str, str, int, str]]:
@@ -225,8 +237,8 @@ def test_a_vault_that_cannot_be_read_gives_nothing_and_the_service_stays(served:
 # Nobody holds it up
 
 
-def test_those_who_stall_keep_nobody_waiting_and_are_sent_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_service, "_SILENCE", 2.0)
+@limited(handshake_seconds=2.0)
+def test_those_who_stall_keep_nobody_waiting_and_are_sent_off(served: Served) -> None:
     silent = [socket.create_connection(("localhost", served.port)) for _ in range(10)]
     try:
         started = time.monotonic()
@@ -240,8 +252,8 @@ def test_those_who_stall_keep_nobody_waiting_and_are_sent_off(served: Served, mo
             stalled.close()
 
 
-def test_who_sends_drop_by_drop_is_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_service, "_LONGEST", 3.0)
+@limited(read_seconds=3.0)
+def test_who_sends_drop_by_drop_is_cut_off(served: Served) -> None:
     tls = tls_client(served.parties["h1"])
     with socket.create_connection(("localhost", served.port), 60) as plain, tls.wrap_socket(plain) as secured:
         started = time.monotonic()
@@ -252,9 +264,8 @@ def test_who_sends_drop_by_drop_is_cut_off(served: Served, monkeypatch: pytest.M
         assert 0.5 < time.monotonic() - started < 50
 
 
-def test_of_too_many_at_once_some_are_turned_away(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_service, "_SILENCE", 600.0)  # nobody is sent off for anything else
-    monkeypatch.setattr(key_service, "_LONGEST", 600.0)
+@limited(handshake_seconds=600.0, read_seconds=600.0)  # nobody is sent off for anything else
+def test_of_too_many_at_once_some_are_turned_away(served: Served) -> None:
     many = [socket.create_connection(("localhost", served.port)) for _ in range(70)]
     try:
         assert eventually(lambda: sum(map(is_closed, many)) >= 6)
@@ -286,11 +297,54 @@ def test_many_sites_at_the_same_moment(served: Served) -> None:
     assert found == [1] * 12 and len(served.log) == 12
 
 
-def test_strangers_do_not_fill_the_log(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_service, "_BETWEEN_STRANGERS", 60.0)
+def test_strangers_do_not_fill_the_log(served: Served) -> None:
     for _ in range(20):
         said_to(served, b"hello, hello, hello")
+    assert eventually(lambda: bool(served.log))
     assert 1 <= len(served.log) <= 3
+
+
+@limited(burst=3, requests_per_second=0.001)
+def test_who_asks_too_often_is_told_so_and_noted_once(served: Served) -> None:
+    asked = [code(lambda: served.client("h1").secret(1)) for _ in range(6)]
+    assert asked == ["", "", "", "", "busy", "busy"]  # the first was before its certificate was known
+    assert eventually(lambda: served.log[-1].outcome == "busy")
+    assert outcomes(served) == [("h1", "secret", 1, "given")] * 4 + [("h1", "nothing", 0, "busy")]
+    assert not code(lambda: served.client("h2").secret(1))
+
+
+@limited(per_party=1, read_seconds=600.0)
+def test_a_party_has_its_own_slots(served: Served) -> None:
+    tls = tls_client(served.parties["h1"])
+    assert not code(lambda: served.client("h1").secret(1))
+    with socket.create_connection(("localhost", served.port), 60) as plain, tls.wrap_socket(plain):
+        # The server's end of the handshake may come after the client's.
+        assert eventually(lambda: code(lambda: served.client("h1").secret(1)) == "keys-unreachable")
+        assert not code(lambda: served.client("h2").secret(1))
+        forged = served.party("h1", 6)
+        assert code(lambda: served.client(forged).secret(1)) == "certificate"
+    assert eventually(lambda: not code(lambda: served.client("h1").secret(1)))
+
+
+def test_a_name_without_end_is_cut_in_the_log(served: Served) -> None:
+    desk = key_desk(served)
+    desk.answer(encode(Message({"ask": "parameters", "study": STUDY})), Peer("x" * 5000, "SHA256:01"))
+    assert (served.log[-1].who, served.log[-1].outcome) == ("x" * 64, "unknown")
+
+
+def test_whose_slots_a_peer_uses(served: Served) -> None:
+    served.client("h1").secret(1)
+    desk = key_desk(served)
+    own = fingerprint_of(served.parties["h1"].certificate.read_bytes())
+    assert desk.party(Peer("h1", own)) == Party("h1", True)
+    assert desk.party(Peer("h1", "SHA256:99")) == Party("h1", False)
+    assert desk.party(Peer("h2", "SHA256:99")) == Party("h2", False)  # nobody asked in its name yet
+    assert desk.party(Peer("coordinator", "SHA256:99")) == Party("coordinator", True)
+    assert desk.party(Peer("h9", "SHA256:99")) == desk.party(None) == Party("", False)
+
+
+def key_desk(served: Served) -> KeyDesk:
+    return KeyDesk(served.epochs, KeyLog(served.parties["keys"].log), study=STUDY, sites=SITES)
 
 
 def test_a_port_that_is_taken(served: Served) -> None:

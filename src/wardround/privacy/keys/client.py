@@ -3,7 +3,7 @@
 keys-unreachable     no connection, or none that lasted
 keys-certificate     the other end is not this study's key service, or another than before
 keys-answer          it said something that cannot be used
-revoked, certificate, not-a-site, unknown, epoch, study, log, …    the service's own refusals
+revoked, certificate, not-a-site, unknown, epoch, study, busy, log, …    the service's own refusals
 """
 
 from __future__ import annotations
