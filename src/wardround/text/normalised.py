@@ -1,0 +1,173 @@
+"""Text as a reader takes it: invisible characters gone, other digits, letters, blanks and signs in their plain form.
+
+A `View` leads back to the offsets of the original. Text of plain characters is its own view.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import replace
+from functools import lru_cache
+
+from wardround.text.look_alikes import BLANKS, DIGIT_LOOK_ALIKES, FOREIGN_LOOK_ALIKES, LOOK_ALIKES, SIGNS
+from wardround.text.views import Change, View, edited
+
+__all__ = ["as_typed", "skeleton", "typed_mention"]
+
+_UNUSUAL = re.compile(r"[^\t\n\r -~]")
+# A soft hyphen before a line break is there because of the break.
+_LINE_BREAKS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+_UNUSUAL_OR_DIVIDED = re.compile(rf"\u00ad[ \t]*+(?:\r\n|[\r\n{_LINE_BREAKS}])[ \t]*+|[^\t\n\r -~]")
+
+
+def skeleton(text: str) -> View:
+    """Return the text as plain ASCII where a reader would take it for that; what patterns are matched against.
+
+    Accents and other marks go, compatibility forms and look-alike letters become what they look like, any digit becomes
+    0 to 9, any dash a hyphen, any blank a space, and any line break a line feed.
+    """
+    changes: list[Change] = []
+    digit_like: list[int] = []  # numbers of changes
+    for match in _UNUSUAL_OR_DIVIDED.finditer(text):
+        (start, end), plain = match.span(), _plain(match[0][0])
+        if plain is None:
+            _drop_mark(changes, text, start)
+            continue
+        if match[0] in DIGIT_LOOK_ALIKES:
+            digit_like.append(len(changes))
+        elif plain == match[0]:
+            continue
+        changes.append((start, end, plain))
+    view = edited(text, changes)
+    return _with_digits(view, text, digit_like) if digit_like else view
+
+
+@lru_cache(maxsize=4096)
+def _plain(character: str) -> str | None:
+    """What a character looks like; "" for one that is not seen, None for a mark on the one before it."""
+    category = unicodedata.category(character)
+    if category[0] == "M":
+        return None
+    if character in _LINE_BREAKS:
+        return "\n"
+    if character.isspace() or character in BLANKS:
+        return " "
+    if category in ("Cc", "Cf", "Cs"):
+        return ""
+    digit = unicodedata.digit(character, None)
+    return _without_marks(character) if digit is None else str(digit)
+
+
+def _without_marks(character: str) -> str:
+    if character in "ªº":
+        return character  # 38º is a temperature, 1ª the first
+    if character in SIGNS or character in LOOK_ALIKES:
+        return SIGNS.get(character) or LOOK_ALIKES[character]
+    parts = unicodedata.normalize("NFKD", character)
+    if unicodedata.category(character) == "No":
+        # ⑩ is 10; ½ is no number in plain digits.
+        return character if "\u2044" in parts else "".join(filter(str.isdigit, parts)) or character
+    bare = unicodedata.normalize("NFC", "".join(part for part in parts if unicodedata.category(part)[0] != "M"))
+    if unicodedata.category(character) == "Pd":
+        return "-"
+    return "".join(SIGNS.get(part, LOOK_ALIKES.get(part, part)) for part in bare)
+
+
+def _drop_mark(changes: list[Change], text: str, at: int) -> None:
+    """Count the mark to the character before it, so that whoever hides that character hides the mark."""
+    if changes and changes[-1][1] == at:
+        start, _, shown = changes[-1]
+        changes[-1] = (start, at + 1, shown)
+    elif at:
+        changes.append((at - 1, at + 1, text[at - 1]))
+    else:
+        changes.append((0, 1, ""))
+
+
+def _with_digits(view: View, text: str, digit_like: list[int]) -> View:
+    """Read letters that look like digits as such where a digit stands on either side."""
+    shown = list(view.text)
+    # Forwards, then backwards: what became a digit makes digits of its neighbours.
+    for step, numbers in ((-1, digit_like), (1, digit_like[::-1])):
+        for number in numbers:
+            at = view.shown_starts[number]
+            if 0 <= at + step < len(shown) and shown[at + step] in "0123456789":
+                shown[at] = DIGIT_LOOK_ALIKES[text[view.source_starts[number]]]
+    return replace(view, text="".join(shown))
+
+
+_LATIN = r"0-9A-Za-z\u00c0-\u024f\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d6a5\U0001d7ce-\U0001d7ff"
+_HIDDEN = (
+    r"\x00-\x08\x0e-\x1b\x7f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0001"
+    r"\U000e0020-\U000e007f"
+)
+_MARKS = r"\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\U000e0100-\U000e01ef"
+# A match begins where its run begins and gives nothing back, so that a page of invisible characters costs no more. What
+# begins a text stays: it is the byte order mark of the file.
+_UNTYPED = re.compile(
+    rf"(?P<hidden>(?<=[!-~{_LATIN}])[{_HIDDEN}]++|(?!\A)(?<![{_HIDDEN}])[{_HIDDEN}]++(?=[!-~{_LATIN}]))"
+    rf"|(?P<marked>[{_LATIN}][{_MARKS}]++)"
+    r"|[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d6a5\U0001d7ce-\U0001d7ff\ufb00-\ufb06]"
+    r"|(?P<enclosed>[\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189\U0001f1e6-\U0001f1ff])"
+    r"|(?![0-9])\d"
+)
+# On letters these are no part of the spelling: lines over, under and through them, enclosures, variation selectors.
+_DECORATIONS = re.compile(
+    r"[\u0305\u0332\u0333\u0335-\u0338\u033f\u034f\u20d0-\u20ff\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
+)
+_ANY_HIDDEN = re.compile(f"[{_HIDDEN}]+")
+_LETTERS = re.compile(r"[^\W\d_]")
+_LATIN_LETTERS = re.compile(rf"(?![0-9])[{_LATIN}]")
+_FOREIGN = re.compile(f"[{''.join(FOREIGN_LOOK_ALIKES)}]")
+_WORD = re.compile(r"[^\W\d_]+")
+_TO_LATIN = str.maketrans(FOREIGN_LOOK_ALIKES)
+_MOST_MARKS = 4  # composed with one letter; to sort a page of them would take the square of its length
+
+
+def as_typed(text: str) -> View:
+    """Return the text as its writer would have typed it, for what must read ordinary text exactly as it is.
+
+    Only forms that ordinary notes in Latin letters do not hold are changed: invisible characters, full-width,
+    mathematical and enclosed letters, ligatures, digits of other scripts, accents that are characters of their own, and
+    letters of another script in a word that is otherwise Latin. Text that is mostly in other letters stays as it is.
+    """
+    if not _UNUSUAL.search(text) or not (_UNTYPED.search(text) or _FOREIGN.search(text)):
+        return View(text)
+    if not _is_mostly_latin(text):
+        return View(text)
+    view = edited(text, ((*match.span(), _typed(match)) for match in _UNTYPED.finditer(text)))
+    if not _FOREIGN.search(view.text):
+        return view
+    # Letter for letter, so that the offsets stay.
+    return replace(view, text=_WORD.sub(lambda word: _in_one_script(word[0]), view.text))
+
+
+def typed_mention(text: str) -> str:
+    """Return a mention as its writer would have typed it, without any invisible character."""
+    return as_typed(_ANY_HIDDEN.sub("", text) or text).text
+
+
+def _is_mostly_latin(text: str) -> bool:
+    return 2 * len(_LATIN_LETTERS.findall(text)) >= len(_LETTERS.findall(text))
+
+
+def _typed(match: re.Match[str]) -> str:
+    if match["hidden"]:
+        return ""
+    if match["enclosed"]:
+        return skeleton(match[0]).text
+    if not match["marked"]:
+        digit = unicodedata.decimal(match[0], None)
+        return unicodedata.normalize("NFKC", match[0]) if digit is None else str(digit)
+    base, marks = unicodedata.normalize("NFKC", match[0][0]), _DECORATIONS.sub("", match[0][1:])
+    if base.isdigit():
+        return base
+    return unicodedata.normalize("NFC", base + marks[:_MOST_MARKS]) + marks[_MOST_MARKS:]
+
+
+def _in_one_script(word: str) -> str:
+    """The word in Latin letters, where some are Latin already and all others look like one."""
+    latin = word.translate(_TO_LATIN)
+    mixed = latin != word and _LATIN_LETTERS.search(word)
+    return latin if mixed and not _LETTERS.search(_LATIN_LETTERS.sub("", latin)) else word
