@@ -11,10 +11,13 @@ from common import Bar, arguments, fastest, finish
 from wardround.corpora.synthetic.phi import phi_hospitals
 from wardround.redaction.patterns import Patterns
 from wardround.reports.tables import Table
+from wardround.text.normalised import as_typed
 from wardround.text.sentences import find_sentences
 
 MOST = 30.0  # times as long as notes take; what grows with the square of a text takes thousands
 UNITS = (".", " ", "\n", "a. ", "a.\n", "1", "a", "1 ", "1-", "(1", "a@", "1.1.", "www.a", "+1 ", "march ")
+# Odd characters, and breaks that may cut an identifier: read again in their plain form.
+ODD_UNITS = ("\u200b", "1\u200b", "１", "а", "é", "e\u0301\u0323", "О", "12\n", "1-\n", "1.\n", "a@\n", "a-\n")
 
 
 def main() -> int:
@@ -25,7 +28,7 @@ def main() -> int:
     ordinary = notes * (length // len(notes) + 1)
     figures = [
         measure(name, find, ordinary[:length])
-        for name, find in (("sentences", find_sentences), ("patterns", Patterns("en").find))
+        for name, find in (("sentences", find_sentences), ("patterns", Patterns("en").find), ("typed", as_typed))
     ]
     rows = tuple((f["reading"], f["notes_ms"], f["slowest_ms"], f["slowest"], f["ratio"]) for f in figures)
     columns = ("reading", "notes: ms", "slowest text: ms", "made of", "times as long")
@@ -35,7 +38,7 @@ def main() -> int:
 
 def measure(name: str, find: Callable[[str], object], notes: str) -> dict[str, Any]:
     """Milliseconds of notes, and of the slowest among texts of one unit, `a` before and after it."""
-    texts = {unit: f"a{unit * (len(notes) // len(unit))}a" for unit in UNITS}
+    texts = {unit: f"a{unit * (len(notes) // len(unit))}a" for unit in UNITS + ODD_UNITS}
     found = {unit: milliseconds(find, text) for unit, text in texts.items()}
     slowest = max(found, key=lambda unit: found[unit])
     ordinary = milliseconds(find, notes)

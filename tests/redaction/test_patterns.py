@@ -3,14 +3,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wardround.corpora.brat import Brat
 from wardround.corpora.synthetic.phi import PhiConfig, phi_hospitals
 from wardround.errors import UsageError
 from wardround.evaluation.leakage import LeakageScore, score_leakage
-from wardround.redaction.findings import united
+from wardround.redaction import patterns as module
+from wardround.redaction.findings import Finding, united
 from wardround.redaction.patterns import Language, Patterns
 from wardround.text.document import Document, Entity
+from wardround.text.views import View
 
 EN, ES = Patterns("en"), Patterns("es")
 
@@ -106,7 +110,82 @@ def test_another_language_is_refused() -> None:
         Patterns(language)
 
 
-@pytest.mark.parametrize("unit", ["1", "a", "a.", "1 ", "1-", "(1", "a@", "1.1.", "www.a", "+1 ", "march "])
+# Whole words and numbers, so that drawn texts hold identifiers.
+PIECES = st.sampled_from(
+    ("201-555-0110", "03/14/2061", "March 14, 2061", "MRN:", "1234567", "MR123456", "a.b@ward.org", "in", "2061", "94")
+)
+ORDINARY = st.lists(PIECES | st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=6)).map(" ".join)
+
+
+def as_is(text: str) -> View:
+    return View(text)
+
+
+def by_forms_alone(patterns: Patterns, text: str) -> set[Finding]:
+    """What is found in the text as it is, which was all that was ever looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "skeleton", as_is)
+        patch.setattr(module, "pages", lambda text: [])
+        return set(patterns.find(text))
+
+
+@given(ORDINARY)
+def test_ordinary_text_has_the_findings_of_the_forms_alone(text: str) -> None:
+    for patterns in (EN, ES):
+        assert set(patterns.find(text)) == by_forms_alone(patterns, text)
+
+
+@given(st.lists(PIECES | st.text(max_size=6)).map("".join))
+def test_reading_odd_forms_takes_no_finding_away(text: str) -> None:
+    assert by_forms_alone(EN, text) <= set(EN.find(text))
+
+
+def test_built_in_notes_have_the_findings_of_the_forms_alone() -> None:
+    for site in phi_hospitals(config=PhiConfig(scale=0.2)):
+        for note in site.test:
+            assert set(EN.find(note.text)) == by_forms_alone(EN, note.text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BP 120/80\n72 bpm",
+        "Na 140\n102\n24\n4.1",
+        "seen 2019\n100 mg\n2. Asthma\n10. Gout",
+        "MRN is unknown.\n60 kg",
+        "vitamin B12\n250 pg/mL",
+        "doses of 10–20 mg, 3–5 days, WBC 5×10⁹/L, 38–39º, ½ tablet",
+    ],
+)
+def test_tables_lists_and_ranges_stay(text: str) -> None:
+    assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("14-\nmarzo-2061", "14-marzo-\n2061", "14 de mar-\nzo de 2061", "14 de m\u0430rzo de 2061"),
+        *("an\u0303o 2004", "14 de márzo de 2061", "１４／03／2061", "９１２ ３４５ ６７８", "12345678‑Z"),
+    ],
+)
+def test_odd_and_broken_forms_in_spanish(written: str) -> None:
+    assert [text for _, text in found(f"Visto, {written}, otra vez.", ES)] == [written]
+
+
+def test_what_stands_around_a_broken_identifier_stays() -> None:
+    assert found("MRN 12345.\n60 kg") == [("IDNUM", "12345")]
+    assert found("call 201-555-0110\n2. Asthma") == [("PHONE", "201-555-0110")]
+    assert found("on 03/14/2061\n10 mg") == [("DATE", "03/14/2061")]
+    assert found("write to\nann@ward.example.org\nor call") == [("EMAIL", "ann@ward.example.org")]
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("1", "a", "a.", "1 ", "1-", "(1", "a@", "1.1.", "www.a", "+1 ", "march "),
+        *("1\u200b", "１", "а", "1\u0301", "12\n", "1-\n", "a@\n", "a-\n", "12 \n", "www.a/\n"),
+    ],
+)
 def test_a_page_of_one_thing_is_read_to_its_end(unit: str) -> None:
     # Whoever goes back over it at every place takes minutes; benchmarks/traps.py has the times.
     text = unit * (40_000 // len(unit)) + "\nseen on 12/03/2021"

@@ -2,19 +2,26 @@
 
 A pattern is found in any note, whatever a model was trained on. Patterns lean to recall: a number that may be
 a telephone is hidden. They do not know names or streets.
+
+A text is also read as a person reads it: odd Unicode characters in their plain form, and lines put together that were
+wrapped inside an identifier. What this adds has an odd character in it or beside it, or a line break in it: ordinary
+text has the same findings with and without it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from wardround.errors import UsageError
+from wardround.redaction.broken_lines import Page, pages
 from wardround.redaction.findings import Finding
 from wardround.redaction.months import MONTH_NAMES
 from wardround.text.document import Range
+from wardround.text.normalised import skeleton
+from wardround.text.views import View
 
 __all__ = ["Language", "Patterns"]
 
@@ -112,16 +119,42 @@ _AGES = {
 }
 
 
+_CONTEXT = 2  # characters beside a match that decide on it too
+
+
 @dataclass(frozen=True, slots=True)
 class _Pattern:
     type: str  # as i2b2-2014 calls it
     form: re.Pattern[str]
+    plain: re.Pattern[str]  # for text in its plain form, which has no accents
+
+    @classmethod
+    def of(cls, type_: str, form: str) -> _Pattern:
+        return cls(type_, re.compile(form, re.IGNORECASE), re.compile(skeleton(form).text, re.IGNORECASE))
 
     def found_in(self, text: str) -> Iterator[Finding]:
         """What a group `value` matches where there is one, else the whole."""
-        group = "value" if "value" in self.form.groupindex else 0
-        for match in self.form.finditer(text):
-            yield Finding(Range(*match.span(group)), self.type, "pattern")
+        return (self._finding(_value(match)) for match in self.form.finditer(text))
+
+    def found_in_view(self, view: View) -> Iterator[Finding]:
+        """What holds an edited character or stands beside one, in offsets of the original."""
+        for match in self.plain.finditer(view.text):
+            if view.is_edited(Range(match.start() - _CONTEXT, match.end() + _CONTEXT)):
+                yield self._finding(view.source(_value(match)))
+
+    def found_across_breaks(self, page: Page) -> Iterator[Finding]:
+        """What a line break cut in two, in offsets of the text with its breaks."""
+        for part in page.parts:
+            for match in self.plain.finditer(page.view.text, *part):
+                if page.joins(Range(*match.span()), self.type):
+                    yield self._finding(page.view.source(_value(match)))
+
+    def _finding(self, range_: Range) -> Finding:
+        return Finding(range_, self.type, "pattern")
+
+
+def _value(match: re.Match[str]) -> Range:
+    return Range(*match.span("value" if "value" in match.re.groupindex else 0))
 
 
 class Patterns:
@@ -141,8 +174,18 @@ class Patterns:
             "ZIP": _POSTCODES[language],
             "AGE": _AGES[language],
         }
-        self._patterns = tuple(_Pattern(type_, re.compile(f, re.IGNORECASE)) for type_, fs in forms.items() for f in fs)
+        self._patterns = tuple(_Pattern.of(type_, form) for type_, of_type in forms.items() for form in of_type)
 
     def find(self, text: str) -> list[Finding]:
-        """Everything any pattern matches; matches of several may overlap."""
-        return [finding for pattern in self._patterns for finding in pattern.found_in(text)]
+        """Everything any pattern matches, odd and broken forms included; matches of several may overlap."""
+        view = skeleton(text)
+        readings = pages(view.text)
+        # By pattern: of findings as long as each other, the first names the type.
+        found: list[Finding] = []
+        for pattern in self._patterns:
+            found += pattern.found_in(text)
+            if view.has_edits:
+                found += pattern.found_in_view(view)
+            for page in readings:
+                found += (replace(f, range=view.source(f.range)) for f in pattern.found_across_breaks(page))
+        return list(dict.fromkeys(found))

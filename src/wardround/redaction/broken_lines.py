@@ -1,0 +1,132 @@
+"""Identifiers that a line break cuts in two: the text with such breaks taken out, and where they were.
+
+A break is taken out where the characters beside it say that a line was wrapped inside an identifier: at a hyphen,
+slash, stop or colon between digits, in a mail or web address, in a divided word, between two digits. A table or a list
+has digits on both sides of its breaks too, so what is found across a break must be likely to be one identifier: see
+`Page.joins`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from enum import Enum, auto
+from typing import NamedTuple
+
+from wardround.redaction.months import MONTH_NAMES
+from wardround.text.document import Range
+from wardround.text.views import View, edited
+
+__all__ = ["Page", "pages"]
+
+_NEAR = 64  # characters on either side that decide on a break
+_AROUND = 200  # characters on either side in which an identifier across the break is looked for
+# One break, not a blank line. A match begins where the blanks begin and gives nothing back.
+_BREAK = re.compile(r"(?<![ \t])[ \t]*+(?:\r\n|\n|\r)[ \t]*+(?![\r\n])")
+_LETTERS_BEFORE, _LETTERS_AFTER = re.compile(r"[^\W\d_]+\Z"), re.compile(r"[^\W\d_]+")
+_DIGITS_BEFORE, _DIGITS_AFTER = re.compile(r"\d+\Z"), re.compile(r"\d+")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_MONTHS = frozenset(name for names in MONTH_NAMES.values() for name, _ in names if len(name) > 4)
+
+
+class _Kind(Enum):
+    """What a break stands between."""
+
+    SIGN = auto()  # beside a sign that belongs to an identifier, or in the name of a month
+    STOP = auto()  # beside a stop between digits, or a sign between digits and letters, which may also end a sentence
+    HYPHEN = auto()  # after the hyphen of a divided word
+    DIGITS = auto()  # between two digits
+
+
+_KINDS = [
+    (re.compile(rf"(?:{before})\Z"), re.compile(after), kind)
+    for before, after, kind in (
+        (r"[\d)][-/:]", r"\d", _Kind.SIGN),
+        (r"\d", r"[-/:]\d", _Kind.SIGN),
+        (r"[\d)]\.", r"\d", _Kind.STOP),
+        (r"\d", r"\.\d", _Kind.STOP),
+        (r"\d[-/]", r"[^\W\d_]", _Kind.STOP),
+        (r"[^\W\d_][-/]", r"\d", _Kind.STOP),
+        (r"\w@|\w://", r"\w", _Kind.SIGN),
+        (r"\w", r"@\w", _Kind.SIGN),
+        (r"(?:@|\bwww\.|://)[^\s@]*[./_-]", r"[a-z0-9]", _Kind.SIGN),
+        (r"(?:@|\bwww\.|://)[^\s@]*\w", r"\.[a-z]", _Kind.SIGN),
+        (r"[^\W\d_]-", r"[^\W\d_]", _Kind.HYPHEN),
+        (r"\d", r"\d\d", _Kind.DIGITS),
+    )
+]
+# Their forms hold signs, so that a number of the next line does not complete them by chance.
+_CUT_BETWEEN_DIGITS = frozenset(("DATE", "PHONE", "SSN", "IPADDR"))
+_LEAST_PART, _LEAST_NUMBER = 3, 7  # digits of a bare number: on either side of a break, and in all
+_LEAST_ACCOUNT = 11  # digits of a number in groups, where a break took the place of a blank
+
+
+class _Break(NamedTuple):
+    place: Range
+    kind: _Kind
+    parts: tuple[str, str] = ("", "")  # the digits before and after it, where it stands between digits
+
+
+class Page(NamedTuple):
+    """The text without the breaks; `parts` are where there was one, and all that is worth reading again."""
+
+    view: View
+    parts: list[Range]
+    breaks: list[_Break]
+    spaced: bool  # a blank in place of each break between digits
+
+    def joins(self, found: Range, type_: str) -> bool:
+        """Return whether what was found in the view runs across a break and is likely to be one identifier."""
+        places = self.view.shown_starts
+        crossed = self.breaks[bisect_right(places, found.start) : bisect_left(places, found.end)]
+        return bool(crossed) and all(self._joins(break_, found, type_) for break_ in crossed)
+
+    def _joins(self, break_: _Break, found: Range, type_: str) -> bool:
+        if break_.kind is _Kind.STOP:
+            return type_ != "IDNUM"  # what follows a number and a stop is often no part of it
+        if break_.kind is not _Kind.DIGITS:
+            return True
+        digits = sum(map(str.isdigit, self.view.text[found.start : found.end]))
+        if self.spaced:
+            return type_ == "IDNUM" and digits >= _LEAST_ACCOUNT
+        if type_ in _CUT_BETWEEN_DIGITS:
+            return True
+        likely = all(len(part) >= _LEAST_PART and not _YEAR.fullmatch(part) for part in break_.parts)
+        return type_ == "IDNUM" and likely and digits >= _LEAST_NUMBER
+
+
+def pages(text: str) -> list[Page]:
+    """Return the readings of the text with wrapped lines put together; none where no break looks like a wrap."""
+    breaks = [found for match in _BREAK.finditer(text) if (found := _examined(text, match)) is not None]
+    if not breaks:
+        return []
+    between_digits = any(break_.kind is _Kind.DIGITS for break_ in breaks)
+    return [_page(text, breaks, spaced=spaced) for spaced in ((False, True) if between_digits else (False,))]
+
+
+def _examined(text: str, match: re.Match[str]) -> _Break | None:
+    """The break, where it looks like a wrap inside an identifier."""
+    before = text[max(0, match.start() - _NEAR) : match.start()]
+    after = text[match.end() : match.end() + _NEAR]
+    kind = next((kind for left, right, kind in _KINDS if right.match(after) and left.search(before)), None)
+    if kind is _Kind.DIGITS:
+        left, right = _DIGITS_BEFORE.search(before), _DIGITS_AFTER.match(after)
+        return _Break(Range(*match.span()), kind, (left[0] if left else "", right[0] if right else ""))
+    if kind is _Kind.HYPHEN:
+        return _Break(Range(match.start() - 1, match.end()), kind)
+    if kind is None:
+        left, right = _LETTERS_BEFORE.search(before), _LETTERS_AFTER.match(after)
+        if left is None or right is None or (left[0] + right[0]).lower() not in _MONTHS:
+            return None
+    return _Break(Range(*match.span()), kind or _Kind.SIGN)
+
+
+def _page(text: str, breaks: list[_Break], *, spaced: bool) -> Page:
+    view = edited(text, ((*b.place, " " if spaced and b.kind is _Kind.DIGITS else "") for b in breaks))
+    parts: list[Range] = []
+    for shown_start, shown_end in zip(view.shown_starts, view.shown_ends, strict=True):
+        start, end = max(0, shown_start - _AROUND), min(len(view.text), shown_end + _AROUND)
+        if parts and start <= parts[-1].end:
+            start = parts.pop().start
+        parts.append(Range(start, end))
+    return Page(view, parts, breaks, spaced)
