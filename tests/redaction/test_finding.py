@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
@@ -17,7 +19,7 @@ from wardround.redaction.patterns import Patterns
 from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Task
 from wardround.text.alignment import align
-from wardround.text.document import Document, Entity
+from wardround.text.document import Document, Entity, Range
 
 EN = Patterns("en")
 
@@ -86,6 +88,33 @@ def test_annotation_of_the_notes_is_not_looked_at(phi_task: Task, hospital: Synt
     bare = tuple(document.with_entities(()) for document in hospital.test[:5])
     find = model_finder(phi_task, patterns=EN)
     assert covered(find, bare) == covered(find, hospital.test[:5])
+
+
+WIDE = str.maketrans({code: code + 0xFEE0 for code in (*range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x61, 0x7B))})
+
+
+@pytest.mark.parametrize("threshold", [None, 0.1])
+def test_a_model_finds_in_odd_forms_what_it_finds_in_plain_ones(
+    phi_task: Task, hospital: SyntheticSite, threshold: float | None
+) -> None:
+    find = model_finder(phi_task, threshold=threshold)
+    plain = tuple(document.with_entities(()) for document in hospital.test)
+    wide = tuple(replace(document, text=document.text.translate(WIDE)) for document in plain)
+    assert covered(find, wide) == covered(find, plain)
+    # An invisible character in every pair of letters moves every offset.
+    split = [re.sub(r"(?<=[A-Za-z])(?=[A-Za-z])", "\u200b", document.text) for document in plain]
+    hidden = tuple(replace(document, text=text) for document, text in zip(plain, split, strict=True))
+    for (document, found), (odd, found_odd) in zip(find(plain), find(hidden), strict=True):
+        assert [odd.text[slice(*f.range)].replace("\u200b", "") for f in found_odd] == [
+            document.text[slice(*f.range)] for f in found
+        ]
+
+
+def test_words_that_came_with_an_odd_note_are_found_again(phi_task: Task) -> None:
+    note = Document("a", "Ｊｏｈｎ", words=(Range(0, 2), Range(2, 4)), sentences=(Range(0, 4),))
+    ((document, found),) = model_finder(phi_task, threshold=0.001)([note])
+    assert document == note
+    assert all(finding.range == (0, 4) for finding in found)
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1.0, -0.1, 7.0])

@@ -2,6 +2,9 @@
 
 A model tells for every word how likely it is outside of all mentions. Under a threshold t, a word counts as soon as it
 is inside one with a probability above t, whatever the most likely tags are: the lower t, the fewer are missed.
+
+A model reads a note as it was typed: `as_typed` undoes forms that ordinary text does not hold, such as full-width
+letters or invisible characters within a name. Findings are in offsets of the note as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Task
 from wardround.text.alignment import Sentence, align
 from wardround.text.document import Document, Range
+from wardround.text.normalised import as_typed
 from wardround.text.phi import named_like
+from wardround.text.views import View
 
 __all__ = ["NOTES_AHEAD", "Finder", "Found", "doubted_words", "model_finder", "pattern_finder"]
 
@@ -53,12 +58,15 @@ def model_finder(task: Task, *, threshold: float | None = None, patterns: Patter
     def find(documents: Iterable[Document]) -> Iterator[Found]:
         bare = (replace(document, entities=(), relations=()) for document in documents)
         while held := list(islice(bare, NOTES_AHEAD)):
+            views = [as_typed(document.text) for document in held]
+            typed = [_typed(document, view) for document, view in zip(held, views, strict=True)]
             doubted: Sequence[list[Finding]] = [[] for _ in held]
             if threshold is not None and isinstance(model, TaggingModel):
-                doubted = doubted_words(model, held, threshold)
-            for document, predicted, more in zip(held, task.predict(held), doubted, strict=True):
+                doubted = doubted_words(model, typed, threshold)
+            for document, view, predicted, more in zip(held, views, task.predict(typed), doubted, strict=True):
                 matched = [] if patterns is None else _renamed(patterns.find(document.text), task.entity_types)
-                yield document, [*_mentions(predicted), *more, *matched]
+                found = (replace(f, range=view.source(f.range)) for f in (*_mentions(predicted), *more))
+                yield document, [*found, *matched]
 
     return find
 
@@ -104,6 +112,13 @@ def _runs(sentence: Sentence, types: Sequence[str]) -> Iterator[Finding]:
         ranges = [range_ for range_, _ in run]
         if type_:
             yield Finding(Range(ranges[0].start, ranges[-1].end), type_, "model")
+
+
+def _typed(document: Document, view: View) -> Document:
+    """The document with the text of the view; words and sentences that came with it are of the other text."""
+    if view.text == document.text:
+        return document
+    return replace(document, text=view.text, words=None, sentences=None)
 
 
 def _mentions(document: Document) -> Iterator[Finding]:

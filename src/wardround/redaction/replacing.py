@@ -11,6 +11,7 @@ from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
 from wardround.redaction.surrogates import Mention, Surrogates
 from wardround.text.document import Range
+from wardround.text.normalised import typed_mention
 
 __all__ = ["How", "Mark", "Redacted", "Replacing", "redacted"]
 
@@ -87,5 +88,7 @@ def _plain(how: How, piece: Hidden) -> str:
 
 
 def _mention(text: str, piece: Hidden) -> Mention:
+    """The mention as it was typed, so that a name in full-width letters is the name that it reads as."""
     start, end = piece.range
-    return Mention(piece.type, text[start:end], text[max(0, start - _BEFORE) : start])
+    before = text[max(0, start - _BEFORE) : start]
+    return Mention(piece.type, typed_mention(text[start:end]), typed_mention(before))
