@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Run
+from wardround.cli import redact as command
 from wardround.corpora.brat import Brat
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import CorpusError
@@ -103,7 +104,9 @@ def test_notes_of_one_patient_move_alike(run: Run, folder: Path, tmp_path: Path)
 def test_a_patient_may_be_an_attribute(run: Run, tmp_path: Path) -> None:
     notes = [Document(str(n), "On 03/14/2061.", attributes=(("mrn", str(n % 2)),)) for n in range(3)]
     Jsonl().write(notes, tmp_path / "notes.jsonl")
-    words = ("redact", tmp_path / "notes.jsonl", "--format", "jsonl", "--how", "surrogate", "--patient")
+    (tmp_path / "key").write_text("ab" * 32)  # under another key, two patients may by chance move alike
+    key = ("--seed-file", tmp_path / "key")
+    words = ("redact", tmp_path / "notes.jsonl", "--format", "jsonl", "--how", "surrogate", *key, "--patient")
     assert run(*words, "mrn", "--out", tmp_path / "out").code == 0
     texts = [document.text for document in Jsonl().read(tmp_path / "out" / "notes.jsonl")]
     assert texts[0] == texts[2] != texts[1]
@@ -202,6 +205,16 @@ def test_a_run_is_resumed_only_as_it_was(
     assert run("redact", folder, "--out", tmp_path / "out").code == 0
     ran = run("redact", folder, "--out", tmp_path / "out", "--resume", *more)
     assert (ran.code, said in ran.err_in_one_line) == (2, True)
+
+
+def test_a_run_under_other_rules_is_not_resumed(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_RULES", 1)
+    assert run("redact", folder, "--out", tmp_path / "out").code == 0
+    monkeypatch.undo()
+    ran = run("redact", folder, "--out", tmp_path / "out", "--resume")
+    assert (ran.code, "had another version of the rules" in ran.err_in_one_line) == (2, True)
 
 
 @pytest.mark.parametrize(

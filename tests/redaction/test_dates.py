@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.redaction.dates import Calendar, days_to_move, like
+from wardround.redaction.dates import Calendar, days_to_move, is_weekday, like
 from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
 
@@ -86,13 +86,46 @@ def test_a_note_tells_how_it_writes_dates(dates: list[str], language: Language, 
 
 
 @given(st.binary(min_size=32, max_size=32))
-def test_days_move_every_year_month_and_weekday(key: bytes) -> None:
+def test_days_move_every_year_and_month_by_whole_weeks(key: bytes) -> None:
     days = days_to_move(Keyed(key))
     assert 405 <= abs(days) <= 1421
-    assert days % 7
+    assert days % 7 == 0
     calendar = Calendar(days, "en")
-    for text in ("2050", "Tuesday", *("January February March April May June July December").split()):
+    for text in ("2050", *("January February March April May June July December").split()):
         assert calendar.moved(text, unchanged) != text
+    for text in ("Tuesday", "SUN", "tues", "miércoles"):
+        assert calendar.moved(text, unchanged) == text
+
+
+def test_there_are_as_many_moves_as_the_docs_say() -> None:
+    assert len({days_to_move(Keyed(b"%d" % number)) for number in range(5000)}) == 244
+
+
+@given(st.dates(date(1900, 1, 1), date(2099, 12, 31)), st.binary(min_size=32, max_size=32))
+def test_a_weekday_beside_its_date_still_fits(day: date, key: bytes) -> None:
+    calendar = Calendar(days_to_move(Keyed(key)), "en", day.year)
+    name, _, moved = calendar.moved(day.strftime("%A, %d.%m.%Y"), unchanged).partition(", ")
+    assert datetime.strptime(moved, "%d.%m.%Y").strftime("%A") == name
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("2061–03–04", "2062–04–08"),
+        ("03⁄04⁄2061", "04⁄08⁄2062"),
+        ("4–March–2061", "8–April–2062"),
+        ("march ’61", "april ’62"),
+        ("03/04/\n2061", "04/08/\n2062"),
+        ("3–4 March 2061", "3–8 April 2062"),  # 3 alone is no date
+    ],
+)
+def test_other_signs_stay_in_their_place(old: str, new: str) -> None:
+    assert Calendar(SHIFT, "en", 2061, day_first=False).moved(old, unchanged) == new
+
+
+@pytest.mark.parametrize(("word", "known"), [("Monday", True), ("thurs", True), ("sábado", True), ("May", False)])
+def test_names_of_weekdays(word: str, known: bool) -> None:
+    assert is_weekday(word) is known
 
 
 DAYS = st.dates(date(1900, 1, 1), date(2099, 12, 31))

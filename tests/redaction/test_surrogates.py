@@ -94,6 +94,17 @@ def test_dates_of_a_patient_move_alike_in_two_notes() -> None:
     assert len({day[:4] for day in days}) == 1 and "2061" not in days[0]
 
 
+@pytest.mark.parametrize("text", ["Monday", "MON", "el lunes", "Saturday and Sunday"])
+def test_a_weekday_stays_for_dates_move_by_whole_weeks(text: str) -> None:
+    assert of("DATE", text) == text
+
+
+@pytest.mark.parametrize("text", ["Monday 12", "Mondayish", "the", "Easter Monday"])
+def test_what_is_more_than_a_weekday_does_not_stay(text: str) -> None:
+    assert of("DATE", text) != text
+    assert of("PATIENT", "Monday") != "Monday"
+
+
 def test_a_mention_that_is_far_too_long_loses_every_letter() -> None:
     text = "2061-03-01 and then " * 40
     assert all(a != b for a, b in zip(text, of("DATE", text), strict=True) if a.isalnum())

@@ -38,6 +38,7 @@ Ids = Literal["keep", "hash"]
 
 _STANDARD_INPUT = Path("stdin")
 _HASH_LENGTH = 32  # hexadecimal digits
+_RULES = 2  # counts up when patterns or surrogates change: a run is not resumed under other ones
 _THRESHOLD = (
     "Also hide every word that the model holds to be identifying with a probability above this, between 0 and 1: "
     "the lower, the fewer are missed and the more is hidden in vain. Without it, what the model finds most "
@@ -45,7 +46,7 @@ _THRESHOLD = (
 )
 _PATIENT = (
     "Whose a note is: note (each is its own), folder (notes of one folder), or the name of an attribute. The dates of "
-    "a patient move by the same number of days."
+    "a patient move by the same number of weeks."
 )
 _SEED = (
     "The key of surrogates and hashed ids: 64 hexadecimal digits, which stay at the site; made where it is not there."
@@ -134,6 +135,7 @@ class _Wanted:
             "review": review,
             "model": None if model is None else _digest(model),
             "key": key.digest("which").hex() if self.needs_key else None,
+            "version of the rules": _RULES,
         }
 
 

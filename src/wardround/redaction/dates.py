@@ -1,4 +1,7 @@
-"""Dates moved by a number of days, each written as it was: the distance between two of them stays."""
+"""Dates moved by a number of days, each written as it was: the distance between two of them stays.
+
+The number is one of whole weeks, so a weekday stays too: also one that stands beside a date and was not found with it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from wardround.redaction.keyed import Keyed
 from wardround.redaction.months import MONTH_NAMES, WEEKDAY_NAMES
 from wardround.redaction.patterns import Language
 
-__all__ = ["Calendar", "days_to_move", "like"]
+__all__ = ["Calendar", "days_to_move", "is_weekday", "like"]
 
 _LEAP_YEAR = 2000  # the year of dates that name none, in a note where no other does: it has every day
 
@@ -21,9 +24,12 @@ _D, _Y = r"(?<!\d)(?P<d>\d{1,2})", r"(?P<y>\d{4}|\d{2})(?!\d)"
 _A, _B = r"(?<!\d)(?P<a>\d{1,2})", r"(?P<b>\d{1,2})(?!\d)"
 _NAME = rf"(?<![^\W\d_])(?P<name>{_NAMES})(?![^\W\d_])"
 _ORDINAL = r"(?P<o>st|nd|rd|th)?"
-_GAP = r"(?:[.,/\s'-]|\bdel?\b|\bof\b|\baño\b){1,6}"
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212\uff0d"
+_SLASHES = "\u2044\u2215\uff0f"
+_SIGN = rf"[./{_SLASHES}{_DASHES}-]"
+_GAP = rf"(?:[.,/\s'’{_SLASHES}{_DASHES}-]|\bdel?\b|\bof\b|\baño\b){{1,6}}"
 
-_NUMERIC = rf"{_A}\s?(?P<s>[./-])\s?(?P<b>\d{{1,2}})\s?(?P=s)\s?{_Y}"
+_NUMERIC = rf"{_A}\s?(?P<s>{_SIGN})\s?(?P<b>\d{{1,2}})\s?(?P=s)\s?{_Y}"
 # After a month English has the day; in Spanish two digits there are the year.
 _MONTH_FIRST: dict[Language, tuple[str, ...]] = {
     "en": (rf"{_NAME}{_GAP}(?P<d>\d{{1,2}}){_ORDINAL}{_GAP}{_Y}", rf"{_NAME}{_GAP}(?P<d>\d{{1,2}}){_ORDINAL}(?!\d)"),
@@ -34,16 +40,16 @@ _MONTH_FIRST: dict[Language, tuple[str, ...]] = {
 def _forms(language: Language) -> tuple[re.Pattern[str], ...]:
     """The ways a date is written, the fullest first. a and b are day and month, in the order of the note."""
     forms = (
-        r"(?<!\d)(?P<y>\d{4})\s?(?P<s>[./-])\s?(?P<m>\d{1,2})\s?(?P=s)\s?(?P<d>\d{1,2})(?!\d)",
+        rf"(?<!\d)(?P<y>\d{{4}})\s?(?P<s>{_SIGN})\s?(?P<m>\d{{1,2}})\s?(?P=s)\s?(?P<d>\d{{1,2}})(?!\d)",
         _NUMERIC,
         r"(?<!\d)(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})(?!\d)",
         rf"{_D}{_ORDINAL}{_GAP}{_NAME}{_GAP}{_Y}",
         *_MONTH_FIRST[language][:-1],
         rf"{_D}{_ORDINAL}{_GAP}{_NAME}",
-        rf"{_NAME}{_GAP}(?P<y>\d{{4}}|(?<=')\d{{2}})(?!\d)",
+        rf"{_NAME}{_GAP}(?P<y>\d{{4}}|(?<=['’])\d{{2}})(?!\d)",
         _MONTH_FIRST[language][-1],
-        r"(?<!\d)(?P<m>\d{1,2})[/-](?P<y>\d{4})(?!\d)",
-        rf"{_A}[./-]{_B}",
+        rf"(?<!\d)(?P<m>\d{{1,2}})[/{_SLASHES}{_DASHES}-](?P<y>\d{{4}})(?!\d)",
+        rf"{_A}{_SIGN}{_B}",
         r"(?<!\d)(?P<y>(?:1[89]|2[01])\d\d)(?!\d)",
         _NAME,
         rf"(?<![^\W\d_])(?P<weekday>{_DAYS_OF_WEEK})(?![^\W\d_])",
@@ -55,11 +61,18 @@ _FORMS: dict[Language, tuple[re.Pattern[str], ...]] = {"en": _forms("en"), "es":
 _WHOLE_YEAR = re.compile(r"(?<!\d)(?:1[89]|2[01])\d\d(?!\d)")
 
 
+# One to four years, and never near a whole year: no month and no year stays as it was.
+_SHIFTS = tuple(days for years in (1, 2, 3) for days in range(365 * years + 40, 365 * years + 326) if days % 7 == 0)
+
+
 def days_to_move(keyed: Keyed) -> int:
-    """One to four years back or on; never whole years or weeks, so that no month, year or weekday stays as it was."""
-    years, rest = 1 + keyed.number(3, "years"), 40 + keyed.number(286, "days")
-    days = 365 * years + rest
-    return (days + (days % 7 == 0)) * (1 if keyed.number(2, "direction") else -1)
+    """Return one of the shifts, back or on, in days; whole weeks, so that each weekday stays."""
+    return _SHIFTS[keyed.number(len(_SHIFTS), "weeks")] * (1 if keyed.number(2, "direction") else -1)
+
+
+def is_weekday(word: str) -> bool:
+    """Return whether the word names a day of the week in any of the languages."""
+    return any(known == word.lower() for names in WEEKDAY_NAMES.values() for known, _ in names)
 
 
 def like(model: str, word: str) -> str:
@@ -159,6 +172,8 @@ class Calendar:
         return _same_style(old, month, self._languages(MONTH_NAMES))
 
     def _weekday(self, old: str) -> str:
+        if self.days % 7 == 0:
+            return old
         tables = self._languages(WEEKDAY_NAMES)
         number = next(n for names in tables for known, n in names if known == old.lower())
         return _same_style(old, (number - 1 + self.days) % 7 + 1, tables)

@@ -22,6 +22,8 @@ MONTH_NAMES: dict[str, list[tuple[str, int]]] = {
 }
 # Monday is 1.
 WEEKDAY_NAMES: dict[str, list[tuple[str, int]]] = {
-    "en": _numbered("monday/mon tuesday/tue wednesday/wed thursday/thu friday/fri saturday/sat sunday/sun"),
+    "en": _numbered(
+        "monday/mon tuesday/tues/tue wednesday/weds/wed thursday/thurs/thur/thu friday/fri saturday/sat sunday/sun"
+    ),
     "es": _numbered("lunes martes miércoles/miercoles jueves viernes sábado/sabado domingo"),
 }

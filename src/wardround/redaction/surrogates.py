@@ -1,6 +1,7 @@
 """Stand-ins for what identifies: of the same form, the same for the same within a note, told by nobody without the key.
 
-Dates of a patient move by one number of days. A name becomes another of its kind, a number other digits in its pattern.
+Dates of a patient move by one number of weeks. A name becomes another of its kind, a number other digits in its
+pattern.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from wardround.redaction.dates import Calendar, days_to_move, like
+from wardround.redaction.dates import Calendar, days_to_move, is_weekday, like
 from wardround.redaction.keyed import Keyed
 from wardround.redaction.names import NamedMention, Roster, moved_letter, picked
 from wardround.redaction.patterns import Language
@@ -59,12 +60,17 @@ class Surrogates:
         }
 
     def of(self, mention: Mention) -> str:
-        """What stands in for a mention; never what it was, where that holds a letter or a digit."""
+        """What stands in for a mention; never what it was, where that holds a letter or a digit.
+
+        A weekday is the exception: dates move by whole weeks, and the day of the week stays with them.
+        """
         kind = i2b2_of(mention.type) or mention.type.upper()
         text = mention.text
         if len(text) > _LONGEST:
             return self._scrambled(text)
         new = self._ways.get(kind, self._scrambled)(text)
+        if kind == "DATE" and _names_weekdays(text):
+            return new
         return new if new.casefold() != text.casefold() else self._scrambled(text)
 
     def _scrambled(self, text: str) -> str:
@@ -126,6 +132,11 @@ class Surrogates:
 
     def _domain(self, text: str) -> str:
         return _RESERVED_DOMAINS[self._keyed.number(len(_RESERVED_DOMAINS), "domain", text.casefold())]
+
+
+def _names_weekdays(text: str) -> bool:
+    words = _WORD_OR_NUMBER.findall(text)
+    return any(map(is_weekday, words)) and all(is_weekday(word) or word.casefold() in PARTICLES for word in words)
 
 
 def _moved(character: str, keyed: Keyed) -> str:
