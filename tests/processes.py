@@ -118,13 +118,19 @@ def processes_of(folder: Path) -> dict[int, list[str]]:
 
 
 class Command:
-    """`wardround` in a process of its own, which writes what it says to a file."""
+    """`wardround`, or another module, in a process of its own, which writes what it says to a file."""
 
-    def __init__(self, output: Path, *words: str | Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        output: Path,
+        *words: str | Path,
+        environment: Mapping[str, str] | None = None,
+        module: str = "wardround.cli.main",
+    ) -> None:
         self.output = output
         with output.open("ab") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "wardround.cli.main", *map(str, words)],
+                [sys.executable, "-m", module, *map(str, words)],
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,

@@ -354,7 +354,7 @@ def test_a_wrong_seed_fails_the_round_and_not_the_study(mechanism: Mechanism, tm
     """The site that reveals it is known by its commitment, and the round is tried again without it."""
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = changing("h2", "reveal", lambda message: Message({}, {}, {"seed": masks.new_seed()}))
-    with pytest.raises(FederationError, match="h2 revealed another seed.*it is excluded from the study"):
+    with pytest.raises(FederationError, match=r"h2 revealed another seed.*it is excluded from the study"):
         consortium.run()
     consortium.ask("restore", Message({"round": 0}))
     (record,) = consortium.run()

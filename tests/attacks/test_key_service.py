@@ -14,10 +14,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-
 from tests.privacy.authority import PASSPHRASE, STUDY, lock, rsa_key
 from tests.privacy.keys.serving import SITES, Served, code, new, prepared, service
 from tests.processes import eventually, open_files
+
 from wardround.errors import KeyMaterialError
 from wardround.federation.message import Message, encode
 from wardround.privacy.keys.copies import SealedCopy

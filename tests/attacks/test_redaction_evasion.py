@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.cli.running import exit_code
+
 from wardround.redaction.finding import pattern_finder
 from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language, Patterns

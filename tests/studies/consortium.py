@@ -52,6 +52,13 @@ class Consortium:
         networked.SiteChoice(SiteSection(built_in=built_in), "cpu").write_spec(self.kit(name))
         return self._start(name, "site", "work", self.kits[name], environment={})
 
+    def start_malicious(self, role: str, name: str, twist: str, built_in: str = "") -> Command:
+        """A party that does not do what it should: see `tests.attacks.malicious_party`."""
+        if built_in:
+            networked.SiteChoice(SiteSection(built_in=built_in), "cpu").write_spec(self.kit(name))
+        words = (role, self.kits[name], twist)
+        return self._start(name, *words, environment={}, module="tests.attacks.malicious_party")
+
     def start_coordinator(self, *words: str | Path, supervised: bool = True) -> Command:
         word = "start" if supervised else "work"
         return self._start("coordinator", "coordinator", word, self.kits["coordinator"], *words, environment={})
@@ -63,10 +70,12 @@ class Consortium:
         assert eventually(lambda: "fingerprint" in command.said, PATIENCE), command.said
         return command
 
-    def _start(self, name: str, *words: str | Path, environment: Mapping[str, str]) -> Command:
+    def _start(
+        self, name: str, *words: str | Path, environment: Mapping[str, str], module: str = "wardround.cli.main"
+    ) -> Command:
         self._starts += 1
         output = self.folder / f"output-{self._starts}-{name}.txt"
-        self.commands[name] = Command(output, *words, environment=environment)
+        self.commands[name] = Command(output, *words, environment=environment, module=module)
         return self.commands[name]
 
     def engine(self, name: str) -> int:

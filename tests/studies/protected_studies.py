@@ -39,7 +39,12 @@ def shielded(folder: Path, protection: str, **sections: Mapping[str, Any] | None
         Jsonl().write(notes(size, seed=20 + size), folder / "north" / f"{part}.jsonl")
     north = {"data": str(folder / "north"), "format": "jsonl", "types": ["Drug"], "scheme": "BIO"}
     # Small batches touch few numbers, so that Adam makes little of what rounding takes from a gradient near zero.
-    privacy = {"minimum_sites": 3, "smallest_batch": 1, **MECHANISMS.get(protection, {}), **(sections.pop("privacy", None) or {})}
+    privacy = {
+        "minimum_sites": 3,
+        "smallest_batch": 1,
+        **MECHANISMS.get(protection, {}),
+        **(sections.pop("privacy", None) or {}),
+    }
     sites = {"north": north, **(sections.pop("sites", None) or {})}
     return learnable(folder, sites=sites, privacy=privacy, **sections)
 

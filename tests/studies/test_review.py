@@ -187,8 +187,8 @@ def test_pooling_is_for_one_machine() -> None:
 
 def test_the_terms_that_a_site_holds_requests_against() -> None:
     said = (
-        "An update is made of at least {}; requests outside the study's own settings are refused. A round that is asked "
-        "again draws other sentences, and only so many rounds may be."
+        "An update is made of at least {}; requests outside the study's own settings are refused. "
+        "A round that is asked again draws other sentences, and only so many rounds may be."
     )
     heading = "What would leave this site"
     assert said.format("16 sentences, or of all that you have, if you have fewer") in lines(tiny(), heading)
