@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from papers.common.settings import AS_THE_PAPERS_AVERAGE
 from papers.feded.make_sites import SITES, TUNE, TUNED_ON, Draws, site_names
 
 CORPORA = ("gad", "euadr", "biored")
@@ -217,7 +218,7 @@ def _little_work(variation: Variation) -> dict[str, Any]:
 
 def _privacy(variation: Variation) -> dict[str, Any]:
     mechanism = variation.mechanism or "plain"
-    return {"mechanism": mechanism, "minimum_sites": 1 if mechanism == "plain" else 3}
+    return {"mechanism": mechanism, "minimum_sites": 1 if mechanism == "plain" else 3, **AS_THE_PAPERS_AVERAGE}
 
 
 def rounds_of(variation: Variation, settings: Settings) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from papers.common.settings import AS_THE_PAPERS_AVERAGE
 from papers.common.sites import Sites
 from papers.fedhe.make_sites import FEW_CLIENTS, MANY, MANY_CLIENTS, SKEWED_CLIENTS
 
@@ -179,7 +180,7 @@ def study_of(
             "schedule": settings.schedule,
             "clip": settings.clip,
         },
-        "privacy": {**variation.privacy.section(), "minimum_sites": variation.privacy.fewest},
+        "privacy": {**variation.privacy.section(), "minimum_sites": variation.privacy.fewest, **AS_THE_PAPERS_AVERAGE},
         "evaluation": {"every": 1},
         # Of many clients a checkpoint takes gigabytes, and more time than it could save.
         "federation": {"checkpoint_every": 2 if few else settings.rounds},

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from papers.common.settings import AS_THE_PAPERS_AVERAGE
 from papers.common.sites import Sites
 
 NETWORKS = ("cnn-crf", "lstm-crf", "gram-cnn", "cnn-lstm-crf", "s-lstm-crf", "cnn-clstm-crf", "elmoner")
@@ -136,6 +137,7 @@ def study_of(variation: Variation, seed: int, settings: Settings, sites: Sites) 
         "model": _model(variation, settings, sites),
         "algorithm": {"name": variation.algorithm, "rounds": rounds},
         "training": _training(variation, settings, sites),
+        "privacy": AS_THE_PAPERS_AVERAGE,
         "evaluation": {"every": max(1, rounds // settings.scorings)},
         "federation": {"checkpoint_every": max(1, rounds // 4)},
         "sites": {name: section | scheme for name, section in sites.sections(variation.group).items()},

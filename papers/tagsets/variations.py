@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from papers.common.settings import AS_THE_PAPERS_AVERAGE
 from papers.tagsets.make_sites import TUNE, TagSites
 
 CORPORA = ("gum", "bio", "synthetic")
@@ -317,7 +318,7 @@ def _algorithm(variation: Variation, settings: Settings, chosen: Mapping[str, Ch
 
 def _privacy(variation: Variation) -> dict[str, Any]:
     mechanism = variation.mechanism or "plain"
-    return {"mechanism": mechanism, "minimum_sites": 1 if mechanism == "plain" else 3}
+    return {"mechanism": mechanism, "minimum_sites": 1 if mechanism == "plain" else 3, **AS_THE_PAPERS_AVERAGE}
 
 
 def rounds_of(variation: Variation, settings: Settings, chosen: Mapping[str, Chosen], *, sites: TagSites) -> int:
