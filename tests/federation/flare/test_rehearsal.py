@@ -61,6 +61,16 @@ def test_an_exchange_of_megabytes(rehearsal: Any) -> None:
     assert all(min(reply[DOWN], reply[UP]) > 4 * numbers for reply in replies.values())
 
 
+def test_an_answer_that_was_read_leaves_no_thread(rehearsal: Any) -> None:
+    threads = Path(f"/proc/{rehearsal.head.process.pid}/task")
+    for _ in range(10):
+        assert outcomes(rehearsal.head.ask("add")) == everywhere("")
+    before = len(os.listdir(threads))
+    for _ in range(40):
+        assert outcomes(rehearsal.head.ask("add")) == everywhere("")
+    assert len(os.listdir(threads)) - before < 30  # FLARE's pools may still grow; there were 120 answers
+
+
 def test_errors_cross_as_codes(rehearsal: Any) -> None:
     assert outcomes(rehearsal.head.ask("fail")) == everywhere("ValueError")
     assert outcomes(rehearsal.head.ask("refuse")) == everywhere("shapes")

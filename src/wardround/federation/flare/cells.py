@@ -27,6 +27,7 @@ from wardround.errors import FederationError, MessageError
 from wardround.federation.federation import SiteId
 from wardround.federation.flare.kits import COORDINATOR, Kit
 from wardround.federation.flare.requests import Envelope
+from wardround.federation.flare.streams import ReceivedStream, StreamingCell
 
 __all__ = ["LARGEST_BODY", "Line", "Signal", "open_line"]
 
@@ -124,7 +125,8 @@ def open_line(kit: Kit, *, largest: int = LARGEST_BODY) -> Line:
     coordinator = kit.role == "coordinator"
     host = _listening_host(kit) if coordinator else kit.plan.host
     url = f"grpc://{host}:{kit.plan.port}"
-    cell = Cell(
+    ReceivedStream.install()
+    cell = StreamingCell(
         fqcn=FQCN.ROOT_SERVER if coordinator else kit.name,
         root_url=[url] if coordinator else url,
         secure=True,
