@@ -37,10 +37,16 @@ class Bar:
         return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
 
 
-def arguments(description: str | None) -> argparse.Namespace:
-    """`--quick` for small sizes, `--check` to exit 1 where a bar is missed."""
+def arguments(description: str | None, *, smallest: bool = False) -> argparse.Namespace:
+    """`--quick` for small sizes, `--check` to exit 1 where a bar is missed.
+
+    With `smallest` there is `--smallest` too: sizes whose figures say nothing, to see that the benchmark runs.
+    """
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="small sizes")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--quick", action="store_true", help="small sizes")
+    if smallest:
+        sizes.add_argument("--smallest", action="store_true", help="sizes whose figures say nothing: does it run?")
     parser.add_argument("--check", action="store_true", help="exit 1 where a bar is missed")
     return parser.parse_args()
 

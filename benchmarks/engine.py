@@ -24,6 +24,7 @@ FLOWER = "flwr[simulation]==1.41.0"
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}  # a benchmark tells nobody
 SIZES = {"40 bytes": 10, "17.5 MB": 4_375_000}  # float32 numbers there and back
 IDLE_SIZES = {"40 bytes": 10, "7.6 MB": 1_900_000, "17.5 MB": 4_375_000}  # the second is about FedNER's shared half
+SIZES_OF = {"full": (30, (10, 100, 1000)), "quick": (8, (10, 100)), "smallest": (1, (2, 3))}  # rounds, sites
 WARM_UP = 2  # rounds of every measurement that do not count: connections are made, processes started
 
 NOTE = (
@@ -49,11 +50,12 @@ class Part:
 
 def main() -> int:
     """Measure and report."""
-    asked = arguments(__doc__)
-    rounds = 8 if asked.quick else 30
+    asked = arguments(__doc__, smallest=True)
+    rounds, sizes = SIZES_OF["smallest" if asked.smallest else "quick" if asked.quick else "full"]
     added = overhead(2 * rounds)
-    parts = [added, flower(rounds, added.figures[0]["added_s"]), flare(rounds)]
-    parts += [scale(work, (10, 100) if asked.quick else (10, 100, 1000)) for work in ("little", "fedner")]
+    parts = [added, flare(rounds), *(scale(work, sizes) for work in ("little", "fedner"))]
+    if not asked.smallest:  # Flower may have to be installed first
+        parts.insert(1, flower(rounds, added.figures[0]["added_s"]))
     columns = ("what", "ms", "peer ms", "ratio", "peak MB")
     table = Table("Engines", columns, tuple(row for part in parts for row in part.rows), note=NOTE)
     figures = [figure for part in parts for figure in part.figures]

@@ -16,12 +16,12 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from wardround.algorithms.site import Site
+from wardround.algorithms.site import PublicSet, Site
 from wardround.federation.federation import Quorum
 from wardround.federation.in_process import InProcessFederation
 from wardround.federation.site_door import SiteDoor
-from wardround.studies.assemble import coordinator_of
-from wardround.studies.second_door import aggregator_of
+from wardround.studies.assemble import common_task, coordinator_of
+from wardround.studies.second_door import aggregator_of, form_of
 from wardround.studies.sites import load_notes, open_here, open_site
 from wardround.studies.study_file import Study, parse_study
 from wardround.tasks.ner import batch_loss
@@ -39,7 +39,8 @@ class Product:
 
         self._federation = InProcessFederation(tuple(study.sites), open_named)
         self._coordinator = coordinator_of(study)
-        self._rounds = self._coordinator.rounds(self._federation, aggregator_of(study), Quorum())
+        aggregator = aggregator_of(study, form_of(study, common_task(study), PublicSet()))
+        self._rounds = self._coordinator.rounds(self._federation, aggregator, Quorum())
 
     def round(self) -> None:
         """The next one."""

@@ -16,12 +16,13 @@ from tempfile import TemporaryDirectory
 import torch
 from echo import EchoWorker, question
 
+from wardround.algorithms.site import PublicSet
 from wardround.federation.federation import Quorum
 from wardround.federation.in_process import InProcessFederation
 from wardround.federation.site_door import SiteDoor
 from wardround.privacy.aggregator import PlainAggregator
-from wardround.studies.assemble import coordinator_of
-from wardround.studies.second_door import aggregator_of
+from wardround.studies.assemble import common_task, coordinator_of
+from wardround.studies.second_door import aggregator_of, form_of
 from wardround.studies.sites import open_here
 from wardround.studies.study_file import Study, parse_study
 
@@ -62,7 +63,8 @@ def do_fedner(sites: int, rounds: int, folder: Path) -> int:
     study = make_study(sites, rounds)
     device = torch.device("cpu")
     federation = _federation(list(study.sites), lambda name: open_here(study, name, folder / name, device=device))
-    for record in coordinator_of(study).rounds(federation, aggregator_of(study), Quorum(sites)):
+    aggregator = aggregator_of(study, form_of(study, common_task(study), PublicSet()))
+    for record in coordinator_of(study).rounds(federation, aggregator, Quorum(sites)):
         assert not record.absent
     federation.close()
     return sites * (rounds + 1)
