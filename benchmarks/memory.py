@@ -38,7 +38,7 @@ NOTE = (
 )
 
 # Measured: 1.00 to 1.04. What grows are arenas of glibc's allocator, up to a limit, and the 10,000 newest streams of
-# which FLARE remembers the numbers (6 MB). A coordinator that kept a twentieth of an update a round would be at 1.11.
+# which FLARE remembers the numbers. A coordinator that kept a twentieth of an update a round would be at 1.11.
 MOST_GROWTH = 1.10
 MOST_THREADS = 2.0  # FLARE's pools may grow a little; a thread for each answer would be 10
 
