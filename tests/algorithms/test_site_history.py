@@ -15,16 +15,25 @@ def code(call: object, *arguments: object, **named: object) -> str:
     return refused.value.code
 
 
-def trained(history: SiteHistory, number: int, question: str, rounds: int = 0) -> int:
-    """Which draw the site made."""
-    redraw = history.draw_of(number, question, rounds=rounds)
+def trained(history: SiteHistory, number: int, question: str, *, after: int | None = None, rounds: int = 0) -> int:
+    """Which draw the site made; from the state of the round before, if nothing else is said."""
+    redraw = history.draw_of(number, question, after=number - 1 if after is None else after, rounds=rounds)
     history.note_round(number, Drawn(question, redraw))
     return redraw
 
 
 def test_rounds_in_their_order_are_drawn_once(tmp_path: Path) -> None:
     history = SiteHistory(tmp_path)
-    assert [trained(history, number, f"question {number}") for number in (1, 2, 5)] == [0, 0, 0]
+    assert [trained(history, number, f"question {number}") for number in (1, 2, 5)] == [0, 0, 0]  # absent from 3 and 4
+
+
+def test_a_later_round_from_an_old_state_draws_anew_too(tmp_path: Path) -> None:
+    """Which sentences come next is part of the state, whatever number the round has."""
+    history = SiteHistory(tmp_path)
+    for number in (1, 2, 3):
+        trained(history, number, f"question {number}")
+    assert trained(history, 9, "skips ahead", after=1) == 1
+    assert trained(history, 10, "goes on", after=9) == 1
 
 
 def test_another_question_for_a_round_that_was_trained_draws_anew(tmp_path: Path) -> None:
@@ -38,7 +47,7 @@ def test_another_question_for_a_round_that_was_trained_draws_anew(tmp_path: Path
     assert trained(history, 1, "d") == 3
     assert trained(history, 3, "e") == 3  # later rounds go on from the last draw
     # A round that was left out is below one that was trained: from an old state it could be the same sentences.
-    assert trained(SiteHistory(tmp_path), 3, "f") == 4
+    assert trained(SiteHistory(tmp_path), 3, "f", after=2) == 4
 
 
 def test_the_file_knows_it_all_again(tmp_path: Path) -> None:
@@ -49,8 +58,8 @@ def test_the_file_knows_it_all_again(tmp_path: Path) -> None:
     history.note_refused(7)
     history.check_sizes({"east": 3})
     again = SiteHistory(tmp_path)
-    assert again.draw_of(1, "b", rounds=0) == 1
-    assert again.draw_of(1, "a", rounds=0) == 2
+    assert again.draw_of(1, "b", after=0, rounds=0) == 1
+    assert again.draw_of(1, "a", after=0, rounds=0) == 2
     assert code(again.check_sum, "n1", 1) == "replay"
     assert code(again.check_sizes, {"east": 4}) == "sizes"
     again.check_sum("n2", 7)
@@ -61,9 +70,9 @@ def test_what_is_only_asked_for_is_not_on_record(tmp_path: Path) -> None:
     """A round whose training failed was not answered."""
     history = SiteHistory(tmp_path)
     trained(history, 1, "a")
-    assert history.draw_of(1, "b", rounds=0) == 1
-    assert history.draw_of(1, "c", rounds=0) == 1
-    assert history.draw_of(1, "a", rounds=0) == 0
+    assert history.draw_of(1, "b", after=0, rounds=0) == 1
+    assert history.draw_of(1, "c", after=0, rounds=0) == 1
+    assert history.draw_of(1, "a", after=0, rounds=0) == 0
 
 
 def test_repeats_have_an_end_that_grows_with_the_study(tmp_path: Path) -> None:
@@ -72,7 +81,7 @@ def test_repeats_have_an_end_that_grows_with_the_study(tmp_path: Path) -> None:
     trained(history, 1, "first")
     for number in range(17):
         trained(history, 1, f"again {number}", rounds=10)
-    assert code(history.draw_of, 1, "once more", rounds=10) == "repeats"
+    assert code(history.draw_of, 1, "once more", after=0, rounds=10) == "repeats"
     assert trained(history, 2, "a new round", rounds=10) == 17
 
 
@@ -101,9 +110,11 @@ def test_scorings_and_learned_clips_have_an_end(tmp_path: Path) -> None:
         history.count_scoring(rounds=5)
     assert code(history.count_scoring, rounds=5) == "repeats"
     history.count_scoring(rounds=6)
-    for _ in range(2 + 1):
-        history.count_learning(rounds=10)
-    assert code(history.count_learning, rounds=10) == "repeats"
+    for number in range(1, 18):
+        history.count_learning(number, Drawn("a", 0), rounds=10)
+    assert code(history.count_learning, 18, Drawn("a", 0), rounds=10) == "repeats"
+    trained(history, 19, "b")
+    history.count_learning(19, Drawn("b", 0), rounds=10)  # which it told before
 
 
 def test_a_line_that_a_power_cut_left_unfinished_is_cut_off(tmp_path: Path) -> None:

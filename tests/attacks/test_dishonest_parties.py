@@ -189,6 +189,21 @@ def test_a_round_asked_again_with_another_shared_half_draws_other_sentences(
     assert codes == [""] * 17 + ["repeats"] * 3  # the first, and 16 more
 
 
+def test_a_later_round_from_an_old_state_draws_other_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator skips the number of the round it has seen, so that no round is asked twice."""
+    hospitals = Hospitals(tmp_path, "plain")
+    hospitals.run(2)
+    rows = drawn_in(monkeypatch, hospitals.sites["harbour"])
+    shared = grouped("shared", {name: tensor.numpy() + 1 for name, tensor in hospitals.coordinator.shared.items()})
+    seen = []
+    for number in (3, 4, 5, 6, 7, 8):
+        hospitals.ask("restore", Message({"round": 1}), to=["harbour"])
+        question = Message({**hospitals.train(number).values, "total": 72}, shared)
+        assert isinstance(hospitals.ask("gradient", question, to=["harbour"])["harbour"], Message)
+        seen.append(rows[-1])
+    assert len(set(seen)) > 2, f"six answers about {len(set(seen))} mini-batches"
+
+
 def test_the_same_question_of_the_same_state_has_the_same_answer(tmp_path: Path) -> None:
     """A study that was interrupted goes on as if it had not been; nothing new is told."""
     hospitals = Hospitals(tmp_path, "plain")

@@ -86,6 +86,7 @@ class Site:
         self.history = self.giving.history if self.giving else SiteHistory(folder, lasting=lasting)
         self.replica = replica  # of the shared half, where only sites can open the sum
         self.steps, self.seed = {**COMMON_STEPS, **steps}, seed
+        self._algorithm_steps = frozenset(steps)
         self.steps |= GIVING_STEPS if self.giving else {}
         self.steps |= REPLICA_STEPS if replica else {}
         self.steps |= BEGINNING_STEPS if replica and replica.is_told_its_start else {}
@@ -122,6 +123,8 @@ class Site:
         if self._training is not None:
             self.history.note_round(*self._training)
             self._past = bytes.fromhex(self._training[1].question)
+        elif step in self._algorithm_steps:  # what it said may change what the site trains on next
+            self.note_past(content_digest(message, purpose=step).encode())
         if self._lasting and self._progress() != before:
             self.save(max(self.round, self.replica.number if self.replica else 0))
         return answer
@@ -140,7 +143,7 @@ class Site:
         if number <= self.round:
             raise MessageError("round", f"this site has done round {self.round}; restore an earlier state first")
         question = sha256(self._past + content_digest(self._asked[1], purpose=self._asked[0]).encode()).hexdigest()
-        self._redraw = self.history.draw_of(number, question, rounds=self.rounds)
+        self._redraw = self.history.draw_of(number, question, after=self.round, rounds=self.rounds)
         self._training = number, Drawn(question, self._redraw)
         if self.giving is not None:
             self.giving.begin(number, after=self.round, most_redraws=most_repeats(self.rounds))
@@ -163,8 +166,8 @@ class Site:
         """The answer with an update: sealed at once, or held until it is known who else gives."""
         if self.giving is not None:
             learn_clips = self._asked[1].values.get("learn_clips") is True
-            if learn_clips:
-                self.history.count_learning(rounds=self.rounds)
+            if learn_clips and self._training is not None:
+                self.history.count_learning(*self._training, rounds=self.rounds)
             return self.giving.hold(update, weight=weight, values=values, learn_clips=learn_clips)
         assert not isinstance(self.aggregator, Giving)
         sealed = self.aggregator.seal(update, weight=weight)

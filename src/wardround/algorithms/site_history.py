@@ -27,8 +27,7 @@ REFUSED_SUMS = 32  # under one sealing key; finding out which of 100 sites spoil
 _FILE = "history.jsonl"
 _PRIVATE = 0o600
 _REPEATS, _ROUNDS_A_REPEAT = 16, 10  # of rounds in one study: so many, and one more for so many rounds
-_LEARNINGS = 2  # of clips, likewise
-_SCORINGS = 16  # likewise, beside two for each round
+_SCORINGS = 16  # of a site's notes, beside two for each round
 
 
 class Drawn(NamedTuple):
@@ -56,15 +55,18 @@ class SiteHistory:
         self._counts: Counter[str] = Counter()  # repeats, learnings, scorings
         self._read()
 
-    def draw_of(self, number: int, question: str, *, rounds: int) -> int:
-        """Return which draw a round gets: a new one where another question came for it, or for a later round, before.
+    def draw_of(self, number: int, question: str, *, after: int, rounds: int) -> int:
+        """Return which draw a round gets: a new one where the site is in an older state than it once was.
 
-        `rounds` are those of the study, and bound how often that may be. `note_round` makes it count.
+        `after` is the last round that the state has seen. Whatever the number of the round that is asked for, from an
+        older state the site would draw sentences that it has drawn before. The same question of the same state gets the
+        same draw. `rounds` are those of the study, and bound how often there may be a new one. `note_round` makes it
+        count.
         """
         before = self._rounds.get(number)
         if before is not None and before.question == question:
             return before.redraw
-        if number > max(self._rounds, default=0):
+        if after >= max(self._rounds, default=0):
             return self._counts["repeat"]
         if self._counts["repeat"] >= most_repeats(rounds):
             raise MessageError("repeats", "too many rounds of this study were asked again with other questions")
@@ -108,10 +110,10 @@ class SiteHistory:
         """Count a scoring of the site's notes, and refuse more than a study of so many rounds has use for."""
         self._count("scoring", _SCORINGS + 2 * rounds, "this site's notes were scored too often")
 
-    def count_learning(self, *, rounds: int) -> None:
-        """Count that the site tells how large its numbers are, by which clips are learned."""
-        most = _LEARNINGS + rounds // _ROUNDS_A_REPEAT
-        self._count("learning", most, "clips were learned too often")
+    def count_learning(self, number: int, drawn: Drawn, *, rounds: int) -> None:
+        """Count that the site tells how large its numbers are, by which clips are learned; not if it told them before."""
+        if self._rounds.get(number) != drawn:
+            self._count("learning", most_repeats(rounds), "clips were learned too often")
 
     def _count(self, kind: str, most: int, reason: str) -> None:
         if self._counts[kind] >= most:
