@@ -111,7 +111,7 @@ class SiteHistory:
         self._count("scoring", _SCORINGS + 2 * rounds, "this site's notes were scored too often")
 
     def count_learning(self, number: int, drawn: Drawn, *, rounds: int) -> None:
-        """Count that the site tells how large its numbers are, by which clips are learned; not if it told them before."""
+        """Count that the site tells how large its numbers are, for clips to be learned; once for each draw."""
         if self._rounds.get(number) != drawn:
             self._count("learning", most_repeats(rounds), "clips were learned too often")
 
