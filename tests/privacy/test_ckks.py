@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import struct
+import subprocess
 import sys
 from typing import Any
 
@@ -9,14 +11,20 @@ import pytest
 from wardround.errors import MessageError, UsageError
 from wardround.federation.message import Array
 from wardround.privacy import ckks
-from wardround.privacy.bfv import BfvParameters, Ciphertexts
-from wardround.privacy.ckks import RunningSum, check, new_secret, public_part, seal
+from wardround.privacy.bfv import HALF, BfvParameters, Ciphertexts
+from wardround.privacy.ckks import COEFFICIENTS, PRIMES, RunningSum, check, combination, new_secret, public_part
 
 tenseal = pytest.importorskip("tenseal", reason="install wardround[sealed]")
 
 SECRET = new_secret()
 PUBLIC = public_part(SECRET)
 NUMBERS: Array = np.linspace(-1, 1, 4096 + 3, dtype=np.float32)  # of two blocks
+
+
+def seal(numbers: Array, secret: bytes) -> Ciphertexts:
+    return ckks.seal(numbers, secret, np.ones(ckks.blocks(len(numbers)), np.uint64)).ciphertexts
+
+
 ONE = seal(NUMBERS, SECRET)
 
 
@@ -135,6 +143,130 @@ def test_a_refused_site_leaves_the_sum_as_it_was() -> None:
     with pytest.raises(MessageError):
         running.add(Ciphertexts(data, ONE.lengths))
     assert (ckks.open(running.total(), SECRET, len(NUMBERS)) == before).all()
+
+
+# The weighted sum, by which a sum is authenticated
+
+
+def residues(ciphertexts: Ciphertexts, numbers: int) -> list[Array]:
+    """The coefficients of c0 and c1 of every block, [blocks, coefficients], as whole numbers, for each prime."""
+    context = tenseal.context_from(SECRET)
+    ciphers = [vector.ciphertext()[0] for vector in ckks._loaded(context, ciphertexts, numbers)]
+    count = 2 * len(PRIMES) * 8192
+    table = np.array([[cipher[place] for place in range(count)] for cipher in ciphers], np.uint64).astype(object)
+    return [table.reshape(-1, 2, 3, 8192)[:, :, place].reshape(len(ciphers), -1) for place in range(len(PRIMES))]
+
+
+def combined(rows: list[Array], factors: list[int]) -> list[list[int]]:
+    weights = np.array(factors, object)[:, None]
+    return [((weights * row).sum(axis=0) % prime).tolist() for row, prime in zip(rows, PRIMES, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "weights", [[0, 0], [1, 0], [0, 1], [2**30, 2**30], [2**30 - 1, 1], [2**60 - 1, 2**60 - 1], [2**59 + 5, 2**31 + 7]]
+)
+def test_the_weighted_sum_is_exact_modulo_each_prime(weights: list[int]) -> None:
+    """Though numbers add only nearly under CKKS, ciphertexts add exactly."""
+    sealed = ckks.seal(NUMBERS, SECRET, np.array(weights, np.uint64))
+    rows = residues(sealed.ciphertexts, len(NUMBERS))
+    assert [part.tolist() for part in sealed.high] == combined(rows, [weight >> HALF for weight in weights])
+    assert [part.tolist() for part in sealed.low] == combined(rows, [weight % 2**HALF for weight in weights])
+    assert {(part.dtype, part.shape) for part in (*sealed.high, *sealed.low)} == {(np.dtype("u8"), (COEFFICIENTS,))}
+    # And is the same when it is computed from what was sent.
+    again = combination(sealed.ciphertexts, SECRET, len(NUMBERS), np.array(weights, np.uint64))
+    assert again.ciphertexts is sealed.ciphertexts
+    for first, second in zip((*sealed.high, *sealed.low), (*again.high, *again.low), strict=True):
+        assert np.array_equal(first, second)
+
+
+def test_the_primes_are_those_of_the_key() -> None:
+    parameters = tenseal.context_from(SECRET).seal_context().data.first_context_data().parms()
+    assert tuple(prime.value() for prime in parameters.coeff_modulus()) == PRIMES
+    assert [prime.bit_length() for prime in PRIMES] == [60, 40, 40]
+    assert min(PRIMES) > 2**HALF  # no half of a weight is zero modulo a prime
+
+
+@pytest.mark.parametrize("weights", [[], [1], [1, 1, 1]])
+def test_another_number_of_weights_than_of_blocks_is_our_own_mistake(weights: list[int]) -> None:
+    """A block without a weight would not be sent, or not be authenticated."""
+    with pytest.raises(AssertionError, match="one weight a block"):
+        ckks.seal(NUMBERS, SECRET, np.array(weights, np.uint64))
+    with pytest.raises(ValueError, match="zip"):
+        combination(ONE, SECRET, len(NUMBERS), np.array(weights, np.uint64))
+
+
+def in_another_form(*, ntt: bool) -> Ciphertexts:
+    """One block of three numbers as TenSEAL writes it, not compressed, with SEAL's mark of NTT form as it is wanted."""
+    context = tenseal.context_from(SECRET)
+    cipher = tenseal.ckks_vector(context, [1.0, 2.0, 3.0]).ciphertext()[0]
+    count = 2 * len(PRIMES) * 8192
+    numbers = np.array([cipher[place] for place in range(count)], "<u8").tobytes()
+    members = struct.pack("<4Q?QQQdQ", *cipher.parms_id(), ntt, 2, 8192, len(PRIMES), 2.0**40, 1)
+    data = seal_object(members + seal_object(struct.pack("<Q", count) + numbers))
+    part = b"\x0a\x01\x03\x12" + varint(len(data)) + data + b"\x19" + struct.pack("<d", 2.0**40)
+    return Ciphertexts(np.frombuffer(part, np.uint8), np.array([len(part)], np.int32))
+
+
+def seal_object(body: bytes) -> bytes:
+    version = tenseal.sealapi.Serialization.SEALHeader()
+    sizes = 0xA15E, 16, version.version_major, version.version_minor, 0, 16 + len(body)
+    return struct.pack("<HBBBBxxQ", *sizes) + body
+
+
+def varint(number: int) -> bytes:
+    found = b""
+    while number > 127:
+        found, number = found + bytes([number & 127 | 128]), number >> 7
+    return found + bytes([number])
+
+
+def test_a_block_that_is_not_in_ntt_form_is_refused_by_our_own_check() -> None:
+    """SEAL would refuse it with an error of its own, in the middle of a sum or of a check of a sum."""
+    good, bad = in_another_form(ntt=True), in_another_form(ntt=False)
+    assert np.abs(ckks.open(good, SECRET, 3) - [1, 2, 3]).max() < 1e-6
+    assert refusal(bad, 3) == "ciphertext"
+    running = RunningSum(PUBLIC, 3)
+    running.add(good)
+    before = running.total().data.tobytes()
+    weights = np.ones(1, np.uint64)
+    for use in (
+        lambda: running.add(bad),
+        lambda: combination(bad, SECRET, 3, weights),
+        lambda: ckks.open(bad, SECRET, 3),
+    ):
+        with pytest.raises(MessageError) as error:
+            use()
+        assert error.value.code == "ciphertext"
+    assert running.total().data.tobytes() == before
+
+
+@pytest.mark.parametrize("numbers", [1, 4096, 4097])
+def test_a_stand_in_takes_as_many_decryptions_as_a_sum_and_gives_zeros(
+    numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    decrypt = tenseal.CKKSVector.decrypt
+    monkeypatch.setattr(tenseal.CKKSVector, "decrypt", lambda self, *rest: calls.append(1) or decrypt(self, *rest))
+    sealed = seal(np.ones(numbers), SECRET)
+    ckks.open(sealed, SECRET, numbers)
+    opened = len(calls)
+    found = ckks.open_stand_in(SECRET, numbers)
+    assert (opened, len(calls)) == (ckks.blocks(numbers), 2 * ckks.blocks(numbers))
+    assert (found.shape, found.any()) == ((numbers,), False)
+
+
+def test_nothing_else_must_have_loaded_the_library() -> None:
+    """A site of a study under CKKS has no reason to load what BFV needs."""
+    source = (
+        "import numpy as np\n"
+        "from wardround.privacy import ckks\n"
+        "secret = ckks.new_secret()\n"
+        "sealed = ckks.seal(np.ones(3), secret, np.ones(1, np.uint64))\n"
+        "running = ckks.RunningSum(ckks.public_part(secret), 3)\n"
+        "running.add(sealed.ciphertexts)\n"
+        "assert abs(ckks.open(running.total(), secret, 3) - 1).max() < 1e-6\n"
+    )
+    subprocess.run([sys.executable, "-c", source], check=True)
 
 
 def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

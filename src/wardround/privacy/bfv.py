@@ -53,6 +53,7 @@ _PACKINGS = {"standard": (46, 22, 2, 2**14), "compact": (48, 15, 3, 2**11)}
 _LEAST_BUDGET = 1  # bits of noise budget; none are left under another key, or in a sum of too many sites
 _ATTEMPTS = 3
 _REFUSALS = (RuntimeError, ValueError, IndexError, OverflowError)  # what SEAL's exceptions become
+_UNKNOWN_FORM = "this SEAL writes ciphertexts in an unknown form; install wardround[sealed] anew"
 
 # SEAL's serialisation: a header (mark, its length, version, compression, length of all), then the members.
 _HEADER = struct.Struct("<HBBBBxxQ")
@@ -164,7 +165,7 @@ class Sealer:
         for _ in range(_ATTEMPTS):
             if file.save_into(self._encryptor.encrypt_symmetric(plain), row):
                 return
-        raise UsageError("this SEAL writes ciphertexts in an unknown form; install wardround[sealed] anew")
+        raise UsageError(_UNKNOWN_FORM)
 
 
 class _Combination:
@@ -193,8 +194,7 @@ class _Combination:
             return np.zeros(form.numbers, np.uint64)
         row: Array = np.empty(form.length, np.uint8)
         with _memory_file() as file:
-            if not file.save_into(self._sum, row.data):
-                raise UsageError("this SEAL writes ciphertexts in an unknown form; install wardround[sealed] anew")
+            _save_sum(file, self._sum, row.data)
         return row[len(form.head) :].view("<u8").copy()
 
 
@@ -274,7 +274,7 @@ class Opener:
         _seal().Encryptor(self._parameters.context, self._key).encrypt_symmetric(plain, cipher)
         row: Array = np.empty(self._parameters.summed.length, np.uint8)
         with _memory_file() as file:
-            file.save_into(cipher, row.data)
+            _save_sum(file, cipher, row.data)
         return row.data
 
     def _decrypted(self, cipher: Any, *, first: bool) -> Array:
@@ -414,6 +414,12 @@ def _memory_file() -> Iterator[_MemoryFile]:
         yield _MemoryFile(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _save_sum(file: _MemoryFile, cipher: Any, row: memoryview) -> None:
+    """Write what a site has made itself, so that it is random and has the one form."""
+    if not file.save_into(cipher, row):
+        raise UsageError(_UNKNOWN_FORM)
 
 
 @contextmanager

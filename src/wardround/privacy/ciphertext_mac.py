@@ -17,12 +17,13 @@ accepted only if ρᵀ S r + Σ p_i = Σ t_i. The coordinator holds no group key
 used for one matrix only, because its key names the digest of that matrix: tags therefore say nothing about ρ and r,
 whatever is repeated or restored. To have another matrix S' accepted, an attacker needs ρᵀ(S' − S) r = δ for a matrix
 S' − S ≠ 0 and a δ of his choice. (S' − S) r is zero with probability at most 1/q; if it is not, ρ meets δ with
-probability at most 1/q. So one attempt succeeds with probability at most 2/q, and k attempts, each answered with
+probability at most 1/q, because r and ρ are uniform modulo q. So one attempt succeeds with probability at most 2/q, and k attempts, each answered with
 nothing but "refused", with at most 2k/q. To have a site listed that did not contribute, its pad must be guessed: 1/q.
 A site accepts at most `REFUSED_SUMS` refusals under one sealing key (see `algorithms.site_history`), so that k is at
 most that number times the number of sites; how many sums the key is used for does not matter. For BFV q has 60 bits:
 with 32 refusals and 100 sites, 2k/q is below 2⁻⁴⁷. For CKKS each of three primes, of 60, 40 and 40 bits, has a tag;
-the smallest decides: below 2⁻²⁷.
+the smallest decides: below 2⁻²⁷. (ρ is uniform modulo the largest prime; modulo one of 40 bits no residue is more than
+1 + 2⁻²⁰ times as likely as another.)
 
 This is Carter and Wegman's construction over a linear universal hash; Agrawal and Boneh (2009) describe its use for
 sums. HKDF and AES are those of `cryptography`; only arithmetic modulo q is done here.
@@ -60,17 +61,19 @@ class CiphertextHash:
     """The keyed hash ρᵀ V r of one exchange, modulo one prime or several."""
 
     moduli: tuple[int, ...]
-    blocks: Array  # ρ: [blocks], uint64 below 2^60, the same for every prime
+    blocks: Array  # ρ: [blocks], uint64 below the largest prime, the same for every prime
     coefficients: tuple[Array, ...]  # r: [coefficients of a block], uint64 below the prime, for each prime
 
     def of_matrix(self, rows: Array) -> int:
         """Hash the coefficients of a whole sum; `rows` is [blocks, coefficients], uint64 below the one modulus."""
-        (modulus,) = self.moduli
+        (modulus,), (r,) = self.moduli, self.coefficients
+        assert rows.shape == (len(self.blocks), len(r)), "the hash is of another number of blocks or coefficients"
         limbs, total = self._limbs, 0
         for start in range(0, len(rows), _BLOCKS_AT_ONCE):
-            words = np.ascontiguousarray(rows[start : start + _BLOCKS_AT_ONCE]).view("<u4").astype(np.float64)
+            stretch = slice(start, start + _BLOCKS_AT_ONCE)
+            words = np.ascontiguousarray(rows[stretch]).view("<u4").astype(np.float64)
             products = (words @ limbs).astype(np.uint64)
-            for weight, row in zip(self.blocks[start:].tolist(), products.tolist(), strict=False):
+            for weight, row in zip(self.blocks[stretch].tolist(), products.tolist(), strict=True):
                 total += weight * sum(part << (_LIMB * place) for place, part in enumerate(row))
         return total % modulus
 
@@ -98,7 +101,9 @@ def hash_of(
     group_key: bytes, *, context: bytes, moduli: Sequence[int], blocks: int, coefficients: int
 ) -> CiphertextHash:
     """Derive the hash of one exchange; `context` is its digest."""
-    weights = masks.stream(masks.derived(group_key, _BLOCKS, context), blocks, 1 << _WEIGHT)
+    assert max(moduli) <= 1 << _WEIGHT, "a weight is two halves"
+    # Below the largest prime: drawn below 2^60, zero would be twice as likely as most other residues.
+    weights = masks.stream(masks.derived(group_key, _BLOCKS, context), blocks, max(moduli))
     vectors = [
         masks.stream(masks.derived(group_key, _COEFFICIENTS, context, str(place).encode()), coefficients, modulus)
         for place, modulus in enumerate(moduli)

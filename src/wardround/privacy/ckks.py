@@ -66,6 +66,7 @@ def seal(numbers: Array, secret: bytes, weights: Array) -> Sealed:
     """Encrypt numbers, block by block; `weights` has one number below 2^60 per block. At a site."""
     if not np.isfinite(numbers).all():
         raise MessageError("not-a-number", "the update holds NaN or infinity")
+    assert len(weights) == blocks(len(numbers)), "one weight a block"
     context, vector = _with_secret(secret), _tenseal().ckks_vector
     combined, parts = _Combination(context), []
     for block, weight in enumerate(weights.tolist()):
@@ -161,13 +162,14 @@ def _vector(context: Any, data: bytes, *, size: int, level: list[int]) -> Any:
     except _REFUSALS:
         raise MessageError("ciphertext", "a block is of other parameters, or no ciphertext at all") from None
     if vector.size() != size or len(found) != 1 or not _is_fresh(found[0], level):
-        raise MessageError("ciphertext", "a block has another size, level or scale than a fresh one")
+        raise MessageError("ciphertext", "a block has another size, level, form or scale than a fresh one")
     return vector
 
 
 def _is_fresh(cipher: Any, level: list[int]) -> bool:
     return (
         cipher.parms_id() == level
+        and cipher.is_ntt_form()  # else SEAL refuses, with an error of its own, to add it or to multiply it
         and cipher.scale == _SCALE
         and cipher.size() == _POLYNOMIALS
         and not cipher.is_transparent()
@@ -254,6 +256,7 @@ def _context(data: bytes) -> Any:
 @lru_cache(maxsize=1)
 def _tenseal() -> Any:
     try:
+        import_module("tenseal.sealapi")  # without it Python knows no primes and no ciphertexts of a context
         return import_module("tenseal")
     except ImportError:
         raise UsageError("sealed updates need TenSEAL: pip install 'wardround[sealed]'") from None

@@ -80,7 +80,8 @@ class PlainPredictions:
     def reweigh(self, sealed: Message, weight: float) -> Message:
         """Put another weight beside the predictions."""
         arrays = {name: array for name, array in sealed.arrays.items() if name.startswith(("update/", "classes/"))}
-        return Message({**sealed.values, "weight": weight, "digest": _digest(arrays, weight)}, sealed.arrays)
+        values = {**sealed.values, "weight": weight, "digest": _digest(arrays, weight)}
+        return Message(values, sealed.arrays, sealed.blobs)
 
     def combine(self, sealed: Iterable[Message]) -> Combined:
         """Add in float64, in the order of arrival, each times its weight; one message is in memory at a time."""
