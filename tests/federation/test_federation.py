@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from wardround.errors import FederationError, MessageError, SplitError, TrainingError
-from wardround.federation.federation import Absence, Quorum, Reply, Traffic, checked, code_of
+from wardround.federation.federation import Absence, Quorum, Reply, Traffic, checked, code_of, each_checked, safe_code
 from wardround.federation.message import Message
 
 
@@ -108,6 +108,37 @@ def test_a_fault_of_the_check_itself_is_not_the_sites() -> None:
 
     with pytest.raises(TypeError):
         list(checked([answer("h1")], broken))
+
+
+def test_a_check_that_depends_on_who_answered() -> None:
+    def own_number(site: str, message: Message) -> None:
+        if message.value("value", int) != int(site[1:]):
+            raise MessageError("another", "Mrs Marker")
+
+    replies = [answer("h1", 1), answer("h2", 1), absent("h3", Absence.LATE, "x"), answer("h4", 4)]
+    seen = list(each_checked(replies, own_number))
+    assert seen[0] is replies[0] and seen[2] is replies[2] and seen[3] is replies[3]
+    assert seen[1] == Reply("h2", None, Traffic(10, 20, 0.5), Absence.FAILED, "another")
+
+
+def test_answers_are_checked_one_at_a_time_by_who_gave_them() -> None:
+    asked: list[str] = []
+
+    def given() -> Iterator[Reply]:
+        for number in (1, 2):
+            asked.append(f"h{number} answers")
+            yield answer(f"h{number}", number)
+
+    for reply in each_checked(given(), lambda site, message: asked.append(f"{site} is checked")):
+        asked.append(f"{reply.site} is used")
+    assert asked == [f"h{n} {what}" for n in (1, 2) for what in ("answers", "is checked", "is used")]
+
+
+@pytest.mark.parametrize("code", ["Mrs Marker", "", "a" * 41, "Ärger", "a1", "x\n", 7, None, ["a"]])
+def test_text_does_not_pass_for_a_code(code: object) -> None:
+    assert safe_code(code) == "unknown"
+    assert safe_code("not-accepted") == "not-accepted"
+    assert safe_code("a" * 40) == "a" * 40
 
 
 def test_of_an_error_only_code_or_class_crosses() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
 from wardround.errors import MessageError
-from wardround.federation.message import Array, Message, decode, encode, grouped
+from wardround.federation.message import Array, Message, content_digest, decode, encode, grouped
 
 KINDS = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1")
 
@@ -238,6 +239,36 @@ def test_equality_is_of_content() -> None:
     )
     assert all(one() != other for other in others)
     assert one() != "a message"
+
+
+def test_the_digest_of_what_a_message_says_by_hand() -> None:
+    message = Message({"b": [{"d": 1, "c": 2}], "a": 1}, {"w": np.array([1.0, -2.0], ">f4")}, {"key": b"k"})
+    numbers = sha256(b"\x00\x00\x80\x3f" + b"\x00\x00\x00\xc0").hexdigest()
+    described = {
+        "version": "purpose",
+        "values": {"a": 1, "b": [{"c": 2, "d": 1}]},
+        "arrays": [["w", "<f4", [2], numbers]],
+        "blobs": [["key", sha256(b"k").hexdigest()]],
+    }
+    assert content_digest(message, purpose="purpose") == sha256(encode(Message(described))).hexdigest()
+
+
+@settings(max_examples=200, deadline=None)
+@given(messages)
+def test_a_digest_does_not_depend_on_the_order_of_parts(message: Message) -> None:
+    turned = [dict(reversed(list(part.items()))) for part in (message.values, message.arrays, message.blobs)]
+    digest = content_digest(message, purpose="p")
+    assert content_digest(Message(*turned), purpose="p") == digest
+    assert content_digest(decode(encode(message)), purpose="p") == digest
+    assert content_digest(message, purpose="q") != digest
+
+
+def test_a_digest_leaves_out_the_one_blob_that_is_named() -> None:
+    bare, signed, other = (Message({"a": 1}, {}, blobs) for blobs in ({}, {"s": b"1"}, {"s": b"2"}))
+    assert len({content_digest(one, purpose="p", without="s") for one in (bare, signed, other)}) == 1
+    assert len({content_digest(one, purpose="p") for one in (bare, signed, other)}) == 3
+    more = Message({"a": 1}, {}, {"s": b"1", "t": b"1"})
+    assert content_digest(more, purpose="p", without="s") != content_digest(bare, purpose="p")
 
 
 def test_a_log_shows_names_and_sizes_only() -> None:

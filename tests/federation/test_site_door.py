@@ -73,6 +73,59 @@ def test_what_cannot_be_recorded_does_not_leave() -> None:
     assert len(worker.asked) == 1
 
 
+class Refusing(Worker):
+    """Fails as it is told."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def answer(self, step: str, message: Message) -> Message:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MessageError("sum", "Mrs Marker"), "sum"),
+        (ValueError("Mrs Marker"), "ValueError"),
+        (MessageError("Mrs Marker", "Mrs Marker"), "unknown"),  # text of a site is no code
+    ],
+)
+def test_a_refusal_is_recorded_by_its_code_and_nothing_is_sent(error: Exception, code: str) -> None:
+    refused: list[tuple[str, str, int]] = []
+
+    def send(answer: Message, step: str, round_number: int) -> bytes:
+        raise AssertionError("nothing is sent")
+
+    door = SiteDoor(Refusing(error), send, lambda *said: refused.append(said))
+    with pytest.raises(type(error)) as raised:
+        door.answer_bytes("take", 4, encode(Message()))
+    assert raised.value is error
+    assert refused == [(code, "take", 4)]
+
+
+def test_bytes_that_are_no_message_are_a_refusal_too() -> None:
+    refused: list[tuple[str, str, int]] = []
+    with pytest.raises(MessageError):
+        SiteDoor(Worker(), None, lambda *said: refused.append(said)).answer_bytes("train", 1, b"no message")
+    assert refused == [("mark", "train", 1)]
+
+
+def test_a_refusal_that_cannot_be_recorded_is_an_error_of_the_record() -> None:
+    def refuse(code: str, step: str, round_number: int) -> None:
+        raise LedgerError("the disk is full")
+
+    with pytest.raises(LedgerError):
+        SiteDoor(Refusing(MessageError("sum")), None, refuse).answer_bytes("take", 1, encode(Message()))
+
+
+def test_what_is_answered_is_no_refusal() -> None:
+    refused: list[tuple[str, str, int]] = []
+    SiteDoor(Worker(), None, lambda *said: refused.append(said)).answer_bytes("train", 1, encode(Message()))
+    assert refused == []
+
+
 def test_bytes_that_are_no_message_do_not_reach_the_worker() -> None:
     worker = Worker()
     with pytest.raises(MessageError):

@@ -13,7 +13,6 @@ import pytest
 from tests.processes import eventually, is_running
 
 from wardround.errors import MessageError
-from wardround.federation.federation import safe_code
 from wardround.federation.message import Message
 from wardround.federation.worker_process import WorkerProcess, round_of
 
@@ -162,13 +161,6 @@ def test_a_worker_does_not_outlive_its_parent(diary: Path) -> None:
 def test_the_round_of_a_message(value: int, expected: int) -> None:
     assert round_of(Message({"round": value})) == expected
     assert round_of(Message()) == 0
-
-
-@pytest.mark.parametrize("code", ["Mrs Marker", "", "a" * 41, "Ärger", "a1", "x\n", 7, None, ["a"]])
-def test_text_does_not_pass_for_a_code(code: object) -> None:
-    assert safe_code(code) == "unknown"
-    assert safe_code("not-accepted") == "not-accepted"
-    assert safe_code("a" * 40) == "a" * 40
 
 
 def test_close_does_not_wait_for_an_answer(worker: WorkerProcess, diary: Path) -> None:

@@ -206,7 +206,7 @@ ALTERED: dict[str, tuple[Callable[[Envelope], Envelope], str]] = {
     "in another's name": (lambda reply: with_values(reply, "h2", site="h3"), "site"),
     "to another request": (lambda reply: with_values(reply, "h2", request="0" * 64), "request"),
     "of another study": (lambda reply: with_values(reply, "h2", study="t"), "study"),
-    "of another version": (lambda reply: with_values(reply, "h2", version=2), "version"),
+    "of another version": (lambda reply: with_values(reply, "h2", version=1), "version"),
     "without header": (lambda reply: replace(reply, header=b""), "mark"),
     "nothing": (lambda reply: Envelope(b"", b""), "mark"),
     "a text for a code": (lambda reply: with_values(reply, "h2", status="failed", code="Mrs Marker"), "unknown"),

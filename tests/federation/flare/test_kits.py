@@ -90,7 +90,7 @@ def test_a_kit_for_each_participant(made: dict[str, Path]) -> None:
 
 def test_what_a_kit_says_of_itself(made: dict[str, Path]) -> None:
     assert loaded(made["hillside"] / "kit.json") == {
-        "version": 1,
+        "version": 2,
         "role": "site",
         "name": "hillside",
         "study": "heart",
@@ -425,7 +425,7 @@ def test_another_studys_certificate(file: str, kit: Path, consortium_copy: Path,
         read_kit(kit)
 
 
-@pytest.mark.parametrize("facts", [b"{", b"[]", b"{}", b'"x"', b"\xff", b'{"version": 1}'])
+@pytest.mark.parametrize("facts", [b"{", b"[]", b"{}", b'"x"', b"\xff", b'{"version": 2}', b'{"version": "two"}'])
 def test_facts_that_are_none(facts: bytes, kit: Path) -> None:
     (kit / "kit.json").write_bytes(facts)
     with pytest.raises(KitError, match=r"^kit\.json is not what a kit says of itself"):
@@ -434,7 +434,9 @@ def test_facts_that_are_none(facts: bytes, kit: Path) -> None:
 
 def test_facts_that_do_not_hold_together(kit: Path) -> None:
     for changes, complaint in (
-        ({"version": 2}, "another version of Wardround"),
+        ({"version": 1}, "kit.json has format 1, and this version of Wardround takes format 2: make the kit again"),
+        ({"version": 3}, "kit.json has format 3, and this version of Wardround takes format 2: make the kit again"),
+        ({"version": "Mrs Marker"}, "is not what a kit says of itself"),
         ({"role": "coordinator"}, "a participant that the study does not have"),
         ({"name": "lakeside"}, "a participant that the study does not have"),
         ({"port": "8002"}, "is not what a kit says of itself"),

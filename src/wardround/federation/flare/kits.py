@@ -264,10 +264,13 @@ def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
     """Name, plan and the study's digest."""
     try:
         facts: dict[str, Any] = json.loads(data)
-        if facts["version"] != _VERSION:
+        version = facts["version"]
+        if not isinstance(version, int):
+            raise TypeError
+        if version != _VERSION:
             raise KitError(
-                f"{place} has format {facts['version']!r}, and this version of Wardround takes format {_VERSION}: make "
-                "the kit again"
+                f"{place} has format {version}, and this version of Wardround takes format {_VERSION}: make the kit "
+                "again"
             )
         name, digest = facts["name"], facts["study_sha256"]
         sites, keys = tuple(facts["sites"]), facts.get("keys", "")  # older kits do not speak of keys
