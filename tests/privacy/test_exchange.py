@@ -67,7 +67,7 @@ def test_a_digest_by_hand() -> None:
         + NONCE
         + '","round":3,"step":"train","study":"'
         + STUDY
-        + '","version":"wardround-exchange-1","weights":{"h1":1.0,"h2":2.0,"h3":5.0}}'
+        + '","version":"wardround-exchange-2","weights":{"h1":1.0,"h2":2.0,"h3":5.0}}'
     )
     assert EXCHANGE.digest() == sha256(canonical.encode()).hexdigest()
 

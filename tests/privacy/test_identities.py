@@ -173,7 +173,7 @@ def test_a_signature_holds_for_its_card_and_bytes_only() -> None:
 def test_a_contribution_is_signed_under_its_own_label() -> None:
     one = Identity.new("h1", None)
     key = Ed25519PublicKey.from_public_bytes(one.card.signing)
-    key.verify(one.sign(b"data"), b"wardround-contribution-1\x00data")
+    key.verify(one.sign(b"data"), b"wardround-contribution-2\x00data")
 
 
 def test_a_certified_card_is_believed_by_everybody_with_the_root(parties: dict[str, Signatures]) -> None:

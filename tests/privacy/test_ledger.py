@@ -96,12 +96,12 @@ def test_two_lines_by_hand(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = (
         '{"time":1234.568,"study":"heart","round":7,"step":"gradient","arrays":[["update/w",[2,3]]],'
         f'"values":["loss","weight"],"blobs":{{}},"bytes":{len(sent)},"digest":"{sha256(sent).hexdigest()}",'
-        f'"mechanism":"plain","weight":2.0,"previous":"{NOTHING_BEFORE}"}}'
+        f'"mechanism":"plain","weight":2.0,"previous":"{NOTHING_BEFORE}","refusal":""}}'
     )
     next_line = (
         '{"time":1234.568,"study":"heart","round":8,"step":"keys","arrays":[],"values":[],"blobs":{"key":5},'
         f'"bytes":58,"digest":"{sha256(sent_next).hexdigest()}","mechanism":"masked","weight":null,'
-        f'"previous":"{sha256(line.encode()).hexdigest()}"}}'
+        f'"previous":"{sha256(line.encode()).hexdigest()}","refusal":""}}'
     )
     assert path.read_text() == f"{line}\n{next_line}\n"
     head = sha256(next_line.encode()).hexdigest()
@@ -338,6 +338,8 @@ GARBAGE = [
     chained(NOTHING_BEFORE).replace(b'"arrays": []', b'"arrays": 3'),
     chained(NOTHING_BEFORE).replace(b'"time": 0.0', b'"time": "now"'),
     chained(NOTHING_BEFORE).replace(b'"study": "s", ', b""),
+    chained(NOTHING_BEFORE).replace(b'"study": "s"', b'"study": "s", "refusal": 1'),
+    chained(NOTHING_BEFORE).replace(b'"study": "s"', b'"study": "s", "refusal": null'),
     chained(NOTHING_BEFORE).replace(b'"study": "s"', b'"study": "s", "more": 1'),
 ]
 
@@ -511,6 +513,82 @@ def test_entries_carry_what_was_recorded(path: Path) -> None:
     assert isinstance(entry, Entry)
     assert (entry.study, entry.step, entry.round, entry.mechanism, entry.weight) == ("s", "train", 3, "plain", 12.5)
     assert entry.arrays == [["a", [0, 2]]]
+
+
+# Refusals
+
+
+def refuse(ledger: Ledger, code: str, *, round_number: int = 1) -> None:
+    ledger.record_refusal(code, study="s", step="take", round_number=round_number, mechanism="sealed")
+
+
+def test_a_refusal_by_hand(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 1234.56789)
+    ledger = Ledger(path)
+    ledger.record_refusal("sum", study="heart", step="take", round_number=7, mechanism="sealed")
+    line = (
+        '{"time":1234.568,"study":"heart","round":7,"step":"take","arrays":[],"values":[],"blobs":{},"bytes":3,'
+        f'"digest":"{sha256(b"sum").hexdigest()}","mechanism":"sealed","weight":null,'
+        f'"previous":"{NOTHING_BEFORE}","refusal":"sum"}}'
+    )
+    assert path.read_text() == f"{line}\n"
+    assert head_of(path).read_text() == sha256(line.encode()).hexdigest() + "\n"
+    verdict = verify(path)
+    assert (verdict.entries, verdict.bytes_out, verdict.head) == (1, 3, ledger.head)
+
+
+def test_refusals_are_lines_of_the_chain(path: Path) -> None:
+    ledger = Ledger(path)
+    record(ledger, round_number=1)
+    refuse(ledger, "sum", round_number=2)
+    refuse(ledger, "replay", round_number=2)
+    record(ledger, round_number=3)
+    assert [entry.refusal for entry in read_entries(path)] == ["", "sum", "replay", ""]
+    assert [entry.round for entry in read_entries(path)] == [1, 2, 2, 3]
+    assert verify(path).entries == 4
+    refuse(Ledger(path), "sum")  # it goes on where it was left
+    assert verify(path, noted=ledger.head).entries == 5
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:2] + lines[3:]))  # without a refusal
+    assert fault(path) == "egress.jsonl:3: does not follow the line before it"
+    path.write_bytes(b"".join(lines).replace(b'"refusal":"replay"', b'"refusal":""'))
+    assert fault(path) == "egress.jsonl:4: does not follow the line before it"
+
+
+def test_a_refusal_that_cannot_be_written_leaves_the_ledger_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(path)
+    record(ledger)
+    before = path.read_bytes(), head_of(path).read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(LedgerError):
+            refuse(ledger, "sum")
+    assert path.read_bytes() == before[0]
+    assert verify(path).entries == 1
+
+
+def test_a_ledger_from_before_refusals_is_read_verified_and_goes_on(path: Path) -> None:
+    first = chained(NOTHING_BEFORE, round_number=1)
+    second = chained(sha256(first[:-1]).hexdigest(), round_number=2)
+    assert b"refusal" not in first + second
+    path.write_bytes(first + second)
+    head_of(path).write_text(sha256(second[:-1]).hexdigest() + "\n")
+    assert (verify(path).entries, verify(path).head) == (2, sha256(second[:-1]).hexdigest())
+    assert [entry.refusal for entry in read_entries(path)] == ["", ""]
+    ledger = Ledger(path)
+    refuse(ledger, "sum", round_number=3)
+    record(ledger, round_number=4)
+    assert path.read_bytes().startswith(first + second)  # what was written is never rewritten
+    assert [entry.refusal for entry in read_entries(path)] == ["", "", "sum", ""]
+    assert verify(path).entries == 4
+    path.write_bytes(path.read_bytes().replace(b'"round": 1', b'"round": 9'))
+    assert fault(path) == "egress.jsonl:2: does not follow the line before it"
 
 
 def test_a_rehearsal_forces_nothing_to_disk_and_its_ledger_is_the_same(

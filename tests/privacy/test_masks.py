@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hmac
+from hashlib import sha256
 from itertools import combinations
 
 import numpy as np
@@ -12,12 +13,12 @@ from wardround.errors import MessageError
 from wardround.federation.message import Array
 from wardround.privacy import masks
 from wardround.privacy.identities import Card, Identity
-from wardround.privacy.masks import add, new_seed, own, pairwise, stream, subtract
+from wardround.privacy.masks import add, commitment, new_seed, own, pairwise, stream, subtract
 
 CONTEXT = b"c" * 32
 KEY = bytes(range(32))
 BATCHING = 70368743489537  # of 46 bits
-MODULI = (5, 2**20 + 7, 2**32, 2**32 + 1, BATCHING, 2**62 + 11)
+MODULI = (5, 2**20 + 7, 2**32, 2**32 + 1, BATCHING, 2**60 - 2**14 + 1, 2**60, 2**62 + 11)
 
 
 def cohort(count: int) -> tuple[list[Identity], dict[str, Card]]:
@@ -54,6 +55,7 @@ def test_the_first_words_of_a_known_stream() -> None:
     # AES-256 of the zero block under the zero key is dc95c078a2408989ad48a21492842087.
     assert stream(bytes(32), 4, 2**32).tolist() == [0x78C095DC, 0x898940A2, 0x14A248AD, 0x87208492]
     assert stream(bytes(32), 2, 2**46).tolist() == [0x898940A278C095DC % 2**46, 0x8720849214A248AD % 2**46]
+    assert stream(bytes(32), 2, 2**60).tolist() == [0x98940A278C095DC, 0x720849214A248AD]  # without the top digit
     assert stream(bytes(32), 4, 2**4).tolist() == [0xC, 0x2, 0xD, 0x2]
 
 
@@ -183,6 +185,31 @@ def test_ones_own_mask_is_told_by_the_seed() -> None:
     assert not (own(new_seed(), context=CONTEXT, words=9, modulus=BATCHING) == expected).any()
     with pytest.raises(MessageError, match=r"^seed"):
         own(seed[:-1], context=CONTEXT, words=9, modulus=BATCHING)
+
+
+def test_a_commitment_by_hand() -> None:
+    expected = sha256(b"wardround-seed-commitment-2\x00" + CONTEXT + KEY + b"h1").hexdigest()
+    assert commitment(KEY, context=CONTEXT, site="h1") == expected
+
+
+def test_a_commitment_binds_a_site_to_one_seed_in_one_exchange() -> None:
+    flipped = bytes([KEY[0] ^ 1]) + KEY[1:]
+    found = [
+        commitment(KEY, context=CONTEXT, site="h1"),
+        commitment(flipped, context=CONTEXT, site="h1"),
+        commitment(KEY[:-1], context=CONTEXT, site="h1"),
+        commitment(KEY + b"h", context=CONTEXT, site="h1"),
+        commitment(b"", context=CONTEXT, site="h1"),
+        commitment(KEY, context=b"d" * 32, site="h1"),
+        commitment(KEY, context=CONTEXT, site="h2"),
+        commitment(KEY, context=CONTEXT, site="h11"),
+    ]
+    assert len(set(found)) == len(found)
+
+
+def test_a_commitment_tells_nothing_of_the_mask() -> None:
+    """It is a digest under a label of its own, not a key from which the mask is derived."""
+    assert commitment(KEY, context=CONTEXT, site="h1") != masks.derived(KEY, b"wardround-own-1\x00", CONTEXT).hex()
 
 
 def test_seeds_are_fresh() -> None:

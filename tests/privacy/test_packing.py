@@ -88,6 +88,34 @@ def test_arrays_follow_one_another_each_with_its_clip() -> None:
     assert list(opened) == ["b", "none", "a"]
 
 
+def test_which_arrays_moved_and_which_of_them_rounding_left_something_of() -> None:
+    # Of 4 bits a clip of 1 is 8: 0.05 · 8 = 0.4 is rounded to 0, 0.1 · 8 = 0.8 to 1.
+    shapes = {"still": (2,), "lost": (2,), "kept": (3,), "clipped": (1,), "none": (0,)}
+    layout = Layout(shapes, dict.fromkeys(shapes, 1.0), SMALL)
+    update = {
+        "still": np.zeros(2),
+        "lost": np.array([0.05, -0.05]),
+        "kept": np.array([0.0, 0.05, 0.1]),
+        "clipped": np.array([50.0]),
+        "none": np.zeros(0),
+    }
+    packed = layout.pack(update, share=1.0)
+    assert packed.moved == {"lost", "kept", "clipped"}
+    assert packed.kept == {"kept", "clipped"}
+    # A smaller share leaves less: 0.1 · 8 · 0.5 = 0.4 is rounded to 0.
+    assert layout.pack(update, share=0.5).kept == {"clipped"}
+
+
+def test_one_number_of_the_last_stretch_is_enough_to_have_moved_and_to_be_kept() -> None:
+    numbers = np.zeros(2 * 98_304 + 1, np.float32)
+    assert one_array(numbers, SMALL).moved == one_array(numbers, SMALL).kept == frozenset()
+    numbers[-1] = 0.05
+    packed = one_array(numbers, SMALL)
+    assert (packed.moved, packed.kept) == ({"a"}, set())
+    numbers[98_304] = 0.1
+    assert one_array(numbers, SMALL).kept == {"a"}
+
+
 def test_nothing_at_all_packs_into_nothing() -> None:
     layout = Layout({}, {}, STANDARD)
     assert layout.words == 0

@@ -8,18 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
 from wardround.errors import MessageError
 from wardround.federation.message import Message, Value, decode, encode
+from wardround.privacy import masks
+from wardround.privacy.ciphertext_mac import Tag
 from wardround.privacy.exchange import Exchange
 from wardround.privacy.identities import Certifier, Identity
 from wardround.privacy.transcript import (
     Contribution,
     Transcript,
     check_contribution,
+    check_seed,
     contribute,
     sealed_digest,
 )
@@ -38,6 +42,11 @@ EXCHANGE = Exchange(
     epoch=2,
     key="ab" * 16,
 )
+
+
+SEED = bytes(range(32))
+TAG: Tag = (5, 2**60 - 1, 0)
+COMMITMENT = masks.commitment(SEED, context=EXCHANGE.context, site="h1")
 
 
 def code_of(call: Any, *arguments: Any) -> str:
@@ -73,7 +82,7 @@ def test_a_digest_survives_the_way_and_any_order(message: Message) -> None:
     digest = sealed_digest(message)
     assert sealed_digest(decode(encode(message))) == digest
     assert sealed_digest(Message(turned(message.values), turned(message.arrays), turned(message.blobs))) == digest
-    word = Contribution("h1", digest, bytes(64))
+    word = Contribution("h1", digest, bytes(64), TAG, COMMITMENT)
     both = decode(encode(Message(message.values, message.arrays, {**message.blobs, **word.to_blobs()})))
     assert sealed_digest(both) == digest
     assert Contribution.from_message(both) == word
@@ -121,7 +130,16 @@ def transcript(identities: dict[str, Identity]) -> Transcript:
 
 
 def signed(identities: dict[str, Identity], exchange: Exchange, *sites: str) -> Transcript:
-    words = [contribute(identities[site], exchange, GIVEN[site]) for site in sites]
+    words = [
+        contribute(
+            identities[site],
+            exchange,
+            GIVEN[site],
+            tag=TAG,
+            commitment=masks.commitment(SEED, context=exchange.context, site=site),
+        )
+        for site in sites
+    ]
     return Transcript(exchange, {site: identities[site].card for site in sites}, words)
 
 
@@ -158,21 +176,94 @@ def test_a_contribution_holds_for_its_exchange_and_site(identities: dict[str, Id
     assert code_of(check_contribution, word, without, card) == "contribution"
 
 
+def test_what_a_contribution_signs_by_hand(identities: dict[str, Identity]) -> None:
+    """Context, digest, the tag and the commitment each after its length, and the name."""
+    digest, card = bytes.fromhex(GIVEN["h1"]), identities["h1"].card
+    key = Ed25519PublicKey.from_public_bytes(card.signing)
+    numbers = b"".join(number.to_bytes(8, "big") for number in TAG)
+    for tag, commitment, middle in (
+        (TAG, COMMITMENT, b"\x18" + numbers + b"\x20" + bytes.fromhex(COMMITMENT)),
+        (TAG[:1], "", b"\x08" + numbers[:8] + b"\x00"),
+        ((), COMMITMENT, b"\x00\x20" + bytes.fromhex(COMMITMENT)),
+        ((), "", b"\x00\x00"),
+    ):
+        word = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=tag, commitment=commitment)
+        key.verify(word.signature, b"wardround-contribution-2\x00" + EXCHANGE.context + digest + middle + b"h1")
+        check_contribution(word, EXCHANGE, card)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"tag": (6, 2**60 - 1, 0)},
+        {"tag": (5, 2**60 - 1, 1)},
+        {"tag": (5, 2**60 - 1)},
+        {"tag": (2**60 - 1, 5, 0)},
+        {"tag": ()},
+        {"commitment": GIVEN["h2"]},
+        {"commitment": ""},
+        {"digest": GIVEN["h2"]},
+        {"tag": (), "commitment": ""},
+    ],
+    ids=str,
+)
+def test_tag_and_commitment_are_signed(changed: dict[str, Any], identities: dict[str, Identity]) -> None:
+    word = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=TAG, commitment=COMMITMENT)
+    assert (word.tag, word.commitment) == (TAG, COMMITMENT)
+    check_contribution(word, EXCHANGE, identities["h1"].card)
+    assert code_of(check_contribution, replace(word, **changed), EXCHANGE, identities["h1"].card) == "signature"
+
+
+def test_a_changed_tag_or_commitment_makes_a_transcript_untrue(transcript: Transcript) -> None:
+    one, two, three = transcript.contributions
+    for forged in (replace(two, tag=(4, *two.tag[1:])), replace(two, commitment=three.commitment)):
+        assert "signature: h2" in refusal(replace(transcript, contributions=[one, forged, three]))
+    # Of this site's own too, though its digest is the one it remembers.
+    own = replace(one, tag=(4, *one.tag[1:]))
+    assert "signature: h1" in refusal(replace(transcript, contributions=[own, two, three]))
+
+
+def test_a_seed_is_held_against_the_commitment(identities: dict[str, Identity]) -> None:
+    word = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=TAG, commitment=COMMITMENT)
+    check_seed(word, EXCHANGE, SEED)
+    other = masks.new_seed()
+    for wrong in (other, SEED[:-1], SEED + b"\x00", SEED[::-1], b""):
+        with pytest.raises(MessageError, match="h1: revealed another seed than it committed to") as refused:
+            check_seed(word, EXCHANGE, wrong)
+        assert refused.value.code == "seed"
+        assert not wrong or wrong.hex() not in str(refused.value)
+    # Nor in another exchange, nor as another site's, nor where a site committed to nothing.
+    assert code_of(check_seed, word, replace(EXCHANGE, nonce="0" * 32), SEED) == "seed"
+    assert code_of(check_seed, replace(word, site="h2"), EXCHANGE, SEED) == "seed"
+    assert code_of(check_seed, replace(word, commitment=""), EXCHANGE, b"") == "seed"
+
+
 def test_who_is_not_named_cannot_contribute(identities: dict[str, Identity]) -> None:
     assert code_of(contribute, identities["h4"], EXCHANGE, GIVEN["h4"]) == "exchange"
 
 
 def test_what_is_no_contribution() -> None:
-    values: dict[str, Value] = {"site": "h1", "digest": GIVEN["h1"]}
-    good = Message(values, {}, {"signature": bytes(64)})
-    assert Contribution.from_bytes(encode(good)) == Contribution("h1", GIVEN["h1"], bytes(64))
+    values: dict[str, Value] = {"site": "h1", "digest": GIVEN["h1"], "commitment": COMMITMENT}
+    tag = b"".join(number.to_bytes(8, "big") for number in TAG)
+    good = Message(values, {}, {"signature": bytes(64), "tag": tag})
+    assert Contribution.from_bytes(encode(good)) == Contribution("h1", GIVEN["h1"], bytes(64), TAG, COMMITMENT)
+    bare = Message({**values, "commitment": ""}, {}, {"signature": bytes(64), "tag": b""})
+    assert Contribution.from_bytes(encode(bare)) == Contribution("h1", GIVEN["h1"], bytes(64))
     bad = [
         Message({**values, "site": "h/1"}, {}, good.blobs),
         Message({**values, "site": 1}, {}, good.blobs),
         Message({**values, "digest": "0"}, {}, good.blobs),
         Message({**values, "more": 1}, {}, good.blobs),
-        Message({"site": "h1"}, {}, good.blobs),
-        Message(values, {}, {"signature": bytes(63)}),
+        Message({"site": "h1", "commitment": ""}, {}, good.blobs),
+        Message({"site": "h1", "digest": GIVEN["h1"]}, {}, good.blobs),  # as version 1 had it
+        Message({**values, "commitment": "0"}, {}, good.blobs),
+        Message({**values, "commitment": COMMITMENT.upper()}, {}, good.blobs),
+        Message({**values, "commitment": None}, {}, good.blobs),
+        Message(values, {}, {**good.blobs, "signature": bytes(63)}),
+        Message(values, {}, {**good.blobs, "tag": bytes(7)}),
+        Message(values, {}, {**good.blobs, "tag": bytes(32)}),  # of four numbers
+        Message(values, {}, {"signature": bytes(64)}),
+        Message(values, {}, {"tag": tag}),
         Message(values, {}, {}),
         Message(values, {}, {**good.blobs, "more": b""}),
         Message(values, {"more": np.zeros(1)}, good.blobs),
@@ -180,6 +271,8 @@ def test_what_is_no_contribution() -> None:
     for data in (b"", b"no message", *map(encode, bad)):
         assert code_of(Contribution.from_bytes, data) == "contribution"
     assert code_of(Contribution.from_message, Message()) == "contribution"
+    for numbers in ((-1,), (2**64,), (0, 0, 0, 0)):
+        assert code_of(Contribution, "h1", GIVEN["h1"], bytes(64), numbers) == "contribution"
 
 
 def test_a_true_transcript_is_believed(transcript: Transcript) -> None:

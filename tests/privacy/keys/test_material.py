@@ -15,6 +15,7 @@ from tests.privacy.authority import STUDY, lock, pem_of, rsa_key
 
 from wardround.errors import KeyMaterialError, MessageError
 from wardround.federation.message import Message, decode, encode
+from wardround.privacy.keys.copies import SealedCopy
 from wardround.privacy.keys.material import (
     SCHEMES,
     PublicParameters,
@@ -40,8 +41,10 @@ def test_there_and_back() -> None:
 
 
 def test_ids_and_group_keys_tell_secrets_apart_and_are_stable() -> None:
-    # The first half of HMAC(HMAC(32 zeros, secret), b"wardround-key-id-1\0" b"3\0" b"bfv-standard\1"): HKDF by hand.
-    assert SECRET.id == "bc4546b346f392b87af222499073424d"
+    # The first half of HMAC(HMAC(32 zeros, secret), b"wardround-key-id-2\0" b"3\0" b"bfv-standard\1"): HKDF by hand.
+    assert SECRET.id == "b992eafef4cbeae9317c081890c18986"
+    # All of it, with b"wardround-group-key-2\0" in place of the id's label.
+    assert SECRET.group_key.hex() == "315ae8d18a22a04b0dc76809b02275b9860c1456807558bb5403b4e0eabb4151"
     others = [replace(SECRET, epoch=4), replace(SECRET, scheme="ckks"), replace(SECRET, secret=bytes(64)), SECRET]
     assert len({secret.id for secret in others}) == len({secret.group_key for secret in others}) == 4
     assert len(SECRET.group_key) == 32 and bytes.fromhex(SECRET.id) not in SECRET.group_key
@@ -73,14 +76,44 @@ def test_what_is_no_secret(epoch: int, scheme: str, secret: bytes) -> None:
     "message",
     [
         Message({"kind": "else", "epoch": 1, "scheme": "ckks"}, blobs={"secret": bytes(32)}),
-        Message({"kind": "wardround-sealing-secret-1", "epoch": 1, "scheme": "ckks"}),
-        Message({"kind": "wardround-sealing-secret-1", "scheme": "ckks"}, blobs={"secret": bytes(32)}),
-        Message({"kind": "wardround-sealing-secret-1", "epoch": 1.0, "scheme": "ckks"}, blobs={"secret": bytes(32)}),
+        Message({"kind": "wardround-sealing-secret-2", "epoch": 1, "scheme": "ckks"}),
+        Message({"kind": "wardround-sealing-secret-2", "scheme": "ckks"}, blobs={"secret": bytes(32)}),
+        Message({"kind": "wardround-sealing-secret-2", "epoch": 1.0, "scheme": "ckks"}, blobs={"secret": bytes(32)}),
+        Message({"kind": "wardround-sealing-secret-3", "epoch": 1, "scheme": "ckks"}, blobs={"secret": bytes(32)}),
     ],
 )
 def test_bytes_that_are_no_secret(message: Message) -> None:
     with pytest.raises(MessageError):
         SealingSecret.from_bytes(encode(message))
+
+
+FIRST_FORMAT = encode(
+    Message(
+        {"kind": "wardround-sealing-secret-1", "epoch": 1, "scheme": "bfv-standard"}, blobs={"secret": bytes(range(64))}
+    )
+)
+
+
+def test_a_secret_of_format_1_is_refused_with_a_sentence_that_names_the_remedy() -> None:
+    with pytest.raises(KeyMaterialError) as refused:
+        SealingSecret.from_bytes(FIRST_FORMAT)
+    assert str(refused.value) == (
+        "this sealing key is of format 1, which this version does not take; make the kits and keys of the study again"
+    )
+
+
+def test_a_copy_and_a_vault_of_format_1_are_refused_by_the_same_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kit").mkdir(mode=0o700)
+    vault = Vault.create(tmp_path / "kit" / "vault", lock(), {"epoch-1": FIRST_FORMAT})
+    with pytest.raises(KeyMaterialError, match="is of format 1, which this version does not take"):
+        SealingSecret.from_bytes(vault.get("epoch-1") or b"")
+    with monkeypatch.context() as patch:
+        patch.setattr(SealingSecret, "to_bytes", lambda self: FIRST_FORMAT)
+        copy = SealedCopy.make(SECRET, study=STUDY, site="h1", oldest=1, public=rsa_key(1).public_key())
+    with pytest.raises(KeyMaterialError, match="is of format 1, which this version does not take"):
+        copy.open(pem_of(rsa_key(1)), study=STUDY, site="h1")
 
 
 @pytest.mark.parametrize(
@@ -128,6 +161,7 @@ def secrets() -> dict[str, bytes]:
     context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, 8192, coeff_mod_bit_sizes=[60, 40, 40, 60])
     return {
         "a sealing secret": SECRET.to_bytes(),
+        "a sealing secret ": FIRST_FORMAT,
         "a private key": pem_of(rsa_key(1)),
         "a secret key of the sealing library": BfvParameters("standard").new_secret(),
         "a secret key of the sealing library ": context.serialize(save_secret_key=True),
@@ -171,10 +205,10 @@ def test_the_parties_own_key_may_be_there_and_no_other(tmp_path: Path) -> None:
 
 
 def test_a_mark_that_lies_across_two_chunks_of_a_file(tmp_path: Path) -> None:
-    data = SECRET.to_bytes()
-    mark = data.index(b"wardround-sealing")
-    put(tmp_path, "large", bytes((1 << 22) - mark - 9) + data)
-    assert list(find_secrets(tmp_path)) == [("large", "a sealing secret")]
+    for name, data in (("format-1", FIRST_FORMAT), ("format-2", SECRET.to_bytes())):
+        mark = data.index(b"wardround-sealing")
+        put(tmp_path, name, bytes((1 << 22) - mark - 9) + data)
+    assert list(find_secrets(tmp_path)) == [("format-1", "a sealing secret"), ("format-2", "a sealing secret")]
 
 
 def test_what_cannot_be_looked_at_stops_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,11 +244,12 @@ def test_what_a_coordinator_does_hold_is_let_through(tmp_path: Path) -> None:
     from wardround.privacy.bfv import BfvParameters, Sealer
 
     parameters = BfvParameters("standard")
-    sealed = Sealer(parameters, parameters.new_secret()).seal(np.arange(4095, dtype=np.uint64), np.ones(1, np.uint64))
+    sealed = Sealer(parameters, parameters.new_secret()).seal(np.arange(4096, dtype=np.uint64), np.ones(1, np.uint64))
+    ciphertexts = sealed.ciphertexts
     context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, 8192, coeff_mod_bit_sizes=[60, 40, 40, 60])
     public = SECRET.public(STUDY)
     allowed = [
-        sealed.data.tobytes(),
+        ciphertexts.data.tobytes(),
         context.serialize(save_secret_key=False),
         public.to_json(),
         os.urandom(1 << 22),
@@ -223,5 +258,5 @@ def test_what_a_coordinator_does_hold_is_let_through(tmp_path: Path) -> None:
     for number, data in enumerate(allowed):
         put(tmp_path, str(number), data)
         refuse_secrets(data)
-    refuse_secrets(Message({"parameters": public.to_values()}, {"data": sealed.data}))
+    refuse_secrets(Message({"parameters": public.to_values()}, {"data": ciphertexts.data}))
     refuse_secrets(tmp_path)
