@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,6 +17,7 @@ import pytest
 from wardround.errors import MessageError
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, decode, encode
+from wardround.privacy import ckks
 from wardround.privacy.aggregator import Given
 from wardround.privacy.exchange import Exchange
 from wardround.privacy.identities import Certifier, Identity
@@ -174,6 +176,33 @@ def code_of(call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
     with pytest.raises(MessageError) as refused:
         call(*arguments, **named)
     return refused.value.code
+
+
+def ckks_block(cipher: Any, numbers: int, *, ntt: bool) -> bytes:
+    """A ciphertext of CKKS as TenSEAL sends it, not compressed, with SEAL's mark of NTT form as it is wanted."""
+    count = 2 * len(ckks.PRIMES) * 8192
+    version = ckks._tenseal().sealapi.Serialization.SEALHeader()
+
+    def framed(body: bytes) -> bytes:
+        head = struct.pack("<HBBBBxxQ", 0xA15E, 16, version.version_major, version.version_minor, 0, 16 + len(body))
+        return head + body
+
+    members = struct.pack("<4Q?QQQdQ", *cipher.parms_id(), ntt, 2, 8192, len(ckks.PRIMES), cipher.scale, 1)
+    coefficients = np.array([cipher[place] for place in range(count)], "<u8").tobytes()
+    data = framed(members + framed(struct.pack("<Q", count) + coefficients))
+    # Fields 1, 2 and 3 of TenSEAL's message: sizes, the ciphertext, and the scale.
+    return b"\x0a" + _counted(_varint(numbers)) + b"\x12" + _counted(data) + b"\x19" + struct.pack("<d", cipher.scale)
+
+
+def _counted(data: bytes) -> bytes:
+    return _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    found = b""
+    while number > 127:
+        found, number = found + bytes([number & 127 | 128]), number >> 7
+    return found + bytes([number])
 
 
 def reachable(thing: Any) -> list[Any]:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import struct
 import subprocess
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.privacy.cohort import ckks_block
 
 from wardround.errors import MessageError, UsageError
 from wardround.federation.message import Array
@@ -195,34 +195,16 @@ def test_another_number_of_weights_than_of_blocks_is_our_own_mistake(weights: li
         combination(ONE, SECRET, len(NUMBERS), np.array(weights, np.uint64))
 
 
-def in_another_form(*, ntt: bool) -> Ciphertexts:
-    """One block of three numbers as TenSEAL writes it, not compressed, with SEAL's mark of NTT form as it is wanted."""
-    context = tenseal.context_from(SECRET)
-    cipher = tenseal.ckks_vector(context, [1.0, 2.0, 3.0]).ciphertext()[0]
-    count = 2 * len(PRIMES) * 8192
-    numbers = np.array([cipher[place] for place in range(count)], "<u8").tobytes()
-    members = struct.pack("<4Q?QQQdQ", *cipher.parms_id(), ntt, 2, 8192, len(PRIMES), 2.0**40, 1)
-    data = seal_object(members + seal_object(struct.pack("<Q", count) + numbers))
-    part = b"\x0a\x01\x03\x12" + varint(len(data)) + data + b"\x19" + struct.pack("<d", 2.0**40)
+def one_block(*, ntt: bool) -> Ciphertexts:
+    """Of three numbers."""
+    cipher = tenseal.ckks_vector(tenseal.context_from(SECRET), [1.0, 2.0, 3.0]).ciphertext()[0]
+    part = ckks_block(cipher, 3, ntt=ntt)
     return Ciphertexts(np.frombuffer(part, np.uint8), np.array([len(part)], np.int32))
-
-
-def seal_object(body: bytes) -> bytes:
-    version = tenseal.sealapi.Serialization.SEALHeader()
-    sizes = 0xA15E, 16, version.version_major, version.version_minor, 0, 16 + len(body)
-    return struct.pack("<HBBBBxxQ", *sizes) + body
-
-
-def varint(number: int) -> bytes:
-    found = b""
-    while number > 127:
-        found, number = found + bytes([number & 127 | 128]), number >> 7
-    return found + bytes([number])
 
 
 def test_a_block_that_is_not_in_ntt_form_is_refused_by_our_own_check() -> None:
     """SEAL would refuse it with an error of its own, in the middle of a sum or of a check of a sum."""
-    good, bad = in_another_form(ntt=True), in_another_form(ntt=False)
+    good, bad = one_block(ntt=True), one_block(ntt=False)
     assert np.abs(ckks.open(good, SECRET, 3) - [1, 2, 3]).max() < 1e-6
     assert refusal(bad, 3) == "ciphertext"
     running = RunningSum(PUBLIC, 3)

@@ -16,14 +16,15 @@ accepted only if ρᵀ S r + Σ p_i = Σ t_i. The coordinator holds no group key
 **Forgery bound.** All keys are outputs of HKDF-SHA256 and AES-256-CTR under the group key, taken as uniform. A pad is
 used for one matrix only, because its key names the digest of that matrix: tags therefore say nothing about ρ and r,
 whatever is repeated or restored. To have another matrix S' accepted, an attacker needs ρᵀ(S' − S) r = δ for a matrix
-S' − S ≠ 0 and a δ of his choice. (S' − S) r is zero with probability at most 1/q; if it is not, ρ meets δ with
-probability at most 1/q, because r and ρ are uniform modulo q. So one attempt succeeds with probability at most 2/q, and k attempts, each answered with
-nothing but "refused", with at most 2k/q. To have a site listed that did not contribute, its pad must be guessed: 1/q.
-A site accepts at most `REFUSED_SUMS` refusals under one sealing key (see `algorithms.site_history`), so that k is at
-most that number times the number of sites; how many sums the key is used for does not matter. For BFV q has 60 bits:
-with 32 refusals and 100 sites, 2k/q is below 2⁻⁴⁷. For CKKS each of three primes, of 60, 40 and 40 bits, has a tag;
-the smallest decides: below 2⁻²⁷. (ρ is uniform modulo the largest prime; modulo one of 40 bits no residue is more than
-1 + 2⁻²⁰ times as likely as another.)
+S' − S ≠ 0 and a δ of his choice. (S' − S) r is zero with probability at most 1/q, because r is uniform modulo q; if it
+is not, ρ meets δ with probability at most 1/q, because ρ is. So one attempt succeeds with probability at most 2/q, and
+k attempts, each answered with nothing but "refused", with at most 2k/q. To have a site listed that did not contribute,
+its pad must be guessed: 1/q. A site accepts at most `REFUSED_SUMS` refusals under one sealing key (see
+`algorithms.site_history`), so that k is at most that number times the number of sites; how many sums the key is used
+for does not matter. For BFV q has 60 bits: with 32 refusals and 100 sites, 2k/q is below 2⁻⁴⁷. For CKKS each of three
+primes, of 60, 40 and 40 bits, has a tag; an attacker may leave alone all residues but those of one prime, so that the
+smallest decides: below 2⁻²⁷. There ρ is uniform modulo the largest prime only; modulo one of 40 bits no residue is more
+than 1 + 2⁻¹⁹ times as likely as another.
 
 This is Carter and Wegman's construction over a linear universal hash; Agrawal and Boneh (2009) describe its use for
 sums. HKDF and AES are those of `cryptography`; only arithmetic modulo q is done here.
