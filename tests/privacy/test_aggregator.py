@@ -14,7 +14,16 @@ from hypothesis.extra import numpy as numpy_strategies
 from wardround.errors import FederationError, MessageError
 from wardround.federation.federation import Quorum, Reply, Traffic, checked
 from wardround.federation.message import Array, Message, decode, encode, grouped
-from wardround.privacy.aggregator import Aggregator, Combined, Place, PlainAggregator
+from wardround.privacy import aggregator as module
+from wardround.privacy.aggregator import (
+    Aggregator,
+    Combined,
+    Place,
+    PlainAggregator,
+    Rows,
+    capped_weights,
+    share_limit,
+)
 
 PLAIN = PlainAggregator()
 
@@ -272,6 +281,101 @@ def test_many_small_updates_do_not_vanish_in_a_large_sum() -> None:
     # In float32, 2**24 + 1 is 2**24: a running sum in float32 would stay where the first site put it.
     messages = [sealed(float(2**24)), *(sealed(1.0) for _ in range(1000))]
     assert PLAIN.combine(messages).sum.arrays["update/w"].tolist() == [2**24 + 1000]
+
+
+# Another weight
+
+
+def test_an_update_with_another_weight_by_hand() -> None:
+    first = PLAIN.seal({"w": np.array([1.0, -2.0]), "b": np.array(10.0)}, weight=8.0)
+    again = PLAIN.reweigh(first, 2.0)
+    assert again.values == {"weight": 2.0}
+    assert again.arrays["update/w"].tolist() == [2.0, -4.0]
+    assert again.arrays["update/b"].shape == ()
+    assert {array.dtype for array in again.arrays.values()} == {np.dtype(np.float32)}
+    PLAIN.check(again, like={"w": np.zeros(2), "b": np.array(0.0)})
+    other = PLAIN.seal({"w": np.array([5.0, 2.0]), "b": np.array(2.0)}, weight=2.0)
+    # (2·1 + 2·5) / 4, (2·(−2) + 2·2) / 4, (2·10 + 2·2) / 4
+    found = mean(again, other)
+    assert (found["w"].tolist(), found["b"].tolist()) == ([3.0, 0.0], 6.0)
+
+
+def test_another_weight_changes_nothing_else_and_not_what_was_given() -> None:
+    message = decode(encode(replace(sealed(1.0, 2.0, weight=4.0), blobs={"more": b"x"})))
+    message = replace(message, values={**message.values, "loss": 0.5})
+    before = encode(message)
+    again = PLAIN.reweigh(message, 1.0)
+    assert again.values == {"weight": 1.0, "loss": 0.5}
+    assert again.blobs == {"more": b"x"}
+    assert encode(message) == before
+    assert mean(again)["w"].tolist() == mean(message)["w"].tolist()  # alone, it weighs all the same
+
+
+def test_rows_of_a_table_with_another_weight() -> None:
+    table = {"words": Rows(np.array([3, 700]), np.array([[1.0], [2.0]], np.float32), 1000)}
+    again = PLAIN.reweigh(PLAIN.seal(table, weight=6.0), 3.0)
+    assert again.arrays["rows/words"].tolist() == [3, 700]
+    assert again.arrays["update/words"].tolist() == [[3.0], [6.0]]
+    found = mean(again)["words"]
+    assert (found.shape, found[3, 0], found[700, 0], found.sum()) == ((1000, 1), 1.0, 2.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("sites", "largest", "limit"),
+    [(1, 0.5, 1.0), (2, 0.5, 1.0), (3, 0.5, 0.5), (3, 0.2, 1 / 3), (4, 0.25, 0.25), (10, 0.05, 0.1), (5, 1.0, 1.0)],
+)
+def test_the_largest_share_by_number_of_sites(sites: int, largest: float, limit: float) -> None:
+    """Of one or two there is none, and less than its part of all no site can be held to."""
+    assert share_limit(sites, largest) == limit
+
+
+@pytest.mark.parametrize(
+    ("weights", "largest", "expected"),
+    [
+        ([], 0.5, []),
+        ([7.0], 0.5, [7.0]),
+        ([1000.0, 1.0], 0.5, [1000.0, 1.0]),  # of two sites there is no limit
+        ([1000.0, 100.0, 100.0], 0.5, [200.0, 100.0, 100.0]),
+        ([100.0, 100.0, 1000.0], 0.5, [100.0, 100.0, 200.0]),
+        ([200.0, 100.0, 100.0], 0.5, [200.0, 100.0, 100.0]),  # just that share
+        ([3.0, 2.0, 1.0], 1.0, [3.0, 2.0, 1.0]),
+        # 20 = 0.4 of 50, so that both heavy ones have 15, which is 0.3 of it.
+        ([1000.0, 500.0, 10.0, 10.0], 0.3, [15.0, 15.0, 10.0, 10.0]),
+        # 7 and 5 are more than a third of all, and then 2 is half of what is left: all weigh as the lightest.
+        ([7.0, 5.0, 2.0], 0.1, [2.0, 2.0, 2.0]),
+    ],
+)
+def test_capped_weights_by_hand(weights: list[float], largest: float, expected: list[float]) -> None:
+    names = [f"h{number}" for number in range(len(weights))]
+    found = capped_weights(dict(zip(names, weights, strict=True)), largest)
+    assert list(found) == names
+    assert list(found.values()) == pytest.approx(expected, rel=1e-12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.floats(1e-3, 1e9) | st.sampled_from([1.0, 1e6]), min_size=3, max_size=40),
+    st.floats(0.01, 1.0) | st.sampled_from([0.5, 0.25, 0.1]),
+)
+def test_no_share_exceeds_the_limit_and_no_lighter_site_is_touched(weights: list[float], largest: float) -> None:
+    before = {f"h{number}": weight for number, weight in enumerate(weights)}
+    found = capped_weights(before, largest)
+    limit, whole = share_limit(len(before), largest), sum(found.values())
+    assert max(found.values()) <= limit * whole * (1 + 1e-9)
+    lowered = {site for site in before if found[site] != before[site]}
+    assert all(found[site] < before[site] for site in lowered)
+    assert all(found[site] == pytest.approx(limit * whole, rel=1e-9) for site in lowered)  # to just that share
+    # Nobody is lowered who was within the limit, and the order of the sites is kept.
+    assert lowered or max(before.values()) <= limit * sum(before.values()) * (1 + 1e-9)
+    assert all(before[site] >= before[other] for site in lowered for other in before if other not in lowered)
+    again = capped_weights(found, largest)
+    assert list(again.values()) == pytest.approx(list(found.values()), rel=1e-9)
+
+
+def test_where_rounding_finds_no_share_all_weigh_as_the_lightest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with very many sites, each of which may have its part of all and no more."""
+    monkeypatch.setattr(module, "_TINY_SHARE", -1e-3)
+    assert capped_weights({"h1": 100.0, "h2": 3.0, "h3": 1.0}, 0.1) == {"h1": 1.0, "h2": 1.0, "h3": 1.0}
 
 
 numbers = st.floats(-1e6, 1e6, width=32)

@@ -72,6 +72,35 @@ def test_the_weighted_mean_by_hand() -> None:
     assert found.dtype == np.float32
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_predictions_with_another_weight(precision: Precision) -> None:
+    """(1·SURE + 1·other) / 2 in place of (3·SURE + 1·other) / 4, up to float16."""
+    plain = door(SURE, precision, top_k=2)
+    other = {"relations": np.array([[0.25, 0.5, 0.25], [0.0, 1.0, 0.0]], np.float32)}
+    first, second = plain.seal(SURE, weight=3.0), plain.seal(other, weight=1.0)
+    first = replace(first, values={**first.values, "loss": 0.5}, blobs={"more": b"x"})
+    before = encode(first)
+    again = plain.reweigh(first, 1.0)
+    plain.check(again, like=SURE)  # its digest is that of the new weight
+    assert (again.values["weight"], again.values["loss"], again.blobs) == (1.0, 0.5, {"more": b"x"})
+    assert again.values["digest"] != first.values["digest"]
+    assert again.arrays.keys() == first.arrays.keys()
+    assert all(again.arrays[name] is array for name, array in first.arrays.items())  # rows are not multiplied
+    assert encode(first) == before
+    found = plain.combine([again, second])
+    assert (found.weight, found.count) == (2.0, 2)
+    np.testing.assert_allclose(plain.open(found)["relations"], [[0.5, 0.325, 0.175], [0.125, 0.625, 0.25]], atol=1e-3)
+
+
+def test_predictions_that_were_damaged_are_found_before_they_are_weighed_again() -> None:
+    """`reweigh` makes a digest of what it gets: the coordinator checks first."""
+    plain = door(SURE)
+    sealed = plain.seal(SURE, weight=3.0)
+    swapped = np.ascontiguousarray(sealed.arrays["update/relations"][::-1])
+    damaged = replace(sealed, arrays={"update/relations": swapped})
+    assert code_of(plain.check, damaged, like=SURE) == "altered"
+
+
 def test_top_1_shares_the_rest_evenly() -> None:
     plain = door(SURE, "top-k", top_k=1)
     sealed = plain.seal(SURE, weight=1.0)

@@ -42,7 +42,7 @@ from wardround.privacy.mechanism import Mechanism
 from wardround.privacy.protected_giver import ProtectedGiver
 from wardround.privacy.protected_sum import ProtectedAggregator, take_off
 from wardround.privacy.signatures import open_signatures
-from wardround.privacy.transcript import Contribution, Transcript
+from wardround.privacy.transcript import Contribution, Transcript, contribute
 
 EVERY = pytest.mark.parametrize("mechanism", [*EXACT, CKKS], ids=named)
 
@@ -241,6 +241,66 @@ def test_a_word_over_something_else_is_refused() -> None:
     digest = Contribution.from_message(first).digest
     word = replace(Contribution.from_message(second), digest=digest)
     assert code_of(total.add, "h3", replace(first, blobs=word.to_blobs())) == "signature"
+
+
+def resigned(cohort: Cohort, exchange: Exchange, sealed: Message, **changed: Any) -> Message:
+    """What h3 gave, under a contribution that it signed itself and that says something else."""
+    word = Contribution.from_message(sealed)
+    said = {"tag": word.tag, "commitment": word.commitment} | changed
+    signed = contribute(cohort.givers["h3"]._identity, exchange, word.digest, **said)
+    return replace(sealed, blobs=signed.to_blobs())
+
+
+@EVERY
+def test_a_contribution_with_a_tag_of_another_scheme_is_refused(mechanism: Mechanism) -> None:
+    """Tags that nobody can check would spoil the sum of all."""
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    sealed = cohort.seal(exchange)["h3"].message
+    total = cohort.aggregator.total(exchange, cohort.cards(exchange))
+    for wrong in ((), (1,), (1, 2), (1, 2, 3)):
+        if len(wrong) != len(mechanism.carrier.moduli):
+            forged = resigned(cohort, exchange, sealed, tag=wrong)
+            assert code_of(total.add, "h3", sent(forged)) == "contribution"
+    total.add("h3", sent(sealed))
+
+
+@EVERY
+def test_a_site_commits_to_a_seed_where_there_are_masks_and_nowhere_else(mechanism: Mechanism) -> None:
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    sealed = cohort.seal(exchange)["h3"].message
+    total = cohort.aggregator.total(exchange, cohort.cards(exchange))
+    wrong = resigned(cohort, exchange, sealed, commitment="" if mechanism.opens_once else "0" * 64)
+    assert code_of(total.add, "h3", sent(wrong)) == "contribution"
+    assert bool(Contribution.from_message(sealed).commitment) == mechanism.opens_once
+    total.add("h3", sent(sealed))
+
+
+@pytest.mark.parametrize("mechanism", [MASKED, BOTH, RETURNED], ids=named)
+def test_a_seed_that_a_site_did_not_commit_to_is_refused_before_it_spoils_the_sum(mechanism: Mechanism) -> None:
+    cohort = Cohort.of(mechanism)
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    total = cohort.total(exchange, given)
+    for site, one in given.items():
+        total.check_seed(site, one.seed)
+        for wrong in (masks.new_seed(), one.seed[:-1], b""):
+            assert code_of(total.check_seed, site, wrong) == "seed"
+    assert code_of(total.check_seed, "h1", given["h2"].seed) == "seed"
+
+
+@pytest.mark.parametrize(("tag", "commitment"), [(True, False), (False, True)], ids=["tag", "commitment"])
+def test_what_was_changed_in_a_contribution_is_not_what_the_site_signed(tag: bool, commitment: bool) -> None:
+    cohort = Cohort.of(BOTH)
+    exchange = cohort.exchange()
+    given = cohort.seal(exchange)
+    total = cohort.aggregator.total(exchange, cohort.cards(exchange))
+    word, other = (Contribution.from_message(given[site].message) for site in ("h3", "h2"))
+    forged = replace(
+        word, tag=other.tag if tag else word.tag, commitment=other.commitment if commitment else word.commitment
+    )
+    assert code_of(total.add, "h3", replace(given["h3"].message, blobs=forged.to_blobs())) == "signature"
 
 
 @pytest.fixture(scope="module")

@@ -235,7 +235,7 @@ class PlainAggregator:
     def reweigh(self, sealed: Message, weight: float) -> Message:
         """Scale what was multiplied by the old weight."""
         factor = np.float32(weight / sealed.value("weight", float))
-        update = {f"update/{name}": array * factor for name, array in sealed.group("update").items()}
+        update = {f"update/{name}": np.asarray(array * factor) for name, array in sealed.group("update").items()}
         return Message({**sealed.values, "weight": weight}, {**sealed.arrays, **update}, sealed.blobs)
 
     def combine(self, sealed: Iterable[Message]) -> Combined:
@@ -355,7 +355,8 @@ def capped_weights(weights: Mapping[SiteId, float], largest_share: float) -> dic
         whole = math.fsum(weights[other] for other in heaviest[count:]) / (1.0 - count * limit)
         if weights[site] <= limit * whole * (1 + _TINY_SHARE):
             return {**weights, **dict.fromkeys(heaviest[:count], limit * whole)}
-    return dict(weights)
+    # Where the limit is one site's part of all, rounding may lead here: then all weigh as much as the lightest.
+    return dict.fromkeys(weights, min(weights.values(), default=0.0))
 
 
 def check_weight(weight: float) -> None:
