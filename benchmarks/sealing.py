@@ -25,11 +25,12 @@ from typing import Any
 import numpy as np
 from common import Bar, arguments, finish, peer_python, run_json
 
-from wardround.federation.message import Array
-from wardround.privacy.bfv import BfvParameters, Opener, Sealer
-from wardround.privacy.guards import guards
-from wardround.privacy.lanes import BlockSum, running_sum
+from wardround.federation.message import Array, Message
+from wardround.privacy.bfv import BfvParameters
+from wardround.privacy.carriers import SealedWords, WordSum
+from wardround.privacy.ciphertext_mac import Tag, added, pad_of
 from wardround.privacy.packing import Layout
+from wardround.privacy.transcript import sealed_digest
 from wardround.reports.tables import Row, Table
 
 PEERS = Path(__file__).parent / "peers"
@@ -41,7 +42,10 @@ CLIP = 0.05
 BLOCK = 4096  # numbers of one of TenSEAL's ciphertexts
 BLOCKS, WHOLE = "blocks", "whole"  # how the peer has an update: a vector a ciphertext, or one for all
 SITES, FEW_SITES, MANY_SITES = 8, 4, 64
-NOTE = "seconds, but for upload (× float32); packing counts as sealing, unpacking as opening; ratio: peer over ours"
+NOTE = (
+    "seconds, but for upload (× float32); sealing: pack, encrypt, tag; opening: check the tag, decrypt, unpack; "
+    "ratio: peer over ours"
+)
 
 Measured = dict[str, float]
 
@@ -112,32 +116,63 @@ def one_round(way: Way, update: Array) -> Measured:
     return {"upload": upload, "seal": sealing, "add one more site": adding, "open": opening, "apart": apart}
 
 
+@dataclass(frozen=True)
+class Tagged:
+    """A sealed update and its tag; a sum has the digest and the tag of each update in it."""
+
+    arrays: dict[str, Array]
+    tags: tuple[tuple[str, Tag], ...]
+
+
+@dataclass
+class TaggedSum:
+    """What a coordinator keeps."""
+
+    sum: WordSum
+    tags: tuple[tuple[str, Tag], ...] = ()
+
+    def add(self, sealed: Tagged) -> None:
+        """Add one more site's."""
+        self.sum.add(sealed.arrays)
+        self.tags += sealed.tags
+
+    def total(self) -> Tagged:
+        """What the sites get."""
+        return Tagged(self.sum.total(), self.tags)
+
+
 def our_way(packing: str, numbers: int) -> Way:
-    """Two sites of equal weight, under BFV, with the guards of each."""
+    """Two sites of equal weight, under BFV: all that a site does to seal and to open but sign and check signatures."""
     parameters = BfvParameters(packing)
     layout = Layout({"update": (numbers,)}, {"update": CLIP}, parameters.packing)
-    secret, modulus = parameters.new_secret(), parameters.packing.modulus
+    carrier, secret = SealedWords(parameters), parameters.new_secret()
+    group_key, context = bytes(32), bytes(32)
 
-    def guarded(words: Array, *sites: str) -> Array:
-        key, context = bytes(32), bytes(32)
-        return guards(key, words, context=context, sites=sites, payload=parameters.payload, modulus=modulus)
+    def pad(digest: str) -> Tag:
+        return pad_of(group_key, context=context, site="h1", digest=digest, moduli=carrier.moduli)
 
-    def seal(update: Array) -> Any:
+    def seal(update: Array) -> Tagged:
         words = layout.pack({"update": update}, share=0.5).words
-        return Sealer(parameters, secret).seal(words, guarded(words, "h1"))
+        arrays, hashed = carrier.seal(words, secret, carrier.hash_key(group_key, context, layout.words))
+        digest = sealed_digest(Message({}, arrays))
+        return Tagged(arrays, ((digest, added([hashed, pad(digest)], carrier.moduli)),))
 
-    def prepare(sealed: Any) -> BlockSum:
-        running = running_sum(parameters, parameters.blocks(layout.words))
+    def prepare(sealed: Tagged) -> TaggedSum:
+        running = TaggedSum(carrier.sum(layout.words))
         running.add(sealed)
         return running
 
-    def open_mean(total: Any) -> Array:
-        words, found = Opener(parameters, secret).open(total, layout.words)
-        assert (found == guarded(words, "h1", "h1")).all()
+    def open_mean(total: Tagged) -> Array:
+        hashed = carrier.hash(total.arrays, layout.words, secret, carrier.hash_key(group_key, context, layout.words))
+        found = added([hashed, *(pad(digest) for digest, _ in total.tags)], carrier.moduli)
+        assert found == added([tag for _, tag in total.tags], carrier.moduli)
+        words = carrier.open(total.arrays, layout.words, secret)
         return layout.unpack(words, share=1.0, sites=2)["update"]
 
-    size = lambda sealed: sealed.data.nbytes + sealed.lengths.nbytes  # noqa: E731
-    return Way(seal, size, prepare, lambda running, sealed: running.add(sealed), lambda sum: sum.total(), open_mean)
+    def size(sealed: Tagged) -> int:
+        return sum(array.nbytes for array in sealed.arrays.values()) + sum(8 * len(tag) for _, tag in sealed.tags)
+
+    return Way(seal, size, prepare, TaggedSum.add, TaggedSum.total, open_mean)
 
 
 def the_usual_way(numbers: int, block: int) -> Way:
@@ -199,16 +234,18 @@ def large(numbers: int, scratch: Path) -> Part:
     total, packing = str(scratch / "total"), {"packing": "standard"}
     request = {"role": "add", "uploads": [path for path, _ in made], "out": total}
     added = run_json(sys.executable, ROLES, packing | request)
-    request = {"role": "open", "numbers": numbers, "sites": SITES, "key": str(scratch / "key"), "total": total}
-    opened = run_json(sys.executable, ROLES, packing | request)
-    sealing = median(answer["pack_s"] + answer["seal_s"] for _, answer in made)
+    request = {"role": "open", "numbers": numbers, "key": str(scratch / "key"), "total": total}
+    tags = [answer["tagged"] for _, answer in made]
+    opened = run_json(sys.executable, ROLES, packing | request | {"tags": tags})
+    sealing = median(answer["pack_s"] + answer["seal_s"] + answer["tag_s"] for _, answer in made)
     peak = max(answer["peak_mb"] for _, answer in made)
     size = _millions(numbers)
     rows: list[Row] = [
         _alone(f"{size}: seal, one site", sealing, peak),
         _alone(f"{size}: add {SITES} sites", sum(added["add_s"]), added["peak_mb"]),
         _alone(f"{size}: write the sum", added["total_s"]),
-        _alone(f"{size}: open", opened["open_s"] + opened["unpack_s"], opened["opening_mb"]),
+        _alone(f"{size}: check the tag, before opening", opened["check_s"]),
+        _alone(f"{size}: open", opened["check_s"] + opened["open_s"] + opened["unpack_s"], opened["opening_mb"]),
     ]
     figures = [{"part": "large", "numbers": numbers, "seal_s": sealing, "seal_mb": peak, "add": added, "open": opened}]
     return Part(rows, figures, [Bar(f"{size}: mean apart, of what is allowed", opened["apart"], most=MOST_APART)])

@@ -14,11 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from wardround.federation.message import Array
-from wardround.privacy.bfv import BfvParameters, Ciphertexts, Opener, Sealer
+from wardround.federation.message import Array, Message
+from wardround.privacy.bfv import BfvParameters, Ciphertexts
+from wardround.privacy.carriers import SealedWords
+from wardround.privacy.ciphertext_mac import Tag, added, pad_of
 from wardround.privacy.lanes import BlockSum, running_sum
 from wardround.privacy.packing import Layout
+from wardround.privacy.transcript import sealed_digest
 
+GROUP_KEY, CONTEXT = bytes(32), bytes(32)
 CLIP = 0.05  # five times what most numbers of an update are
 STRETCH = 1_000_000  # numbers that are compared at once
 
@@ -32,18 +36,27 @@ def main() -> None:
 
 
 def seal(parameters: BfvParameters, *, numbers: int, sites: int, seed: int, key: str, out: str) -> dict[str, Any]:
-    """An update of one of several sites of equal weight, packed and sealed."""
+    """An update of one of several sites of equal weight, packed, sealed and tagged."""
     update: Array = np.empty(numbers, np.float32)
     for start, stretch in zip(range(0, numbers, STRETCH), update_of(seed, numbers), strict=True):
         update[start : start + len(stretch)] = stretch
     started = time.perf_counter()
     words = layout_of(parameters, numbers).pack({"update": update}, share=1 / sites).words
     packed = time.perf_counter()
-    guards = np.full(parameters.blocks(len(words)), seed, np.uint64)
-    sealed = Sealer(parameters, Path(key).read_bytes()).seal(words, guards)
+    carrier = SealedWords(parameters)
+    arrays, hashed = carrier.seal(words, Path(key).read_bytes(), carrier.hash_key(GROUP_KEY, CONTEXT, len(words)))
+    sealed = time.perf_counter()
+    digest = sealed_digest(Message({}, arrays))
+    tag = added([hashed, pad(carrier, seed, digest)], carrier.moduli)
     done = time.perf_counter()
-    sealed.data.tofile(out)
-    return {"pack_s": packed - started, "seal_s": done - packed, "bytes": sealed.data.nbytes}
+    arrays["sealed"].tofile(out)
+    return {
+        "pack_s": packed - started,
+        "seal_s": sealed - packed,
+        "tag_s": done - sealed,
+        "bytes": arrays["sealed"].nbytes,
+        "tagged": {"seed": seed, "digest": digest, "tag": tag},
+    }
 
 
 def add(parameters: BfvParameters, *, uploads: list[str], out: str) -> dict[str, Any]:
@@ -62,19 +75,40 @@ def add_one(running: BlockSum, sealed: Ciphertexts) -> float:
     return time.perf_counter() - started
 
 
-def open_mean(parameters: BfvParameters, *, numbers: int, sites: int, key: str, total: str) -> dict[str, Any]:
-    """The mean, and how far it is from the plain one, as a part of what quantisation may cost."""
+def open_mean(
+    parameters: BfvParameters, *, numbers: int, key: str, total: str, tags: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The mean of a sum that was checked before, and how far it is from the plain one.
+
+    The distance is told as a part of what quantisation may cost. `tags` are those of the sites.
+    """
     layout, summed = layout_of(parameters, numbers), read(total, parameters.summed.length)
+    carrier, secret = SealedWords(parameters), Path(key).read_bytes()
+    arrays = {"sealed": summed.data, "lengths": summed.lengths}
     started = time.perf_counter()
-    words, guards = Opener(parameters, Path(key).read_bytes()).open(summed, layout.words)
+    hashed = carrier.hash(arrays, layout.words, secret, carrier.hash_key(GROUP_KEY, CONTEXT, layout.words))
+    pads = [pad(carrier, said["seed"], said["digest"]) for said in tags]
+    assert added([hashed, *pads], carrier.moduli) == added([tuple(said["tag"]) for said in tags], carrier.moduli)
+    checked = time.perf_counter()
+    words = carrier.open(arrays, layout.words, secret)
     opened = time.perf_counter()
-    mean = layout.unpack(words, share=1.0, sites=sites)["update"]
+    mean = layout.unpack(words, share=1.0, sites=len(tags))["update"]
     done = time.perf_counter()
     peak = peak_megabytes()
-    assert (guards == sum(range(sites))).all()
-    bound = sites * CLIP / 2**parameters.packing.width
-    apart = furthest_apart(mean, [update_of(seed, numbers) for seed in range(sites)])
-    return {"open_s": opened - started, "unpack_s": done - opened, "apart": apart / bound, "opening_mb": peak}
+    bound = len(tags) * CLIP / 2**parameters.packing.width
+    apart = furthest_apart(mean, [update_of(said["seed"], numbers) for said in tags])
+    return {
+        "check_s": checked - started,
+        "open_s": opened - checked,
+        "unpack_s": done - opened,
+        "apart": apart / bound,
+        "opening_mb": peak,
+    }
+
+
+def pad(carrier: SealedWords, seed: int, digest: str) -> Tag:
+    """Of the site whose update is known by its seed."""
+    return pad_of(GROUP_KEY, context=CONTEXT, site=f"h{seed}", digest=digest, moduli=carrier.moduli)
 
 
 def update_of(seed: int, numbers: int) -> Iterator[Array]:

@@ -2,9 +2,9 @@
 
     python -m papers.fedhe.overheads --out runs/fedhe/overheads.json
 
-Updates are random numbers, for what is sealed does not change the cost. Sealing is clipping, packing, encrypting and
-serialising; opening the way back; each on one core. The coordinator is a process of its own, which reads sealed
-updates from a file and keeps their sum.
+Updates are random numbers, for what is sealed does not change the cost. Sealing is clipping, packing, encrypting,
+serialising and tagging; opening is checking the tag of a sum, decrypting it and unpacking it; each on one core. The
+coordinator is a process of its own, which reads sealed updates from a file and keeps their sum.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wardround.federation.message import Array
+from wardround.federation.message import Array, Message
 from wardround.privacy import bfv, ckks
 from wardround.privacy.bfv import Ciphertexts
+from wardround.privacy.carriers import Carrier, NumberLayout, SealedNumbers, SealedWords
+from wardround.privacy.ciphertext_mac import CiphertextHash, Tag, added, pad_of
 from wardround.privacy.packing import Layout
+from wardround.privacy.transcript import sealed_digest
 
 NETWORKS = ("bert-tiny", "bert-mini", "minilm", "bert-small", "bert-base")
 WAYS = ("bfv", "bfv-compact", "ckks")
@@ -39,6 +42,7 @@ _TAGS = 3  # BIO of one type
 _CLIP = 0.1
 _SHARE = 0.5  # of the two clients of Table 4
 _LARGEST_CKKS = 12_000_000  # parameters; of more, an update takes gigabytes
+_GROUP_KEY, _CONTEXT = bytes(32), bytes(32)  # of the tags; which does not matter for the cost
 _STORED = 2  # sealed updates on disk, taken in turn
 
 
@@ -61,71 +65,67 @@ class Adder(Protocol):
         """One client more."""
 
 
-class Way(Protocol):
-    """One way to seal so many numbers."""
+@dataclass(frozen=True)
+class Sealed:
+    """What a client sends, or the sum of one client."""
 
-    def seal(self, update: Array) -> Ciphertexts:
+    arrays: dict[str, Array]
+    digest: str
+    tag: Tag
+
+    @property
+    def bytes(self) -> int:
+        """That are sent, the tag among them."""
+        return sum(array.nbytes for array in self.arrays.values()) + 8 * len(self.tag)
+
+
+class Way:
+    """One way to seal so many numbers: all that a client does but sign."""
+
+    def __init__(self, layout: Layout | NumberLayout, carrier: Carrier, secret: bytes, public: bytes = b"") -> None:
+        self._layout, self._carrier, self._secret = layout, carrier, secret
+        self.public = public  # what the coordinator must be given; empty where that is nothing
+
+    def seal(self, update: Array) -> Sealed:
         """At a client, times its share."""
-
-    def open(self, ciphertexts: Ciphertexts) -> Array:
-        """At a client."""
-
-    def public(self) -> bytes:
-        """What the coordinator must be given; empty where that is nothing."""
-
-
-class Bfv:
-    """Fixed-point numbers, several to a word."""
-
-    def __init__(self, packing: str, numbers: int) -> None:
-        self._parameters = bfv.BfvParameters(packing)
-        self._secret = self._parameters.new_secret()
-        self._layout = Layout({"update": (numbers,)}, {"update": _CLIP}, self._parameters.packing)
-
-    def seal(self, update: Array) -> Ciphertexts:
-        """Guards cost the same whatever they are."""
         words = self._layout.pack({"update": update}, share=_SHARE).words
-        guards = np.zeros(self._parameters.blocks(len(words)), np.uint64)
-        return bfv.Sealer(self._parameters, self._secret).seal(words, guards)
+        arrays, hashed = self._carrier.seal(words, self._secret, self._hash_key())
+        digest = sealed_digest(Message({}, arrays))
+        return Sealed(arrays, digest, added([hashed, self._pad(digest)], self._carrier.moduli))
 
-    def open(self, ciphertexts: Ciphertexts) -> Array:
-        """Back to numbers."""
-        words, _ = bfv.Opener(self._parameters, self._secret).open(ciphertexts, self._layout.words)
+    def sum(self, sealed: Sealed) -> Sealed:
+        """At the coordinator: the sum of one client."""
+        running = self._carrier.sum(self._layout.words)
+        running.add(sealed.arrays)
+        return Sealed(running.total(), sealed.digest, sealed.tag)
+
+    def open(self, total: Sealed) -> Array:
+        """At a client: check the tag, then decrypt."""
+        hashed = self._carrier.hash(total.arrays, self._layout.words, self._secret, self._hash_key())
+        assert added([hashed, self._pad(total.digest)], self._carrier.moduli) == total.tag
+        words = self._carrier.open(total.arrays, self._layout.words, self._secret)
         return self._layout.unpack(words, share=_SHARE, sites=1)["update"]
 
-    def public(self) -> bytes:
-        """Nothing."""
-        return b""
+    def _hash_key(self) -> CiphertextHash:
+        return self._carrier.hash_key(_GROUP_KEY, _CONTEXT, self._layout.words)
 
-
-class Ckks:
-    """The paper's way, without the multiplication at the coordinator."""
-
-    def __init__(self, numbers: int) -> None:
-        self._numbers, self._secret = numbers, ckks.new_secret()
-
-    def seal(self, update: Array) -> Ciphertexts:
-        """Times its share."""
-        return ckks.seal(update * _SHARE, self._secret)
-
-    def open(self, ciphertexts: Ciphertexts) -> Array:
-        """Back to numbers."""
-        return ckks.open(ciphertexts, self._secret, self._numbers) / _SHARE
-
-    def public(self) -> bytes:
-        """The context without its secret key."""
-        return ckks.public_part(self._secret)
+    def _pad(self, digest: str) -> Tag:
+        return pad_of(_GROUP_KEY, context=_CONTEXT, site="client", digest=digest, moduli=self._carrier.moduli)
 
 
 def way_of(name: str, numbers: int) -> Way:
-    """By its name."""
+    """By its name: BFV has fixed-point numbers, several to a word; CKKS, the paper's way, numbers as they are."""
+    shapes, clips = {"update": (numbers,)}, {"update": _CLIP}
     if name == "ckks":
-        return Ckks(numbers)
-    return Bfv(_PACKINGS[name], numbers)
+        secret = ckks.new_secret()
+        return Way(NumberLayout(shapes, clips), SealedNumbers(), secret, ckks.public_part(secret))
+    parameters = bfv.BfvParameters(_PACKINGS[name])
+    layout = Layout(shapes, clips, parameters.packing)
+    return Way(layout, SealedWords(parameters), parameters.new_secret())
 
 
 def adder_of(name: str, numbers: int, public: bytes) -> Adder:
-    """The sum of a coordinator that holds no key."""
+    """The sum of a coordinator that holds no key, on one core."""
     return ckks.RunningSum(public, numbers) if name == "ckks" else bfv.RunningSum(bfv.BfvParameters(_PACKINGS[name]))
 
 
@@ -165,11 +165,12 @@ def cost(way: str, numbers: int, repeats: int) -> dict[str, Any]:
     """Bytes of a sealed update, seconds to seal and to open it, and how far off it comes back."""
     sealing, update = way_of(way, numbers), update_of(numbers)
     sealed = sealing.seal(update)
-    error = float(np.abs(sealing.open(sealed) - update).max())
+    total = sealing.sum(sealed)
+    error = float(np.abs(sealing.open(total) - update).max())
     return {
-        "bytes": int(sealed.data.nbytes + sealed.lengths.nbytes),
+        "bytes": sealed.bytes,
         "seal": timed(lambda: sealing.seal(update), repeats),
-        "open": timed(lambda: sealing.open(sealed), repeats),
+        "open": timed(lambda: sealing.open(total), repeats),
         "largest_error": error,
     }
 
@@ -182,10 +183,10 @@ def aggregation(way: str, numbers: int, clients: Sequence[int]) -> list[dict[str
     with tempfile.TemporaryDirectory() as folder:
         sealing, update = way_of(way, numbers), update_of(numbers)
         for number in range(_STORED):
-            sealed = sealing.seal(update)
-            sealed.data.tofile(Path(folder) / f"data-{number}")
-            sealed.lengths.tofile(Path(folder) / f"lengths-{number}")
-        (Path(folder) / "public").write_bytes(sealing.public())
+            arrays = sealing.seal(update).arrays
+            arrays["sealed"].tofile(Path(folder) / f"data-{number}")
+            arrays["lengths"].tofile(Path(folder) / f"lengths-{number}")
+        (Path(folder) / "public").write_bytes(sealing.public)
         asked = [way, str(numbers), folder, ",".join(map(str, clients))]
         command = [sys.executable, "-m", "papers.fedhe.overheads", "--coordinator", *asked]
         done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=_ROOT)
