@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from hashlib import sha256
 
@@ -175,6 +176,22 @@ def test_coefficients_are_hashed_as_they_come_out_of_a_message(blocks: int) -> N
     assert not found.flags.writeable and not found.flags.aligned
     assert np.array_equal(found, matrix)
     assert own.of_matrix(found) == plain(own.blocks, matrix, own.coefficients[0], Q)
+
+
+def test_a_long_sum_is_hashed_without_a_copy_of_it() -> None:
+    """400 blocks have 26 MB; an update of BERT-base's size has thirty times as many."""
+    blocks = 400
+    own = hash_for(blocks)
+    rows = np.zeros((blocks, BFV.summed.length), np.uint8)
+    rows[:, : len(BFV.summed.head)] = np.frombuffer(BFV.summed.head, np.uint8)
+    rows[-1, len(BFV.summed.head)] = 1  # the first coefficient of the last block
+    total = Ciphertexts(rows.reshape(-1), np.full(blocks, BFV.summed.length, np.int32))
+    tracemalloc.start()
+    found = own.of_matrix(coefficients(BFV, total, blocks))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == int(own.blocks[-1]) * int(own.coefficients[0][0]) % Q
+    assert peak < 10_000_000
 
 
 # What the hash tells apart
