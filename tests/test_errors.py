@@ -36,9 +36,10 @@ def test_every_error_is_drawn_and_public() -> None:
 
 
 def test_the_root_catches_everything() -> None:
+    more = {"SpoiledSumError": {"sites": ("h1",)}, "RefusedSumError": {"counts": True}}
     for name in errors.__all__:
-        with pytest.raises(WardroundError, match=r"^no$"):
-            raise getattr(errors, name)("no")
+        with pytest.raises(WardroundError, match=r"^(sum: )?no$"):
+            raise getattr(errors, name)("no", **more.get(name, {}))
     assert issubclass(TagError, TextError)
 
 

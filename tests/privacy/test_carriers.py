@@ -199,6 +199,7 @@ def test_unpacked_numbers_are_clipped_and_times_their_share() -> None:
     assert packed.words.tolist() == [0.5, -0.5, 0.5, 0.25, 2.0, -2.0, 0.125]
     assert packed.clipped == 3
     assert not any(array.any() for array in packed.residue.values())
+    assert packed.largest == {"words": np.inf, "bias": np.inf}  # nothing is rounded, so that nothing vanishes
     mean = layout.unpack(packed.words, share=0.5, sites=1)
     assert mean["words"].tolist() == [[1.0, -1.0], [1.0, 0.5]]
     assert mean["bias"].tolist() == [4.0, -4.0, 0.25]

@@ -88,32 +88,39 @@ def test_arrays_follow_one_another_each_with_its_clip() -> None:
     assert list(opened) == ["b", "none", "a"]
 
 
-def test_which_arrays_moved_and_which_of_them_rounding_left_something_of() -> None:
-    # Of 4 bits a clip of 1 is 8: 0.05 · 8 = 0.4 is rounded to 0, 0.1 · 8 = 0.8 to 1.
+def test_the_largest_number_of_each_array_before_rounding() -> None:
+    # Of 4 bits a clip of 1 is 8 units: 0.05 is 0.4, which is rounded to 0, and -0.1 is 0.8.
     shapes = {"still": (2,), "lost": (2,), "kept": (3,), "clipped": (1,), "none": (0,)}
-    layout = Layout(shapes, dict.fromkeys(shapes, 1.0), SMALL)
+    layout = Layout(shapes, {**dict.fromkeys(shapes, 1.0), "still": 4.0}, SMALL)
     update = {
         "still": np.zeros(2),
-        "lost": np.array([0.05, -0.05]),
-        "kept": np.array([0.0, 0.05, 0.1]),
-        "clipped": np.array([50.0]),
+        "lost": np.array([0.05, -0.025]),
+        "kept": np.array([0.0, 0.05, -0.1]),
+        "clipped": np.array([-50.0]),
         "none": np.zeros(0),
     }
-    packed = layout.pack(update, share=1.0)
-    assert packed.moved == {"lost", "kept", "clipped"}
-    assert packed.kept == {"kept", "clipped"}
-    # A smaller share leaves less: 0.1 · 8 · 0.5 = 0.4 is rounded to 0.
-    assert layout.pack(update, share=0.5).kept == {"clipped"}
+    whole, half = layout.pack(update, share=1.0).largest, layout.pack(update, share=0.5).largest
+    assert whole == pytest.approx({"still": 0.0, "lost": 0.4, "kept": 0.8, "clipped": 8.0, "none": 0.0})
+    assert half == pytest.approx({name: largest / 2 for name, largest in whole.items()})
+    assert {type(largest) for largest in whole.values()} == {float}
 
 
-def test_one_number_of_the_last_stretch_is_enough_to_have_moved_and_to_be_kept() -> None:
+@PACKINGS
+def test_what_is_larger_than_half_a_unit_is_not_rounded_to_zero_and_nothing_else(packing: Packing) -> None:
+    unit = 1 / packing.scale
+    for size, kept in ((0.49, False), (0.5, False), (0.51, True)):
+        packed = one_array([0.0, size * unit], packing)
+        assert packed.largest["a"] == pytest.approx(size)
+        assert (packed.words.any(), packed.largest["a"] > 0.5) == (kept, kept)
+
+
+def test_the_largest_number_may_lie_in_any_stretch() -> None:
     numbers = np.zeros(2 * 98_304 + 1, np.float32)
-    assert one_array(numbers, SMALL).moved == one_array(numbers, SMALL).kept == frozenset()
+    assert one_array(numbers, SMALL).largest == {"a": 0.0}
     numbers[-1] = 0.05
-    packed = one_array(numbers, SMALL)
-    assert (packed.moved, packed.kept) == ({"a"}, set())
-    numbers[98_304] = 0.1
-    assert one_array(numbers, SMALL).kept == {"a"}
+    assert one_array(numbers, SMALL).largest["a"] == pytest.approx(0.4)
+    numbers[98_304] = -0.1
+    assert one_array(numbers, SMALL).largest["a"] == pytest.approx(0.8)
 
 
 def test_nothing_at_all_packs_into_nothing() -> None:
