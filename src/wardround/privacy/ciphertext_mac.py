@@ -54,7 +54,8 @@ _WEIGHT = 2 * HALF
 _WORD = 32  # bits of the halves in which coefficients are multiplied
 _LIMB = 7  # bits; 2^32 · 2^7 · 2^14 products stay below 2^53 and are exact in float64
 _LONGEST = 1 << 14  # words of 32 bits in a block
-_BLOCKS_AT_ONCE = 16
+# So small a product is computed on one core. For larger ones BLAS wakes threads, which may take longer than the work.
+_BLOCKS_AT_ONCE, _WORDS_AT_ONCE = 8, 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +74,11 @@ class CiphertextHash:
         for start in range(0, len(rows), _BLOCKS_AT_ONCE):
             stretch = slice(start, start + _BLOCKS_AT_ONCE)
             words = np.ascontiguousarray(rows[stretch]).view("<u4").astype(np.float64)
-            products = (words @ limbs).astype(np.uint64)
-            for weight, row in zip(self.blocks[stretch].tolist(), products.tolist(), strict=True):
+            products = np.zeros((len(words), limbs.shape[1]))
+            for first in range(0, len(limbs), _WORDS_AT_ONCE):
+                part = slice(first, first + _WORDS_AT_ONCE)
+                products += words[:, part] @ limbs[part]
+            for weight, row in zip(self.blocks[stretch].tolist(), products.astype(np.uint64).tolist(), strict=True):
                 total += weight * sum(part << (_LIMB * place) for place, part in enumerate(row))
         return total % modulus
 
