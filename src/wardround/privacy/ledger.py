@@ -33,6 +33,7 @@ __all__ = ["Entry", "Ledger", "Verdict", "read_entries", "verify"]
 _FIRST = "0" * 64  # what the first line follows
 _LONGEST_LINE = 4_000_000  # bytes; the names in a message, which make a line long, take at most one million
 _PRIVATE = 0o600
+_LONGEST_STEP = 100
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Ledger:
             time=round(time.time(), 3),
             study=study,
             round=round_number,
-            step=step,
+            step=step[:_LONGEST_STEP],  # it comes from the request
             arrays=[],
             values=[],
             blobs={},
