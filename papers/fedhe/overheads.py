@@ -133,16 +133,17 @@ def parameters_of(network: str) -> int:
     """How many numbers an update of the whole tagger has; no weight is loaded."""
     # Here, so that the coordinator's process has no torch in its memory.
     import torch
-    from transformers import AutoConfig, AutoModelForTokenClassification, BertConfig
+    from transformers import BertConfig
 
-    from wardround.models.encoders import encoder_source, fresh_configuration
+    from wardround.models.encoders import encoder_folder, fresh_configuration
+    from wardround.models.pretrained import fresh_network, load_configuration
 
     compact = fresh_configuration(network)
     if compact is None:
-        compact = BertConfig() if network == "bert-base" else AutoConfig.from_pretrained(encoder_source(network))
+        compact = BertConfig() if network == "bert-base" else load_configuration(encoder_folder(network))
     compact.num_labels = _TAGS
     with torch.device("meta"):
-        model: Any = AutoModelForTokenClassification.from_config(compact)  # type: ignore[no-untyped-call]
+        model = fresh_network(compact)
     return sum(parameter.numel() for parameter in model.parameters())
 
 

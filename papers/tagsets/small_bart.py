@@ -38,10 +38,11 @@ from tokenizers.trainers import BpeTrainer
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModel, AutoTokenizer, BartConfig, BartForConditionalGeneration, BartTokenizer
+from transformers import BartConfig, BartForConditionalGeneration, BartTokenizer
 
 from wardround.errors import ModelError
-from wardround.models.encoders import encoder_source, without_remarks
+from wardround.models.encoders import encoder_folder, without_remarks
+from wardround.models.pretrained import load_encoder_network, load_tokenizer
 from wardround.tasks.batches import in_length_order, length_buckets
 from wardround.text.sentences import find_sentences
 from wardround.text.words import find_words
@@ -224,10 +225,10 @@ def start(documents: Iterable[Sequence[str]], plan: Plan) -> tuple[BartForCondit
     if not plan.encoder:
         tokenizer: Any = make_tokenizer(documents, vocabulary=plan.vocabulary, length=plan.length)
         return fresh_network(plan, len(tokenizer)), tokenizer
-    source = encoder_source(plan.encoder)
+    source = encoder_folder(plan.encoder)
     with without_remarks():
-        bert = AutoModel.from_pretrained(source, use_safetensors=True, dtype=torch.float32)
-    tokenizer = AutoTokenizer.from_pretrained(source, model_max_length=plan.length)
+        bert = load_encoder_network(source)
+    tokenizer = load_tokenizer(source, options={"model_max_length": plan.length})
     network = bart_from_bert(bert, tokenizer, decoder_layers=plan.layers, length=plan.length)
     only_the_decoder_learns(network)
     return network, tokenizer

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel
 
 from wardround.errors import ModelError
 from wardround.models.blocks import ScalarMix
-from wardround.models.encoders import PieceBatch, PieceTokenizer, encoder_source
+from wardround.models.encoders import PieceBatch, PieceTokenizer, encoder_folder
+from wardround.models.pretrained import UnloadableError, load_encoder_network
 
 __all__ = ["ContextualEmbedding"]
 
@@ -22,9 +22,9 @@ __all__ = ["ContextualEmbedding"]
 class ContextualEmbedding(nn.Module):
     """The encoder is fixed and public, so only the mix is a parameter, is shared, is saved."""
 
-    def __init__(self, encoder: str) -> None:
+    def __init__(self, encoder: str, *, offline: bool = False) -> None:
         super().__init__()
-        source = encoder_source(encoder)
+        source = encoder_folder(encoder, offline=offline)
         self.tokenizer = PieceTokenizer(source)
         # In a tuple, so that torch takes it for no submodule: it is neither trained nor saved.
         self._frozen = (_frozen(source, _stamp(source)),)
@@ -73,8 +73,8 @@ def _stamp(source: str) -> int:
 
 def _load_frozen(source: str) -> Any:
     try:
-        encoder = AutoModel.from_pretrained(source, use_safetensors=True, dtype=torch.float32)
-    except (OSError, ValueError) as error:
+        encoder = load_encoder_network(source)
+    except UnloadableError as error:
         raise ModelError("the contextual encoder could not be loaded; name a Hugging Face id or folder") from error
     for parameter in encoder.parameters():
         parameter.requires_grad_(False)

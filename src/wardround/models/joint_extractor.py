@@ -20,8 +20,8 @@ from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
 from wardround.models.encoders import (
     PieceBatch,
     PieceTokenizer,
+    encoder_folder,
     encoder_layer,
-    encoder_source,
     in_layer_order,
     token_network,
 )
@@ -126,7 +126,7 @@ class JointExtractor(LayeredModel):
         self.tag_rows = {tag: row for row, tag in enumerate(self.tags)}
         self.type_rows = {kind: row for row, kind in enumerate(tag_set.types)}
         self.class_rows = {name: row for row, name in enumerate(relations.names)}
-        origin = source or encoder_source(config.encoder)
+        origin = source or encoder_folder(config.encoder)
         self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=config.overlap)
         self.network = token_network(config.encoder, origin, fresh=source is None, labels=self.tags)
         self.dropout = nn.Dropout(config.dropout)

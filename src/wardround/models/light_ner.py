@@ -9,23 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoConfig, BartModel, DynamicCache, EncoderDecoderCache
+from transformers import DynamicCache, EncoderDecoderCache
 
 from wardround.errors import ModelError
 from wardround.models.crf import Posterior
 from wardround.models.decoders import Decoder
-from wardround.models.encoders import PieceTokenizer, encoder_source, without_remarks
+from wardround.models.encoders import PieceTokenizer, encoder_folder, without_remarks
 from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
 from wardround.models.pointer_outputs import PointerOutputs
 from wardround.models.pointer_sequences import END, OutputSpace, Targets, parse_labels, spoken
+from wardround.models.pretrained import UnloadableError, load_bart_network, load_configuration, shown_name
 from wardround.models.prompts import Prompt
 from wardround.models.ranges import check_share, check_size
 from wardround.models.tagging_model import Inputs, SplitLoss, TaggingModel
@@ -87,7 +86,7 @@ class LightNer(TaggingModel):
         super().__init__(tag_set, config.scheme)
         self.config = config
         self.space = OutputSpace(tag_set.types)
-        origin = source or encoder_source(config.bart)
+        origin = source or encoder_folder(config.bart)
         self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=0)
         self.network = load_bart(origin)
         self.network.requires_grad_(not config.frozen)
@@ -348,25 +347,22 @@ class LightNer(TaggingModel):
 
 
 def load_bart(origin: str) -> Any:
-    """BART's encoder and decoder from a folder or a Hugging Face id; all of their weights must be there."""
-    name = Path(origin).name
+    """BART's encoder and decoder from a folder; all of their weights must be there."""
+    name = shown_name(origin)
     try:
         with without_remarks():
-            kind = AutoConfig.from_pretrained(origin).model_type
+            kind = load_configuration(origin).model_type
             if kind != "bart":
                 raise ModelError(f"{name!r} is a model of kind {kind!r}; name a BART, such as facebook/bart-base")
-            loaded: Any = BartModel.from_pretrained(
-                origin, use_safetensors=True, dtype=torch.float32, output_loading_info=True
-            )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+            network, lacking = load_bart_network(origin)
+    except UnloadableError as error:
         raise ModelError(
             f"no BART could be loaded from {name!r}: name a Hugging Face id that is cached here, or a folder with "
             "config.json and model.safetensors"
         ) from error
-    network, report = loaded
-    if report["missing_keys"]:
+    if lacking:
         raise ModelError(
-            f"{name}: {len(report['missing_keys'])} weights of BART are missing; name a folder whose model.safetensors "
+            f"{name}: {len(lacking)} weights of BART are missing; name a folder whose model.safetensors "
             "holds a whole one, such as that of facebook/bart-base"
         )
     return network

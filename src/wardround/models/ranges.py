@@ -6,6 +6,8 @@ from wardround.errors import ModelError
 
 __all__ = ["check_choice", "check_share", "check_size"]
 
+_LARGEST = 100_000_000  # a network is built before its weights are read: a card alone could ask for all memory
+
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """One of a few words."""
@@ -14,9 +16,11 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def check_size(name: str, value: int, *, least: int) -> None:
-    """A whole number, not too small."""
+    """A whole number, neither too small nor absurd."""
     if value < least:
         raise ModelError(f"{name} is {value}; it must be at least {least}")
+    if value > _LARGEST:
+        raise ModelError(f"{name} is {value}; it must be at most {_LARGEST:,}")
 
 
 def check_share(name: str, value: float) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,8 +17,9 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
 from wardround.errors import ModelError, TextError
-from wardround.models.encoders import PieceTokenizer, encoder_layer, encoder_source, in_layer_order, token_network
+from wardround.models.encoders import PieceTokenizer, encoder_folder, encoder_layer, in_layer_order, token_network
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
+from wardround.models.pretrained import shown_name
 from wardround.models.ranges import check_share, check_size
 from wardround.text.relation_sets import RelationSet
 
@@ -117,10 +117,10 @@ class RelationClassifier(LayeredModel):
         super().__init__()
         self.config, self.relations = config, relations
         self.class_rows = {name: row for row, name in enumerate(relations.names)}
-        origin = source or encoder_source(config.encoder)
+        origin = source or encoder_folder(config.encoder)
         self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=0)
         if not self.tokenizer.prefix:
-            raise ModelError(f"{Path(origin).name}: the encoder reads no piece such as [CLS] before a text")
+            raise ModelError(f"{shown_name(origin)}: the encoder reads no piece such as [CLS] before a text")
         self.network = token_network(config.encoder, origin, fresh=source is None).base_model
         if source is None:
             _add_markers(self.network)

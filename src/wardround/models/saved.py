@@ -30,10 +30,12 @@ from wardround.models.encoders import without_remarks
 from wardround.models.joint_extractor import JointExtractor, JointExtractorConfig
 from wardround.models.light_ner import LightNer, LightNerConfig
 from wardround.models.parameter_split import LayeredModel
+from wardround.models.pretrained import check_model_folder
 from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
 from wardround.models.vocabulary import RESERVED, ListedWords
 from wardround.models.word_tagger import WordTagger, WordTaggerConfig
 from wardround.models.word_vectors import WordVectors
+from wardround.parsing import MalformedDataError, read_json
 from wardround.text.relation_sets import RelationSet
 from wardround.text.tag_sets import TagSet
 
@@ -55,8 +57,12 @@ def save_model(model: LayeredModel, folder: Path, *, notes: Mapping[str, Any] | 
 
 
 def load_model(folder: Path) -> LayeredModel:
-    """The model in `folder`, ready to predict."""
+    """The model in `folder`, ready to predict.
+
+    Nothing of the folder is run and no hub is called, whatever the card says of the model's origin.
+    """
     card = model_card(folder)
+    check_model_folder(folder)
     kind = _KINDS.get(card["kind"])
     if kind is None:
         raise ModelError(f"{folder.name}: a model of kind {card['kind']!r} is unknown to this version")
@@ -68,11 +74,13 @@ def load_model(folder: Path) -> LayeredModel:
 def model_card(folder: Path) -> dict[str, Any]:
     """What `wardround.json` says of the model."""
     try:
-        card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
+        card = read_json(folder / _CARD)
     except FileNotFoundError:
         raise ModelError(f"folder {folder.name!r} holds no model: there is no {_CARD} in it") from None
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{folder.name}/{_CARD} is no JSON") from error
+    except OSError as error:
+        raise ModelError(f"{folder.name}/{_CARD} cannot be read ({error.strerror})") from error
+    except MalformedDataError as error:
+        raise ModelError(f"{folder.name}/{_CARD} {error}") from error
     if not isinstance(card, dict) or card.get("format") != _FORMAT or not _is_card(card):
         raise ModelError(f"{folder.name}/{_CARD} is not a model card of format {_FORMAT}")
     return card
@@ -131,7 +139,7 @@ def _load_words(folder: Path, card: dict[str, Any]) -> WordTagger:
     config = _configuration(WordTaggerConfig, card, folder)
     weights = _load_tensors(folder / _WEIGHTS)
     vectors = _load_vectors(folder, weights) if (folder / _WORDS).is_file() else None
-    model = WordTagger(config, _tag_set(folder, card), vectors)
+    model = WordTagger(config, _tag_set(folder, card), vectors, offline=True)
     if "contextual" in model.groups and model.contextual.fingerprint() != card.get("contextual_sha256"):
         raise ModelError(f"{folder.name}: the encoder {config.contextual!r} here is not the one it was trained on")
     _fill(model, weights, folder)
@@ -222,7 +230,7 @@ _KINDS: Mapping[str, _Kind] = {
 
 def _load_vectors(folder: Path, weights: Mapping[str, Tensor]) -> WordVectors:
     try:
-        words = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
+        words = read_json(folder / _WORDS)
         vectors = weights["words.weight"][RESERVED:].numpy()
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"{folder.name}/{_WORDS} is no JSON, or has no vectors beside it") from error

@@ -74,7 +74,15 @@ class WordTaggerConfig:
 class WordTagger(TaggingModel):
     """A tagger built as its configuration says; every layer group is an attribute of its own name."""
 
-    def __init__(self, config: WordTaggerConfig, tag_set: TagSet, vectors: WordVectors | None = None) -> None:
+    def __init__(
+        self,
+        config: WordTaggerConfig,
+        tag_set: TagSet,
+        vectors: WordVectors | None = None,
+        *,
+        offline: bool = False,
+    ) -> None:
+        """Build as `config` says; `offline` looks for a contextual encoder on this machine only."""
         super().__init__(tag_set, config.scheme)
         if vectors is not None:
             config = replace(config, word_dimension=vectors.vectors.shape[1])
@@ -86,7 +94,7 @@ class WordTagger(TaggingModel):
             self.characters = _character_layer(config)
             width += self.characters.width
         if config.contextual:
-            self.contextual = ContextualEmbedding(config.contextual)
+            self.contextual = ContextualEmbedding(config.contextual, offline=offline)
             width += self.contextual.width
         self._represented = width
         width = self._build_context(width)

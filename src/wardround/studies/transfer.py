@@ -79,12 +79,13 @@ def _like(source: Tagger, choice: ModelChoice, tag_set: TagSet) -> Tagger:
         return _encoder_like(with_settings(source.config, choice.options, what), tag_set)
     config = with_settings(source.config, choice.options, what)
     vectors = _vectors_of(source) if choice.vectors is None else load_word_vectors(choice.vectors)
-    return WordTagger(config, tag_set, vectors)
+    return WordTagger(config, tag_set, vectors, offline=True)
 
 
 def _encoder_like(config: EncoderTaggerConfig, tag_set: TagSet) -> EncoderTagger:
     try:
-        return EncoderTagger(config, tag_set)
+        # The id is the source's word, not the user's: no hub is called for it.
+        return EncoderTagger(config, tag_set, offline=True)
     except ModelError as error:
         raise ModelError(
             f"the encoder that the source began from, {Path(config.encoder).name!r}, cannot be had here; name one with "

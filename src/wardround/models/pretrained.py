@@ -1,0 +1,271 @@
+"""The one place that reads Hugging Face files: from folders on this machine, without code, pickles or links outside.
+
+Every load goes through here. A folder is looked at before `transformers` is: what could run code, unpickle, lead to
+other files or call a hub is refused by the name of its file. The hub is called for one thing, an encoder that somebody
+asked for by its id: `fetched` brings its files into the local cache, and from there it is a folder like any other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, AutoTokenizer, BartModel
+
+from wardround.errors import ModelError
+from wardround.parsing import MalformedDataError, is_whole, read_json
+
+__all__ = [
+    "UnloadableError",
+    "check_model_folder",
+    "fetched",
+    "fresh_network",
+    "label_settings",
+    "load_bart_network",
+    "load_configuration",
+    "load_encoder_network",
+    "load_network_for_tokens",
+    "load_tokenizer",
+    "shown_name",
+]
+
+_CONFIG = "config.json"
+_CONFIGURATIONS = {_CONFIG, "tokenizer_config.json", "generation_config.json", "special_tokens_map.json"}
+_INDEX = "model.safetensors.index.json"
+_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
+# What an encoder needs of a repository: no code, no pickles, no second copy of the weights in another framework.
+_FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*.safetensors"]
+_CODE = (".py", ".pyc", ".pyd", ".so", ".dll", ".dylib")
+# Keys by which a configuration has `transformers` run or load something else than the folder's own weights.
+_LEADS_ELSEWHERE: Mapping[str, str] = {
+    "auto_map": "names Python code, which is never run; save the model without it, as a kind that transformers has",
+    "custom_pipelines": "names Python code, which is never run; save the model without it",
+    "transformers_weights": "names other weights than model.safetensors; rename the file, and remove the setting",
+    "quantization_config": "needs other software to be read; name the model that was not quantized",
+    "kernel_config": "names code of a hub, which is never run; remove the setting",
+}
+_ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation")
+# A network is built before its weights are read, so that its configuration alone could ask for all memory.
+_LARGEST = 10_000_000
+_MOST_LAYERS = 1_000
+_SIZES: Mapping[str, int] = {
+    "vocab_size": _LARGEST,
+    "type_vocab_size": _LARGEST,
+    "max_position_embeddings": _LARGEST,
+    "hidden_size": 1_000_000,
+    "d_model": 1_000_000,
+    "intermediate_size": _LARGEST,
+    "encoder_ffn_dim": _LARGEST,
+    "decoder_ffn_dim": _LARGEST,
+    "num_attention_heads": 100_000,
+    "encoder_attention_heads": 100_000,
+    "decoder_attention_heads": 100_000,
+    "num_hidden_layers": _MOST_LAYERS,
+    "encoder_layers": _MOST_LAYERS,
+    "decoder_layers": _MOST_LAYERS,
+}
+
+
+class UnloadableError(ModelError):
+    """A folder holds no model that `transformers` can load; the caller says what it was to be."""
+
+
+def fetched(source: str, *, offline: bool) -> str:
+    """Return the folder of a model named by folder or Hugging Face id.
+
+    Args:
+        source: a folder, or an id, whose files are then brought into the local cache.
+        offline: look for an id in the local cache only. Only where a person has just named the id may this be False:
+            what a saved model says of its origin is no reason to call a hub.
+    """
+    if Path(source).is_dir():
+        return source
+    name = Path(source).name
+    if not _ID.fullmatch(source):
+        raise ModelError(
+            f"no encoder or tokenizer could be loaded from {name!r}: there is no such folder, and a Hugging Face id is "
+            "written owner/name"
+        )
+    try:
+        return snapshot_download(source, allow_patterns=_FILES, local_files_only=offline)
+    except Exception as error:  # of the hub, the network or the cache: of many kinds, none of them ours
+        remedy = "name a folder of this machine" if offline else "fetch it first, or name a folder"
+        raise ModelError(
+            f"no encoder or tokenizer could be loaded from {name!r}: the encoder {source!r} is not on this machine; "
+            f"{remedy}"
+        ) from error
+
+
+def shown_name(folder: str) -> str:
+    """Return what a folder is called in an error: its own name, or the id where it lies in the hub's cache."""
+    path = Path(folder).absolute()
+    if path.parent.name == "snapshots":
+        return path.parent.parent.name.removeprefix("models--").replace("--", "/")
+    return path.name
+
+
+def load_configuration(folder: str) -> Any:
+    """Return the configuration of a model; like every loader here, raise `UnloadableError` where it cannot be."""
+    with _checked(folder):
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+
+
+def load_tokenizer(folder: str, *, options: Mapping[str, Any]) -> Any:
+    """Return the tokenizer of a model; `options` are settings of it, such as `model_max_length`."""
+    with _checked(folder):
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
+
+
+def load_encoder_network(folder: str) -> Any:
+    """Return an encoder with its weights."""
+    with _checked(folder):
+        return AutoModel.from_pretrained(
+            folder, use_safetensors=True, trust_remote_code=False, local_files_only=True, dtype=torch.float32
+        )
+
+
+def load_network_for_tokens(folder: str, *, labels: Sequence[str], fresh: bool) -> tuple[Any, list[str]]:
+    """Return an encoder that scores tokens, and the names of weights that the folder lacks.
+
+    Args:
+        folder: where it was saved, or where an encoder was.
+        labels: what a token is scored for; where there are none, what the folder says.
+        fresh: accept weights of other shapes: an encoder that was trained for other labels gets a new output layer.
+    """
+    with _checked(folder):
+        network, report = AutoModelForTokenClassification.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            dtype=torch.float32,
+            ignore_mismatched_sizes=fresh,
+            output_loading_info=True,
+            **label_settings(labels),
+        )
+    return network, list(report["missing_keys"])
+
+
+def load_bart_network(folder: str) -> tuple[Any, list[str]]:
+    """Return a BART without its output layer, and the names of weights that the folder lacks."""
+    with _checked(folder):
+        found: Any = BartModel.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            dtype=torch.float32,
+            output_loading_info=True,
+        )
+    network, report = found
+    return network, list(report["missing_keys"])
+
+
+def label_settings(labels: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of a configuration that name these labels; none where there are no labels."""
+    if not labels:
+        return {}
+    rows = {label: row for row, label in enumerate(labels)}
+    return {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": rows}
+
+
+def fresh_network(configuration: Any) -> Any:
+    """Return a network that scores tokens, with random weights."""
+    return AutoModelForTokenClassification.from_config(configuration, trust_remote_code=False)  # type: ignore[no-untyped-call]
+
+
+def check_model_folder(folder: Path) -> None:
+    """Refuse a folder with anything in it that could run code or lead elsewhere when it is loaded.
+
+    That is: Python and machine code; links out of the folder; pipes and devices; an adapter, which names another model
+    as its base; an index of weights that are no safetensors of this folder; and configurations with an `auto_map`, with
+    other such keys, nested without end, or of a network without bounds.
+    """
+    base, called = folder.resolve(), shown_name(str(folder))
+    # The hub's cache keeps the files of a snapshot beside it, under their digests.
+    homes = (base, base.parent.parent / "blobs") if base.parent.name == "snapshots" else (base,)
+    for path in sorted(base.rglob("*")):
+        name = f"{called}/{path.relative_to(base).as_posix()}"
+        if path.is_symlink() and not any(path.resolve().is_relative_to(home) for home in homes):
+            raise ModelError(f"{name} is a link out of the folder; put the file itself there")
+        if path.is_dir():
+            continue
+        if not path.is_file():
+            raise ModelError(f"{name} is no plain file; remove it")
+        if path.suffix in _CODE:
+            raise ModelError(f"{name} is Python or machine code, and a model is data alone; remove it")
+        if path.name == "adapter_config.json":
+            raise ModelError(f"{name} is an adapter's, and names another model as its base; merge the two first")
+        if path.suffix == ".json":
+            _check_json(path, name, is_top=path.parent == base)
+
+
+@contextmanager
+def _checked(folder: str) -> Iterator[None]:
+    """Look at the folder, then load from it; what goes wrong there is of many kinds, and one after this."""
+    if not Path(folder).is_dir():
+        raise UnloadableError(f"there is no folder {shown_name(folder)!r}")
+    check_model_folder(Path(folder))
+    try:
+        yield
+    except Exception as error:
+        raise UnloadableError(f"{shown_name(folder)} holds no model that can be loaded") from error
+
+
+def _check_json(path: Path, name: str, *, is_top: bool) -> None:
+    is_configuration = is_top and path.name in _CONFIGURATIONS
+    try:
+        # What only a trainer reads may hold NaN.
+        found = read_json(path, finite=is_configuration)
+    except MalformedDataError as error:
+        raise ModelError(f"{name} {error}; save the model again") from None
+    except OSError as error:
+        raise ModelError(f"{name} cannot be read ({error.strerror})") from None
+    if is_configuration and not isinstance(found, dict):
+        raise ModelError(f"{name} is no JSON object; save the model again")
+    for key, value in _settings_in(found):
+        # Values that are numbers belong to words of a vocabulary, which may be called anything.
+        if key in _LEADS_ELSEWHERE and isinstance(value, str | dict | list):
+            raise ModelError(f"{name}: {key!r} {_LEADS_ELSEWHERE[key]}")
+        if key in _ATTENTION and "/" in json.dumps(value):
+            raise ModelError(f"{name}: {key!r} names code of a hub, which is never run; remove the setting")
+        if key in _SIZES and path.name == _CONFIG and not _is_size(value, _SIZES[key]):
+            raise ModelError(f"{name}: {key!r} is {_shown(value)}; it must be a whole number from 0 to {_SIZES[key]:,}")
+    if path.name == _INDEX:
+        _check_index(found, name)
+
+
+def _settings_in(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every key of every object in a JSON value, with what it holds."""
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            yield from found.items()
+            waiting += found.values()
+        elif isinstance(found, list):
+            waiting += found
+
+
+def _is_size(value: Any, most: int) -> bool:
+    return value is None or (is_whole(value) and 0 <= value <= most)
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, int | float) else f"of kind {type(value).__name__}"
+
+
+def _check_index(index: Any, name: str) -> None:
+    files = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(files, dict):
+        raise ModelError(f"{name} has no weight_map; save the model again")
+    for file in files.values():
+        if not isinstance(file, str) or PurePosixPath(file).name != file or not file.endswith(".safetensors"):
+            shown = PurePosixPath(file).name if isinstance(file, str) else type(file).__name__
+            raise ModelError(f"{name} names {shown!r}, which is no safetensors file of the folder; save it again")

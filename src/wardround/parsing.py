@@ -1,0 +1,154 @@
+"""JSON and TOML from users and other parties: parsed within limits, and refused in words that quote nothing.
+
+Python's own parsers end in errors of several kinds where a text is nested without end or holds a number of many digits.
+Here all of them are one, a `ValueError` whose message continues a sentence that begins with the name of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeGuard
+
+__all__ = [
+    "MAXIMUM_BYTES",
+    "MAXIMUM_DEPTH",
+    "MalformedDataError",
+    "is_whole",
+    "parse_json",
+    "parse_toml",
+    "read_json",
+    "read_limited",
+    "read_toml",
+]
+
+MAXIMUM_BYTES = 64_000_000  # of a file that is parsed whole
+MAXIMUM_DEPTH = 64  # lists and tables in one another
+_MOST_DIGITS = 100  # of a whole number; a float holds what has so many
+_LARGEST = 10**_MOST_DIGITS
+
+
+class MalformedDataError(ValueError):
+    """A text is no JSON or TOML, or lies outside the limits; the message says how and quotes nothing of it."""
+
+
+def parse_json(
+    data: str | bytes | bytearray,
+    *,
+    depth: int = MAXIMUM_DEPTH,
+    finite: bool = True,
+    object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None,
+) -> Any:
+    """Return the value in a JSON text.
+
+    Args:
+        data: the text; bytes are UTF-8.
+        depth: how many lists and objects may lie in one another.
+        finite: whether NaN and infinite numbers are refused; records of our own may hold them.
+        object_pairs_hook: as in `json.loads`.
+    """
+    try:
+        text = data if isinstance(data, str) else str(data, "utf-8")
+        found = json.loads(
+            text,
+            parse_int=_whole,
+            parse_float=_finite if finite else None,
+            parse_constant=_constant if finite else None,
+            object_pairs_hook=object_pairs_hook,
+        )
+        # A text with fewer brackets than levels cannot be too deep: most are not walked through.
+        if text.count("[") + text.count("{") > depth:
+            _check(found, depth, finite=finite)
+        return found
+    except MalformedDataError:
+        raise
+    except UnicodeDecodeError:
+        raise MalformedDataError("is no JSON: it is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise MalformedDataError(f"is no JSON: line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise MalformedDataError(_too_deep(depth)) from None
+    except ValueError as error:
+        raise MalformedDataError(f"is no JSON: {error}") from None
+
+
+def parse_toml(data: str | bytes, *, depth: int = MAXIMUM_DEPTH) -> dict[str, Any]:
+    """Return the table in a TOML text; every number in it is finite."""
+    try:
+        found = tomllib.loads(data if isinstance(data, str) else str(data, "utf-8"))
+        _check(found, depth, finite=True)
+        return found
+    except MalformedDataError:
+        raise
+    except UnicodeDecodeError:
+        raise MalformedDataError("is no TOML: it is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise MalformedDataError(f"is no TOML: {error}") from None
+    except RecursionError:
+        raise MalformedDataError(_too_deep(depth)) from None
+    except (ValueError, OverflowError):  # a number of too many digits, or a date that is none
+        raise MalformedDataError("is no TOML: it holds a number or date that cannot be read") from None
+
+
+def read_json(path: Path, *, most: int = MAXIMUM_BYTES, depth: int = MAXIMUM_DEPTH, finite: bool = True) -> Any:
+    """Return the value in a JSON file of at most `most` bytes."""
+    return parse_json(read_limited(path, most), depth=depth, finite=finite)
+
+
+def read_toml(path: Path, *, most: int = MAXIMUM_BYTES) -> dict[str, Any]:
+    """Return the table in a TOML file of at most `most` bytes."""
+    return parse_toml(read_limited(path, most))
+
+
+def read_limited(path: Path, most: int = MAXIMUM_BYTES) -> bytes:
+    """Return what a file holds, at most `most` bytes; an `OSError` passes."""
+    with path.open("rb") as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise MalformedDataError(f"is larger than {most:,} bytes")
+    return data
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Return whether a value is a whole number, which `true` is not although Python counts with it."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check(value: Any, depth: int, *, finite: bool) -> None:
+    """Refuse what lies too deep, and numbers without end; level by level, since recursion itself has a limit."""
+    level = [value]
+    for _ in range(depth + 1):
+        for part in level:
+            if isinstance(part, int) and not -_LARGEST < part < _LARGEST:
+                raise MalformedDataError(f"holds a number of too many digits, over {_MOST_DIGITS}")
+            if finite and isinstance(part, float) and not math.isfinite(part):
+                raise MalformedDataError("holds NaN or an infinite number")
+        inner = [part for part in level if isinstance(part, dict | list)]
+        level = [part for held in inner for part in (held.values() if isinstance(held, dict) else held)]
+        if not level:
+            return
+    raise MalformedDataError(_too_deep(depth))
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise MalformedDataError(f"holds a number of too many digits, over {_MOST_DIGITS}")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise MalformedDataError("holds NaN or an infinite number")
+    return number
+
+
+def _constant(name: str) -> NoReturn:
+    raise MalformedDataError("holds NaN or an infinite number")
+
+
+def _too_deep(depth: int) -> str:
+    return f"is nested too deeply: more than {depth} lists and tables in one another"
