@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 
 def free_port() -> int:
     """A port that nobody listens on.
@@ -67,6 +69,8 @@ def open_files() -> int:
 def listening(pid: int) -> list[int]:
     """The TCP ports that a process listens on."""
     inodes = set()
+    if not os.access(f"/proc/{pid}/fd", os.R_OK):
+        pytest.skip("a process that handles notes shows its open files to root alone")
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):  # closed since it was listed
             inodes.add(os.readlink(link))

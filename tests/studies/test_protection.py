@@ -85,6 +85,7 @@ def test_workers_read_the_secret_from_memory_and_not_from_a_disk() -> None:
     path = rehearsal.path_for_workers()
     assert rehearsal.path_for_workers() == path  # one file, however many ask
     assert os.readlink(path).startswith("/memfd:")
+    assert rehearsal.descriptors() == (int(path.rpartition("/")[2]),)
     assert Rehearsal.read(path).secret(1) == rehearsal.secret(1)
     assert Rehearsal.read(path).secret(1) == rehearsal.secret(1)  # each worker from its beginning
     descriptor = int(path.rpartition("/")[2])
@@ -93,6 +94,7 @@ def test_workers_read_the_secret_from_memory_and_not_from_a_disk() -> None:
     rehearsal.close()
     with pytest.raises(OSError):
         os.fstat(descriptor)
+    assert rehearsal.descriptors() == ()
     rehearsal.close()
 
 

@@ -13,6 +13,7 @@ import typer
 
 from wardround import __version__
 from wardround.errors import FederationError, WardroundError
+from wardround.process_hardening import forbid_core_dumps
 from wardround.reports.plain_text import neutralise
 
 __all__ = ["main"]
@@ -47,6 +48,7 @@ _QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error"}
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error of ours is one line, and no error ever prints a note."""
+    forbid_core_dumps()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)

@@ -65,12 +65,20 @@ class WorkerProcess:
     """The parent's end: starts `command` when it is first asked, and again after it died.
 
     `command` runs a program that calls `serve_worker`. What it writes to its standard error goes where `errors` says:
-    None leaves it with the parent's. May be asked by several threads; they are answered one after the other.
+    None leaves it with the parent's. It inherits `descriptors` under their numbers, asked for at each start.
+    May be asked by several threads; they are answered one after the other.
     """
 
-    def __init__(self, command: Sequence[str], *, errors: int | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        errors: int | None = None,
+        descriptors: Callable[[], Sequence[int]] = tuple,
+    ) -> None:
         self._command = tuple(command)
         self._errors = errors
+        self._descriptors = descriptors
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -117,7 +125,11 @@ class WorkerProcess:
             self._bury()
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603 - the site's own command
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                pass_fds=tuple(self._descriptors()),
             )
         return self._process
 

@@ -18,6 +18,7 @@ from wardround.errors import MessageError
 from wardround.federation.message import Array
 from wardround.federation.worker_process import serve_worker
 from wardround.privacy.bfv import BfvParameters, Ciphertexts, RunningSum
+from wardround.process_hardening import forbid_core_dumps
 
 __all__ = ["Stretches", "tray_of"]
 
@@ -85,6 +86,7 @@ def tray_of(descriptor: int) -> Array:
 
 
 def _main() -> None:
+    forbid_core_dumps()
     # A terminal's Ctrl-C comes to every process of its group; this one ends when its parent ends or wants it to.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     serve_worker(Stretches)

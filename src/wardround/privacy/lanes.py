@@ -159,7 +159,7 @@ class _Lane:
     """A process, the thread that asks it one thing after the other, and the tray between them."""
 
     def __init__(self) -> None:
-        self.process = WorkerProcess(_COMMAND, errors=subprocess.DEVNULL)
+        self.process = WorkerProcess(_COMMAND, errors=subprocess.DEVNULL, descriptors=lambda: (self.tray.descriptor,))
         self.thread = ThreadPoolExecutor(1)
         self._numbers = count(1)
         self._forgotten: deque[Sequence[int]] = deque()
@@ -195,14 +195,17 @@ class _Lane:
 
 
 class _Tray:
-    """Memory that a lane sees too, once it has opened its path; room for the sum of the longest stretch."""
+    """Memory that a lane sees too, once it has opened its path; room for the sum of the longest stretch.
+
+    A lane inherits the descriptor: it may not open files of a parent that is closed to others.
+    """
 
     def __init__(self) -> None:
-        descriptor = os.memfd_create("wardround", os.MFD_CLOEXEC)
-        weakref.finalize(self, os.close, descriptor)
-        os.ftruncate(descriptor, _TRAY)  # what is never written takes no memory
-        self.path = f"/proc/{os.getpid()}/fd/{descriptor}"
-        self.bytes = tray_of(descriptor)
+        self.descriptor = os.memfd_create("wardround", os.MFD_CLOEXEC)
+        weakref.finalize(self, os.close, self.descriptor)
+        os.ftruncate(self.descriptor, _TRAY)  # what is never written takes no memory
+        self.path = f"/proc/self/fd/{self.descriptor}"
+        self.bytes = tray_of(self.descriptor)
 
 
 @dataclass(frozen=True)

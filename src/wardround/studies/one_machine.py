@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -44,7 +45,9 @@ def run_on_one_machine(
         key = "" if rehearsal is None else rehearsal.path_for_workers()
         place, threads = str(folder.path.resolve()), torch.get_num_threads()
         spec = WorkerSpec(to_toml(study), place, str(device), threads, ledgers=ledgers, key=key)
-        federation: InProcessFederation | WorkerPoolFederation = _pool(study, folder, spec, workers)
+        federation: InProcessFederation | WorkerPoolFederation = _pool(
+            study, folder, spec, workers, descriptors=tuple if rehearsal is None else rehearsal.descriptors
+        )
     else:
         federation = _alone(study, folder, device, ledgers, protection)
     engine = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
@@ -92,7 +95,9 @@ def _alone(
     return InProcessFederation(tuple(study.sites), open_named)
 
 
-def _pool(study: Study, folder: RunFolder, spec: WorkerSpec, count: int) -> WorkerPoolFederation:
+def _pool(
+    study: Study, folder: RunFolder, spec: WorkerSpec, count: int, *, descriptors: Callable[[], Sequence[int]] = tuple
+) -> WorkerPoolFederation:
     command = worker_command(spec.write(folder.path / "worker.json"))
-    workers = [WorkerProcess(command) for _ in range(min(count, len(study.sites)))]
+    workers = [WorkerProcess(command, descriptors=descriptors) for _ in range(min(count, len(study.sites)))]
     return WorkerPoolFederation(tuple(study.sites), workers)

@@ -101,7 +101,7 @@ class Rehearsal:
 
     @classmethod
     def read(cls, path: str) -> Rehearsal:
-        """In a worker process: the one at the path that `path_for_workers` gave."""
+        """In a worker process that inherited it: the one at the path that `path_for_workers` gave."""
         return cls(Path(path).read_bytes())
 
     def secret(self, epoch: int) -> SealingSecret:
@@ -113,11 +113,15 @@ class Rehearsal:
         return self._secret.public(study)
 
     def path_for_workers(self) -> str:
-        """Where processes of the same user read it while this one lives; nothing of it is on disk."""
+        """Where a process that inherits `descriptors` reads it; nothing of it is on disk."""
         if self._descriptor < 0:
             self._descriptor = os.memfd_create("wardround")
             os.write(self._descriptor, self._data)
-        return f"/proc/{os.getpid()}/fd/{self._descriptor}"
+        return f"/proc/self/fd/{self._descriptor}"
+
+    def descriptors(self) -> tuple[int, ...]:
+        """What workers must inherit: no other process may open it."""
+        return () if self._descriptor < 0 else (self._descriptor,)
 
     def close(self) -> None:
         """Forget what workers could read."""

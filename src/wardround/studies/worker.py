@@ -15,6 +15,7 @@ import torch
 from wardround.federation.open_sites import OpenSites
 from wardround.federation.site_door import SiteDoor
 from wardround.federation.worker_process import serve_worker
+from wardround.process_hardening import forbid_core_dumps
 from wardround.studies.lending import Lending
 from wardround.studies.protection import Protection, Rehearsal
 from wardround.studies.run_folder import RunFolder
@@ -28,6 +29,7 @@ __all__ = ["main"]
 
 def main(arguments: list[str]) -> None:
     """Answer until the parent has no more questions."""
+    forbid_core_dumps()
     spec = WorkerSpec.read(Path(arguments[0]))
     torch.set_num_threads(spec.threads)
     study, folder, device = parse_study(spec.study), RunFolder(Path(spec.folder)), pick_device(spec.device)

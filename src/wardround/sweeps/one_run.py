@@ -20,6 +20,7 @@ import torch
 
 from wardround import __version__
 from wardround.errors import FederationError, WardroundError
+from wardround.process_hardening import forbid_core_dumps
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import pick_device
@@ -74,6 +75,7 @@ def run_asked(folder: Path, device: str, *, workers: int = 0) -> Finished:
 
 def main() -> None:
     """Run the study and leave its summary behind; an error is one line that quotes no note."""
+    forbid_core_dumps()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("device", help="auto, cpu, cuda or cuda:N")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from wardround.federation.flare.quiet import DONE, REFUSED
+from wardround.process_hardening import forbid_core_dumps
 
 __all__ = ["Patience", "become", "supervise"]
 
@@ -116,4 +117,5 @@ def _die_with_parent() -> None:
 
 
 if __name__ == "__main__":
+    forbid_core_dumps()
     sys.exit(supervise(sys.argv[1:]))

@@ -1,0 +1,34 @@
+"""What every process that handles notes or keys does first: it dumps no core, and hides its memory from others."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from contextlib import suppress
+
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
+
+__all__ = ["forbid_core_dumps"]
+
+_SET_DUMPABLE = 4  # PR_SET_DUMPABLE
+
+
+def forbid_core_dumps() -> None:
+    """Let this process write no core dump, and on Linux be read by no other process of the same user.
+
+    The limit of zero holds for every process that this one starts. Linux obeys it where a core is a file, but not where
+    it is piped into a program such as systemd-coredump; a process that is not dumpable has none of either kind. That
+    ends with `exec`, so that each entry point calls this function.
+
+    Of a process that is not dumpable `/proc/PID` belongs to root. It still opens its own `/proc/self/fd/N`, but not
+    those of its parent: descriptors that processes share are inherited.
+    """
+    if resource is not None:
+        with suppress(ValueError, OSError):  # where the system forbids it, the limit stays
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # a C library without prctl
+            ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)

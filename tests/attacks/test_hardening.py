@@ -1,0 +1,192 @@
+"""Attacks on a machine with notes: read them from a core dump, from another process, or from files left open to all."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.processes import eventually
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTE = {"id": "n1", "text": "Seen on 03/04/2021 by phone 555-123-4567. Quillwort."}
+# A user without privileges: root, too, passes by what protects a process unless it gives its capabilities up.
+UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.getuid() == 0 else ()
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="what a process hides of itself is Linux's own")
+needs_setpriv = pytest.mark.skipif(
+    bool(UNPRIVILEGED) and shutil.which("setpriv") is None, reason="root needs setpriv to act as somebody else"
+)
+
+
+@contextmanager
+def started(*words: str | Path, folder: Path, prefix: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[bytes]]:
+    """A Python process that may dump as much core as it likes, in `folder`."""
+
+    def generous() -> None:
+        hard = resource.RLIM_INFINITY if os.getuid() == 0 else resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+
+    process = subprocess.Popen(
+        [*prefix, sys.executable, *map(str, words)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
+        preexec_fn=generous,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+def core_limit(pid: int) -> list[str]:
+    """The soft and the hard limit of a process's core, as the kernel shows them."""
+    lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    return next(line for line in lines if line.startswith("Max core file size")).split()[4:6]
+
+
+def can_be_read(pid: int) -> bool:
+    """Whether another process of the same user, without privileges, reads this one's memory."""
+    program = f"open('/proc/{pid}/mem', 'rb')"
+    done = subprocess.run([*UNPRIVILEGED, sys.executable, "-c", program], check=False, capture_output=True)
+    return done.returncode == 0
+
+
+# Core dumps.
+
+
+@linux
+def test_a_crash_leaves_no_note_in_a_core_dump(tmp_path: Path) -> None:
+    """The process has read a note and crashes; `WCOREDUMP` knows of every way to dump, a pipe too."""
+    words = ("-m", "wardround.cli.main", "redact", "-", "--format", "jsonl")
+    with started(*words, folder=tmp_path) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(NOTE).encode() + b"\n")
+        process.stdin.flush()
+        assert b"Quillwort" in process.stdout.readline()
+        os.kill(process.pid, signal.SIGSEGV)
+        _, status = os.waitpid(process.pid, 0)
+        process.returncode = -os.WTERMSIG(status)
+    assert os.WTERMSIG(status) == signal.SIGSEGV
+    assert not os.WCOREDUMP(status)
+    for file in tmp_path.iterdir():
+        assert b"Quillwort" not in file.read_bytes(), file.name
+    assert list(tmp_path.iterdir()) == []
+
+
+ENTRIES = {
+    "command": ("-m", "wardround.cli.main", "redact", "-", "--format", "jsonl"),
+    "lane": ("-P", "-m", "wardround.privacy.lane_process"),
+    "worker": ("-m", "wardround.studies.worker", "worker.json"),
+    "sweep": ("-m", "wardround.sweeps.one_run", ".", "cpu"),
+    "supervisor": ("-m", "wardround.federation.flare.supervisor", sys.executable, "-c", "input()"),
+}
+
+
+@linux
+@needs_setpriv
+@pytest.mark.parametrize("words", ENTRIES.values(), ids=ENTRIES)
+def test_every_process_dumps_no_core_and_is_read_by_nobody(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Each waits for its input, or, of a sweep, for a study file that is a pipe; by then it must be closed."""
+    (tmp_path / "worker.json").write_text(json.dumps({"study": "", "folder": ".", "party": None}))
+    os.mkfifo(tmp_path / "asked.toml")
+    with started(*words, folder=tmp_path, prefix=UNPRIVILEGED) as process:
+        assert eventually(lambda: process.poll() is not None or core_limit(process.pid) == ["0", "0"], seconds=60)
+        assert process.poll() is None
+        assert eventually(lambda: not can_be_read(process.pid), seconds=60)
+
+
+@linux
+@needs_setpriv
+def test_the_watched_process_could_be_read_if_it_were_not_closed(tmp_path: Path) -> None:
+    """The other side of the tests above."""
+    with started("-c", "input()", folder=tmp_path, prefix=UNPRIVILEGED) as process:
+        assert can_be_read(process.pid)
+        assert core_limit(process.pid) != ["0", "0"]
+
+
+# A closed process hides its open files from others: what processes of one run share in memory must not need them.
+
+
+@linux
+@needs_setpriv
+def test_a_sealed_study_with_workers_runs_without_privileges(tmp_path: Path) -> None:
+    """Its workers get the sealing key from their parent, and its lanes the blocks, through memory files."""
+    (tmp_path / "study.toml").write_text(STUDY)
+    words = ("-m", "wardround.cli.main", "run", "study.toml", "--out", "run", "--device", "cpu", "--workers", "2")
+    with started(*words, folder=tmp_path, prefix=UNPRIVILEGED) as process:
+        out, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, out.decode()
+
+
+LANE = """
+from wardround.process_hardening import forbid_core_dumps
+forbid_core_dumps()
+from wardround.privacy.bfv import BfvParameters
+from wardround.privacy.lanes import Lanes
+
+class Owner: pass
+
+lanes = Lanes(1)
+owner = Owner()
+print(len(lanes.all[0].begin(owner, BfvParameters("standard"), 1).result()))
+lanes.close()
+"""
+
+
+@linux
+@needs_setpriv
+def test_a_lane_sees_the_tray_of_a_closed_process(tmp_path: Path) -> None:
+    """Where it could not, the sum would be made without it, more slowly, and nobody would know."""
+    with started("-c", LANE, folder=tmp_path, prefix=UNPRIVILEGED) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b"1\n"
+        assert process.wait() == 0
+
+
+STUDY = """
+[study]
+name = "closed"
+
+[model]
+shared = ["words", "word_cnn"]
+word_buckets = 64
+word_dimension = 8
+character_layer = "none"
+word_cnn = 8
+lstm = 8
+
+[algorithm]
+name = "fedner"
+rounds = 2
+
+[privacy]
+mechanism = "sealed"
+minimum_sites = 2
+
+[sites.harbour]
+built_in = "harbour-0000"
+types = ["Drug"]
+
+[sites.hillside]
+built_in = "hillside-0001"
+types = ["Drug"]
+"""
