@@ -315,7 +315,7 @@ def test_the_sites_are_closed_also_after_a_failure(
 def test_there_are_no_more_workers_than_sites(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[str, ...]] = []
 
-    monkeypatch.setattr(one_machine, "WorkerProcess", lambda command: started.append(command))
+    monkeypatch.setattr(one_machine, "WorkerProcess", lambda command, *, descriptors: started.append(command))
     spec = WorkerSpec("", str(tmp_path))
     pool = one_machine._pool(study, RunFolder(tmp_path), spec, 9)
     assert len(started) == 2
