@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.running import exit_code
 from tests.processes import eventually
+from wardround.corpora.brat import Brat
+from wardround.corpora.jsonl import Jsonl
+from wardround.text.document import Document
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTE = {"id": "n1", "text": "Seen on 03/04/2021 by phone 555-123-4567. Quillwort."}
@@ -190,3 +195,60 @@ types = ["Drug"]
 built_in = "hillside-0001"
 types = ["Drug"]
 """
+
+
+# Files of a redaction.
+
+
+def modes(*places: Path) -> dict[str, str]:
+    """The permissions of every file and folder at and below these."""
+    found = [path for place in places for path in (place, *place.rglob("*"))]
+    return {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in found}
+
+
+@pytest.fixture
+def generous_umask() -> Iterator[None]:
+    """What a careless administrator sets: whatever is made can be read by all."""
+    before = os.umask(0o000)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize("form", ["text", "brat", "jsonl"])
+def test_redacted_notes_are_their_owners_alone(form: str, tmp_path: Path, generous_umask: None) -> None:
+    """What a model missed is still in them, and the audit file says where to look."""
+    notes = notes_in(form, tmp_path)
+    out, page = tmp_path / "new" / "redacted", tmp_path / "pages" / "review.html"
+    words = ("redact", notes, "--format", form, "--out", out, "--review", page)
+    assert exit_code(*words) == 0
+    found = modes(tmp_path / "new" / "redacted", tmp_path / "pages")
+    assert {"audit.jsonl", "journal.jsonl", "review.html", "redacted", "pages"} <= found.keys()
+    folders = {path.name for place in (out, page.parent) for path in (place, *place.rglob("*")) if path.is_dir()}
+    assert {name: mode for name, mode in found.items() if mode != ("0o700" if name in folders else "0o600")} == {}
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl"])
+def test_what_an_interrupted_run_left_open_is_closed(form: str, tmp_path: Path, generous_umask: None) -> None:
+    notes = notes_in(form, tmp_path)
+    out = tmp_path / "redacted"
+    out.mkdir(mode=0o777)
+    (out / "audit.jsonl.partial").write_text("")
+    (out / "journal.jsonl.partial").write_text("")
+    assert exit_code("redact", notes, "--format", form, "--out", out, "--resume") == 0
+    found = modes(out)
+    assert (found["redacted"], found["audit.jsonl"], found["journal.jsonl"]) == ("0o700", "0o600", "0o600")
+
+
+def notes_in(form: str, folder: Path) -> Path:
+    """Two notes, one of them in a folder of its own where the format has folders."""
+    documents = [Document("n1", str(NOTE["text"])), Document("ward/n2", str(NOTE["text"]))]
+    if form == "jsonl":
+        Jsonl().write(documents, folder / "notes.jsonl")
+        return folder / "notes.jsonl"
+    if form == "brat":
+        Brat().write(documents, folder / "notes")
+        return folder / "notes"
+    for document in documents:
+        (folder / "notes" / document.id).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "notes" / f"{document.id}.txt").write_text(document.text)
+    return folder / "notes"

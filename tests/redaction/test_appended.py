@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from wardround.errors import CorpusError
-from wardround.redaction.appended import Appended
+from wardround.redaction.appended import Appended, private_umask
 
 
 def test_it_takes_its_name_when_complete(tmp_path: Path) -> None:
@@ -44,3 +46,17 @@ def test_what_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
         Appended(tmp_path / "b", keep=1)
     with pytest.raises(CorpusError, match=r"^c: a text holds half a surrogate pair"):
         Appended(tmp_path / "c").append("\ud800")
+
+
+def test_a_file_and_its_folder_are_their_owners_alone(tmp_path: Path) -> None:
+    file = Appended(tmp_path / "new" / "a.jsonl")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    assert stat.S_IMODE(file.partial.stat().st_mode) == 0o600
+    file.partial.chmod(0o644)
+    file.append("x")
+    assert stat.S_IMODE(file.partial.stat().st_mode) == 0o600
+    before = os.umask(0o022)
+    with private_umask():
+        (tmp_path / "b").touch()
+    assert os.umask(before) == 0o022
+    assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o600

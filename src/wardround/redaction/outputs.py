@@ -14,7 +14,7 @@ from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.plain import PlainText
 from wardround.corpora.source import CorpusFormat, WritableFormat, open_for_writing
 from wardround.errors import UsageError
-from wardround.redaction.appended import Appended
+from wardround.redaction.appended import Appended, private_folder, private_umask
 from wardround.text.document import Document
 
 __all__ = ["FileEach", "OneFile", "Output", "check_output", "output_for"]
@@ -43,12 +43,13 @@ class FileEach:
 
     def __init__(self, write: Callable[[Document, Path], None], folder: Path) -> None:
         self._write, self._folder = write, folder
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
 
     def write(self, document: Document) -> None:
         """Written under another name, then renamed."""
         path_of(document.id, self._folder, set())  # refuses an id that leads elsewhere
-        self._write(document, self._folder)
+        with private_umask():
+            self._write(document, self._folder)
 
     def finish(self) -> None:
         """Nothing is left to do."""

@@ -8,6 +8,7 @@ from collections import Counter
 from html import escape
 from pathlib import Path
 
+from wardround.redaction.appended import open_private
 from wardround.redaction.replacing import Mark, Redacted
 from wardround.reports.page import Section, render_page
 from wardround.reports.palette import colour_of_type, ink_on
@@ -47,10 +48,10 @@ def write_review(path: Path, *, audit: Path, fragments: Path) -> None:
     """The page, from the audit file and the notes' fragments; appears under its name once it is complete."""
     notes, marks = count_marks(audit)
     head, end, tail = render_page("Redacted notes", [_counts(notes, marks)]).rpartition(_END)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     try:
-        with partial.open("wb") as page:
+        with open_private(partial, "wb") as page:
             page.write(head.encode())
             with fragments.open("rb") as shown:
                 shutil.copyfileobj(shown, page)

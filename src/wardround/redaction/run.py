@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from wardround.errors import CorpusError
-from wardround.redaction.appended import Appended
+from wardround.redaction.appended import Appended, private_folder
 from wardround.redaction.finding import NOTES_AHEAD, Finder, Found
 from wardround.redaction.findings import united
 from wardround.redaction.journal import Journal, Progress, Settings, chained
@@ -81,7 +81,7 @@ def redact_into(
 
     `output` opens where notes go, with so many bytes of it kept. The run is complete when the iterator is exhausted.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     journal = Journal(folder, settings, resume=resume)
     if journal.is_finished:
         _tidy(folder)
