@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
@@ -16,6 +18,11 @@ __all__ = ["OPEN_PATHS", "Guard"]
 
 # For somebody who has yet to show the token.
 OPEN_PATHS: Final = ("/login", "/static/console.css", "/static/icon.svg")
+# A name or an IPv4 address, or an IPv6 address in brackets; then a port, or none.
+_HOST: Final = re.compile(
+    rb"(?:(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?)|\[(?P<address>[0-9A-Fa-f:.]{2,45})\])"
+    rb"(?::(?P<port>[0-9]{1,5}))?"
+)
 _HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -44,7 +51,8 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if not self._access.serves_host(_without_port(headers.get("host", ""))):
+        host = _host_in(scope["headers"])
+        if host is None or not self._access.serves_host(host):
             return PlainTextResponse("this console is reached as localhost", status_code=421)
         if scope["method"] not in ("GET", "HEAD") and scope["path"] != "/login":
             return PlainTextResponse("this console only shows", status_code=405)
@@ -74,8 +82,19 @@ def _with_headers(send: Send) -> Send:
     return sent
 
 
-def _without_port(host: str) -> str:
-    """The name in a Host header: `[::1]:8800` is `::1`."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+def _host_in(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The name in the one Host header, `::1` of `[::1]:8800`; None where it is anything but a host and a port.
+
+    What a browser and this code would read differently is refused: several headers, a user before an `@`, a path, a
+    port that is no number, a bracket that is not closed.
+    """
+    given = [value for name, value in headers if name.lower() == b"host"]
+    found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
+    if found is None or (found["port"] is not None and not 1 <= int(found["port"]) <= 65535):
+        return None
+    if found["name"] is not None:
+        return found["name"].decode("ascii")
+    try:
+        return str(ipaddress.IPv6Address(found["address"].decode("ascii")))
+    except ValueError:
+        return None
