@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import NameOID
 
 from wardround.errors import FederationError, MessageError
+from wardround.privacy.key_strength import weakness
 
 __all__ = ["Signatures", "open_signatures"]
 
@@ -31,7 +32,9 @@ class Signatures:
         self._key = _private_key(key)
         if _loaded(certificate).public_key() != self._key.public_key():
             raise FederationError("the kit's certificate does not belong to its key; make the kit again")
-        _loaded(root)
+        for what, pem in (("the kit's certificate", certificate), ("the study's root", root)):
+            if weak := weakness(_loaded(pem)):
+                raise FederationError(f"{what} {weak}; make the kit again")
 
     def sign(self, data: bytes) -> bytes:
         """The signature over `data`, RSA-PSS with SHA-256."""
@@ -40,8 +43,8 @@ class Signatures:
     def check(self, data: bytes, signature: bytes, *, certificate: bytes, name: str | None) -> None:
         """Refuse, with a `MessageError`, what the holder of `certificate` did not sign.
 
-        The certificate must be in force, issued by the root, no root itself, and made out to `name` where one is
-        given: None is for a certificate that is known beforehand.
+        The certificate must be in force, issued by the root, no root itself, of a key that nobody breaks, and made out
+        to `name` where one is given: None is for a certificate that is known beforehand.
         """
         key = _trusted_key(certificate, self._root, name)
         _check_in_force(_loaded(certificate))
@@ -81,6 +84,8 @@ def _loaded(pem: bytes) -> x509.Certificate:
 def _trusted_key(pem: bytes, root: bytes, name: str | None) -> rsa.RSAPublicKey:
     """The key of a certificate that the root issued to `name`; its dates are not looked at."""
     certificate = _loaded(pem)
+    if weak := weakness(certificate):
+        raise MessageError("certificate", weak)
     try:
         certificate.verify_directly_issued_by(_loaded(root))
     except (ValueError, TypeError, InvalidSignature):

@@ -31,6 +31,8 @@ from nvflare.tool.cert.cert_commands import generate_csr_files, sign_csr_files
 from nvflare.tool.cert.fingerprint import cert_fingerprint_sha256
 
 from wardround.errors import KitError
+from wardround.parsing import read_limited
+from wardround.privacy.key_strength import weakness_of_certificate, weakness_of_request
 
 __all__ = [
     "ROOT",
@@ -47,6 +49,7 @@ __all__ = [
 ROOT = "rootCA.pem"
 _ROOT_KEY = "rootCA.key"
 _MARK = "ca.json"  # FLARE's tools refuse an authority without it
+_LONGEST_REQUEST = 100_000  # bytes; one has some two thousand
 Kind = Literal["client", "server"]
 
 
@@ -79,13 +82,22 @@ def make_request(name: str, kind: Kind, folder: Path) -> Path:
 
 
 def sign(request: Path, authority: Path, *, kind: Kind, days: int, host: str | None = None) -> tuple[str, bytes]:
-    """The name a request bears and its certificate; a request not signed by its own key is refused."""
+    """The name a request bears and its certificate; one not signed by its own key, or with a weak key, is refused."""
     if not (authority / _ROOT_KEY).is_file():
         raise KitError(f"{_ROOT_KEY} is missing; without the authority's key nobody can be let in")
     complaint = f"{request.name} is no request for a certificate; make it with `wardround site request`"
+    try:
+        asked = read_limited(request, _LONGEST_REQUEST)
+        weak = weakness_of_request(asked)
+    except (OSError, ValueError):
+        raise KitError(complaint) from None
+    if weak:
+        raise KitError(f"{request.name} {weak}; make it with `wardround site request`")
     with TemporaryDirectory(dir=authority) as scratch, _silent(complaint):
+        looked_at = Path(scratch) / "asked"  # what is signed is what was checked
+        looked_at.write_bytes(asked)
         signed = sign_csr_files(
-            str(request), str(authority), scratch, cert_type=kind, valid_days=days, server_default_host=host
+            str(looked_at), str(authority), scratch, cert_type=kind, valid_days=days, server_default_host=host
         )
         return signed["subject_cn"], Path(signed["signed_cert"]).read_bytes()
 
@@ -94,6 +106,9 @@ def check_issued(certificate: bytes, root: bytes, *, what: str) -> Identified:
     """Who the certificate names, once it is known to be in force and signed by the study's authority."""
     issued, trusted = _certificate(certificate, what), _certificate(root, ROOT)
     now = datetime.now(UTC)
+    for pem, name in ((certificate, what), (root, ROOT)):
+        if weak := weakness_of_certificate(pem):
+            raise KitError(f"{name} {weak}; ask for a new approval")
     for checked, name in ((issued, what), (trusted, ROOT)):
         if checked.not_valid_after_utc <= now:
             raise KitError(f"{name} expired on {checked.not_valid_after_utc:%Y-%m-%d}; ask for a new approval")

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from wardround.errors import KeyMaterialError, MessageError
+from wardround.privacy.key_strength import weakness
 
 __all__ = ["PartyFiles", "Peer", "fingerprint_of", "issued_key", "peer_of", "tls_client", "tls_server"]
 
@@ -63,11 +64,14 @@ class Peer:
 
 
 def peer_of(certificate: bytes) -> Peer:
-    """The party that a certificate in DER is made out to; an authority is none."""
+    """The party that a certificate in DER is made out to; an authority is none, nor is the holder of a weak key."""
     try:
-        return _peer(x509.load_der_x509_certificate(certificate))
+        loaded = x509.load_der_x509_certificate(certificate)
     except ValueError:
         raise MessageError("certificate", "is no certificate") from None
+    if weak := weakness(loaded):
+        raise MessageError("certificate", weak)
+    return _peer(loaded)
 
 
 def fingerprint_of(pem: bytes) -> str:
@@ -76,10 +80,13 @@ def fingerprint_of(pem: bytes) -> str:
 
 
 def issued_key(pem: bytes, *, root: bytes, name: str) -> rsa.RSAPublicKey:
-    """The key of a certificate that the root issued to `name` and that is in force."""
-    certificate = _loaded(pem)
+    """The key of a certificate that the root issued to `name` and that is in force; neither may be weak."""
+    certificate, authority = _loaded(pem), _loaded(root)
+    for what, held in ((f"the certificate of {name}", certificate), ("the study's root", authority)):
+        if weak := weakness(held):
+            raise KeyMaterialError(f"{what} {weak}; make the kit again")
     try:
-        certificate.verify_directly_issued_by(_loaded(root))
+        certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
         raise KeyMaterialError(f"the certificate of {name} is of another study") from None
     if _peer(certificate).name != name:
@@ -87,8 +94,7 @@ def issued_key(pem: bytes, *, root: bytes, name: str) -> rsa.RSAPublicKey:
     if not certificate.not_valid_before_utc <= datetime.now(UTC) <= certificate.not_valid_after_utc:
         raise KeyMaterialError(f"the certificate of {name} is not in force today")
     key = certificate.public_key()
-    if not isinstance(key, rsa.RSAPublicKey):
-        raise KeyMaterialError(f"the certificate of {name} has no RSA key")
+    assert isinstance(key, rsa.RSAPublicKey), "checked above"
     return key
 
 
