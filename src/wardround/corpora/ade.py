@@ -26,7 +26,7 @@ from typing import NamedTuple
 from wardround.corpora.draft import Draft, Reporter
 from wardround.corpora.fields import whole_number
 from wardround.corpora.file_names import unpacked_name
-from wardround.corpora.source import Problem, ProblemSink, fail_on_error, read_each, read_lines
+from wardround.corpora.source import Problem, ProblemSink, fail_on_error, read_each, read_lines, refuse_links_out
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Relation
 
@@ -78,6 +78,7 @@ def _files(path: Path) -> list[Path]:
     """The corpus's files, packed or not, in a fixed order."""
     names = [*_PAIRS, _NEGATIVE]
     candidates = sorted(path.iterdir()) if path.is_dir() else [path]
+    refuse_links_out(path if path.is_dir() else path.parent, candidates, path)
     found = [file for name in names for file in candidates if unpacked_name(file) == name]
     if not found:
         raise CorpusError(f"is not, and does not hold, one of {', '.join(names)}; rename the file", path=path)

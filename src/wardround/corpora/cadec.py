@@ -20,7 +20,16 @@ from pathlib import Path
 from wardround.corpora.draft import Draft, Reporter
 from wardround.corpora.fields import OFFSETS, offset_pairs
 from wardround.corpora.file_names import existing, id_of
-from wardround.corpora.source import Problem, ProblemSink, fail_on_error, files_below, read_each, read_lines, read_text
+from wardround.corpora.source import (
+    Problem,
+    ProblemSink,
+    fail_on_error,
+    files_below,
+    read_each,
+    read_lines,
+    read_text,
+    refuse_links_out,
+)
 from wardround.errors import CorpusError
 from wardround.text.document import Document
 
@@ -43,6 +52,7 @@ class Cadec:
         texts = path / "text"
         if not texts.is_dir():
             raise CorpusError("holds no folder 'text'; name the folder that holds 'text' and 'original'", path=path)
+        refuse_links_out(path, path.rglob("*"))
         return read_each(files_below(texts, ".txt"), lambda file: _read_post(file, path, problems), problems)
 
 

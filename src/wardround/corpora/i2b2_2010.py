@@ -20,7 +20,15 @@ from pathlib import Path
 
 from wardround.corpora.draft import Draft, Reporter
 from wardround.corpora.file_names import beside, id_of
-from wardround.corpora.source import ProblemSink, fail_on_error, files_below, read_each, read_lines, read_text
+from wardround.corpora.source import (
+    ProblemSink,
+    fail_on_error,
+    files_below,
+    read_each,
+    read_lines,
+    read_text,
+    refuse_links_out,
+)
 from wardround.corpora.writing import write_folder
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Range, Relation
@@ -74,7 +82,9 @@ def _about(note: Path, ending: str) -> Path | None:
     """The file about `note` in the same folder, or in the folder beside `txt` that is named for such files."""
     found = beside(note, ending)
     if found is None and note.parent.name == _FOLDERS[".txt"]:
-        return beside(note, ending, folder=note.parent.parent / _FOLDERS[ending])
+        root = note.parent.parent
+        found = beside(note, ending, folder=root / _FOLDERS[ending])
+        refuse_links_out(root, () if found is None else (found.parent, found))
     return found
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -33,6 +35,7 @@ __all__ = [
     "read_each",
     "read_lines",
     "read_text",
+    "refuse_links_out",
 ]
 
 MAXIMUM_LINE = 10_000_000  # characters; a longer line is a binary file or a mistake
@@ -173,16 +176,42 @@ def read_chunks(path: Path, size: int) -> Iterator[str]:
 
 
 def files_below(path: Path, *endings: str) -> list[Path]:
-    """`path` itself, or every file below it whose name ends so (`.gz` allowed after), in sorted order."""
+    """`path` itself, or every file below it whose name ends so (`.gz` allowed after), in sorted order.
+
+    A link that leads out of the folder is refused, also one that is called after a single note and lies beside it.
+    """
     if path.is_file():
+        called_alike = path.parent.glob(f"{glob.escape(path.name.partition('.')[0])}.*")
+        refuse_links_out(path.parent, called_alike, path)
         return [path]
     if not path.exists():
         raise CorpusError("does not exist", path=path)
+    entries = list(path.rglob("*"))
+    refuse_links_out(path, entries)
     wanted = tuple(endings) + tuple(ending + ".gz" for ending in endings)
-    found = sorted(f for f in path.rglob("*") if f.is_file() and f.name.endswith(wanted))
+    found = sorted(f for f in entries if f.name.endswith(wanted) and f.is_file())
     if not found:
         raise CorpusError(f"holds no file ending in {', '.join(endings)}", path=path)
     return found
+
+
+def refuse_links_out(folder: Path, entries: Iterable[Path], named: Path | None = None) -> None:
+    """Refuse a link among the entries of a folder that leads out of it: a folder may come from somebody else.
+
+    The folder, and the entry that was `named`, are the user's own choice, and may be links.
+    """
+    base = os.path.realpath(folder)
+    for entry in entries:
+        if entry.is_symlink() and entry != named and not _is_below(os.path.realpath(entry), base):
+            name = entry.relative_to(folder).as_posix()
+            raise CorpusError(
+                f"{name} is a link out of the folder; put the file itself there, or name the place that it leads to",
+                path=folder,
+            )
+
+
+def _is_below(place: str, base: str) -> bool:
+    return Path(place).is_relative_to(base)
 
 
 def _next_line(stream: IO[str], path: Path, number: int) -> str:

@@ -19,7 +19,7 @@ from itertools import chain, combinations, islice
 from pathlib import Path
 
 from wardround.corpora.file_names import unpacked_name
-from wardround.corpora.source import open_for_writing, read_text
+from wardround.corpora.source import open_for_writing, read_text, refuse_links_out
 from wardround.errors import SplitError
 from wardround.text.document import Document
 
@@ -56,6 +56,7 @@ def find_splits(path: Path) -> dict[str, Path]:
                 f"{found[name].name} and {entry.name} both look like the {name} split; move one", path=path
             )
         found[name] = entry
+    refuse_links_out(path, found.values())
     return {name: found[name] for name in SPLITS if name in found} if len(found) > 1 else {}
 
 

@@ -8,6 +8,7 @@ asked for by its id: `fetched` brings its files into the local cache, and from t
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -187,12 +188,12 @@ def check_model_folder(folder: Path) -> None:
     as its base; an index of weights that are no safetensors of this folder; and configurations with an `auto_map`, with
     other such keys, nested without end, or of a network without bounds.
     """
-    base, called = folder.resolve(), shown_name(str(folder))
+    base, called = Path(os.path.realpath(folder)), shown_name(str(folder))
     # The hub's cache keeps the files of a snapshot beside it, under their digests.
     homes = (base, base.parent.parent / "blobs") if base.parent.name == "snapshots" else (base,)
     for path in sorted(base.rglob("*")):
         name = f"{called}/{path.relative_to(base).as_posix()}"
-        if path.is_symlink() and not any(path.resolve().is_relative_to(home) for home in homes):
+        if path.is_symlink() and not any(Path(os.path.realpath(path)).is_relative_to(home) for home in homes):
             raise ModelError(f"{name} is a link out of the folder; put the file itself there")
         if path.is_dir():
             continue
