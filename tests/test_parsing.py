@@ -93,6 +93,10 @@ def test_toml_outside_them(text: str | bytes, message: str) -> None:
         parse_toml(text)
 
 
+def test_a_caller_that_names_the_setting_takes_what_is_not_finite() -> None:
+    assert parse_toml("a = inf", finite=False) == {"a": float("inf")}
+
+
 def test_files(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[1]")
     (tmp_path / "a.toml").write_text("a = 1")

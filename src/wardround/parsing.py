@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,8 @@ MAXIMUM_BYTES = 64_000_000  # of a file that is parsed whole
 MAXIMUM_DEPTH = 64  # lists and tables in one another
 _MOST_DIGITS = 100  # of a whole number; a float holds what has so many
 _LARGEST = 10**_MOST_DIGITS
+# `a.b.c` of more parts than there may be levels: `tomllib` takes time and memory by the square of their number.
+_LONG_NAME = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)""" + f"{{{MAXIMUM_DEPTH}}}")
 
 
 class MalformedDataError(ValueError):
@@ -75,11 +78,14 @@ def parse_json(
         raise MalformedDataError(f"is no JSON: {error}") from None
 
 
-def parse_toml(data: str | bytes, *, depth: int = MAXIMUM_DEPTH) -> dict[str, Any]:
-    """Return the table in a TOML text; every number in it is finite."""
+def parse_toml(data: str | bytes, *, depth: int = MAXIMUM_DEPTH, finite: bool = True) -> dict[str, Any]:
+    """Return the table in a TOML text; NaN and infinite numbers are refused, unless the caller names their setting."""
     try:
-        found = tomllib.loads(data if isinstance(data, str) else str(data, "utf-8"))
-        _check(found, depth, finite=True)
+        text = data if isinstance(data, str) else str(data, "utf-8")
+        if _LONG_NAME.search(text):
+            raise MalformedDataError(_too_deep(depth))
+        found = tomllib.loads(text)
+        _check(found, depth, finite=finite)
         return found
     except MalformedDataError:
         raise
@@ -98,9 +104,9 @@ def read_json(path: Path, *, most: int = MAXIMUM_BYTES, depth: int = MAXIMUM_DEP
     return parse_json(read_limited(path, most), depth=depth, finite=finite)
 
 
-def read_toml(path: Path, *, most: int = MAXIMUM_BYTES) -> dict[str, Any]:
+def read_toml(path: Path, *, most: int = MAXIMUM_BYTES, finite: bool = True) -> dict[str, Any]:
     """Return the table in a TOML file of at most `most` bytes."""
-    return parse_toml(read_limited(path, most))
+    return parse_toml(read_limited(path, most), finite=finite)
 
 
 def read_limited(path: Path, most: int = MAXIMUM_BYTES) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
@@ -15,6 +16,7 @@ __all__ = ["converted", "did_you_mean", "parse_settings", "with_settings"]
 
 Config = TypeVar("Config")
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_LONGEST_SHOWN = 100  # characters of a value that is quoted in an error
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -62,6 +64,10 @@ def _value(text: str, kind: Any, what: str) -> object:
     if get_origin(kind) is tuple:
         return tuple(filter(None, (part.strip() for part in text.split(","))))
     try:
-        return _TRUTH[text.lower()] if kind is bool else (kind(text) if kind in {int, float, Path} else text)
+        value = _TRUTH[text.lower()] if kind is bool else (kind(text) if kind in {int, float, Path} else text)
+        if (kind is float and not math.isfinite(value)) or (kind is int and not -(2**63) <= value < 2**63):
+            raise ValueError
     except (KeyError, ValueError):
-        raise UsageError(f"{what}: {text!r} is not {_KINDS[kind]}") from None
+        shown = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+        raise UsageError(f"{what}: {shown!r} is not {_KINDS[kind]}") from None
+    return value

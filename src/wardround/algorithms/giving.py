@@ -21,6 +21,7 @@ from wardround.algorithms.site_history import SiteHistory, most_repeats
 from wardround.algorithms.state_files import force, under
 from wardround.errors import MessageError, RefusedSumError
 from wardround.federation.message import Array, Message, Value
+from wardround.parsing import read_json
 from wardround.privacy.aggregator import Exchange, Given, Giver, Rows, Tensors, share_limit
 
 __all__ = ["Giving", "Record"]
@@ -228,7 +229,7 @@ def _read(path: Path) -> Record:
     if not path.is_file():
         return Record()
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
         return Record(**{**found, "nonces": tuple(found["nonces"])})
     except (ValueError, TypeError, KeyError):
         raise MessageError("state", f"{path.name} is damaged") from None

@@ -21,6 +21,7 @@ from pathlib import Path
 from wardround.corpora.file_names import unpacked_name
 from wardround.corpora.source import open_for_writing, read_text, refuse_links_out
 from wardround.errors import SplitError
+from wardround.parsing import parse_json
 from wardround.text.document import Document
 
 __all__ = ["MANIFEST", "SPLITS", "Manifest", "find_splits", "shares", "split_documents", "verify"]
@@ -120,11 +121,11 @@ class Manifest:
     def read(cls, path: Path) -> Manifest:
         """A manifest as `write` left it."""
         try:
-            value = json.loads(read_text(path))
+            value = parse_json(read_text(path))
             splits: dict[str, list[str]] = value["splits"]
             manifest = cls({str(name): Counter(map(str, found)) for name, found in splits.items()}, str(value["salt"]))
             known = value["version"] == _VERSION
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise SplitError("is not a split manifest; make it again with `wardround data split`", path=path) from None
         if not known:
             raise SplitError(f"is not a split manifest of version {_VERSION}", path=path)

@@ -11,7 +11,6 @@ TOML, a line a name: on the left what the notes of the site say, in quotes where
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 from wardround.corpora.source import BYTE_ORDER_MARK, read_text
 from wardround.errors import CorpusError
+from wardround.parsing import MalformedDataError, parse_toml
 from wardround.text.document import Document
 from wardround.text.phi import named_in
 from wardround.text.tag_sets import TagSet
@@ -71,8 +71,8 @@ def nearest_type(name: str, types: Iterable[str]) -> str:
 
 def _table(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(read_text(path).removeprefix(BYTE_ORDER_MARK))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return parse_toml(read_text(path).removeprefix(BYTE_ORDER_MARK))
+    except MalformedDataError as error:
         # Its words are not passed on: where somebody named a note in place of a mapping, they could quote it.
         place = _LINE_NUMBER.search(str(error))
         twice = "overwrite" in str(error)

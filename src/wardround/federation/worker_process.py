@@ -29,6 +29,7 @@ from typing import IO, Any, NamedTuple, Protocol
 from wardround.errors import MessageError
 from wardround.federation.federation import code_of, safe_code
 from wardround.federation.message import Message, decode, encode
+from wardround.parsing import parse_json
 
 __all__ = ["BytesWorker", "WorkerProcess", "round_of", "serve_worker"]
 
@@ -225,7 +226,7 @@ def _read(stream: IO[bytes] | None) -> _Frame | None:
 
 def _head(text: bytes) -> dict[str, Any]:
     try:
-        head = json.loads(text)
+        head = parse_json(text)
     except ValueError:
         head = None
     if not isinstance(head, dict):

@@ -104,6 +104,7 @@ def _is_card(card: dict[str, Any]) -> bool:
     types = card.get("types")
     return (
         isinstance(card.get("kind"), str)
+        and isinstance(card.get("notes", {}), dict)
         and isinstance(card.get("config"), dict)
         and isinstance(types, list)
         and all(isinstance(kind, str) for kind in types)

@@ -6,7 +6,6 @@ both of them see.
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import signal
@@ -17,6 +16,7 @@ import numpy as np
 from wardround.errors import MessageError
 from wardround.federation.message import Array
 from wardround.federation.worker_process import serve_worker
+from wardround.parsing import parse_json
 from wardround.privacy.bfv import BfvParameters, Ciphertexts, RunningSum
 from wardround.process_hardening import forbid_core_dumps
 
@@ -52,7 +52,7 @@ class Stretches:
     def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
         """`begin` a sum, `add` so many blocks from the tray, put as many of the `total` on it, `forget` the sum."""
         if step == "begin":
-            self._stretches[round_number] = self._begun(**json.loads(data))
+            self._stretches[round_number] = self._begun(**parse_json(data))
         elif step == "add":
             self._stretch(round_number).add(int(data))
         elif step == "total":

@@ -27,6 +27,7 @@ from typing import IO, Any, NamedTuple
 
 from wardround.errors import LedgerError
 from wardround.federation.message import Message, encode
+from wardround.parsing import parse_json
 
 __all__ = ["Entry", "Ledger", "Verdict", "read_entries", "verify"]
 
@@ -254,10 +255,14 @@ def _walk(path: Path, size: int) -> Iterator[_Link]:
 
 def _parsed(line: bytes) -> Entry | None:
     try:
-        entry = Entry(**json.loads(line))
-    except (ValueError, TypeError, RecursionError):
+        entry = Entry(**parse_json(line))
+    except (ValueError, TypeError):
         return None
-    return entry if all(isinstance(getattr(entry, name), kind) for name, kind in _KINDS.items()) else None
+    return entry if all(_is_of(getattr(entry, name), kind) for name, kind in _KINDS.items()) else None
+
+
+def _is_of(value: object, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _head_file(path: Path) -> Path:

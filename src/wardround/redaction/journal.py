@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.errors import CorpusError, UsageError
+from wardround.parsing import parse_json
 from wardround.redaction.appended import Appended
 
 __all__ = ["Journal", "Progress", "Settings", "chained"]
@@ -85,7 +86,7 @@ def _read(path: Path, settings: Settings) -> tuple[Progress, int]:
 
 def _parsed(line: bytes, path: Path) -> dict[str, Any]:
     try:
-        value: dict[str, Any] = json.loads(line)
+        value: dict[str, Any] = parse_json(line)
         if not {"version", "settings"} <= value.keys() and not {"done", "chain", "sizes"} <= value.keys():
             raise ValueError
     except (ValueError, AttributeError):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from html import escape
 from pathlib import Path
 
+from wardround.parsing import parse_json
 from wardround.redaction.appended import open_private
 from wardround.redaction.replacing import Mark, Redacted
 from wardround.reports.page import Section, render_page
@@ -40,7 +40,7 @@ def count_marks(audit: Path) -> tuple[int, Counter[tuple[str, str]]]:
     with audit.open(encoding="utf-8") as lines:
         for line in lines:
             notes += 1
-            marks.update((mark["type"], " and ".join(mark["found"])) for mark in json.loads(line)["marks"])
+            marks.update((mark["type"], " and ".join(mark["found"])) for mark in parse_json(line)["marks"])
     return notes, marks
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -10,6 +9,7 @@ from wardround.errors import UsageError
 from wardround.evaluation.bootstrap import Difference, Measure, paired_difference
 from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.permutation import sign_flips
+from wardround.parsing import parse_toml
 from wardround.reports.cost_tables import phase_seconds
 from wardround.reports.history import Scoring
 from wardround.reports.interval_cells import score_cell
@@ -273,7 +273,7 @@ def _settings(runs: _Named) -> Table:
 
 
 def _lines(record: RunRecord) -> Iterable[tuple[str, str]]:
-    for section, found in tomllib.loads(record.study).items():
+    for section, found in parse_toml(record.study).items():
         yield from _flat(section, found)
     yield from ((f"training {key}", str(value)) for key, value in record.history.training.items())
 

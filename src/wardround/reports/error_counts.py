@@ -7,7 +7,6 @@ categories by type and reading: `{"confusion": [["Drug", null, 2], …], "muc": 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from wardround.errors import UsageError
 from wardround.evaluation.confusion import Confusion
 from wardround.evaluation.muc import READINGS, MucCounts, MucReadings, MucScore
 from wardround.evaluation.spans import CorpusScore
+from wardround.parsing import read_json
 from wardround.reports.page import Drawing, Section
 from wardround.reports.plots import confusion_map
 from wardround.reports.score_tables import confusion_table, muc_table
@@ -61,7 +61,7 @@ def read_error_counts(folder: Path) -> ErrorCounts | None:
     if not path.is_file():
         return None
     try:
-        return ErrorCounts.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return ErrorCounts.from_json(read_json(path))
     except (OSError, ValueError):
         raise UsageError(f"{ERROR_COUNTS} of {folder.name} is damaged; train again, or remove the file") from None
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
+
+from wardround.parsing import parse_json
 
 __all__ = ["START", "Mark", "Piece", "last_of", "read_on"]
 
@@ -98,8 +99,8 @@ def _up_to_the_last_end(data: bytes) -> bytes:
 def _events(data: bytes) -> Iterator[dict[str, Any]]:
     for line in data.splitlines():
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
+            event = parse_json(line, finite=False)
+        except ValueError:
             continue
         if isinstance(event, dict):
             yield event

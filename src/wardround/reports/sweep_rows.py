@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
+
+from wardround.parsing import read_json
 
 __all__ = ["row_of"]
 
@@ -16,7 +17,7 @@ _FOLDERS = re.compile(r"(?<![^\s,])~?/(?=\S)(?:[^,+]*/)?")
 def row_of(folder: Path, seed: int | None) -> str:
     """The run's row in the table, without folders of files, and its seed; empty where no sweep has run it."""
     try:
-        row = json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))["cell"]
+        row = read_json(folder / _SUMMARY, finite=False)["cell"]
     except (OSError, ValueError, TypeError, KeyError):
         return ""
     if not isinstance(row, str) or not row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from wardround.federation.flare.kits import Kit
 from wardround.federation.flare.site import attend
+from wardround.parsing import read_json
 from wardround.privacy.signatures import open_signatures
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.worker_spec import worker_command
@@ -45,7 +45,7 @@ def has_accepted(kit: Kit) -> bool:
     """Whether the site's owner accepted this very study."""
     path = site_folder(kit).path / _ACCEPTED
     try:
-        noted = json.loads(path.read_text(encoding="utf-8"))
+        noted = read_json(path)
     except (OSError, ValueError):
         return False
     return isinstance(noted, dict) and noted.get("study") == sha256(kit.study).hexdigest()

@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from wardround.algorithms.local_training import EpochRecord, TrainingState
 from wardround.algorithms.state_files import save_tensors
 from wardround.errors import TrainingError
+from wardround.parsing import parse_json
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
@@ -27,7 +28,7 @@ def load_checkpoint(path: Path, *, settings: str) -> TrainingState:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}
-        records = tuple(EpochRecord(**record) for record in json.loads(metadata["records"]))
+        records = tuple(EpochRecord(**record) for record in parse_json(metadata["records"], finite=False))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise TrainingError(f"{path.name} is no checkpoint, or damaged; remove it to start afresh") from error
     if metadata.get("settings") != settings:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from wardround.errors import UsageError
 from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.parsing import read_json
 from wardround.studies.run_folder import RunFolder
 from wardround.tasks.task import TaskScore
 
@@ -35,7 +36,7 @@ def read_note_counts(folder: Path) -> Mapping[str, tuple[TypedCounts, ...]]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
         return {str(reading): tuple(map(_counts, notes)) for reading, notes in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         raise UsageError(f"{_FILE} of {folder.name} is damaged; score the model again, or remove the file") from None

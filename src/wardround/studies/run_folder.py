@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wardround.parsing import parse_json
+
 __all__ = ["RunFolder"]
 
 
@@ -73,7 +75,7 @@ class RunFolder:
 
 def _event(line: bytes) -> dict[str, Any] | None:
     try:
-        event: dict[str, Any] = json.loads(line)
+        event: dict[str, Any] = parse_json(line, finite=False)
     except ValueError:
         return None
     return event

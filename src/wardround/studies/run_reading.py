@@ -5,7 +5,6 @@ The folder is data that anybody may have written: nothing in it is run, and what
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.leakage import LeakageScore, TypeLeakage
 from wardround.evaluation.tokens import HidingScore
 from wardround.models.saved import model_card
+from wardround.parsing import read_json
 from wardround.privacy.ledger import verify
 from wardround.reports.error_counts import read_error_counts
 from wardround.reports.history import History
@@ -29,11 +29,12 @@ from wardround.studies.note_counts import read_note_counts
 from wardround.studies.outcomes import SiteOutcome
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.sites import LEDGER
-from wardround.studies.study_file import SiteSection, Study, parse_study, to_toml
+from wardround.studies.study_file import SiteSection, Study, read_study, to_toml
 
 __all__ = ["read_run", "run_folder_at", "study_in", "write_own_report"]
 
 _EVENTS, _SCORES, _STUDY = "events.jsonl", "scores.json", "study.toml"
+_UNFIT = (AttributeError, KeyError, TypeError, ValueError, OverflowError)  # of values of another kind than ours
 _BESIDE = frozenset({"documents", "types", "macro", "leakage", "scored_on", "epochs"})  # what is no reading
 
 
@@ -49,9 +50,12 @@ def read_run(path: Path) -> RunRecord:
     """All that the folder of a run tells, finished or not."""
     folder, name = run_folder_at(path), _name_of(path)
     history, scores, study = _history(folder), _scores(folder), study_in(folder)
-    if study is None:
-        return _training(name, history, scores, folder)
-    return _study(name, history, scores, folder, study)
+    try:
+        if study is None:
+            return _training(name, history, scores, folder)
+        return _study(name, history, scores, folder, study)
+    except _UNFIT:
+        raise UsageError(f"{name}/{_SCORES} holds what no run of ours has written; run it again") from None
 
 
 def write_own_report(folder: RunFolder) -> None:
@@ -65,15 +69,15 @@ def study_in(folder: Path) -> Study | None:
     if not path.is_file():
         return None
     try:
-        return parse_study(path.read_text(encoding="utf-8"), folder=folder)
-    except (OSError, UnicodeDecodeError, StudyError) as error:
+        return read_study(path)
+    except StudyError as error:
         raise UsageError(f"{_name_of(folder)}/{_STUDY} cannot be read: {error}") from None
 
 
 def _history(folder: Path) -> History:
     try:
         return History.of(RunFolder(folder).events())
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except _UNFIT:
         raise UsageError(f"{_name_of(folder)}/{_EVENTS} holds a line that no run of ours has written") from None
 
 
@@ -82,7 +86,7 @@ def _scores(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path, finite=False)
     except (OSError, ValueError):
         found = None
     if not isinstance(found, dict):

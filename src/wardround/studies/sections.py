@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
@@ -51,9 +52,14 @@ def as_text(value: Any) -> str:
 
 def _built(build: Callable[[], Section], place: str) -> Section:
     try:
-        return build()
+        built = build()
     except WardroundError as error:
         raise StudyError(f"[{place}] {error}") from None
+    for setting in fields(built):  # type: ignore[arg-type]
+        value = getattr(built, setting.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise StudyError(f"[{place}] {setting.name} is {value}; it must be a number with an end")
+    return built
 
 
 def _values(cls: type, table: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -81,6 +87,8 @@ def _value(value: Any, kind: Any, place: str) -> Any:
         return float(value)
     if not isinstance(value, str if kind is Path else kind) or (isinstance(value, bool) and kind is not bool):
         raise StudyError(f"{place} is {value!r}; it must be {_KINDS[kind]}")
+    if kind is int and not -(2**63) <= value < 2**63:
+        raise StudyError(f"{place} is {value}; it must be a whole number of at most 64 bits")
     return Path(value) if kind is Path else value
 
 

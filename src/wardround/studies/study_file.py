@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
@@ -25,6 +24,7 @@ from typing import Any
 from wardround.algorithms.coordinator import RoundsConfig
 from wardround.algorithms.stepping import SteppingConfig
 from wardround.errors import StudyError
+from wardround.parsing import MalformedDataError, parse_toml, read_limited
 from wardround.settings import did_you_mean
 from wardround.studies.catalogue import ALGORITHMS, AlgorithmKind, Sharing
 from wardround.studies.sections import as_text, parsed, parsed_over, table_in
@@ -40,6 +40,7 @@ from wardround.studies.study_sections import (
 from wardround.studies.task_sections import PublicSection, TaskSection, public_from, task_from
 
 __all__ = [
+    "LARGEST_STUDY",
     "AlgorithmSection",
     "EvaluationSection",
     "FederationSection",
@@ -59,6 +60,7 @@ __all__ = [
     "to_toml",
 ]
 
+LARGEST_STUDY = 16_000_000  # bytes of a study file, or a sweep
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _RESERVED = {"coordinator", "keys", "server", "client", "admin"}  # what other parties are called
 
@@ -126,7 +128,9 @@ class Study:
 def read_study(path: Path) -> Study:
     """The study in a file; paths in it begin where the file lies."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = str(read_limited(path, LARGEST_STUDY), "utf-8")
+    except MalformedDataError as error:
+        raise StudyError(f"{path.name} {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{path.name} cannot be read as text: {type(error).__name__}") from None
     return parse_study(text, folder=path.parent)
@@ -157,9 +161,9 @@ def _is_here_only(encoder: str) -> bool:
 def parse_study(text: str, *, folder: Path = Path()) -> Study:
     """The study in a text."""
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"the study file is no TOML: {error}") from None
+        table = parse_toml(text, finite=False)
+    except MalformedDataError as error:
+        raise StudyError(f"the study file {error}") from None
     return study_from(table, folder=folder)
 
 

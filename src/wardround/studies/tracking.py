@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from wardround.parsing import parse_toml
 from wardround.reports.tracking.feeding import Say, check_trackers, fed
 from wardround.reports.tracking.tracker import TrackedRun
 from wardround.studies.run_folder import RunFolder
@@ -21,7 +21,7 @@ _PLAIN = (str, int, float, bool)
 
 def tracked(study: Study, folder: RunFolder, trackers: tuple[str, ...], *, say: Say) -> AbstractContextManager[None]:
     """While the study runs below, feed its events to these trackers; one that is not there is refused at once."""
-    table = tomllib.loads(to_toml(study))
+    table = parse_toml(to_toml(study))
     settings = {f"{section}.{name}": value for section in _SECTIONS for name, value in table.get(section, {}).items()}
     return tracked_training(study.study.name, folder, settings, trackers=trackers, say=say)
 

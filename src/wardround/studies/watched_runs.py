@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.errors import LedgerError, UsageError
+from wardround.parsing import read_json, read_toml
 from wardround.privacy.ledger import Verdict, verify
 from wardround.reports.console.runs import Role, Runs, SiteNotes, StudyFacts, Trouble, WatchedRun
 from wardround.reports.sweep_rows import row_of
@@ -147,8 +146,7 @@ def _is_own_file(page: Path) -> bool:
 def _facts(study: Path) -> StudyFacts:
     """What a study file says; a training at one site has none."""
     try:
-        table = tomllib.loads(study.read_text(encoding="utf-8"))
-        return _facts_in(table)
+        return _facts_in(read_toml(study, finite=False))
     except (OSError, ValueError, TypeError, AttributeError, KeyError, OverflowError):
         return StudyFacts()
 
@@ -198,7 +196,7 @@ def _verified(ledger: Path, changed: int, size: int) -> Verdict:
 def _site_name(place: Path) -> str:
     """The name in the kit; in a rehearsal, the folder's own."""
     try:
-        name = json.loads((place.parent / _KIT).read_text(encoding="utf-8"))["name"]
+        name = read_json(place.parent / _KIT)["name"]
     except (OSError, ValueError, TypeError, KeyError):
         return _in_unicode(place.name)
     return _in_unicode(str(name))

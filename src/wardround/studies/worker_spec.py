@@ -7,6 +7,8 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from wardround.parsing import read_json
+
 __all__ = ["PartySpec", "WorkerSpec", "worker_command"]
 
 _PRIVATE = 0o600  # it says where notes are
@@ -45,7 +47,7 @@ class WorkerSpec:
     @classmethod
     def read(cls, path: Path) -> WorkerSpec:
         """What `write` wrote."""
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
         party = found.pop("party")
         return cls(**found, party=None if party is None else PartySpec(**party))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.errors import UsageError
+from wardround.parsing import read_json
 
 __all__ = ["ASKED", "SUMMARY", "held", "lay_out", "leave", "summary_in", "table_in", "write_whole"]
 
@@ -71,7 +72,7 @@ def summary_in(folder: Path) -> dict[str, Any] | None:
 def table_in(path: Path) -> dict[str, Any] | None:
     """The table in a JSON file; None where there is no such file, or it is damaged."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path, finite=False)
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

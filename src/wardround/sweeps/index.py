@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wardround.errors import UsageError
+from wardround.parsing import parse_json, parse_toml, read_toml
 from wardround.sweeps.figures import figure_in, scores_in
 from wardround.sweeps.folders import ASKED, summary_in, write_whole
 from wardround.sweeps.plan import Planned
@@ -89,11 +89,11 @@ class Index:
     def _is_of(self, run: Planned) -> bool:
         """Whether what lies in the folder was made by the study as it is now."""
         try:
-            asked = tomllib.loads((self.place(run) / ASKED).read_text(encoding="utf-8"))
+            asked = read_toml(self.place(run) / ASKED)
         except (OSError, ValueError):
             return False
         # A file without a setting contradicts none; every study has this section.
-        return "study" in asked and _agree(asked, tomllib.loads(run.asked))
+        return "study" in asked and _agree(asked, parse_toml(run.asked))
 
     def _known(self) -> dict[str, dict[str, Any]]:
         """Lines of an index that is there, as far as they are whole and have every figure that is asked for."""
@@ -107,7 +107,7 @@ class Index:
 def _read(line: bytes) -> dict[str, Any] | None:
     """A line of an index; None where it is torn, or no line of ours."""
     try:
-        found = json.loads(line)
+        found = parse_json(line, finite=False)
     except ValueError:
         return None
     is_ours = isinstance(found, dict) and found.keys() >= {"run", *_KEPT} and isinstance(found["figures"], dict)

@@ -11,15 +11,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wardround.errors import SweepError
+from wardround.parsing import MalformedDataError, parse_toml, read_limited
 from wardround.settings import did_you_mean
 from wardround.studies.sections import parsed
+from wardround.studies.study_file import LARGEST_STUDY
 from wardround.sweeps.grid import SEED, Axis, Choice, axis_of
 from wardround.sweeps.seeds import Spread
 
@@ -115,16 +116,18 @@ def parse_sweep(text: str, *, folder: Path = Path()) -> Sweep:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return str(read_limited(path, LARGEST_STUDY), "utf-8")
+    except MalformedDataError as error:
+        raise SweepError(f"{path.name} {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SweepError(f"{path.name} cannot be read as text: {type(error).__name__}") from None
 
 
 def _toml(text: str, what: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SweepError(f"{what} is no TOML: {error}") from None
+        return parse_toml(text)
+    except MalformedDataError as error:
+        raise SweepError(f"{what} {error}") from None
 
 
 def _base(head: _Head, own: dict[str, Any], folder: Path) -> tuple[dict[str, Any], Path]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wardround.errors import KitError
+from wardround.parsing import is_whole
 
 __all__ = ["COORDINATOR", "KEYS", "KitPlan", "check_site_name", "configuration", "has_server_certificate"]
 
@@ -46,6 +47,9 @@ class KitPlan:
     def __post_init__(self) -> None:
         _require(_STUDY, self.study, "study", "letters, digits, blanks, '.', '_' and '-', at most 63, a letter first")
         _require(_HOST, self.host, "host", "a host name or an IPv4 address")
+        for what, number in (("port", self.port), ("days of validity", self.days)):
+            if not is_whole(number):
+                raise KitError(f"{what}: a whole number is expected, not a value of kind {type(number).__name__}")
         if not 1 <= self.port <= 65535:
             raise KitError(f"port {self.port} does not exist; choose one from 1024 to 65535")
         if not 1 <= self.days <= _LONGEST_VALIDITY:

@@ -38,6 +38,7 @@ from wardround.federation.flare.kit_files import (
     configuration,
     has_server_certificate,
 )
+from wardround.parsing import MalformedDataError, is_whole, parse_json, read_limited
 from wardround.privacy.keys.peers import PartyFiles
 
 __all__ = [
@@ -56,7 +57,7 @@ __all__ = [
 Role = Literal["coordinator", "keys", "site"]
 
 _VERSION = 2  # 1 had no MAC over ciphertexts
-_LARGEST_PART = 1_000_000  # bytes of anything in an approval
+_LARGEST_PART = 1_000_000  # bytes of anything in an approval or a kit
 _FACTS, _STUDY, _COORDINATOR_CERTIFICATE = "kit.json", "study.toml", "coordinator.crt"
 _AUTHORITY, _APPROVED = "authority", "approved"
 _CERTIFICATE = "site.crt"  # within an approval
@@ -263,9 +264,9 @@ def _facts(plan: KitPlan, name: str, study: bytes) -> bytes:
 def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
     """Name, plan and the study's digest."""
     try:
-        facts: dict[str, Any] = json.loads(data)
+        facts: dict[str, Any] = parse_json(data)
         version = facts["version"]
-        if not isinstance(version, int):
+        if not is_whole(version):
             raise TypeError
         if version != _VERSION:
             raise KitError(
@@ -273,13 +274,13 @@ def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
                 "again"
             )
         name, digest = facts["name"], facts["study_sha256"]
-        sites, keys = tuple(facts["sites"]), facts.get("keys", "")  # older kits do not speak of keys
-        if not isinstance(keys, str):
+        sites, keys = facts["sites"], facts.get("keys", "")  # older kits do not speak of keys
+        if not isinstance(keys, str) or not isinstance(digest, str) or not isinstance(sites, list):
             raise TypeError
-        plan = KitPlan(facts["study"], facts["host"], facts["port"], sites, facts["days"], keys)
+        plan = KitPlan(facts["study"], facts["host"], facts["port"], tuple(sites), facts["days"], keys)
         if facts["role"] != _role(name) or name not in plan.parties:
             raise KitError(f"{place} names a participant that the study does not have; make the kit again")
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise KitError(f"{place} is not what a kit says of itself; make the kit again") from None
     return name, plan, digest
 
@@ -329,7 +330,9 @@ def _read_part(archive: zipfile.ZipFile, part: str) -> bytes:
 
 def _read(path: Path, file: str) -> bytes:
     try:
-        return (path / file).read_bytes()
+        return read_limited(path / file, _LARGEST_PART)
+    except MalformedDataError as error:
+        raise KitError(f"{file} of {path.name} {error}; make the kit again") from None
     except OSError:
         raise KitError(f"{path.name} is no kit, or not all of one: {file} is missing or cannot be read") from None
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from wardround.errors import KeyMaterialError
+from wardround.parsing import parse_json
 
 __all__ = ["KeyLog", "LogLine", "read_log"]
 
@@ -68,7 +69,7 @@ def read_log(path: Path) -> Iterator[LogLine]:
         with path.open(encoding="utf-8", errors="replace") as stream:
             for text in stream:
                 try:
-                    yield LogLine(**json.loads(text))
+                    yield LogLine(**parse_json(text))
                 except (ValueError, TypeError):
                     continue
     except FileNotFoundError:

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from wardround.errors import KeyMaterialError, MessageError
 from wardround.federation.message import Message, Value, decode, encode
+from wardround.parsing import parse_json
 
 __all__ = [
     "SCHEMES",
@@ -81,8 +82,8 @@ class PublicParameters:
     def from_json(cls, data: bytes) -> PublicParameters:
         """From that file."""
         try:
-            values = json.loads(data)
-        except (ValueError, RecursionError):
+            values = parse_json(data)
+        except ValueError:
             raise MessageError("parameters", "these are no public parameters of an epoch") from None
         return cls.from_values(values)
 

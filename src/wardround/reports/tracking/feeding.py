@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from wardround.errors import UsageError
+from wardround.parsing import read_json
 from wardround.reports.following import START, Mark, read_on
 from wardround.reports.tracking.tracker import TrackedRun, Tracker
 from wardround.settings import did_you_mean
@@ -120,7 +121,7 @@ class _Feed(threading.Thread):
 
     def _recalled(self) -> tuple[str, Mark]:
         try:
-            told = json.loads(self._state.read_text(encoding="utf-8"))
+            told = read_json(self._state)
             return str(told["memory"]), Mark.parse(str(told["mark"]))
         except (OSError, ValueError, KeyError, TypeError):
             return "", START
