@@ -64,7 +64,7 @@ def _value(text: str, kind: Any, what: str) -> object:
     if get_origin(kind) is tuple:
         return tuple(filter(None, (part.strip() for part in text.split(","))))
     try:
-        value = _TRUTH[text.lower()] if kind is bool else (kind(text) if kind in {int, float, Path} else text)
+        value: Any = _TRUTH[text.lower()] if kind is bool else (kind(text) if kind in {int, float, Path} else text)
         if (kind is float and not math.isfinite(value)) or (kind is int and not -(2**63) <= value < 2**63):
             raise ValueError
     except (KeyError, ValueError):

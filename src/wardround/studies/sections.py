@@ -87,7 +87,7 @@ def _value(value: Any, kind: Any, place: str) -> Any:
         return float(value)
     if not isinstance(value, str if kind is Path else kind) or (isinstance(value, bool) and kind is not bool):
         raise StudyError(f"{place} is {value!r}; it must be {_KINDS[kind]}")
-    if kind is int and not -(2**63) <= value < 2**63:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise StudyError(f"{place} is {value}; it must be a whole number of at most 64 bits")
     return Path(value) if kind is Path else value
 

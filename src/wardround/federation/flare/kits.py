@@ -277,6 +277,8 @@ def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
         sites, keys = facts["sites"], facts.get("keys", "")  # older kits do not speak of keys
         if not isinstance(keys, str) or not isinstance(digest, str) or not isinstance(sites, list):
             raise TypeError
+        if not (is_whole(facts["port"]) and is_whole(facts["days"])):
+            raise TypeError
         plan = KitPlan(facts["study"], facts["host"], facts["port"], tuple(sites), facts["days"], keys)
         if facts["role"] != _role(name) or name not in plan.parties:
             raise KitError(f"{place} names a participant that the study does not have; make the kit again")
