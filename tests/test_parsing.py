@@ -69,6 +69,8 @@ def test_a_hook_may_refuse() -> None:
 def test_toml_within_the_limits() -> None:
     assert parse_toml("a = 1\n[b]\nc = [1.5, true]") == {"a": 1, "b": {"c": [1.5, True]}}
     assert parse_toml(b'a = "\xc3\xa4"') == {"a": "ä"}
+    assert parse_toml("a = [" + "0.5, " * 1000 + "]")["a"] == [0.5] * 1000
+    assert parse_toml('a = "' + "A sentence. " * 1000 + '"')["a"].startswith("A sentence.")
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,11 @@ def test_toml_within_the_limits() -> None:
         ("a = " + "[" * 100_000, "is nested too deeply"),
         (".".join("a" * 1000) + " = 1", "is nested too deeply"),
         ("[" + ".".join("a" * 1000) + "]", "is nested too deeply"),
+        ("a = {" + ".".join("b" * 1000) + " = 1}", "is nested too deeply"),
+        ("x = 1\n  " + " . ".join("a" * 1000) + " = 1", "is nested too deeply"),
+        (".".join(['"\\""'] * 1000) + " = 1", "is nested too deeply"),
+        (".".join(["'\\'"] * 1000) + " = 1", "is nested too deeply"),
+        (".".join(['"a.b\\\\"', "c-d", "'e'"] * 400) + " = 1", "is nested too deeply"),
         ("a = " + "9" * 5000, "a number or date that cannot be read"),
         ("a = " + "9" * 200, "a number of too many digits"),
         ("a = 0x" + "f" * 10_000, "a number of too many digits"),

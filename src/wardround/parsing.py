@@ -31,7 +31,8 @@ MAXIMUM_DEPTH = 64  # lists and tables in one another
 _MOST_DIGITS = 100  # of a whole number; a float holds what has so many
 _LARGEST = 10**_MOST_DIGITS
 # `a.b.c` of more parts than there may be levels: `tomllib` takes time and memory by the square of their number.
-_LONG_NAME = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)""" + f"{{{MAXIMUM_DEPTH}}}")
+_PART_OF_NAME = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
+_LONG_NAME = re.compile(rf"(?:^|(?<=[\s\[{{,]))(?:{_PART_OF_NAME}){{{MAXIMUM_DEPTH}}}")
 
 
 class MalformedDataError(ValueError):

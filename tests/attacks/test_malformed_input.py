@@ -139,7 +139,7 @@ def test_commands_say_what_is_wrong(
     assert len(said) < 1000
 
 
-@pytest.mark.parametrize("part", ["a", '"a"', "'a'", "a "])
+@pytest.mark.parametrize("part", ["a", '"a"', "'a'", "a ", '"\\""', '"\\\\"', "'\\'", "é"])
 def test_a_name_of_many_parts_that_fills_the_memory(part: str) -> None:
     """Python's own parser takes time and memory by the square of the parts: gigabytes for a file of 200 kB."""
     with pytest.raises(StudyError, match="the study file is nested too deeply"):
