@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.cli.running import exit_code
+
 from wardround.corpora.formats import FORMATS
 from wardround.corpora.source import CorpusFormat
 from wardround.corpora.splits import find_splits

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
 from tests.cli.running import exit_code
 from tests.processes import eventually
+
 from wardround.corpora.brat import Brat
 from wardround.corpora.jsonl import Jsonl
 from wardround.text.document import Document

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.cli.running import exit_code
 from tests.studies import tiny_studies
 from tests.sweeps import tiny_sweeps
+
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.splits import Manifest
 from wardround.corpora.type_names import read_type_names

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForTokenClassification
-
 from tests.cli.running import QUICK, TEST, TRAIN, write_site
 from tests.models.tiny import TYPES, word_tagger, write_encoder
+from transformers import AutoModelForTokenClassification
+
 from wardround.errors import ModelError
 from wardround.models.contextual import ContextualEmbedding
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig

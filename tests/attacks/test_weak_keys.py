@@ -15,8 +15,8 @@ pytest.importorskip("cryptography", reason="certificates need wardround[sealed]"
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
-
 from tests.privacy.authority import Authority, pem_of, rsa_key
+
 from wardround.errors import FederationError, KeyMaterialError, KitError, MessageError
 from wardround.privacy.keys.peers import issued_key, peer_of
 from wardround.privacy.signatures import Signatures
