@@ -47,9 +47,13 @@ _QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; an error of ours is one line, and no error ever prints a note."""
-    forbid_core_dumps()
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    """Run a command; an error of ours is one line, and no error ever prints a note.
+
+    Without `arguments` the process is ours, and is closed before it reads a note; else it is the caller's to close.
+    """
+    if arguments is None:
+        forbid_core_dumps()
+        arguments = sys.argv[1:]
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     try:

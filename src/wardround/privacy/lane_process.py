@@ -86,11 +86,11 @@ def tray_of(descriptor: int) -> Array:
 
 
 def _main() -> None:
-    forbid_core_dumps()
     # A terminal's Ctrl-C comes to every process of its group; this one ends when its parent ends or wants it to.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     serve_worker(Stretches)
 
 
 if __name__ == "__main__":
+    forbid_core_dumps()
     _main()

@@ -29,7 +29,6 @@ __all__ = ["main"]
 
 def main(arguments: list[str]) -> None:
     """Answer until the parent has no more questions."""
-    forbid_core_dumps()
     spec = WorkerSpec.read(Path(arguments[0]))
     torch.set_num_threads(spec.threads)
     study, folder, device = parse_study(spec.study), RunFolder(Path(spec.folder)), pick_device(spec.device)
@@ -50,4 +49,5 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    forbid_core_dumps()
     main(sys.argv[1:])

@@ -75,7 +75,6 @@ def run_asked(folder: Path, device: str, *, workers: int = 0) -> Finished:
 
 def main() -> None:
     """Run the study and leave its summary behind; an error is one line that quotes no note."""
-    forbid_core_dumps()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("device", help="auto, cpu, cuda or cuda:N")
@@ -107,4 +106,5 @@ def _run(folder: Path, device: str, *, models: bool, cell: str) -> None:
 
 
 if __name__ == "__main__":
+    forbid_core_dumps()
     main()
