@@ -79,14 +79,15 @@ class HandWritten:
         return self._shared
 
     def _backward(self, site: Site) -> None:
-        share = max(1, round(len(site.notes.train) / self._total * self._training.batch_size))
+        fewest = site.fewest_sentences
+        share = max(fewest, round(len(site.notes.train) / self._total * self._training.batch_size))
         with torch.no_grad():
             for name, parameter in site.shared.items():
                 parameter.copy_(self._shared[name])
         site.model.train()
         site.model.zero_grad(set_to_none=True)
         with site.randomness(self._number):
-            batch_loss(site.model, site.next_batch(share)).backward()  # type: ignore[no-untyped-call]
+            batch_loss(site.model, site.next_batch(share, fewest=fewest)).backward()  # type: ignore[no-untyped-call]
 
     def _add(self, site: Site, weight: float) -> None:
         for name, parameter in site.shared.items():

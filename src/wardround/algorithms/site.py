@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.exchange_steps import BEGINNING_STEPS, GIVING_STEPS, REPLICA_STEPS
+from wardround.algorithms.exchange_steps import BEGINNING_STEPS, GIVING_STEPS, REPLICA_STEPS, open_mean
 from wardround.algorithms.giving import Giving
 from wardround.algorithms.randomness import drawn_from
 from wardround.algorithms.replica import Replica
@@ -86,7 +86,7 @@ class Site:
         self.history = self.giving.history if self.giving else SiteHistory(folder, lasting=lasting)
         self.replica = replica  # of the shared half, where only sites can open the sum
         self.steps, self.seed = {**COMMON_STEPS, **steps}, seed
-        self._algorithm_steps = frozenset(steps)
+        self._algorithm_steps = frozenset(name for name, step in steps.items() if step is not open_mean)
         self.steps |= GIVING_STEPS if self.giving else {}
         self.steps |= REPLICA_STEPS if replica else {}
         self.steps |= BEGINNING_STEPS if replica and replica.is_told_its_start else {}

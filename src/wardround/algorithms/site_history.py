@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wardround.errors import MessageError
+from wardround.parsing import parse_json
 
 __all__ = ["REFUSED_SUMS", "Drawn", "SiteHistory", "most_repeats"]
 
@@ -141,7 +142,7 @@ class SiteHistory:
             os.truncate(self._path, len(whole))
         try:
             for line in whole.splitlines():
-                self._take(json.loads(line))
+                self._take(parse_json(line))
         except (ValueError, KeyError, TypeError):
             raise MessageError("state", f"{self._path.name} is damaged") from None
 
