@@ -24,7 +24,7 @@ from wardround.parsing import parse_json
 
 __all__ = ["REFUSED_SUMS", "Drawn", "SiteHistory", "most_repeats"]
 
-REFUSED_SUMS = 32  # under one sealing key; finding out which of 100 sites spoils sums takes up to 7
+REFUSED_SUMS = 32  # under one sealing key; finding out which of 100 sites spoils sums takes up to 9
 _FILE = "history.jsonl"
 _PRIVATE = 0o600
 _REPEATS, _ROUNDS_A_REPEAT = 16, 10  # of rounds in one study: so many, and one more for so many rounds
