@@ -201,7 +201,7 @@ def test_what_other_sites_receive_is_said_of_every_algorithm() -> None:
     assert list(TOLD_TO_ALL) == list(ALGORITHMS)
     told = {name: lines(of(name), "Who could read what leaves")[-1] for name in AMONG_HOSPITALS}
     assert told == {name: TOLD_TO_ALL[name] for name in AMONG_HOSPITALS}
-    assert [name for name, line in told.items() if "sum of all sites' training sentences" in line] == ["fedner"]
+    assert [name for name, line in told.items() if "how many sentences each site trains on" in line] == ["fedner"]
     assert [name for name, line in told.items() if "a share for each site" in line] == ["fedatt"]
     assert told["single"] == "Other sites receive nothing."
     assert told["fedavg"] == told["fedprox"] == "Other sites receive only the shared layers that came out."

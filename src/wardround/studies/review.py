@@ -95,10 +95,7 @@ _WORDS_SHARED = (
 
 # What the coordinator sends to all sites, by algorithm; a test holds this against the algorithms.
 _ONLY_LAYERS = "Other sites receive only the shared layers that came out."
-_SIZES = (
-    "Other sites receive the shared layers that came out, and the sum of all sites' training sentences: of two sites, "
-    "each knows the other's number."
-)
+_SIZES = "Other sites receive the shared layers that came out, and how many sentences each site trains on."
 TOLD_TO_ALL: Mapping[str, str] = {
     "fedner": _SIZES,
     "fedavg": _ONLY_LAYERS,
@@ -213,7 +210,10 @@ def _examples(study: Study) -> str:
 
 
 def _with_protection(study: Study) -> Iterator[str]:
-    yield "With it two public keys of this start of your site, and how many of the update's numbers had to be clipped."
+    yield (
+        "With it two public keys of this start of your site, how many of the update's numbers had to be clipped, and in "
+        "how many layer groups rounding left nothing of it."
+    )
     if not study.privacy.clip and not study.algorithm.config.reach:
         yield (
             "In the first round, and again where an update rounds to zero, the largest number of the update in each "
