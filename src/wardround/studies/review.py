@@ -211,8 +211,8 @@ def _examples(study: Study) -> str:
 
 def _with_protection(study: Study) -> Iterator[str]:
     yield (
-        "With it two public keys of this start of your site, how many of the update's numbers had to be clipped, and in "
-        "how many layer groups rounding left nothing of it."
+        "With it two public keys of this start of your site, how many of the update's numbers had to be clipped, and "
+        "in how many layer groups rounding left nothing of it."
     )
     if not study.privacy.clip and not study.algorithm.config.reach:
         yield (
