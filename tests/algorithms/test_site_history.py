@@ -66,8 +66,7 @@ def test_the_file_knows_it_all_again(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "history.jsonl").stat().st_mode) == 0o600
 
 
-def test_what_is_only_asked_for_is_not_on_record(tmp_path: Path) -> None:
-    """A round whose training failed was not answered."""
+def test_what_is_only_looked_up_is_not_on_record(tmp_path: Path) -> None:
     history = SiteHistory(tmp_path)
     trained(history, 1, "a")
     assert history.draw_of(1, "b", after=0, rounds=0) == 1
@@ -110,11 +109,18 @@ def test_scorings_and_learned_clips_have_an_end(tmp_path: Path) -> None:
         history.count_scoring(rounds=5)
     assert code(history.count_scoring, rounds=5) == "repeats"
     history.count_scoring(rounds=6)
-    for number in range(1, 18):
-        history.count_learning(number, Drawn("a", 0), rounds=10)
-    assert code(history.count_learning, 18, Drawn("a", 0), rounds=10) == "repeats"
-    trained(history, 19, "b")
-    history.count_learning(19, Drawn("b", 0), rounds=10)  # which it told before
+    for _ in range(17):
+        history.count_learning(rounds=10)
+    assert code(history.count_learning, rounds=10) == "repeats"
+
+
+def test_clips_change_only_so_often_whatever_state_the_site_is_put_back_to(tmp_path: Path) -> None:
+    history = SiteHistory(tmp_path)
+    for number in range(16):
+        history.check_clips({"layer": float(number + 1)}, rounds=0)
+        history.check_clips({"layer": float(number + 1)}, rounds=0)  # the same ones again
+    assert code(SiteHistory(tmp_path).check_clips, {"layer": 99.0}, rounds=0) == "repeats"
+    SiteHistory(tmp_path).check_clips({"layer": 16.0}, rounds=0)
 
 
 def test_a_line_that_a_power_cut_left_unfinished_is_cut_off(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Ward:
 
     def __init__(self, name: SiteId, giving: Giving, replica: Replica | None, updates: Updates) -> None:
         self.name, self.giving, self.replica = name, giving, replica
-        self.round = 0
+        self.round = self.rounds = 0
         self._updates = updates
 
     def answer(self, step: str, message: Message) -> Message:

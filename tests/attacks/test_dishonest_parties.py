@@ -189,6 +189,24 @@ def test_a_round_asked_again_with_another_shared_half_draws_other_sentences(
     assert codes == [""] * 17 + ["repeats"] * 3  # the first, and 16 more
 
 
+def test_a_training_that_fails_is_counted_and_its_sentences_are_not_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under masks too: a row of embeddings that is no number fails the training if its word is in the batch."""
+    hospitals = Hospitals(tmp_path, "masked")
+    hospitals.run(1)
+    rows = drawn_in(monkeypatch, hospitals.sites["harbour"])
+    shared = {name: tensor.numpy() for name, tensor in hospitals.coordinator.shared.items()}
+    codes = []
+    for attempt in range(20):
+        chosen = {name: np.full_like(array, np.nan) + np.float32(attempt) for name, array in shared.items()}
+        chosen["words.weight"][0] = attempt  # so that no two questions are the same
+        question = Message({**hospitals.train(2).values, "total": 72}, grouped("shared", chosen))
+        codes.append(hospitals.ask("gradient", question, to=["harbour"])["harbour"])
+    assert codes == ["not-a-number"] * 17 + ["repeats"] * 3, codes
+    assert len(set(rows)) >= len(rows) - 4, f"{len(rows)} answers about {len(set(rows))} mini-batches"
+
+
 def test_a_later_round_from_an_old_state_draws_other_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator skips the number of the round it has seen, so that no round is asked twice."""
     hospitals = Hospitals(tmp_path, "plain")

@@ -44,10 +44,8 @@ from wardround.privacy.aggregator import Aggregator, CohortAggregator, Place, ca
 __all__ = ["Absent", "Coordinator", "Gathered", "Round", "RoundsConfig", "Turn"]
 
 _MOST_VANISHING = 3  # rounds in a row in which an update rounds to zero
-_MOST_RELEARNED, _ROUNDS_A_RELEARNING = (
-    4,
-    20,
-)  # times that clips are learned again: so many, and one more for so many rounds
+_MOST_RELEARNED = 4  # times that clips are learned again, and once more for each …
+_ROUNDS_A_RELEARNING = 20
 
 
 @dataclass(frozen=True)
@@ -216,8 +214,8 @@ class Turn:
             self.present.append(site)
             yield site, message
 
-    def quorum_free(self, replies: Replies) -> Iterator[tuple[SiteId, Message]]:
-        """The answers, however few; whoever is missing is noted as absent."""
+    def answered(self, replies: Replies) -> Iterator[tuple[SiteId, Message]]:
+        """Return the answers, however few; sites without one are noted as absent."""
         for reply in self._counted(replies):
             if reply.message is not None:
                 yield reply.site, reply.message
@@ -324,7 +322,7 @@ class Coordinator(ABC):
     def check_weight(self, site: SiteId, weight: float) -> None:
         """Refuse, with a `MessageError`, a weight that is not the one the site described itself with."""
         if weight != self.weight_of(site):
-            raise MessageError("weight", "what a site gives weighs as much as its size, or as any other's")
+            raise MessageError("weight", "is not the size that the site described, or 1 where all sites weigh the same")
 
     def weight_of(self, site: SiteId) -> float:
         """The weight of a site: its size, or 1 where all weigh alike."""

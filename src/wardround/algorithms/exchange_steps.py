@@ -17,7 +17,7 @@ __all__ = ["BEGINNING_STEPS", "GIVING_STEPS", "REPLICA_STEPS", "open_mean"]
 
 def _give(site: Site, message: Message) -> Message:
     assert site.giving is not None
-    return site.giving.give(message, name=site.name, round_number=site.round)
+    return site.giving.give(message, name=site.name, round_number=site.round, rounds=site.rounds)
 
 
 def _reveal(site: Site, message: Message) -> Message:

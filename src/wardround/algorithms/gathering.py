@@ -196,7 +196,7 @@ def _revealed(turn: Turn, exchange: Exchange, total: Total) -> dict[SiteId, byte
             raise
 
     replies = each_checked(turn.ask("reveal", question, to=turn.sites), check)
-    seeds = {site: answer.blobs["seed"] for site, answer in turn.quorum_free(replies)}
+    seeds = {site: answer.blobs["seed"] for site, answer in turn.answered(replies)}
     if wrong:
         raise SpoiledSumError(
             f"{wrong[0]} revealed another seed than it had committed to; the round's sum cannot be opened",

@@ -114,10 +114,11 @@ class Giving:
             said["extents"] = {group: size for group, size in self._extents.items() if group not in self._agreed}
         return Message(said, {}, {"card": self.giver.card})
 
-    def give(self, message: Message, *, name: str, round_number: int) -> Message:
-        """Seal the held update for the sites of an exchange."""
+    def give(self, message: Message, *, name: str, round_number: int, rounds: int = 0) -> Message:
+        """Seal the held update for the sites of an exchange; `rounds` are those of the study."""
         exchange = Exchange.from_values(message.value("exchange", dict))
         self._check(exchange, name, round_number)
+        self.history.check_clips(exchange.clips, rounds=rounds)
         given = self.giver.seal(
             {part: tensor.numpy() for part, tensor in self._update.items()},
             exchange=exchange,

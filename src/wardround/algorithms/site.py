@@ -101,6 +101,7 @@ class Site:
         self._asked = ("", Message())  # the step that is being done, and its question
         self._training: tuple[int, Drawn] | None = None  # the round that it is about
         self._redraw = 0
+        self._draws_anew = False  # whether this question was not asked before
         self._past = bytes(32)  # digest of all that brought this site to its state
         self._kept: dict[str, Tensor] = {}
         self._kept_f1 = -1.0
@@ -121,7 +122,6 @@ class Site:
             self._asked = ("", Message())
             self.model.zero_grad(set_to_none=True)  # as large as the model; the next question may be to another site
         if self._training is not None:
-            self.history.note_round(*self._training)
             self._past = bytes.fromhex(self._training[1].question)
         elif step in self._algorithm_steps:  # what it said may change what the site trains on next
             self.note_past(content_digest(message, purpose=step).encode())
@@ -142,32 +142,38 @@ class Site:
         """Refuse a round that this site has trained in: it would step twice, or holds the state of another run."""
         if number <= self.round:
             raise MessageError("round", f"this site has done round {self.round}; restore an earlier state first")
-        question = sha256(self._past + content_digest(self._asked[1], purpose=self._asked[0]).encode()).hexdigest()
+        step, message = self._asked
+        # On one machine, where all parties are the same person's, the arrays need not be hashed at every site.
+        asked = message if self._lasting else Message(message.values)
+        question = sha256(self._past + content_digest(asked, purpose=step).encode()).hexdigest()
+        self._draws_anew = not self.history.knows(number, question)
         self._redraw = self.history.draw_of(number, question, after=self.round, rounds=self.rounds)
         self._training = number, Drawn(question, self._redraw)
+        # Before anything is drawn: a training that fails tells something of its sentences too, if only that it failed.
+        self.history.note_round(*self._training)
         if self.giving is not None:
             self.giving.begin(number, after=self.round, most_redraws=most_repeats(self.rounds))
 
     def note_past(self, what: bytes) -> None:
-        """Record, in the state of this site, something that came to it beside the questions of rounds."""
+        """Add something to the digest of all that led to the state of this site."""
         self._past = sha256(self._past + what).digest()
 
     @property
     def rounds(self) -> int:
-        """Of the study; 0 where nothing is said of it."""
+        """Return how many rounds the study has; 0 if that is not known."""
         return self.terms.rounds if self.terms else 0
 
     @property
     def fewest_sentences(self) -> int:
-        """Of which an update of this site is made at least."""
+        """Return how many sentences an update of this site is made of at least."""
         return min(self.terms.smallest_batch, len(self.notes.train)) if self.terms else 1
 
     def give(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
         """The answer with an update: sealed at once, or held until it is known who else gives."""
         if self.giving is not None:
             learn_clips = self._asked[1].values.get("learn_clips") is True
-            if learn_clips and self._training is not None:
-                self.history.count_learning(*self._training, rounds=self.rounds)
+            if learn_clips and self._draws_anew:
+                self.history.count_learning(rounds=self.rounds)
             return self.giving.hold(update, weight=weight, values=values, learn_clips=learn_clips)
         assert not isinstance(self.aggregator, Giving)
         sealed = self.aggregator.seal(update, weight=weight)

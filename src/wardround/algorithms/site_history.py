@@ -1,8 +1,9 @@
 """What a site never forgets, whatever state it is put back to.
 
 `history.jsonl` in the site's folder only grows; `restore` does not touch it. It says which rounds the site trained in,
-and by which question; which sums it opened, and how many it refused under each sealing key; and what it was told of the
-other sites' sizes. A coordinator that puts a site back to an earlier state therefore gains nothing by it:
+and by which question; which sums it opened, and how many it refused under each sealing key; the clips it gave under; and
+the sizes of the other sites that it was told. A coordinator that puts a site back to an earlier state therefore gains
+nothing by it:
 
 - a round that is asked again draws other sentences, unless the question and all that came before it are the same, so
   that the answer is the same too;
@@ -53,28 +54,37 @@ class SiteHistory:
         self._opened: set[str] = set()  # nonces of exchanges
         self._refused: Counter[int] = Counter()  # by epoch
         self._sizes: dict[str, int] = {}
-        self._counts: Counter[str] = Counter()  # repeats, learnings, scorings
+        self._clips: dict[str, float] = {}  # of the last exchange, by layer group
+        self._counts: Counter[str] = Counter()  # repeats, learnings, changes of clips, scorings
         self._read()
 
     def draw_of(self, number: int, question: str, *, after: int, rounds: int) -> int:
-        """Return which draw a round gets: a new one where the site is in an older state than it once was.
+        """Return the index of the draw for a round: a new one if the site was put back to an older state.
 
-        `after` is the last round that the state has seen. Whatever the number of the round that is asked for, from an
-        older state the site would draw sentences that it has drawn before. The same question of the same state gets the
-        same draw. `rounds` are those of the study, and bound how often there may be a new one. `note_round` makes it
-        count.
+        From an older state the site would draw sentences that it drew before, whatever number the round has. Only the
+        same question of the same state gets the same draw.
+
+        Args:
+            number: of the round that is asked for.
+            question: digest of the question and of all that led to the state.
+            after: the last round that the state has seen.
+            rounds: of the study; they bound how often there may be a new draw.
         """
-        before = self._rounds.get(number)
-        if before is not None and before.question == question:
-            return before.redraw
+        if self.knows(number, question):
+            return self._rounds[number].redraw
         if after >= max(self._rounds, default=0):
             return self._counts["repeat"]
         if self._counts["repeat"] >= most_repeats(rounds):
             raise MessageError("repeats", "too many rounds of this study were asked again with other questions")
         return self._counts["repeat"] + 1
 
+    def knows(self, number: int, question: str) -> bool:
+        """Return whether this question was the last that came for the round."""
+        before = self._rounds.get(number)
+        return before is not None and before.question == question
+
     def note_round(self, number: int, drawn: Drawn) -> None:
-        """Record that the site trained in a round."""
+        """Record that the site draws the sentences of a round."""
         if self._rounds.get(number) != drawn:
             self._write({"round": number, "question": drawn.question, "redraw": drawn.redraw})
 
@@ -111,10 +121,15 @@ class SiteHistory:
         """Count a scoring of the site's notes, and refuse more than a study of so many rounds has use for."""
         self._count("scoring", _SCORINGS + 2 * rounds, "this site's notes were scored too often")
 
-    def count_learning(self, number: int, drawn: Drawn, *, rounds: int) -> None:
-        """Count that the site tells how large its numbers are, for clips to be learned; once for each draw."""
-        if self._rounds.get(number) != drawn:
-            self._count("learning", most_repeats(rounds), "clips were learned too often")
+    def count_learning(self, *, rounds: int) -> None:
+        """Count that the site tells how large the numbers of a new update are, for clips to be learned."""
+        self._count("learning", most_repeats(rounds), "clips were learned too often")
+
+    def check_clips(self, clips: Mapping[str, float], *, rounds: int) -> None:
+        """Refuse to change clips too often: how many numbers they cut tells something of an update."""
+        if dict(clips) != self._clips:
+            self._count("clips", most_repeats(rounds), "clips were changed too often")
+            self._write({"clips": dict(clips)})
 
     def _count(self, kind: str, most: int, reason: str) -> None:
         if self._counts[kind] >= most:
@@ -155,6 +170,8 @@ class SiteHistory:
             self._opened.add(line["opened"])
         elif "refused" in line:
             self._refused[int(line["refused"])] += 1
+        elif "clips" in line:
+            self._clips = {group: float(clip) for group, clip in line["clips"].items()}
         elif "sizes" in line:
             self._sizes.update(line["sizes"])
         else:
