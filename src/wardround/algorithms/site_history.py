@@ -1,8 +1,8 @@
 """What a site never forgets, whatever state it is put back to.
 
 `history.jsonl` in the site's folder only grows; `restore` does not touch it. It says which rounds the site trained in,
-and by which question; which sums it opened, and how many it refused under each sealing key; the clips it gave under; and
-the sizes of the other sites that it was told. A coordinator that puts a site back to an earlier state therefore gains
+and by which question; which sums it opened, and how many it refused under each sealing key; the clips it gave under;
+and the sizes of the other sites that it was told. A coordinator that puts a site back to an earlier state therefore gains
 nothing by it:
 
 - a round that is asked again draws other sentences, unless the question and all that came before it are the same, so
