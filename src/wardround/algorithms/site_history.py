@@ -2,8 +2,8 @@
 
 `history.jsonl` in the site's folder only grows; `restore` does not touch it. It says which rounds the site trained in,
 and by which question; which sums it opened, and how many it refused under each sealing key; the clips it gave under;
-and the sizes of the other sites that it was told. A coordinator that puts a site back to an earlier state therefore gains
-nothing by it:
+and the sizes of the other sites that it was told. So a coordinator gains nothing by putting a site back to an earlier
+state:
 
 - a round that is asked again draws other sentences, unless the question and all that came before it are the same, so
   that the answer is the same too;
