@@ -116,9 +116,9 @@ def study_text(rounds: int, every: int) -> str:
 
 def among_hospitals(file: Path, running: ExitStack) -> Started:
     """The study as `coordinator start` and `site start` run it, without their supervisors."""
-    from wardround.federation.flare.kits import provision, read_kit
-    from wardround.studies.attendance import accept
+    from wardround.federation.engines.flare.kits import provision, read_kit
     from wardround.studies.networked import SiteChoice
+    from wardround.studies.site_agent import accept
 
     plan = planned(file, host="localhost", port=free_port(), days=2, keys="")
     kits = provision(*plan, file.parent / "kits")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -26,12 +26,13 @@ import numpy as np
 from common import Bar, arguments, finish, peer_python, run_json
 
 from wardround.federation.message import Array, Message
-from wardround.privacy.bfv import BfvParameters
-from wardround.privacy.carriers import SealedWords, WordSum
-from wardround.privacy.ciphertext_mac import Tag, added, pad_of
-from wardround.privacy.packing import Layout
-from wardround.privacy.transcript import sealed_digest
 from wardround.reports.tables import Row, Table
+from wardround.secure_aggregation.bfv import BfvParameters
+from wardround.secure_aggregation.codecs import BfvCodec
+from wardround.secure_aggregation.mac import Tag, added, pad_of
+from wardround.secure_aggregation.packing import Layout
+from wardround.secure_aggregation.running_sum import RunningSum
+from wardround.secure_aggregation.transcript import sealed_digest
 
 PEERS = Path(__file__).parent / "peers"
 ROLES = PEERS / "sealing_roles.py"
@@ -129,7 +130,7 @@ class Tagged:
 class TaggedSum:
     """What a coordinator keeps."""
 
-    sum: WordSum
+    sum: RunningSum[Mapping[str, Array]]
     tags: tuple[tuple[str, Tag], ...] = ()
 
     def add(self, sealed: Tagged) -> None:
@@ -146,29 +147,29 @@ def our_way(packing: str, numbers: int) -> Way:
     """Two sites of equal weight, under BFV: all that a site does to seal and to open but sign and check signatures."""
     parameters = BfvParameters(packing)
     layout = Layout({"update": (numbers,)}, {"update": CLIP}, parameters.packing)
-    carrier, secret = SealedWords(parameters), parameters.new_secret()
+    carrier, secret = BfvCodec(parameters), parameters.new_secret()
     group_key, context = bytes(32), bytes(32)
 
     def pad(digest: str) -> Tag:
         return pad_of(group_key, context=context, site="h1", digest=digest, moduli=carrier.moduli)
 
     def seal(update: Array) -> Tagged:
-        words = layout.pack({"update": update}, share=0.5).words
-        arrays, hashed = carrier.seal(words, secret, carrier.hash_key(group_key, context, layout.words))
+        slots = layout.pack({"update": update}, share=0.5).slots
+        arrays, hashed = carrier.seal(slots, secret, carrier.hash_key(group_key, context, layout.slots))
         digest = sealed_digest(Message({}, arrays))
         return Tagged(arrays, ((digest, added([hashed, pad(digest)], carrier.moduli)),))
 
     def prepare(sealed: Tagged) -> TaggedSum:
-        running = TaggedSum(carrier.sum(layout.words))
+        running = TaggedSum(carrier.sum(layout.slots))
         running.add(sealed)
         return running
 
     def open_mean(total: Tagged) -> Array:
-        hashed = carrier.hash(total.arrays, layout.words, secret, carrier.hash_key(group_key, context, layout.words))
+        hashed = carrier.hash(total.arrays, layout.slots, secret, carrier.hash_key(group_key, context, layout.slots))
         found = added([hashed, *(pad(digest) for digest, _ in total.tags)], carrier.moduli)
         assert found == added([tag for _, tag in total.tags], carrier.moduli)
-        words = carrier.open(total.arrays, layout.words, secret)
-        return layout.unpack(words, share=1.0, sites=2)["update"]
+        slots = carrier.open(total.arrays, layout.slots, secret)
+        return layout.unpack(slots, share=1.0, sites=2)["update"]
 
     def size(sealed: Tagged) -> int:
         return sum(array.nbytes for array in sealed.arrays.values()) + sum(8 * len(tag) for _, tag in sealed.tags)

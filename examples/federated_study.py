@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
-from wardround.algorithms.coordinator import Round
 from wardround.corpora.synthetic import clinical_hospitals
-from wardround.privacy.ledger import read_entries
+from wardround.federation.coordinator import Round
+from wardround.federation.ledger import read_entries
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import study_from

@@ -7,7 +7,6 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from wardround.algorithms.training_config import WORD_RECIPE
 from wardround.corpora.synthetic import clinical_hospitals
 from wardround.models.saved import load_model
 from wardround.studies.assemble import ModelChoice, build_model
@@ -17,6 +16,7 @@ from wardround.tasks.ner import NerTask
 from wardround.tasks.of_models import task_of
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
+from wardround.training.training_config import WORD_RECIPE
 
 quick = "--quick" in sys.argv
 harbour = clinical_hospitals(seed=0)[0]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from wardround.federation.ledger import Ledger
 from wardround.federation.message import Message
-from wardround.federation.site_door import SiteDoor
-from wardround.privacy.ledger import Ledger
+from wardround.federation.request_handler import RequestHandler
 
 __all__ = ["EchoWorker", "open_recorded_echo", "question"]
 
@@ -24,14 +24,14 @@ class EchoWorker:
         """Nothing to keep."""
 
 
-def open_recorded_echo(folder: Path) -> SiteDoor:
+def open_recorded_echo(folder: Path) -> RequestHandler:
     """The door as it is among hospitals, with its ledger in `folder`."""
     ledger = Ledger(folder / "ledger.jsonl")
 
     def send(answer: Message, step: str, round_number: int) -> bytes:
         return ledger.record(answer, study="echo", step=step, round_number=round_number, mechanism="plain")
 
-    return SiteDoor(EchoWorker(), send)
+    return RequestHandler(EchoWorker(), send)
 
 
 def question(number: int, floats: int) -> Message:

@@ -16,13 +16,13 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from wardround.algorithms.site import PublicSet, Site
+from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum
-from wardround.federation.in_process import InProcessFederation
-from wardround.federation.site_door import SiteDoor
+from wardround.federation.request_handler import RequestHandler
+from wardround.federation.site_runtime import PublicSet, Site
+from wardround.studies.aggregation_setup import payload_spec_of, server_of
 from wardround.studies.assemble import common_task, coordinator_of
-from wardround.studies.second_door import aggregator_of, form_of
-from wardround.studies.sites import load_notes, open_here, open_site
+from wardround.studies.site_setup import load_notes, open_here, open_site
 from wardround.studies.study_file import Study, parse_study
 from wardround.tasks.ner import batch_loss
 
@@ -34,12 +34,12 @@ class Product:
     """A study as one machine runs it, a round at a time, without scoring."""
 
     def __init__(self, study: Study, folder: Path) -> None:
-        def open_named(name: str) -> SiteDoor:
+        def open_named(name: str) -> RequestHandler:
             return open_here(study, name, folder / name, device=CPU)
 
         self._federation = InProcessFederation(tuple(study.sites), open_named)
         self._coordinator = coordinator_of(study)
-        aggregator = aggregator_of(study, form_of(study, common_task(study), PublicSet()))
+        aggregator = server_of(study, payload_spec_of(study, common_task(study), PublicSet()))
         self._rounds = self._coordinator.rounds(self._federation, aggregator, Quorum())
 
     def round(self) -> None:

@@ -23,11 +23,11 @@ from echo import open_recorded_echo, question
 from wardround.federation.worker_process import serve_worker
 
 try:
-    from wardround.federation.flare.coordinator import serve
-    from wardround.federation.flare.flare_federation import FlareFederation
-    from wardround.federation.flare.kits import Kit, KitPlan, provision, read_kit
-    from wardround.federation.flare.site import attend
-    from wardround.privacy.signatures import Signatures, open_signatures
+    from wardround.federation.engines.flare.coordinator_session import serve
+    from wardround.federation.engines.flare.flare_federation import FlareFederation
+    from wardround.federation.engines.flare.kits import Kit, KitPlan, provision, read_kit
+    from wardround.federation.engines.flare.site_session import attend
+    from wardround.secure_aggregation.signatures import Signatures, open_signatures
 except ModuleNotFoundError as missing:  # the extra `flare` is not installed
     print(json.dumps({"missing": str(missing.name)}))
     sys.exit()

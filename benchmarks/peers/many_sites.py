@@ -16,14 +16,14 @@ from tempfile import TemporaryDirectory
 import torch
 from echo import EchoWorker, question
 
-from wardround.algorithms.site import PublicSet
+from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum
-from wardround.federation.in_process import InProcessFederation
-from wardround.federation.site_door import SiteDoor
-from wardround.privacy.aggregator import PlainAggregator
+from wardround.federation.request_handler import RequestHandler
+from wardround.federation.site_runtime import PublicSet
+from wardround.secure_aggregation.plain import PlainUpdates
+from wardround.studies.aggregation_setup import payload_spec_of, server_of
 from wardround.studies.assemble import common_task, coordinator_of
-from wardround.studies.second_door import aggregator_of, form_of
-from wardround.studies.sites import open_here
+from wardround.studies.site_setup import open_here
 from wardround.studies.study_file import Study, parse_study
 
 STYLES = ("harbour", "hillside", "riverside", "lakeside")
@@ -50,8 +50,8 @@ def main() -> None:
 
 def do_little(sites: int, rounds: int, folder: Path) -> int:
     """Sites that give back what they are sent, and their mean; how many were asked."""
-    federation = _federation([f"site-{number}" for number in range(sites)], lambda name: SiteDoor(EchoWorker()))
-    aggregator = PlainAggregator()
+    federation = _federation([f"site-{number}" for number in range(sites)], lambda name: RequestHandler(EchoWorker()))
+    aggregator = PlainUpdates()
     for number in range(1, rounds + 1):
         answers = Quorum().present(federation.ask("echo", question(number, FLOATS)))
         aggregator.open(aggregator.combine(message for _, message in answers))
@@ -63,7 +63,7 @@ def do_fedner(sites: int, rounds: int, folder: Path) -> int:
     study = make_study(sites, rounds)
     device = torch.device("cpu")
     federation = _federation(list(study.sites), lambda name: open_here(study, name, folder / name, device=device))
-    aggregator = aggregator_of(study, form_of(study, common_task(study), PublicSet()))
+    aggregator = server_of(study, payload_spec_of(study, common_task(study), PublicSet()))
     for record in coordinator_of(study).rounds(federation, aggregator, Quorum(sites)):
         assert not record.absent
     federation.close()
@@ -87,7 +87,7 @@ def peak_megabytes() -> float:
     return int(line.split()[1]) / 1024
 
 
-def _federation(names: list[str], open_site: Callable[[str], SiteDoor]) -> InProcessFederation:
+def _federation(names: list[str], open_site: Callable[[str], RequestHandler]) -> InProcessFederation:
     return InProcessFederation(names, open_site, open_at_once=1)
 
 

@@ -8,15 +8,15 @@ import time
 
 from echo import EchoWorker, question
 
-from wardround.federation.in_process import InProcessFederation
-from wardround.federation.site_door import SiteDoor
+from wardround.federation.engines.in_process import InProcessFederation
+from wardround.federation.request_handler import RequestHandler
 
 
 def main() -> None:
     """Time the rounds of each size."""
     request = json.load(sys.stdin)
     names = [f"site-{number}" for number in range(request["sites"])]
-    federation = InProcessFederation(names, lambda name: SiteDoor(EchoWorker()))
+    federation = InProcessFederation(names, lambda name: RequestHandler(EchoWorker()))
     seconds = [
         [_round(federation, number, floats) for number in range(1, request["rounds"] + 1)]
         for floats in request["floats"]

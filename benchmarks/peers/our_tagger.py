@@ -8,11 +8,11 @@ import time
 
 import torch
 
-from wardround.algorithms.local_training import LocalTraining
-from wardround.algorithms.training_config import WORD_RECIPE
 from wardround.studies.assemble import ModelChoice, build_model
 from wardround.tasks.ner import NerTask, TaggedSentence
 from wardround.text.tag_sets import TagSet
+from wardround.training.loop import TrainingLoop
+from wardround.training.training_config import WORD_RECIPE
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     torch.set_num_threads(request["threads"])
     batches = [[TaggedSentence(tuple(words), tuple(tags)) for words, tags in batch] for batch in request["batches"]]
     model = build_model(ModelChoice(request["preset"]), TagSet(tuple(request["types"])), seed=0)
-    training = LocalTraining(NerTask(model), WORD_RECIPE, train=[s for batch in batches for s in batch], dev=())
+    training = TrainingLoop(NerTask(model), WORD_RECIPE, train=[s for batch in batches for s in batch], dev=())
     model.train()
     seconds = []
     for batch in batches:

@@ -18,14 +18,14 @@ from typing import Any
 import torch
 from many_sites import STYLES, peak_megabytes
 
-from wardround.algorithms.coordinator import Round
-from wardround.federation.in_process import InProcessFederation
-from wardround.federation.site_door import SiteDoor
-from wardround.studies.lending import Lending
-from wardround.studies.run import Engine, StudyRun
+from wardround.federation.coordinator import Round
+from wardround.federation.engines.in_process import InProcessFederation
+from wardround.federation.request_handler import RequestHandler
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.sites import open_here
+from wardround.studies.shared_model_pool import SharedModelPool
+from wardround.studies.site_setup import open_here
 from wardround.studies.study_file import Study, parse_study
+from wardround.studies.study_run import Engine, StudyRun
 
 CPU = torch.device("cpu")
 PAIRS = {"causes": [["Drug", "ADE"]], "has_dosage": [["Drug", "Dosage"]], "treats": [["Drug", "Disease"]]}
@@ -80,9 +80,9 @@ def main() -> None:
 
 def run(study: Study, folder: RunFolder, *, lent: bool, watch: Stopwatch) -> int:
     """As `run_on_one_machine`, but for the choice; how many files were open at the end."""
-    lending = Lending(study, CPU) if lent else None
+    lending = SharedModelPool(study, CPU) if lent else None
 
-    def open_named(name: str) -> SiteDoor:
+    def open_named(name: str) -> RequestHandler:
         return open_here(study, name, folder.site(name), device=CPU, lending=lending)
 
     federation = InProcessFederation(tuple(study.sites), open_named)

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from wardround.federation.message import Array, Message
-from wardround.privacy.bfv import BfvParameters, Ciphertexts
-from wardround.privacy.carriers import SealedWords
-from wardround.privacy.ciphertext_mac import Tag, added, pad_of
-from wardround.privacy.lanes import BlockSum, running_sum
-from wardround.privacy.packing import Layout
-from wardround.privacy.transcript import sealed_digest
+from wardround.secure_aggregation.bfv import BfvParameters, Ciphertexts
+from wardround.secure_aggregation.codecs import BfvCodec
+from wardround.secure_aggregation.mac import Tag, added, pad_of
+from wardround.secure_aggregation.packing import Layout
+from wardround.secure_aggregation.running_sum import RunningSum
+from wardround.secure_aggregation.transcript import sealed_digest
+from wardround.secure_aggregation.workers import running_sum
 
 GROUP_KEY, CONTEXT = bytes(32), bytes(32)
 CLIP = 0.05  # five times what most numbers of an update are
@@ -41,10 +42,10 @@ def seal(parameters: BfvParameters, *, numbers: int, sites: int, seed: int, key:
     for start, stretch in zip(range(0, numbers, STRETCH), update_of(seed, numbers), strict=True):
         update[start : start + len(stretch)] = stretch
     started = time.perf_counter()
-    words = layout_of(parameters, numbers).pack({"update": update}, share=1 / sites).words
+    slots = layout_of(parameters, numbers).pack({"update": update}, share=1 / sites).slots
     packed = time.perf_counter()
-    carrier = SealedWords(parameters)
-    arrays, hashed = carrier.seal(words, Path(key).read_bytes(), carrier.hash_key(GROUP_KEY, CONTEXT, len(words)))
+    carrier = BfvCodec(parameters)
+    arrays, hashed = carrier.seal(slots, Path(key).read_bytes(), carrier.hash_key(GROUP_KEY, CONTEXT, len(slots)))
     sealed = time.perf_counter()
     digest = sealed_digest(Message({}, arrays))
     tag = added([hashed, pad(carrier, seed, digest)], carrier.moduli)
@@ -68,7 +69,7 @@ def add(parameters: BfvParameters, *, uploads: list[str], out: str) -> dict[str,
     return {"add_s": seconds, "total_s": time.perf_counter() - started}
 
 
-def add_one(running: BlockSum, sealed: Ciphertexts) -> float:
+def add_one(running: RunningSum[Ciphertexts], sealed: Ciphertexts) -> float:
     """Seconds to add one upload, which is let go of then."""
     started = time.perf_counter()
     running.add(sealed)
@@ -83,16 +84,16 @@ def open_mean(
     The distance is told as a part of what quantisation may cost. `tags` are those of the sites.
     """
     layout, summed = layout_of(parameters, numbers), read(total, parameters.summed.length)
-    carrier, secret = SealedWords(parameters), Path(key).read_bytes()
+    carrier, secret = BfvCodec(parameters), Path(key).read_bytes()
     arrays = {"sealed": summed.data, "lengths": summed.lengths}
     started = time.perf_counter()
-    hashed = carrier.hash(arrays, layout.words, secret, carrier.hash_key(GROUP_KEY, CONTEXT, layout.words))
+    hashed = carrier.hash(arrays, layout.slots, secret, carrier.hash_key(GROUP_KEY, CONTEXT, layout.slots))
     pads = [pad(carrier, said["seed"], said["digest"]) for said in tags]
     assert added([hashed, *pads], carrier.moduli) == added([tuple(said["tag"]) for said in tags], carrier.moduli)
     checked = time.perf_counter()
-    words = carrier.open(arrays, layout.words, secret)
+    slots = carrier.open(arrays, layout.slots, secret)
     opened = time.perf_counter()
-    mean = layout.unpack(words, share=1.0, sites=len(tags))["update"]
+    mean = layout.unpack(slots, share=1.0, sites=len(tags))["update"]
     done = time.perf_counter()
     peak = peak_megabytes()
     bound = len(tags) * CLIP / 2**parameters.packing.width
@@ -106,7 +107,7 @@ def open_mean(
     }
 
 
-def pad(carrier: SealedWords, seed: int, digest: str) -> Tag:
+def pad(carrier: BfvCodec, seed: int, digest: str) -> Tag:
     """Of the site whose update is known by its seed."""
     return pad_of(GROUP_KEY, context=CONTEXT, site=f"h{seed}", digest=digest, moduli=carrier.moduli)
 

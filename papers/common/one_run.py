@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.models.saved import load_model
-from wardround.studies.sites import load_notes
+from wardround.studies.site_setup import load_notes
 from wardround.sweeps import folders, one_run
 from wardround.sweeps.folders import ASKED, SUMMARY
 from wardround.sweeps.lifeline import end_with_parent

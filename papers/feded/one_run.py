@@ -19,18 +19,18 @@ from typing import Any
 
 import torch
 
-from wardround.algorithms.coordinator import Coordinator, Round
 from wardround.corpora.jsonl import Jsonl
-from wardround.federation.in_process import InProcessFederation
-from wardround.federation.site_door import SiteDoor
+from wardround.federation.coordinator import Coordinator, Round
+from wardround.federation.engines.in_process import InProcessFederation
+from wardround.federation.request_handler import RequestHandler
 from wardround.studies.assemble import common_task
-from wardround.studies.lending import Lending
 from wardround.studies.one_machine import check_notes, run_on_one_machine
-from wardround.studies.run import Engine, StudyRun
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.shared_model_pool import SharedModelPool
 from wardround.studies.single_site import pick_device
-from wardround.studies.sites import open_here
+from wardround.studies.site_setup import open_here
 from wardround.studies.study_file import Study, read_study
+from wardround.studies.study_run import Engine, StudyRun
 from wardround.tasks.task import Task, TaskScore
 from wardround.text.document import Document
 
@@ -130,9 +130,9 @@ def run_watched(study: Study, folder: RunFolder, recorder: Recorder, *, device: 
     A site that works in a lent network is small, and opening it again takes longer than its part of a round.
     """
     check_notes(study)
-    lending = Lending(study, device)
+    lending = SharedModelPool(study, device)
 
-    def open_named(name: str) -> SiteDoor:
+    def open_named(name: str) -> RequestHandler:
         return open_here(study, name, folder.site(name), device=device, lending=lending)
 
     federation = InProcessFederation(tuple(study.sites), open_named, open_at_once=len(study.sites))

@@ -25,12 +25,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from wardround.federation.message import Array, Message
-from wardround.privacy import bfv, ckks
-from wardround.privacy.bfv import Ciphertexts
-from wardround.privacy.carriers import Carrier, NumberLayout, SealedNumbers, SealedWords
-from wardround.privacy.ciphertext_mac import CiphertextHash, Tag, added, pad_of
-from wardround.privacy.packing import Layout
-from wardround.privacy.transcript import sealed_digest
+from wardround.secure_aggregation import bfv, ckks
+from wardround.secure_aggregation.bfv import Ciphertexts
+from wardround.secure_aggregation.codecs import BfvCodec, CkksCodec, Codec, NumberLayout
+from wardround.secure_aggregation.mac import CiphertextHash, Tag, added, pad_of
+from wardround.secure_aggregation.packing import Layout
+from wardround.secure_aggregation.transcript import sealed_digest
 
 NETWORKS = ("bert-tiny", "bert-mini", "minilm", "bert-small", "bert-base")
 WAYS = ("bfv", "bfv-compact", "ckks")
@@ -82,32 +82,32 @@ class Sealed:
 class Way:
     """One way to seal so many numbers: all that a client does but sign."""
 
-    def __init__(self, layout: Layout | NumberLayout, carrier: Carrier, secret: bytes, public: bytes = b"") -> None:
+    def __init__(self, layout: Layout | NumberLayout, carrier: Codec, secret: bytes, public: bytes = b"") -> None:
         self._layout, self._carrier, self._secret = layout, carrier, secret
         self.public = public  # what the coordinator must be given; empty where that is nothing
 
     def seal(self, update: Array) -> Sealed:
         """At a client, times its share."""
-        words = self._layout.pack({"update": update}, share=_SHARE).words
-        arrays, hashed = self._carrier.seal(words, self._secret, self._hash_key())
+        slots = self._layout.pack({"update": update}, share=_SHARE).slots
+        arrays, hashed = self._carrier.seal(slots, self._secret, self._hash_key())
         digest = sealed_digest(Message({}, arrays))
         return Sealed(arrays, digest, added([hashed, self._pad(digest)], self._carrier.moduli))
 
     def sum(self, sealed: Sealed) -> Sealed:
         """At the coordinator: the sum of one client."""
-        running = self._carrier.sum(self._layout.words)
+        running = self._carrier.sum(self._layout.slots)
         running.add(sealed.arrays)
         return Sealed(running.total(), sealed.digest, sealed.tag)
 
     def open(self, total: Sealed) -> Array:
         """At a client: check the tag, then decrypt."""
-        hashed = self._carrier.hash(total.arrays, self._layout.words, self._secret, self._hash_key())
+        hashed = self._carrier.hash(total.arrays, self._layout.slots, self._secret, self._hash_key())
         assert added([hashed, self._pad(total.digest)], self._carrier.moduli) == total.tag
-        words = self._carrier.open(total.arrays, self._layout.words, self._secret)
-        return self._layout.unpack(words, share=_SHARE, sites=1)["update"]
+        slots = self._carrier.open(total.arrays, self._layout.slots, self._secret)
+        return self._layout.unpack(slots, share=_SHARE, sites=1)["update"]
 
     def _hash_key(self) -> CiphertextHash:
-        return self._carrier.hash_key(_GROUP_KEY, _CONTEXT, self._layout.words)
+        return self._carrier.hash_key(_GROUP_KEY, _CONTEXT, self._layout.slots)
 
     def _pad(self, digest: str) -> Tag:
         return pad_of(_GROUP_KEY, context=_CONTEXT, site="client", digest=digest, moduli=self._carrier.moduli)
@@ -118,15 +118,15 @@ def way_of(name: str, numbers: int) -> Way:
     shapes, clips = {"update": (numbers,)}, {"update": _CLIP}
     if name == "ckks":
         secret = ckks.new_secret()
-        return Way(NumberLayout(shapes, clips), SealedNumbers(), secret, ckks.public_part(secret))
+        return Way(NumberLayout(shapes, clips), CkksCodec(), secret, ckks.public_part(secret))
     parameters = bfv.BfvParameters(_PACKINGS[name])
     layout = Layout(shapes, clips, parameters.packing)
-    return Way(layout, SealedWords(parameters), parameters.new_secret())
+    return Way(layout, BfvCodec(parameters), parameters.new_secret())
 
 
 def adder_of(name: str, numbers: int, public: bytes) -> Adder:
     """The sum of a coordinator that holds no key, on one core."""
-    return ckks.RunningSum(public, numbers) if name == "ckks" else bfv.RunningSum(bfv.BfvParameters(_PACKINGS[name]))
+    return ckks.CkksSum(public, numbers) if name == "ckks" else bfv.BfvSum(bfv.BfvParameters(_PACKINGS[name]))
 
 
 def parameters_of(network: str) -> int:

@@ -18,8 +18,6 @@ import torch
 from papers.common.one_run import ASKED, SUMMARY
 from papers.transfer.variations import RECALL_FIRST
 
-from wardround.algorithms.local_training import EpochRecord, LocalTraining
-from wardround.algorithms.training_config import TRANSFER_RECIPE, TrainingConfig
 from wardround.corpora.jsonl import Jsonl
 from wardround.evaluation.bootstrap import Measure, intervals
 from wardround.evaluation.leakage import LeakageScore, score_leakage
@@ -32,11 +30,13 @@ from wardround.settings import with_settings
 from wardround.studies.assemble import ModelChoice, build_model, wanted_types
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData, load_site, pick_device, train_at_one_site
-from wardround.studies.transfer import WantedTransfer, begin, part_of
+from wardround.studies.transfer_run import WantedTransfer, begin, part_of
 from wardround.sweeps.lifeline import end_with_parent
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document, Entity
 from wardround.text.tag_sets import TagSet
+from wardround.training.loop import EpochRecord, TrainingLoop
+from wardround.training.training_config import TRANSFER_RECIPE, TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ def trained(task: NerTask, notes: SiteData, asked: Asked, folder: Path) -> Seque
         return train_at_one_site(task, notes, asked.training, folder=RunFolder(folder)).records
     examples = list(task.encode(notes.train))
     again = -(-asked.least // len(examples))
-    training = LocalTraining(task, asked.training, train=examples * again, dev=notes.dev)
+    training = TrainingLoop(task, asked.training, train=examples * again, dev=notes.dev)
     for _ in training.run():
         pass
     return training.records

@@ -12,36 +12,37 @@ import numpy as np
 import pytest
 import torch
 from tests.algorithms.wards import Meddle, honest
-from tests.privacy.cohort import STUDY, Keys, secret_of
+from tests.secure_aggregation.cohort import STUDY, Keys, secret_of
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from wardround.algorithms.coordinator import Coordinator, Round, RoundsConfig
 from wardround.algorithms.feded import STEPS, FedEd, FedEdConfig, PublicConfig, PublicOnly, prediction_shapes
-from wardround.algorithms.giving import Giving
-from wardround.algorithms.site import PublicSet, Site, SiteNotes
-from wardround.algorithms.stepping import SteppingConfig
 from wardround.errors import FederationError, MessageError
+from wardround.federation.aggregation import AggregationClient, AggregationServer
+from wardround.federation.coordinator import Coordinator, Round, RoundsConfig
+from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum, SiteId
-from wardround.federation.in_process import InProcessFederation
 from wardround.federation.message import Array, Message
-from wardround.federation.site_door import SiteDoor
+from wardround.federation.request_handler import RequestHandler
+from wardround.federation.site_runtime import PublicSet, Site, SiteNotes
 from wardround.models.parameter_split import LayeredModel, ParameterSplit
-from wardround.privacy.aggregator import Aggregator, CohortAggregator
-from wardround.privacy.identities import Identity
-from wardround.privacy.mechanism import Mechanism
-from wardround.privacy.predictions import PlainPredictions
-from wardround.privacy.protected_giver import ProtectedGiver
-from wardround.privacy.protected_sum import ProtectedAggregator
+from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
+from wardround.secure_aggregation.client import SecureAggregationClient
+from wardround.secure_aggregation.identities import Identity
+from wardround.secure_aggregation.plain import PlainClient, PlainServer
+from wardround.secure_aggregation.predictions import PlainPredictions
+from wardround.secure_aggregation.server import SecureAggregationServer
+from wardround.secure_aggregation.submission import Submission
 from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document
+from wardround.training.optimizer import RoundTrainingConfig
 
 NAMES = ("harbour", "hillside", "riverside", "station")
 SIZES = {"harbour": 3, "hillside": 5, "riverside": 8, "station": 2}
 WAYS = {"masked": "masked", "sealed": "sealed", "both": "sealed+masked", "ckks": "sealed", "compact": "sealed"}
 CALM = FedEdConfig(rounds=4, distillation_epochs=4)  # of one step, Adam takes the direction alone
 OWN = replace(CALM, start="own")
-TRAINING = SteppingConfig(batch_size=64, learning_rate=0.05)  # every batch is all there is
+TRAINING = RoundTrainingConfig(batch_size=64, learning_rate=0.05)  # every batch is all there is
 
 
 # What is learned.
@@ -175,7 +176,7 @@ class Clinics:
         self.passed: list[tuple[str, SiteId, Message, Message]] = []  # step, site, question, answer
         self.sites: dict[SiteId, Site] = {}
         self.federation = InProcessFederation(
-            self.names, lambda name: SiteDoor(_Way(self, name)), open_at_once=open_at_once
+            self.names, lambda name: RequestHandler(_Way(self, name)), open_at_once=open_at_once
         )
         self.quorum = Quorum(minimum)
         self.coordinator = self.server()
@@ -201,7 +202,7 @@ class Clinics:
             name,
             task,
             SiteNotes(train, (), (), self.public),
-            aggregator=self._door(name),
+            aggregation=self._door(name),
             steps=STEPS if isinstance(self.config, FedEdConfig) else {},
             folder=self.folder / name,
             seed=self.seed,
@@ -234,12 +235,12 @@ class Clinics:
 
     def question(self, number: int, **changed: Any) -> Message:
         """The one that begins a round."""
-        values = {**self.coordinator.settings(), **self.config.fixed(), "round": number} | changed
-        return Message(values, self.coordinator.told())
+        values = {**self.coordinator.settings(), **self.config.constant_settings(), "round": number} | changed
+        return Message(values, self.coordinator.broadcast_arrays())
 
     def mean(self) -> dict[str, Array]:
         """What the ensemble said in the last round."""
-        return {name: tensor.numpy() for name, tensor in self.coordinator.memory().items()}
+        return {name: tensor.numpy() for name, tensor in self.coordinator.optimizer_state().items()}
 
     def _task(self, *, own: bool = False, number: int = 0) -> CaseTask:
         """A site that keeps its model has one of a width of its own."""
@@ -251,20 +252,20 @@ class Clinics:
     def _shapes(self) -> dict[str, tuple[int, int]]:
         return prediction_shapes(self._task(), self.public.examples)
 
-    def _door(self, name: SiteId) -> Aggregator | Giving:
+    def _door(self, name: SiteId) -> AggregationClient:
         if self.mechanism is None:
-            return self._plain()
+            return PlainClient(self.folder / name, self._plain())
         secrets = Keys(secret_of(self.mechanism.key_scheme)) if self.mechanism.is_sealed else None
-        giver = ProtectedGiver(self.mechanism, Identity.new(name, None), secrets=secrets)
-        return Giving(giver, self.folder / name, clips=self.mechanism.clips)
+        giver = SecureAggregationClient(self.mechanism, Identity.new(name, None), secrets=secrets)
+        return Submission(giver, self.folder / name, clips=self.mechanism.clips)
 
-    def _aggregator(self) -> Aggregator | CohortAggregator:
+    def _aggregator(self) -> AggregationServer:
         if self.mechanism is None:
-            return self._plain()
+            return PlainServer(self._plain())
         if not self.mechanism.is_sealed:
-            return ProtectedAggregator(self.mechanism)
+            return SecureAggregationServer(self.mechanism)
         public = secret_of(self.mechanism.key_scheme).public(STUDY)
-        return ProtectedAggregator(self.mechanism, parameters=lambda: public)
+        return SecureAggregationServer(self.mechanism, parameters=lambda: public)
 
     def _plain(self) -> PlainPredictions:
         if not isinstance(self.config, FedEdConfig):
@@ -276,14 +277,14 @@ class Clinics:
             normalised=self.config.exchange == "probabilities",
         )
 
-    def _agreed(self, name: str, minimum: int) -> Mechanism:
+    def _agreed(self, name: str, minimum: int) -> AgreedMechanism:
         shapes, way = self._shapes(), WAYS[name]
         scheme = "ckks" if name == "ckks" else "bfv"
         packing = "compact" if name == "compact" else "standard"
         known = isinstance(self.config, FedEdConfig) and self.config.exchange == "probabilities"
         clips = dict.fromkeys(shapes, 1.0) if known else {}
         groups = {head: head for head in shapes}
-        return Mechanism(
+        return AgreedMechanism(
             STUDY,
             way,  # type: ignore[arg-type]
             shapes,

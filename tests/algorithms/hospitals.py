@@ -10,16 +10,16 @@ import torch
 from tests.models.tiny import TINY, TYPES, notes
 
 from wardround.algorithms.fedner import STEPS
-from wardround.algorithms.giving import Giving
-from wardround.algorithms.replica import Replica
-from wardround.algorithms.site import Site, SiteNotes, Step
-from wardround.algorithms.terms import Terms
+from wardround.federation.aggregation import AggregationClient
+from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Replies, SiteId
-from wardround.federation.in_process import InProcessFederation
 from wardround.federation.message import Message
-from wardround.federation.site_door import SiteDoor
+from wardround.federation.request_handler import RequestHandler
+from wardround.federation.request_policy import RequestPolicy
+from wardround.federation.site_runtime import Site, SiteNotes, Step
 from wardround.models.word_tagger import GROUPS, WordTagger
-from wardround.privacy.aggregator import Aggregator, PlainAggregator
+from wardround.secure_aggregation.plain import PlainClient
+from wardround.secure_aggregation.replica import Replica
 from wardround.tasks.ner import NerTask, encode
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
@@ -41,8 +41,8 @@ def site(
     lasting: bool = False,
     keeps_last: bool = False,
     steps: Mapping[str, Step] = STEPS,
-    terms: Terms | None = None,
-    aggregator: Aggregator | Giving | None = None,
+    terms: RequestPolicy | None = None,
+    aggregation: AggregationClient | None = None,
     replica: Replica | None = None,
 ) -> Site:
     """A site with a folder of its own below `folder`."""
@@ -54,7 +54,7 @@ def site(
         name,
         NerTask(model),
         held,
-        aggregator=aggregator or PlainAggregator(),
+        aggregation=aggregation or PlainClient(folder / name, lasting=lasting),
         steps=steps,
         folder=folder / name,
         seed=7,
@@ -73,11 +73,11 @@ class Listening(InProcessFederation):
         self.names: set[str] = set()
         self.missing: set[SiteId] = set()
 
-        def remember(name: SiteId) -> SiteDoor:
+        def remember(name: SiteId) -> RequestHandler:
             if name in self.missing:
                 raise ConnectionError
             self.opened[name] = open_site(name)
-            return SiteDoor(self.opened[name])
+            return RequestHandler(self.opened[name])
 
         super().__init__(sites, remember, open_at_once=open_at_once)
 

@@ -10,27 +10,28 @@ import torch
 from tests.algorithms.hospitals import CALM, site
 from tests.algorithms.wards import Meddle, honest
 from tests.models.tiny import TYPES, notes
-from tests.privacy.cohort import STUDY, Keys, secret_of
+from tests.secure_aggregation.cohort import STUDY, Keys, secret_of
 
-from wardround.algorithms.coordinator import Coordinator, Round
 from wardround.algorithms.fedavg import STEPS as FEDAVG_STEPS
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig
 from wardround.algorithms.fedner import STEPS as FEDNER_STEPS
 from wardround.algorithms.fedner import FedNer, FedNerConfig
-from wardround.algorithms.giving import Giving
-from wardround.algorithms.replica import Replica
-from wardround.algorithms.site import Site
-from wardround.algorithms.stepping import SteppingConfig
+from wardround.federation.aggregation import AggregationServer
+from wardround.federation.coordinator import Coordinator, Round
+from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum, SiteId
-from wardround.federation.in_process import InProcessFederation
 from wardround.federation.message import Message
-from wardround.federation.site_door import SiteDoor
+from wardround.federation.request_handler import RequestHandler
+from wardround.federation.site_runtime import Site
 from wardround.models.word_tagger import WordTagger
-from wardround.privacy.aggregator import CohortAggregator, PlainAggregator
-from wardround.privacy.identities import Identity
-from wardround.privacy.mechanism import Mechanism
-from wardround.privacy.protected_giver import ProtectedGiver
-from wardround.privacy.protected_sum import ProtectedAggregator
+from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
+from wardround.secure_aggregation.client import SecureAggregationClient
+from wardround.secure_aggregation.identities import Identity
+from wardround.secure_aggregation.plain import PlainServer
+from wardround.secure_aggregation.replica import Replica
+from wardround.secure_aggregation.server import SecureAggregationServer
+from wardround.secure_aggregation.submission import Submission
+from wardround.training.optimizer import RoundTrainingConfig
 
 NAMES = ("harbour", "hillside", "riverside", "station")
 ROUNDS = 8
@@ -46,7 +47,7 @@ class Hospitals:
         self.meddle: Meddle = honest
         self.mechanism = None if mechanism == "plain" else self._agreed(mechanism, minimum)
         self.sites: dict[SiteId, Site] = {name: self.opened(name) for name in NAMES}
-        self.federation = InProcessFederation(NAMES, lambda name: SiteDoor(_Way(self, name)))
+        self.federation = InProcessFederation(NAMES, lambda name: RequestHandler(_Way(self, name)))
         self.coordinator = self.server()
         self.quorum = Quorum(minimum)
         self.aggregator = self._aggregator()
@@ -54,7 +55,7 @@ class Hospitals:
     def server(self) -> Coordinator:
         """The coordinator's object before round 1."""
         shared = {name: tensor.detach().numpy() for name, tensor in self._model().shared_parameters().items()}
-        training = SteppingConfig(batch_size=12, learning_rate=0.01)
+        training = RoundTrainingConfig(batch_size=12, learning_rate=0.01)
         if self.algorithm == "fedavg":
             return FedAvg(shared, FedAvgConfig(rounds=ROUNDS, local_steps=2), training)
         return FedNer(shared, FedNerConfig(rounds=ROUNDS), training)
@@ -67,10 +68,10 @@ class Hospitals:
         if self.mechanism is None:
             return site(self.folder, name, lasting=True, **settings)
         secrets = Keys(secret_of(self.mechanism.key_scheme)) if self.mechanism.is_sealed else None
-        giver = ProtectedGiver(self.mechanism, Identity.new(name, None), secrets=secrets)
-        giving = Giving(giver, self.folder / name, clips={}, feedback=True)
+        giver = SecureAggregationClient(self.mechanism, Identity.new(name, None), secrets=secrets)
+        giving = Submission(giver, self.folder / name, clips={}, feedback=True)
         replica = Replica(self.server()) if self.mechanism.is_sealed else None
-        return site(self.folder, name, lasting=True, aggregator=giving, replica=replica, **settings)
+        return site(self.folder, name, lasting=True, aggregation=giving, replica=replica, **settings)
 
     def restart(self, name: SiteId) -> None:
         """The process dies, without a word, and another one begins."""
@@ -98,7 +99,7 @@ class Hospitals:
 
     def held(self, name: SiteId) -> bytes:
         """The update that a site holds."""
-        giving = self.sites[name].giving
+        giving = self.sites[name].aggregation
         assert giving is not None
         return b"".join(t.numpy().tobytes() for n, t in sorted(giving.state().items()) if n.startswith("update/"))
 
@@ -107,19 +108,19 @@ class Hospitals:
         values = {**self.coordinator.settings(), "sizes": dict(self.coordinator.sizes), "round": number}
         return Message(values | changed)
 
-    def _agreed(self, name: Any, minimum: int) -> Mechanism:
+    def _agreed(self, name: Any, minimum: int) -> AgreedMechanism:
         model = self._model()
         shared = model.shared_parameters()
         shapes = {key: tuple(tensor.shape) for key, tensor in shared.items()}
-        return Mechanism(STUDY, name, shapes, {key: model.group_of(key) for key in shared}, NAMES, minimum)
+        return AgreedMechanism(STUDY, name, shapes, {key: model.group_of(key) for key in shared}, NAMES, minimum)
 
-    def _aggregator(self) -> PlainAggregator | CohortAggregator:
+    def _aggregator(self) -> AggregationServer:
         if self.mechanism is None:
-            return PlainAggregator()
+            return PlainServer()
         if not self.mechanism.is_sealed:
-            return ProtectedAggregator(self.mechanism)
+            return SecureAggregationServer(self.mechanism)
         public = secret_of(self.mechanism.key_scheme).public(STUDY)
-        return ProtectedAggregator(self.mechanism, parameters=lambda: public)
+        return SecureAggregationServer(self.mechanism, parameters=lambda: public)
 
     def _model(self) -> WordTagger:
         torch.manual_seed(0)

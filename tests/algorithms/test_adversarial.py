@@ -17,29 +17,29 @@ from tests.studies.tiny_studies import Onlooker, of_algorithm, run
 from torch import Tensor
 
 from wardround.algorithms.adversarial import STEPS, Adversarial, AdversarialConfig, Adversary, Method
-from wardround.algorithms.site import Site
-from wardround.algorithms.state_files import load_tensors
-from wardround.algorithms.stepping import SteppingConfig
 from wardround.algorithms.tagsets import STEPS as TAGSETS
 from wardround.algorithms.tagsets import TagSetsConfig
 from wardround.errors import MessageError, StudyError, TrainingError
 from wardround.federation.federation import Quorum, Replies, Reply
 from wardround.federation.message import Message, encode, grouped
+from wardround.federation.site_runtime import Site
 from wardround.models.discriminators import Discriminators, Watched
 from wardround.models.saved import load_model
 from wardround.models.tagging_model import TaggingModel
 from wardround.models.word_tagger import WordTagger
-from wardround.privacy.aggregator import PlainAggregator
+from wardround.secure_aggregation.plain import PlainClient, PlainServer
+from wardround.studies.aggregation_setup import payload_spec_of
 from wardround.studies.assemble import arrays_of, common_model, common_task
 from wardround.studies.public_set import public_set
-from wardround.studies.review import review
-from wardround.studies.second_door import form_of
+from wardround.studies.site_review import review
 from wardround.studies.study_file import Study, parse_study, to_toml
 from wardround.text.tag_sets import TagSet
+from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.state_files import load_tensors
 
 METHODS: tuple[Method, ...] = ("ganin", "peng", "hong")
 NAMES = ("east", "west")
-TRAINING = SteppingConfig(batch_size=8, learning_rate=0.01, schedule="constant")
+TRAINING = RoundTrainingConfig(batch_size=8, learning_rate=0.01, schedule="constant")
 
 
 # Settings.
@@ -66,7 +66,7 @@ def test_a_method_that_nobody_has_is_refused() -> None:
 
 
 def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
-    fixed = AdversarialConfig(method="hong", strength=0.5, trusted_after=3).fixed()
+    fixed = AdversarialConfig(method="hong", strength=0.5, trusted_after=3).constant_settings()
     own = {"unknown": "pseudo", "method": "hong", "strength": 0.5, "trusted_after": 3}
     assert own.items() <= fixed.items()
 
@@ -140,7 +140,13 @@ def armed(folder: Path, name: str, *, method: Method = "ganin", types: TagSet = 
 def site_on(folder: Path, name: str, like: Site) -> Site:
     """The same once more: what a site shares is settled when it is opened."""
     return Site(
-        name, like.task, like.notes, aggregator=PlainAggregator(), steps=STEPS, folder=folder / name, seed=like.seed
+        name,
+        like.task,
+        like.notes,
+        aggregation=PlainClient(folder / name),
+        steps=STEPS,
+        folder=folder / name,
+        seed=like.seed,
     )
 
 
@@ -276,9 +282,7 @@ def test_bytes_at_the_door_are_those_of_the_network_and_the_discriminators(tmp_p
     federation = Counting(NAMES, partial(armed, tmp_path, method=method))
     model = armed(tmp_path / "common", "east", method=method).model
     assert isinstance(model, WordTagger)
-    rounds = list(
-        server(model, rounds=2, trusted_after=1, method=method).rounds(federation, PlainAggregator(), Quorum(2))
-    )
+    rounds = list(server(model, rounds=2, trusted_after=1, method=method).rounds(federation, PlainServer(), Quorum(2)))
     network = sum(p.numel() for name, p in model.shared_parameters().items() if "discriminators" not in name)
     assert model.watched_widths == (32, 8)  # words and characters, and the word CNN
     beside = 2 * (32 + 8) + (8 * 8 + 2 * 4 if method == "peng" else 0)  # K × d each; d × d and K × d/2
@@ -363,7 +367,7 @@ def test_a_review_counts_them_and_says_what_they_are() -> None:
     sections = {part.heading: part.lines for part in review(study, "harbour", coordinator="c:1")}
     leaving = "\n".join(sections["What would leave this site"])
     task = common_task(study)
-    numbers = sum(prod(shape) for shape in form_of(study, task, public_set(study, task)).shapes.values())
+    numbers = sum(prod(shape) for shape in payload_spec_of(study, task, public_set(study, task)).shapes.values())
     assert f"{numbers:,} numbers" in leaving and "discriminators.layer_2 2 × 16" in leaving
     assert any("tell sites apart" in line for line in sections["Who could read what leaves"])
     assert any(line.startswith("train_adversarially: ") for line in sections["What would run here"])

@@ -21,7 +21,6 @@ from wardround.algorithms.distillation import (
     figures,
     teacher,
 )
-from wardround.algorithms.stepping import Rates
 from wardround.errors import MessageError, TrainingError
 from wardround.models.parameter_split import LayeredModel, ParameterSplit
 from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
@@ -30,6 +29,7 @@ from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Example, Task, TaskScore, head_scores
 from wardround.text.document import Document, Relation
 from wardround.text.relation_sets import RelationSet, RelationType
+from wardround.training.optimizer import Rates
 
 CONFIG = DistillationConfig(batch_size=2)
 RATES = Rates(0.1, 0.1)
@@ -55,7 +55,7 @@ class ToyModel(LayeredModel):
         super().__init__()
         self.words = nn.Parameter(torch.zeros(40, 3))
         self.output = nn.Parameter(torch.zeros(40, 2))
-        self.fixed = nn.Parameter(torch.ones(1), requires_grad=False)
+        self.constant_settings = nn.Parameter(torch.ones(1), requires_grad=False)
         self.dropout = nn.Dropout(dropout)
 
     @property
@@ -280,7 +280,7 @@ def test_one_step_by_hand() -> None:
     assert task.model.words[0].tolist() == pytest.approx([-0.1, -0.1, 0.1], abs=1e-6)
     assert task.model.output[3].tolist() == pytest.approx([-0.01, 0.01], abs=1e-6)  # at the rate of output layers
     assert task.model.words[1:].abs().max().item() == 0.0
-    assert task.model.fixed.item() == 1.0
+    assert task.model.constant_settings.item() == 1.0
     assert all(parameter.grad is None for parameter in task.model.parameters())
 
 

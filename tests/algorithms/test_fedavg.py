@@ -10,21 +10,21 @@ import torch
 from tests.algorithms.hospitals import ALL_SHARED, CALM, NOTES, SHAKEN, Listening, site
 
 from wardround.algorithms import fedatt, fedavg, fedprox, single
-from wardround.algorithms.coordinator import Coordinator, Round
 from wardround.algorithms.fedatt import FedAtt, FedAttConfig, attention
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, add
 from wardround.algorithms.fedprox import FedProx, FedProxConfig
 from wardround.algorithms.single import Single
-from wardround.algorithms.site import Site, Step
-from wardround.algorithms.stepping import SteppingConfig
-from wardround.algorithms.terms import Terms
 from wardround.errors import MessageError, TrainingError
+from wardround.federation.coordinator import Coordinator, Round
 from wardround.federation.federation import Quorum
 from wardround.federation.message import Array, Message, Value, grouped
-from wardround.privacy.aggregator import PlainAggregator
+from wardround.federation.request_policy import RequestPolicy
+from wardround.federation.site_runtime import Site, Step
+from wardround.secure_aggregation.plain import PlainServer
 from wardround.tasks.ner import batch_loss
+from wardround.training.optimizer import RoundTrainingConfig
 
-TRAINING = SteppingConfig(batch_size=5, learning_rate=0.01, clip=0.0, schedule="constant")
+TRAINING = RoundTrainingConfig(batch_size=5, learning_rate=0.01, clip=0.0, schedule="constant")
 TWO = {"harbour": NOTES[:4], "hill": NOTES[3:]}  # 12 and 9 sentences
 
 
@@ -39,7 +39,7 @@ def two_sites(folder: Path, steps: Mapping[str, Step], *, config: object = CALM)
 
 
 def run(coordinator: Coordinator, federation: Listening) -> list[Round]:
-    return list(coordinator.rounds(federation, PlainAggregator(), Quorum(1)))
+    return list(coordinator.rounds(federation, PlainServer(), Quorum(1)))
 
 
 def question(hospital: Site, **changes: Value) -> Message:
@@ -137,7 +137,7 @@ def test_a_site_that_keeps_no_moments_begins_every_round_anew(tmp_path: Path) ->
     close(coordinator.arrays(), arrays(by_hand))
     trained_by_hand(kept, 4)
     assert any(not np.allclose(array, arrays(kept)[name], atol=1e-4) for name, array in coordinator.arrays().items())
-    stepper = federation.opened["harbour"].shared_stepper
+    stepper = federation.opened["harbour"].shared_optimizer
     assert not stepper.state()  # nothing of it is written to disk
 
 
@@ -283,7 +283,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 
 def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
     coordinator = FedProx({}, FedProxConfig(local_steps=3, proximal=0.5), replace(TRAINING, weight_decay=0.25))
-    held = {**coordinator.training.fixed(), **coordinator.config.fixed()}
+    held = {**coordinator.training.constant_settings(), **coordinator.config.constant_settings()}
     local: dict[str, Value] = {"steps": 3, "epochs": 1, "keep_moments": True, "proximal": 0.5}
     assert held == {"batch_size": 5, "clip": 0.0, "decay": 0.25, **local}
     asked = coordinator.local_settings()
@@ -292,7 +292,9 @@ def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("steps", 1), ("proximal", 2.0), ("decay", 0.5)])
 def test_a_site_trains_as_the_study_says_or_not_at_all(tmp_path: Path, name: str, value: Value) -> None:
-    terms = Terms(3, {**TRAINING.fixed(), **FedProxConfig(local_steps=2, proximal=1.0).fixed()})
+    terms = RequestPolicy(
+        3, {**TRAINING.constant_settings(), **FedProxConfig(local_steps=2, proximal=1.0).constant_settings()}
+    )
     hospital = site(tmp_path, steps=fedprox.STEPS, terms=terms)
     with pytest.raises(MessageError) as refused:
         hospital.answer("train_near", question(hospital, **({"proximal": 1.0} | {name: value})))

@@ -33,12 +33,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from wardround.algorithms.coordinator import Absent
 from wardround.algorithms.feded import FedEdConfig, PublicConfig
 from wardround.errors import TrainingError
+from wardround.federation.coordinator import Absent
 from wardround.federation.federation import Absence
 from wardround.federation.message import Array, Message, grouped
-from wardround.privacy.predictions import PlainPredictions
+from wardround.secure_aggregation.predictions import PlainPredictions
 
 STARTS = pytest.mark.parametrize("config", [CALM, OWN], ids=["central", "own"])
 
@@ -260,7 +260,7 @@ def test_models_of_four_sizes_learn_from_one_another(tmp_path: Path) -> None:
     deaf = Clinics(tmp_path / "deaf", config=OWN)
     for _ in range(4):
         deaf.run()
-        deaf.coordinator.remember({})  # of the round before nobody hears
+        deaf.coordinator.load_optimizer_state({})  # of the round before nobody hears
     spread = [
         np.std([a.group("update")["diseases"] for _, a in c.answers("train_and_predict")[-4:]], axis=0).mean()
         for c in (clinics, deaf)

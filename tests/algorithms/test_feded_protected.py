@@ -21,10 +21,10 @@ from tests.algorithms.clinics import (
 from tests.algorithms.wards import Go, Meddle, codes, without
 
 from wardround.algorithms.feded import FedEdConfig
-from wardround.algorithms.site import Site
 from wardround.errors import MessageError, RefusedSumError
 from wardround.federation.message import Array, Message
-from wardround.privacy.exchange import Exchange
+from wardround.federation.site_runtime import Site
+from wardround.secure_aggregation.exchange import Exchange
 
 PROTECTED = pytest.mark.parametrize("kind", ["masked", "sealed", "both", "compact"])
 STARTS = pytest.mark.parametrize("config", [CALM, OWN], ids=["central", "own"])
@@ -62,7 +62,7 @@ def test_protected_logits_learn_their_clip(kind: str, tmp_path: Path) -> None:
 
 def held(clinics: Clinics, site: str) -> dict[str, Array]:
     """What a site predicts, as it lies at the site."""
-    kept = clinics.sites[site].giving
+    kept = clinics.sites[site].aggregation
     assert kept is not None
     return {name.removeprefix("update/"): t.numpy() for name, t in kept.state().items() if name.startswith("update/")}
 
@@ -91,7 +91,7 @@ def test_masked_words_are_not_those_of_the_prediction(tmp_path: Path) -> None:
     exchange = Exchange.from_values(clinics.questions("give")[0].value("exchange", dict))
     for site, answer in clinics.answers("give"):
         bare = clinics.mechanism.layout(exchange).pack(held(clinics, site), share=0.25)
-        assert not (answer.arrays["words"] == bare.words).any()
+        assert not (answer.arrays["words"] == bare.slots).any()
 
 
 @PROTECTED

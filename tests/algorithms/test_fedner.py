@@ -11,21 +11,21 @@ import pytest
 import torch
 from tests.algorithms.hospitals import ALL_SHARED, CALM, NOTES, SHAKEN, Listening, site
 
-from wardround.algorithms.coordinator import Round
 from wardround.algorithms.fedner import FedNer, FedNerConfig, batch_share, gradient
-from wardround.algorithms.site import Site
-from wardround.algorithms.stepping import SteppingConfig
-from wardround.algorithms.terms import Terms
 from wardround.errors import FederationError, MessageError, TrainingError
+from wardround.federation.coordinator import Round
 from wardround.federation.federation import Absence, Federation, Quorum, Replies, Reply, SiteId, Traffic
 from wardround.federation.message import Array, Message, Value, decode, encode, grouped
-from wardround.privacy.aggregator import PlainAggregator
+from wardround.federation.request_policy import RequestPolicy
+from wardround.federation.site_runtime import Site
+from wardround.secure_aggregation.plain import PlainServer, PlainUpdates
 from wardround.tasks.ner import batch_loss
 from wardround.text.tag_sets import TagSet
+from wardround.training.optimizer import RoundTrainingConfig
 
 CONFIG = FedNerConfig(rounds=6)
-TRAINING = SteppingConfig(batch_size=8, learning_rate=0.01)
-PLAIN = PlainAggregator()
+TRAINING = RoundTrainingConfig(batch_size=8, learning_rate=0.01)
+PLAIN = PlainUpdates()
 STEP: dict[str, Value] = {"rate": 0.01, "output_rate": 0.01, "decay": 0.0, "clip": 5.0}
 
 
@@ -70,7 +70,7 @@ def two_sites() -> Fixed:
     return Fixed({"large": 30, "small": 10}, replies)
 
 
-def server(config: FedNerConfig = CONFIG, training: SteppingConfig = TRAINING) -> FedNer:
+def server(config: FedNerConfig = CONFIG, training: RoundTrainingConfig = TRAINING) -> FedNer:
     return FedNer({"w": np.zeros(2, np.float32)}, config, training)
 
 
@@ -80,7 +80,7 @@ def start(hospital: Site) -> dict[str, Array]:
 
 def train(coordinator: FedNer, federation: Federation, rounds: int | None = None, *, least: int = 1) -> list[Round]:
     done = []
-    for record in coordinator.rounds(federation, PLAIN, Quorum(least)):
+    for record in coordinator.rounds(federation, PlainServer(PLAIN), Quorum(least)):
         done.append(record)
         if len(done) == rounds:
             break
@@ -128,7 +128,7 @@ def test_a_site_draws_its_share_of_the_batch(tmp_path: Path) -> None:
 
 
 def test_announced_sizes_must_be_this_sites_and_those_of_the_rounds_before(tmp_path: Path) -> None:
-    hospital = site(tmp_path, terms=Terms(6, names=frozenset({"harbour", "hill", "river"})))
+    hospital = site(tmp_path, terms=RequestPolicy(6, names=frozenset({"harbour", "hill", "river"})))
     shared_among(hospital, 6)
     for sizes in ({"harbour": 17, "hill": 6}, {"harbour": 18, "hill": 60_000}, {"harbour": 18, "stranger": 5}):
         with pytest.raises(MessageError, match=r"^sizes"):
@@ -183,7 +183,7 @@ def test_a_mean_gradient_is_clipped_to_its_norm() -> None:
 def test_an_absent_site_leaves_the_mean_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     coordinator, seen, federation = server(), [], two_sites()
     monkeypatch.setattr(coordinator, "step", lambda mean, values: seen.append(mean))
-    rounds = coordinator.rounds(federation, PLAIN, Quorum(1))
+    rounds = coordinator.rounds(federation, PlainServer(PLAIN), Quorum(1))
     next(rounds)
     federation.absent = {"large"}
     assert next(rounds).loss == 5.0
@@ -194,7 +194,7 @@ def test_an_absent_site_leaves_the_mean_to_the_others(monkeypatch: pytest.Monkey
 def test_a_site_that_comes_late_takes_part_from_then_on() -> None:
     coordinator, federation = server(), two_sites()
     federation.absent = {"large"}
-    rounds = coordinator.rounds(federation, PLAIN, Quorum(1))
+    rounds = coordinator.rounds(federation, PlainServer(PLAIN), Quorum(1))
     assert next(rounds).loss == 5.0
     federation.absent = set()
     assert next(rounds).loss == 2.0
@@ -454,7 +454,7 @@ def test_a_share_below_the_smallest_batch_is_raised_to_it(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """18 of 144 sentences: 1 of a batch of 8. A coordinator that makes sizes up gets nothing smaller than 2."""
-    hospital = site(tmp_path, terms=Terms(6, {"batch_size": 8}, smallest_batch=2))
+    hospital = site(tmp_path, terms=RequestPolicy(6, {"batch_size": 8}, smallest_batch=2))
     drawn: list[int] = []
     whole = hospital.next_rows
     monkeypatch.setattr(hospital, "next_rows", lambda size, fewest: drawn.append(size) or whole(size, fewest=fewest))
@@ -464,7 +464,7 @@ def test_a_share_below_the_smallest_batch_is_raised_to_it(
 
 
 def test_where_more_lies_between_two_exchanges_no_single_gradient_is_given(tmp_path: Path) -> None:
-    hospital = site(tmp_path, terms=Terms(6, FedNerConfig(local_steps=2).fixed()))
+    hospital = site(tmp_path, terms=RequestPolicy(6, FedNerConfig(local_steps=2).constant_settings()))
     assert code(hospital, question(hospital)) == "terms"
     assert hospital.batches_drawn == 0
     hospital.answer("train_share", question(hospital, steps=2))
@@ -473,7 +473,7 @@ def test_where_more_lies_between_two_exchanges_no_single_gradient_is_given(tmp_p
 
 def test_shared_output_layers_step_at_their_own_rate() -> None:
     start = {"w": np.zeros(1, np.float32), "output.weight": np.zeros(1, np.float32)}
-    training = SteppingConfig(learning_rate=0.1, output_learning_rate=0.01, schedule="constant", clip=0.0)
+    training = RoundTrainingConfig(learning_rate=0.1, output_learning_rate=0.01, schedule="constant", clip=0.0)
     for output, expected in ((["output.weight"], [-0.1, -0.01]), ([], [-0.1, -0.1])):
         coordinator = FedNer(start, CONFIG, training, output=output)
         coordinator.step({name: np.ones(1, np.float32) for name in start}, {})

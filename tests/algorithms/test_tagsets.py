@@ -13,25 +13,25 @@ from tests.models.tiny import TYPES, notes
 from torch import Tensor
 
 from wardround.algorithms import fedavg, tagsets
-from wardround.algorithms.coordinator import Round
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig
-from wardround.algorithms.site import Site, SiteNotes
-from wardround.algorithms.stepping import SteppingConfig
 from wardround.algorithms.tagsets import STEPS, TARGETS, TagSets, TagSetsConfig, weighed
-from wardround.algorithms.terms import Terms
 from wardround.errors import FederationError, MessageError, TrainingError
+from wardround.federation.coordinator import Round
 from wardround.federation.federation import Quorum, SiteId
 from wardround.federation.message import Array, Message, Value, encode, grouped
+from wardround.federation.request_policy import RequestPolicy
+from wardround.federation.site_runtime import Site, SiteNotes
 from wardround.models.word_tagger import WordTagger
-from wardround.privacy.aggregator import PlainAggregator
+from wardround.secure_aggregation.plain import PlainClient, PlainServer, PlainUpdates
 from wardround.tasks.completion import CompletedNer, Taught, Unknown
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
+from wardround.training.optimizer import RoundTrainingConfig
 
 DRUG, ADE = TagSet(("Drug",)), TagSet(("ADE",))
 NOTES = notes(7)
-TRAINING = SteppingConfig(batch_size=5, learning_rate=0.002, clip=0.0, schedule="constant")
+TRAINING = RoundTrainingConfig(batch_size=5, learning_rate=0.002, clip=0.0, schedule="constant")
 AT_ONCE = replace(TRAINING, batch_size=99)  # one mini-batch is all of a site's notes
 
 
@@ -56,15 +56,17 @@ def network() -> WordTagger:
     return model
 
 
-def opened(folder: Path, name: SiteId, ward: Ward | None = None, *, terms: Terms | None = None) -> Site:
+def opened(folder: Path, name: SiteId, ward: Ward | None = None, *, terms: RequestPolicy | None = None) -> Site:
     ward = ward or WARDS[name]
     task = NerTask(network(), ward.types)
     held = SiteNotes(task.encode(ward.documents), ward.documents[:1], ward.documents[:1])
     steps = {**STEPS, **fedavg.STEPS}
-    return Site(name, task, held, aggregator=PlainAggregator(), steps=steps, folder=folder / name, seed=7, terms=terms)
+    return Site(
+        name, task, held, aggregation=PlainClient(folder / name), steps=steps, folder=folder / name, seed=7, terms=terms
+    )
 
 
-def server(training: SteppingConfig = TRAINING, **settings: Any) -> TagSets:
+def server(training: RoundTrainingConfig = TRAINING, **settings: Any) -> TagSets:
     """Of a study that believes its model from the first round on, unless told."""
     shared = {name: tensor.detach().numpy() for name, tensor in network().shared_parameters().items()}
     config = TagSetsConfig(**({"rounds": 5, "trusted_after": 0} | settings))
@@ -88,7 +90,7 @@ class Consortium(Listening):
             yield reply
 
     def run(self, coordinator: TagSets, rounds: int) -> list[Round]:
-        running = coordinator.rounds(self, PlainAggregator(), Quorum(1))
+        running = coordinator.rounds(self, PlainServer(), Quorum(1))
         return [next(running) for _ in range(rounds)]
 
     def weights(self, site: SiteId, number: int) -> list[float]:
@@ -132,8 +134,8 @@ def question(coordinator: TagSets, number: int, *, targets: Array | None = None,
 def test_the_settings_of_the_paper() -> None:
     config = TagSetsConfig()
     assert (config.rounds, config.local_epochs, config.momentum) == (25, 1, 0.9)
-    assert (config.unknown, config.weighting, config.compares) == ("pseudo", True, True)
-    assert TagSets.weighs_alike
+    assert (config.unknown, config.weighting, config.needs_gradient_probe) == ("pseudo", True, True)
+    assert TagSets.uniform_weights
 
 
 @pytest.mark.parametrize(
@@ -158,15 +160,15 @@ def test_the_settings_of_the_paper() -> None:
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(TrainingError, match=said):
         TagSetsConfig(**settings)
-    assert not TagSetsConfig(unknown="posterior", weighting=False, momentum=0.0, trusted_after=0).compares
+    assert not TagSetsConfig(unknown="posterior", weighting=False, momentum=0.0, trusted_after=0).needs_gradient_probe
 
 
 def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
     config = TagSetsConfig(
         unknown="partial", weighting=False, trusted_after=3, outside=0.1, momentum=0.5, centred=False
     )
-    assert config.fixed() == {
-        **FedAvgConfig().fixed(),
+    assert config.constant_settings() == {
+        **FedAvgConfig().constant_settings(),
         "unknown": "partial",
         "trusted_after": 3,
         "outside": 0.1,
@@ -175,7 +177,7 @@ def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
         "centred": False,
     }
     asked = TagSets({}, config, TRAINING).local_settings()
-    assert asked == {**config.fixed(), **TRAINING.fixed(), "rate": 0.002, "output_rate": 0.002}
+    assert asked == {**config.constant_settings(), **TRAINING.constant_settings(), "rate": 0.002, "output_rate": 0.002}
 
 
 # Eq. 12.
@@ -263,7 +265,7 @@ def test_a_gradient_is_of_as_many_sentences_as_an_update(
         return Taught(tags=rows)
 
     monkeypatch.setattr(CompletedNer, "ask", one_mention)
-    site = opened(tmp_path, "harbour", terms=Terms(5, smallest_batch=fewest, sites=2))
+    site = opened(tmp_path, "harbour", terms=RequestPolicy(5, smallest_batch=fewest, sites=2))
     given = site.answer("train_completed", question(server(), 1)).group("update")[TARGETS]
     assert given.any() == (fewest == 1)
     assert site.held["own"].any() == (fewest == 1)
@@ -595,7 +597,7 @@ def test_a_round_that_is_done_again_is_told_what_it_was_told_before(tmp_path: Pa
 @pytest.fixture
 def compared(tmp_path: Path) -> Site:
     """A site after a round, within the terms of its study of three sites."""
-    terms = Terms(5, {**TRAINING.fixed(), **server().config.fixed()}, sites=3)
+    terms = RequestPolicy(5, {**TRAINING.constant_settings(), **server().config.constant_settings()}, sites=3)
     site = opened(tmp_path, "harbour", terms=terms)
     site.answer("train_completed", question(server(), 1))
     return site
@@ -680,7 +682,7 @@ def test_training_that_goes_wrong_half_way_changes_nothing(compared: Site, monke
 
 
 def test_a_site_that_asks_for_more_weight_is_not_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seal = PlainAggregator.seal
-    monkeypatch.setattr(PlainAggregator, "seal", lambda self, update, weight: seal(self, update, weight=2.0))
+    seal = PlainUpdates.seal
+    monkeypatch.setattr(PlainUpdates, "seal", lambda self, update, weight: seal(self, update, weight=2.0))
     with pytest.raises(FederationError, match=r"^0 of 2 sites answered .*harbour failed weight; hill failed weight"):
         Consortium(tmp_path).run(server(), 1)

@@ -10,30 +10,29 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from tests.privacy.cohort import STUDY, Keys, secret_of
+from tests.secure_aggregation.cohort import STUDY, Keys, secret_of
 
-from wardround.algorithms.coordinator import Round
-from wardround.algorithms.exchange_steps import GIVING_STEPS, REPLICA_STEPS
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig
-from wardround.algorithms.giving import Giving
-from wardround.algorithms.replica import Replica
-from wardround.algorithms.site import Site
-from wardround.algorithms.stepping import SteppingConfig
 from wardround.errors import MessageError
+from wardround.federation.coordinator import Round
+from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum, SiteId
-from wardround.federation.in_process import InProcessFederation
 from wardround.federation.message import Array, Message
-from wardround.federation.site_door import SiteDoor
-from wardround.privacy.identities import Identity
-from wardround.privacy.mechanism import Mechanism
-from wardround.privacy.protected_giver import ProtectedGiver
-from wardround.privacy.protected_sum import ProtectedAggregator
+from wardround.federation.request_handler import RequestHandler
+from wardround.federation.site_runtime import Site
+from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
+from wardround.secure_aggregation.client import SecureAggregationClient
+from wardround.secure_aggregation.identities import Identity
+from wardround.secure_aggregation.replica import Replica
+from wardround.secure_aggregation.server import SecureAggregationServer
+from wardround.secure_aggregation.submission import Submission
+from wardround.training.optimizer import RoundTrainingConfig
 
 NAMES = ("h1", "h2", "h3", "h4")
 SIZES = {"h1": 1, "h2": 2, "h3": 5, "h4": 8}
 WIDTH = 64  # numbers of the one parameter: what is noise does not lie in range by chance
 
-MASKED = Mechanism(STUDY, "masked", {"w": (WIDTH,)}, {"w": "layer"}, NAMES, 3)
+MASKED = AgreedMechanism(STUDY, "masked", {"w": (WIDTH,)}, {"w": "layer"}, NAMES, 3)
 SEALED = replace(MASKED, name="sealed")
 BOTH = replace(MASKED, name="sealed+masked")
 CKKS = replace(SEALED, scheme="ckks")
@@ -58,8 +57,8 @@ def honest(site: SiteId, step: str, message: Message, go: Go) -> Message:
 class Ward:
     """All that the steps of an exchange need of a site."""
 
-    def __init__(self, name: SiteId, giving: Giving, replica: Replica | None, updates: Updates) -> None:
-        self.name, self.giving, self.replica = name, giving, replica
+    def __init__(self, name: SiteId, giving: Submission, replica: Replica | None, updates: Updates) -> None:
+        self.name, self.aggregation, self.replica = name, giving, replica
         self.round = self.rounds = 0
         self._updates = updates
 
@@ -71,7 +70,7 @@ class Ward:
         if step == "restore":
             self.round = min(self.round, message.value("round", int))
             return Message()
-        steps = {**GIVING_STEPS, **REPLICA_STEPS}
+        steps = self.aggregation.steps(self.replica)
         if step not in steps:
             raise MessageError("step")
         return steps[step](cast(Site, self), message)
@@ -90,13 +89,13 @@ class Ward:
         number = message.value("round", int)
         if number <= self.round:
             raise MessageError("round")
-        self.giving.begin(number, after=self.round)
+        self.aggregation.begin(number, after=self.round)
         if self.replica is not None:
             self.replica.arrays(after=number - 1)
         update = {"w": np.full(WIDTH, self._updates(self.name, number), np.float32)}
         learn_clips = message.values.get("learn_clips") is True
         weight = float(SIZES[self.name])
-        answer = self.giving.hold(update, weight=weight, values={"loss": 1.0}, learn_clips=learn_clips)
+        answer = self.aggregation.announce(update, weight=weight, values={"loss": 1.0}, learn_clips=learn_clips)
         self.round = number
         return answer
 
@@ -107,7 +106,7 @@ class Consortium:
     def __init__(
         self,
         folder: Path,
-        mechanism: Mechanism,
+        mechanism: AgreedMechanism,
         *,
         updates: Updates = steady,
         clips: Mapping[str, float] | None = None,
@@ -119,30 +118,32 @@ class Consortium:
         self.passed: list[tuple[str, SiteId, Message, Message]] = []  # step, site, question, answer
         self._folder, self._updates, self._feedback, self._rounds = folder, updates, feedback, rounds
         self.wards = {name: self.opened(name) for name in mechanism.sites}
-        self.federation = InProcessFederation(mechanism.sites, lambda name: SiteDoor(_Way(self, name)))
+        self.federation = InProcessFederation(mechanism.sites, lambda name: RequestHandler(_Way(self, name)))
         self.coordinator = self.server()
         parameters = None
         if mechanism.is_sealed:
             public = secret_of(mechanism.key_scheme).public(STUDY)
             parameters = lambda: public  # noqa: E731
-        self.aggregator = ProtectedAggregator(self.mechanism, parameters=parameters)
+        self.aggregator = SecureAggregationServer(self.mechanism, parameters=parameters)
 
     def server(self) -> FedAvg:
         """Moves the shared half, zero in the beginning, by the mean of each round."""
-        return FedAvg({"w": np.zeros(WIDTH, np.float32)}, FedAvgConfig(rounds=self._rounds), SteppingConfig())
+        return FedAvg({"w": np.zeros(WIDTH, np.float32)}, FedAvgConfig(rounds=self._rounds), RoundTrainingConfig())
 
     def opened(self, name: SiteId) -> Ward:
         """A ward as its process finds itself: with fresh keys, and what lies on its disk."""
         secrets = Keys(secret_of(self.mechanism.key_scheme)) if self.mechanism.is_sealed else None
-        giver = ProtectedGiver(self.mechanism, Identity.new(name, None), secrets=secrets, feedback=self._feedback)
-        giving = Giving(giver, self._folder / name, clips=self.mechanism.clips, feedback=self._feedback)
+        giver = SecureAggregationClient(
+            self.mechanism, Identity.new(name, None), secrets=secrets, feedback=self._feedback
+        )
+        giving = Submission(giver, self._folder / name, clips=self.mechanism.clips, feedback=self._feedback)
         replica = Replica(self.server()) if self.mechanism.is_sealed else None
         return Ward(name, giving, replica, self._updates)
 
     def restart(self, name: SiteId) -> None:
         """The process dies and is started again: its state comes from disk, its keys are new."""
         old, new = self.wards[name], self.opened(name)
-        new.giving.load(_copied(old.giving.state()))
+        new.aggregation.load(_copied(old.aggregation.state()))
         if old.replica is not None and new.replica is not None:
             new.replica.load(_copied(old.replica.state()))
         new.round = old.round

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from wardround.federation.message import Message
-from wardround.privacy import bfv
-from wardround.privacy.bfv import BfvParameters
+from wardround.secure_aggregation import bfv
+from wardround.secure_aggregation.bfv import BfvParameters
 
 PARAMETERS = BfvParameters("standard")
 DEGREE = 4096

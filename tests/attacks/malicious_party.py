@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from wardround.algorithms.giving import Giving
+from wardround.federation.engines.flare.flare_federation import FlareFederation
+from wardround.federation.engines.flare.kits import read_kit
 from wardround.federation.federation import Replies
-from wardround.federation.flare.flare_federation import FlareFederation
-from wardround.federation.flare.kits import read_kit
 from wardround.federation.message import Message
-from wardround.privacy.protected_giver import ProtectedGiver
-from wardround.privacy.transcript import Contribution, contribute, sealed_digest
-from wardround.studies import attendance, networked, worker
+from wardround.secure_aggregation.client import SecureAggregationClient
+from wardround.secure_aggregation.submission import Submission
+from wardround.secure_aggregation.transcript import Contribution, contribute, sealed_digest
+from wardround.studies import networked, site_agent, worker
 
 VICTIM = "harbour"
 TRIED = range(8)  # coefficients of the key
@@ -39,8 +39,8 @@ def main(role: str, place: str, twist: str) -> int:
         twist_coordinator(kit.path / "run" / "attack.json")
         return networked.lead(kit)
     own = (sys.executable, "-m", "tests.attacks.malicious_party", "worker")
-    attendance.worker_command = lambda spec: (*own, str(spec), twist)  # type: ignore[assignment]
-    return attendance.take_part(kit)
+    site_agent.worker_command = lambda spec: (*own, str(spec), twist)  # type: ignore[assignment]
+    return site_agent.take_part(kit)
 
 
 def twist_coordinator(out: Path) -> None:
@@ -70,16 +70,16 @@ def twist_coordinator(out: Path) -> None:
 
 
 def twist_site(twist: str) -> None:
-    hold, seal, reveal = Giving.hold, ProtectedGiver.seal, Giving.reveal
+    announce, seal, reveal = Submission.announce, SecureAggregationClient.seal, Submission.reveal
 
-    def lying(self: Giving, *arguments: Any, **named: Any) -> Message:
-        answer = hold(self, *arguments, **named)
+    def lying(self: Submission, *arguments: Any, **named: Any) -> Message:
+        answer = announce(self, *arguments, **named)
         if "extents" not in answer.values:
             return answer
         extents = dict.fromkeys(answer.value("extents", dict), 1e9)
         return replace(answer, values={**answer.values, "extents": extents})
 
-    def noisy(self: ProtectedGiver, update: Any, **named: Any) -> Any:
+    def noisy(self: SecureAggregationClient, update: Any, **named: Any) -> Any:
         given, exchange = seal(self, update, **named), named["exchange"]
         if exchange.round < 4:
             return given
@@ -91,15 +91,15 @@ def twist_site(twist: str) -> None:
         message = Message(spoiled.values, spoiled.arrays, signed.to_blobs())
         return replace(given, message=message, digest=signed.digest)
 
-    def another(self: Giving, message: Message) -> Message:
+    def another(self: Submission, message: Message) -> Message:
         answer = reveal(self, message)
         return Message({}, {}, {"seed": bytes(32)}) if message.value("round", int) == 2 else answer
 
     if twist == "noise":
-        Giving.hold = lying  # type: ignore[method-assign]
-        ProtectedGiver.seal = noisy  # type: ignore[method-assign]
+        Submission.announce = lying  # type: ignore[method-assign]
+        SecureAggregationClient.seal = noisy  # type: ignore[method-assign]
     else:
-        Giving.reveal = another  # type: ignore[method-assign]
+        Submission.reveal = another  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ pytest.importorskip("tenseal", reason="install wardround[sealed]")
 from tests.studies.consortium import Consortium
 from tests.studies.tiny_studies import events_of, scores_of
 
-from wardround.algorithms.state_files import load_tensors
-from wardround.privacy.ledger import read_entries
+from wardround.federation.ledger import read_entries
+from wardround.training.state_files import load_tensors
 
 
 @pytest.mark.slow
@@ -31,7 +31,7 @@ def test_a_coordinator_learns_nothing_from_sums_that_it_changes_or_repeats(tmp_p
         keys = consortium.commands.pop("keys")
         codes = {name: command.wait(180.0) for name, command in consortium.commands.items()}
         consortium.commands["keys"] = keys
-        assert set(codes.values()) == {0}, (codes, consortium.told())
+        assert set(codes.values()) == {0}, (codes, consortium.outputs())
         seen = json.loads((consortium.run / "attack.json").read_text(encoding="utf-8"))
         assert seen == {"changed": ["sum"] * 16, "again": ["taken"] + ["replay"] * 5}
         # The hospital finds every one of them in its ledger.
@@ -65,7 +65,7 @@ def test_sites_that_lie_or_spoil_sums_do_not_stop_the_others(tmp_path: Path) -> 
         for name, twist in twists.items():
             consortium.start_malicious("site", name, twist, others[name])
         coordinator = consortium.start_coordinator(supervised=False)
-        assert coordinator.wait(240.0) == 0, consortium.told()
+        assert coordinator.wait(240.0) == 0, consortium.outputs()
         reasons = " | ".join(event["reason"] for event in events_of(consortium.run, "round_failed"))
         assert "dockside revealed another seed than it had committed to" in reasons
         assert "parkside spoils it, and is excluded from the study" in reasons

@@ -14,20 +14,20 @@ from tests.algorithms import wards
 from tests.algorithms.hospitals import site as hospital_at
 from tests.algorithms.protected_hospitals import NAMES, Hospitals, furthest, same
 from tests.algorithms.wards import BOTH, MASKED, Consortium, Go, Meddle, changing
-from tests.privacy.cohort import CKKS, UPDATES, Cohort, seeds_of, sent
+from tests.secure_aggregation.cohort import CKKS, UPDATES, Cohort, seeds_of, sent
 from tests.studies.tiny_studies import tiny
 
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig
-from wardround.algorithms.stepping import SteppingConfig
 from wardround.errors import FederationError, MessageError
+from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum, SiteId
-from wardround.federation.in_process import InProcessFederation
 from wardround.federation.message import Message, grouped
-from wardround.federation.site_door import SiteDoor
-from wardround.privacy.aggregator import PlainAggregator
-from wardround.privacy.exchange import Exchange
-from wardround.privacy.transcript import Contribution, contribute, sealed_digest
-from wardround.studies.sites import terms_of
+from wardround.federation.request_handler import RequestHandler
+from wardround.secure_aggregation.exchange import Exchange
+from wardround.secure_aggregation.plain import PlainServer, PlainUpdates
+from wardround.secure_aggregation.transcript import Contribution, contribute, sealed_digest
+from wardround.studies.site_setup import request_policy_of
+from wardround.training.optimizer import RoundTrainingConfig
 
 UNDER_MASKS = pytest.mark.parametrize("mechanism", [MASKED, BOTH], ids=["masked", "sealed+masked"])
 
@@ -93,7 +93,7 @@ def test_a_site_that_describes_itself_as_huge_has_no_more_than_the_largest_share
     sizes = dict(wards.SIZES)
     consortium.coordinator.largest_share = 0.5
     for ward in consortium.wards.values():
-        ward.giving._largest_share = 0.5
+        ward.aggregation._largest_share = 0.5
     try:
         wards.SIZES["h4"] = 10**11
         (record,) = consortium.run()
@@ -108,7 +108,7 @@ def test_a_site_that_describes_itself_as_huge_has_no_more_than_the_largest_share
 
 def test_a_huge_site_has_no_more_than_the_largest_share_under_plain_either() -> None:
     replies = {name: (size, number) for name, size, number in (("a", 100, 1.0), ("b", 100, 1.0), ("c", 10**11, -1.0))}
-    coordinator = FedAvg({"w": np.zeros(1, np.float32)}, FedAvgConfig(rounds=2), SteppingConfig())
+    coordinator = FedAvg({"w": np.zeros(1, np.float32)}, FedAvgConfig(rounds=2), RoundTrainingConfig())
     coordinator.largest_share = 0.5
 
     class Answering:
@@ -116,7 +116,7 @@ def test_a_huge_site_has_no_more_than_the_largest_share_under_plain_either() -> 
             size, number = replies[self.name]
             if step == "describe":
                 return Message({"examples": size})
-            sealed = PlainAggregator().seal({"w": np.array([number], np.float32)}, weight=float(size))
+            sealed = PlainUpdates().seal({"w": np.array([number], np.float32)}, weight=float(size))
             return replace(sealed, values={**sealed.values, "loss": 1.0})
 
         def close(self) -> None: ...
@@ -124,8 +124,8 @@ def test_a_huge_site_has_no_more_than_the_largest_share_under_plain_either() -> 
         def __init__(self, name: SiteId) -> None:
             self.name = name
 
-    federation = InProcessFederation(tuple(replies), lambda name: SiteDoor(Answering(name)))
-    next(coordinator.rounds(federation, PlainAggregator(), Quorum(3)))
+    federation = InProcessFederation(tuple(replies), lambda name: RequestHandler(Answering(name)))
+    next(coordinator.rounds(federation, PlainServer(), Quorum(3)))
     assert coordinator.shared["w"].tolist() == pytest.approx([0.0], abs=1e-6)  # half of 1, and half of −1
 
 
@@ -133,7 +133,7 @@ def test_a_site_does_not_give_to_a_sum_that_is_mostly_its_own(tmp_path: Path) ->
     """Weights that the other sites would not check: of this sum, the coordinator would read one update."""
     consortium = Consortium(tmp_path, MASKED)
     for ward in consortium.wards.values():
-        ward.giving._largest_share = 0.5
+        ward.aggregation._largest_share = 0.5
 
     def alone(site: SiteId, step: str, message: Message, go: Go) -> Message:
         if step != "give":
@@ -243,7 +243,7 @@ def test_an_update_is_made_of_sixteen_sentences_whatever_sizes_are_announced(
     others: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = tiny(algorithm={"rounds": 4})
-    hospital = hospital_at(tmp_path, terms=terms_of(study))
+    hospital = hospital_at(tmp_path, terms=request_policy_of(study))
     rows = drawn_in(monkeypatch, hospital)
     shared = {name: parameter.detach().numpy() for name, parameter in hospital.shared.items()}
     step = {"rate": 0.01, "output_rate": 0.01, "decay": 0.0, "clip": 5.0, "batch_size": 8, "steps": 1}
@@ -267,7 +267,7 @@ def test_sizes_that_change_between_rounds_are_refused(tmp_path: Path) -> None:
 
 def test_a_sites_notes_are_not_scored_without_end(tmp_path: Path) -> None:
     """A shared half that tags one word alone would tell, by its counts, how often the development notes have it."""
-    hospital = hospital_at(tmp_path, terms=terms_of(tiny(algorithm={"rounds": 4})))
+    hospital = hospital_at(tmp_path, terms=request_policy_of(tiny(algorithm={"rounds": 4})))
     shared = grouped("shared", {name: parameter.detach().numpy() for name, parameter in hospital.shared.items()})
     codes = []
     for _ in range(30):
@@ -284,7 +284,7 @@ def test_a_sites_notes_are_not_scored_without_end(tmp_path: Path) -> None:
 
 def spoiling(consortium: Consortium, culprit: SiteId) -> Meddle:
     """The site gives random words, or a ciphertext of them, properly signed."""
-    giver = consortium.wards[culprit].giving.giver
+    giver = consortium.wards[culprit].aggregation.client
 
     def meddle(site: SiteId, step: str, message: Message, go: Go) -> Message:
         answer = go(message)
@@ -346,14 +346,14 @@ def test_a_masked_site_that_reveals_another_seed_is_named(mechanism: Any, tmp_pa
 def test_a_spoiled_sum_that_only_sites_see_is_traced_too(tmp_path: Path) -> None:
     """Under sealed+masked the site seals numbers beyond its clip; what its sites open is out of range."""
     consortium = Consortium(tmp_path, replace(BOTH, minimum=2))
-    giver = consortium.wards["h1"].giving.giver
+    giver = consortium.wards["h1"].aggregation.client
     seal: Callable[..., Any] = giver.seal
 
     def beyond(update: Any, **named: Any) -> Any:
         layout_of = giver.mechanism.layout  # type: ignore[attr-defined]
         honest = layout_of(named["exchange"])
         packed = honest.pack(update, share=0.25)
-        packed.words[:] = np.uint64(honest.packing.modulus // 3)
+        packed.slots[:] = np.uint64(honest.packing.modulus // 3)
         honest.pack = lambda *_, **__: packed
         object.__setattr__(giver.mechanism, "layout", lambda exchange: honest)  # type: ignore[attr-defined]
         try:

@@ -99,10 +99,10 @@ def test_a_crash_leaves_no_note_in_a_core_dump(tmp_path: Path) -> None:
 
 ENTRIES = {
     "command": ("-m", "wardround.cli.main", "redact", "-", "--format", "jsonl"),
-    "lane": ("-P", "-m", "wardround.privacy.lane_process"),
+    "lane": ("-P", "-m", "wardround.secure_aggregation.worker_loop"),
     "worker": ("-m", "wardround.studies.worker", "worker.json"),
     "sweep": ("-m", "wardround.sweeps.one_run", ".", "cpu"),
-    "supervisor": ("-m", "wardround.federation.flare.supervisor", sys.executable, "-c", "input()"),
+    "supervisor": ("-m", "wardround.federation.engines.flare.supervisor", sys.executable, "-c", "input()"),
 }
 
 
@@ -145,12 +145,12 @@ def test_a_sealed_study_with_workers_runs_without_privileges(tmp_path: Path) -> 
 LANE = """
 from wardround.process_hardening import forbid_core_dumps
 forbid_core_dumps()
-from wardround.privacy.bfv import BfvParameters
-from wardround.privacy.lanes import Lanes
+from wardround.secure_aggregation.bfv import BfvParameters
+from wardround.secure_aggregation.workers import WorkerPool
 
 class Owner: pass
 
-lanes = Lanes(1)
+lanes = WorkerPool(1)
 owner = Owner()
 print(len(lanes.all[0].begin(owner, BfvParameters("standard"), 1).result()))
 lanes.close()

@@ -14,17 +14,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.privacy.authority import PASSPHRASE, STUDY, lock, rsa_key
-from tests.privacy.keys.serving import SITES, Served, code, new, prepared, service
 from tests.processes import eventually, open_files
+from tests.secure_aggregation.authority import PASSPHRASE, STUDY, lock, rsa_key
+from tests.secure_aggregation.keys.serving import SITES, Served, code, new, prepared, service
 
 from wardround.errors import KeyMaterialError
 from wardround.federation.message import Message, encode
-from wardround.privacy.keys.copies import SealedCopy
-from wardround.privacy.keys.log import KeyLog
-from wardround.privacy.keys.party import SiteKeys
-from wardround.privacy.keys.peers import PartyFiles, tls_client
-from wardround.privacy.keys.state import Epochs
+from wardround.secure_aggregation.keys.copies import SealedCopy
+from wardround.secure_aggregation.keys.key_log import KeyLog
+from wardround.secure_aggregation.keys.party import SiteKeys
+from wardround.secure_aggregation.keys.peers import PartyFiles, tls_client
+from wardround.secure_aggregation.keys.service_state import Epochs
 
 ROOT = Path(__file__).resolve().parents[2]
 MANY = 80  # connections of an attacker
@@ -180,11 +180,11 @@ def test_a_service_without_descriptors_left_stays_and_answers(limit: int, tmp_pa
     program = f"""
 import resource, sys
 from pathlib import Path
-from tests.privacy.authority import STUDY, lock
-from wardround.privacy.keys.log import KeyLog
-from wardround.privacy.keys.peers import PartyFiles
-from wardround.privacy.keys.service import KeyDesk, KeyService
-from wardround.privacy.keys.state import Epochs
+from tests.secure_aggregation.authority import STUDY, lock
+from wardround.secure_aggregation.keys.key_log import KeyLog
+from wardround.secure_aggregation.keys.peers import PartyFiles
+from wardround.secure_aggregation.keys.key_service import KeyDesk, KeyService
+from wardround.secure_aggregation.keys.service_state import Epochs
 folder = Path({str(tmp_path / "keys")!r})
 files = PartyFiles(folder, folder / "own.key", folder / "own.crt", folder / "root.pem")
 desk = KeyDesk(Epochs.open(files.epochs, lock(), study=STUDY), KeyLog(files.log), study=STUDY, sites={SITES!r})

@@ -23,7 +23,7 @@ from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
 from wardround.models.light_ner import load_bart
 from wardround.models.saved import load_model, save_model
 from wardround.studies.assemble import ModelChoice
-from wardround.studies.transfer import target_network
+from wardround.studies.transfer_run import target_network
 
 ROOT = Path(__file__).resolve().parents[2]
 GATE = ROOT / "src" / "wardround" / "models" / "pretrained.py"

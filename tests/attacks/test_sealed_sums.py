@@ -9,11 +9,11 @@ import pytest
 from tests.algorithms.protected_hospitals import Hospitals
 from tests.algorithms.wards import Go
 from tests.attacks.key_recovery import recovered, secret_coefficients, tampered
-from tests.privacy.cohort import secret_of
+from tests.secure_aggregation.cohort import secret_of
 
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Message
-from wardround.privacy.bfv import Opener
+from wardround.secure_aggregation.bfv import Opener
 
 AT_SITES = pytest.mark.parametrize("mechanism", ["sealed", "sealed+masked"])
 COEFFICIENTS = range(48)

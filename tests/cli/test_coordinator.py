@@ -14,7 +14,7 @@ from tests.studies.tiny_studies import ONE_TOP, text_of, tiny
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
 from wardround.corpora.jsonl import Jsonl
-from wardround.federation.flare import supervisor
+from wardround.federation.engines.flare import supervisor
 from wardround.models.saved import save_model
 from wardround.studies.assemble import common_model
 from wardround.studies.public_set import public_digest

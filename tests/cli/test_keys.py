@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Run
-from tests.privacy.authority import PASSPHRASE
 from tests.processes import Command, eventually, free_port
+from tests.secure_aggregation.authority import PASSPHRASE
 from tests.studies.tiny_studies import text_of
 
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
@@ -23,14 +23,14 @@ pytest.importorskip("tenseal", reason="new keys need wardround[sealed]")
 
 from wardround.cli.provision import planned
 from wardround.errors import MessageError
-from wardround.federation.flare import supervisor
-from wardround.federation.flare.kits import approve, complete, open_consortium, provision, read_kit, request
-from wardround.privacy.keys.client import KeyClient
-from wardround.privacy.keys.log import read_log
-from wardround.privacy.keys.material import SealingSecret
-from wardround.privacy.keys.party import CoordinatorKeys, SiteKeys
-from wardround.privacy.keys.passphrase import FILE_VARIABLE, VARIABLE
-from wardround.privacy.keys.peers import fingerprint_of
+from wardround.federation.engines.flare import supervisor
+from wardround.federation.engines.flare.kits import approve, complete, open_consortium, provision, read_kit, request
+from wardround.secure_aggregation.keys.key_client import KeyClient
+from wardround.secure_aggregation.keys.key_log import read_log
+from wardround.secure_aggregation.keys.material import SealingSecret
+from wardround.secure_aggregation.keys.party import CoordinatorKeys, SiteKeys
+from wardround.secure_aggregation.keys.passphrase import FILE_VARIABLE, VARIABLE
+from wardround.secure_aggregation.keys.peers import fingerprint_of
 
 SEALED = {"mechanism": "sealed", "minimum_sites": 2, "packing": "compact"}
 
@@ -192,8 +192,8 @@ def _ask(kit: Path, port: int) -> list[str]:
     """A process that asks without end."""
     text = f"""
 from pathlib import Path
-from wardround.federation.flare.kits import read_kit
-from wardround.privacy.keys.client import KeyClient
+from wardround.federation.engines.flare.kits import read_kit
+from wardround.secure_aggregation.keys.key_client import KeyClient
 kit = read_kit(Path({str(kit)!r}))
 while True:
     KeyClient("localhost", {port}, files=kit.files, study=kit.study_digest).secret(1)

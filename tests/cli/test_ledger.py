@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from wardround.cli.ledger import app
 from wardround.cli.main import main
 from wardround.errors import LedgerError
+from wardround.federation.ledger import Ledger
 from wardround.federation.message import Message
-from wardround.privacy.ledger import Ledger
 
 
 def run(*words: str | Path) -> Result:

@@ -11,8 +11,8 @@ from tests.cli.running import exit_code
 
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
-from wardround.federation import flare
-from wardround.federation.flare.kits import read_kit
+from wardround.federation.engines import flare
+from wardround.federation.engines.flare.kits import read_kit
 from wardround.studies.study_file import parse_study, read_study
 
 STUDY = b"""[study]
@@ -104,7 +104,7 @@ def test_without_flare_it_says_what_to_install(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for module in ("kits", "certificates"):
-        monkeypatch.delitem(sys.modules, f"wardround.federation.flare.{module}", raising=False)
+        monkeypatch.delitem(sys.modules, f"wardround.federation.engines.flare.{module}", raising=False)
         monkeypatch.delattr(flare, module, raising=False)
     for module in [name for name in sys.modules if name.partition(".")[0] == "nvflare"]:
         monkeypatch.delitem(sys.modules, module)

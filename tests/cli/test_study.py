@@ -10,7 +10,7 @@ from wardround.models.saved import save_model
 from wardround.studies.assemble import common_model
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.study_file import parse_study, read_study
-from wardround.studies.template import TEMPLATE
+from wardround.studies.study_template import TEMPLATE
 
 
 @pytest.fixture

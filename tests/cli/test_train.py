@@ -25,7 +25,6 @@ from tests.cli.running import (
     train_relations,
     write_site,
 )
-from wardround.algorithms.local_training import EpochRecord, LocalTraining
 from wardround.corpora.splits import Manifest
 from wardround.models.saved import load_model, model_card
 from wardround.reports.progress import TrainingProgress
@@ -35,6 +34,7 @@ from wardround.tasks.ner import TaggedSentence
 from wardround.tasks.of_models import task_of
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
+from wardround.training.loop import EpochRecord, TrainingLoop
 
 FILES = ["checkpoint.safetensors", "events.jsonl", "model", "note-counts.json", "report.html", "scores.json"]
 TAGGED = sorted([*FILES, "error-counts.json"])  # where entities are looked for
@@ -83,10 +83,10 @@ def test_the_same_command_again_trains_no_further(
     first = run(*train(site, tmp_path / "run"))
     before = (tmp_path / "run" / "scores.json").read_bytes(), weights(tmp_path / "run")
 
-    def never(self: LocalTraining, batch: Sequence[TaggedSentence]) -> float:
+    def never(self: TrainingLoop, batch: Sequence[TaggedSentence]) -> float:
         raise AssertionError("a finished run was trained further")
 
-    monkeypatch.setattr(LocalTraining, "step", never)
+    monkeypatch.setattr(TrainingLoop, "step", never)
     again = run(*train(site, tmp_path / "run"))
     assert (again.code, again.out) == (0, first.out)
     assert ((tmp_path / "run" / "scores.json").read_bytes(), weights(tmp_path / "run")) == before
@@ -267,15 +267,15 @@ def test_a_run_that_fails_in_the_middle_quotes_no_note(
     run: Run, marked_site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[float] = []
-    step = LocalTraining.step
+    step = TrainingLoop.step
 
-    def faulty(self: LocalTraining, batch: Sequence[TaggedSentence]) -> float:
+    def faulty(self: TrainingLoop, batch: Sequence[TaggedSentence]) -> float:
         if len(taken) == 40:  # of 30 a first epoch has, each of 4 sentences
             raise ValueError(f"cannot learn {[sentence.words for sentence in batch]} {MARKER}")
         taken.append(step(self, batch))
         return taken[-1]
 
-    monkeypatch.setattr(LocalTraining, "step", faulty)
+    monkeypatch.setattr(TrainingLoop, "step", faulty)
     ran = run(*train(marked_site, tmp_path / "run"))
     assert (ran.code, ran.out) == (3, "")
     assert re.search(r"^wardround: unforeseen ValueError at test_train\.py:\d+; set WARDROUND_DEBUG=1", ran.err, re.M)

@@ -5,7 +5,7 @@ import re
 import pytest
 from tests.docs.pages import codes, section, text_of
 
-from wardround.algorithms.site import COMMON_STEPS
+from wardround.federation.site_runtime import COMMON_STEPS
 from wardround.studies.catalogue import ALGORITHMS
 
 PAGE = "algorithms.md"

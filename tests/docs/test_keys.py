@@ -14,11 +14,11 @@ pytest.importorskip("nvflare", reason="kits need the extra flare")
 pytest.importorskip("tenseal", reason="keys need the extra sealed")
 
 from wardround.cli.keys import app
-from wardround.privacy.keys import client as key_client
-from wardround.privacy.keys import party as party_keys
-from wardround.privacy.keys import service as key_service
-from wardround.privacy.keys import state as key_state
-from wardround.privacy.keys.passphrase import VARIABLE
+from wardround.secure_aggregation.keys import key_client as key_client
+from wardround.secure_aggregation.keys import key_service as key_service
+from wardround.secure_aggregation.keys import party as party_keys
+from wardround.secure_aggregation.keys import service_state as key_state
+from wardround.secure_aggregation.keys.passphrase import VARIABLE
 
 PAGE = "keys.md"
 

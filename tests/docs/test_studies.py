@@ -13,8 +13,8 @@ import pytest
 from tests.docs.pages import Row, codes, commands, plain_commands, rows, said_by, section
 
 from wardround.errors import WardroundError
-from wardround.studies import run
 from wardround.studies import study_file as files
+from wardround.studies import study_run as run
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.public_set import public_set

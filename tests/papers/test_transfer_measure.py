@@ -195,7 +195,7 @@ def test_few_sentences_are_gone_through_several_times(
         def run(self) -> list[None]:
             return []
 
-    monkeypatch.setattr(one_run, "LocalTraining", Counting)
+    monkeypatch.setattr(one_run, "TrainingLoop", Counting)
     asked = asked_for(one_run, tmp_path / "x", made / "target")
     notes = one_run.load_site(asked.data, Jsonl()).data
     task = one_run.NerTask(one_run.network(asked, TagSet.of(notes.train))[0])

@@ -48,7 +48,7 @@ def test_words_for_everything_that_can_leave_a_site(given: Given) -> None:
     section = privacy_section(PrivacyFacts("plain", given), ())
     assert section.prose
     shared = given in ("updates", "predictions")
-    assert ("Mechanism: plain." in section.prose) == ("Budget spent: none" in section.prose) == shared
+    assert ("AgreedMechanism: plain." in section.prose) == ("Budget spent: none" in section.prose) == shared
 
 
 def test_limits_and_carrier() -> None:

@@ -64,8 +64,8 @@ def test_a_key_under_a_harmless_name(script: ModuleType, tmp_path: Path, mark: s
 
 def test_a_sealing_key_under_a_harmless_name(script: ModuleType, tmp_path: Path) -> None:
     pytest.importorskip("tenseal", reason="install wardround[sealed]")
-    from wardround.privacy.bfv import BfvParameters
-    from wardround.privacy.keys.material import SealingSecret
+    from wardround.secure_aggregation.bfv import BfvParameters
+    from wardround.secure_aggregation.keys.material import SealingSecret
 
     key = BfvParameters("standard").new_secret()
     for data in (key, SealingSecret(1, "bfv-standard", key).to_bytes()):

@@ -9,11 +9,12 @@ from typing import Any
 from tests.processes import Command, eventually, free_port, kill, processes_of
 from tests.studies.tiny_studies import events_of
 
-from wardround.algorithms.state_files import load_tensors
 from wardround.cli.provision import planned
-from wardround.federation.flare.kits import Kit, provision, read_kit
-from wardround.studies import attendance, networked
+from wardround.federation.engines.flare.kits import Kit, provision, read_kit
+from wardround.studies import networked
+from wardround.studies import site_agent as attendance
 from wardround.studies.study_file import SiteSection
+from wardround.training.state_files import load_tensors
 
 PATIENCE = 90.0  # seconds that a loaded machine may take for what takes it two when it is idle
 
@@ -112,14 +113,14 @@ class Consortium:
         eventually(over, PATIENCE)
         assert holds(), f"{what}: {self.told()}"
 
-    def told(self) -> dict[str, str]:
+    def outputs(self) -> dict[str, str]:
         """What the parties said last."""
         return {name: command.said[-2000:] for name, command in self.commands.items()}
 
     def finish(self) -> None:
         """Every command ends by itself, and well; no process is left."""
         codes = {name: command.wait(PATIENCE) for name, command in self.commands.items()}
-        assert set(codes.values()) == {0}, (codes, self.told())
+        assert set(codes.values()) == {0}, (codes, self.broadcast_arrays())
         assert eventually(lambda: not processes_of(self.folder))
 
     def batches_drawn(self, name: str) -> int:

@@ -11,8 +11,8 @@ import tomli_w
 import torch
 from transformers import BertConfig, BertForTokenClassification, BertTokenizer
 
-from wardround.algorithms.coordinator import Coordinator
 from wardround.corpora.jsonl import Jsonl
+from wardround.federation.coordinator import Coordinator
 from wardround.models.encoders import without_remarks
 from wardround.studies.assemble import common_model, coordinator_of, task_on
 from wardround.studies.public_set import public_set

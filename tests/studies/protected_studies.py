@@ -11,15 +11,15 @@ from tests.algorithms.wards import Meddle, honest
 from tests.models.tiny import notes
 from tests.studies.tiny_studies import CPU, learnable
 
-from wardround.algorithms.site import Site
 from wardround.corpora.jsonl import Jsonl
+from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import SiteId
-from wardround.federation.in_process import InProcessFederation
 from wardround.federation.message import Message
-from wardround.federation.site_door import SiteDoor
-from wardround.studies.protection import Protection, Rehearsal
+from wardround.federation.request_handler import RequestHandler
+from wardround.federation.site_runtime import Site
+from wardround.studies.protection import InMemoryKeys, Protection
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.sites import load_notes, open_site
+from wardround.studies.site_setup import load_notes, open_site
 from wardround.studies.study_file import Study, digest_of, key_scheme
 
 MECHANISMS: Mapping[str, dict[str, Any]] = {
@@ -51,9 +51,9 @@ def shielded(folder: Path, protection: str, **sections: Mapping[str, Any] | None
 
 def protection_of(study: Study) -> Protection:
     """Both ends of a study on one machine."""
-    if not study.privacy.is_sealed:
+    if not study.privacy.protection.seals:
         return Protection()
-    rehearsal = Rehearsal.new(key_scheme(study))
+    rehearsal = InMemoryKeys.new(key_scheme(study))
     return Protection(secrets=rehearsal, parameters=partial(rehearsal.parameters, digest_of(study)))
 
 
@@ -65,7 +65,7 @@ class Lasting(InProcessFederation):
         self.protection = protection_of(study)
         self.opened: dict[SiteId, Site] = {}
         self._study, self._path = study, path
-        super().__init__(tuple(study.sites), lambda name: SiteDoor(_Way(self, name)))
+        super().__init__(tuple(study.sites), lambda name: RequestHandler(_Way(self, name)))
 
     def open(self, name: SiteId) -> Site:
         """The site, from its disk; again after `restart`."""

@@ -10,15 +10,15 @@ from tests.models.tiny import TYPES, notes, same_weights, write_encoder
 from tests.studies.tiny_studies import ONE_TOP, of_algorithm, tiny
 
 from wardround.algorithms.fedprox import FedProx
-from wardround.algorithms.site import PublicSet
-from wardround.algorithms.training_config import ADAPTER_RECIPE, ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE
 from wardround.errors import ModelError, StudyError, TrainingError, UsageError
+from wardround.federation.site_runtime import PublicSet
 from wardround.models.encoder_tagger import EncoderTagger
 from wardround.models.presets import PRESETS
 from wardround.models.relation_classifier import RelationClassifier
 from wardround.models.word_tagger import WordTagger
-from wardround.privacy.aggregator import PlainAggregator
-from wardround.privacy.predictions import PlainPredictions
+from wardround.secure_aggregation.plain import PlainServer, PlainUpdates
+from wardround.secure_aggregation.predictions import PlainPredictions
+from wardround.studies.aggregation_setup import payload_spec_of, server_of
 from wardround.studies.assemble import (
     TASKS,
     ModelChoice,
@@ -35,13 +35,13 @@ from wardround.studies.assemble import (
     task_on,
 )
 from wardround.studies.public_set import public_set
-from wardround.studies.second_door import aggregator_of, form_of
 from wardround.tasks.joint import JointTask
 from wardround.tasks.ner import NerTask
 from wardround.tasks.relations import RelationTask
 from wardround.text.document import Document, Entity, Level, Range, Relation
 from wardround.text.relation_sets import RelationSet, RelationType
 from wardround.text.tag_sets import TagSet
+from wardround.training.training_config import ADAPTER_RECIPE, ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE
 
 SMALL = {"word_buckets": "32", "word_dimension": "8", "character_width": "8", "word_cnn": "8", "lstm": "4"}
 
@@ -236,7 +236,9 @@ def test_shared_arrays_are_copies() -> None:
 
 def test_the_plain_door() -> None:
     study = tiny()
-    assert isinstance(aggregator_of(study, form_of(study, common_task(study), PublicSet())), PlainAggregator)
+    server = server_of(study, payload_spec_of(study, common_task(study), PublicSet()))
+    assert isinstance(server, PlainServer)
+    assert isinstance(server.codec, PlainUpdates)
 
 
 def test_options_of_the_network_in_a_study() -> None:
@@ -395,10 +397,12 @@ def test_what_sites_give_are_predictions(exchange: str, clips: dict[str, float])
     task = common_task(study)
     public = public_set(study, task)
     words = sum(len(sentence.words) for sentence in public.examples)
-    form = form_of(study, task, public)
+    form = payload_spec_of(study, task, public)
     assert form.shapes == {"tags": (words, 3)}  # of one type: O, B and I
     assert (form.groups, form.clips) == ({"tags": "tags"}, clips)
-    assert isinstance(aggregator_of(study, form), PlainPredictions)
+    server = server_of(study, form)
+    assert isinstance(server, PlainServer)
+    assert isinstance(server.codec, PlainPredictions)
 
 
 @pytest.mark.parametrize("start", ["central", "own"])

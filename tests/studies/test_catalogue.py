@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from tests.models.tiny import notes, word_tagger
 
-from wardround.algorithms.coordinator import Coordinator
 from wardround.algorithms.fedner import FedNer
-from wardround.algorithms.site import PublicSet
-from wardround.algorithms.stepping import SteppingConfig
+from wardround.federation.coordinator import Coordinator
+from wardround.federation.site_runtime import PublicSet
 from wardround.studies.catalogue import ALGORITHMS, Sharing
 from wardround.tasks.ner import NerTask
+from wardround.training.optimizer import RoundTrainingConfig
 
 SHARED = {"w": np.zeros(2, np.float32)}
 
@@ -56,13 +56,13 @@ def test_a_central_model_learns_on_what_everybody_may_read() -> None:
 
 
 def test_the_batch_of_fedner_is_that_of_all_sites_together() -> None:
-    assert ALGORITHMS["fedner"].training == ALGORITHMS["pooled"].training == SteppingConfig(batch_size=64)
+    assert ALGORITHMS["fedner"].training == ALGORITHMS["pooled"].training == RoundTrainingConfig(batch_size=64)
     assert {ALGORITHMS[name].training.batch_size for name in ("fedavg", "fedprox", "fedatt", "single")} == {16}
 
 
 def test_what_distils_steps_as_encoders_do() -> None:
     assert ALGORITHMS["feded"].training == ALGORITHMS["public"].training
-    assert ALGORITHMS["feded"].training == SteppingConfig(batch_size=16, learning_rate=5e-5)
+    assert ALGORITHMS["feded"].training == RoundTrainingConfig(batch_size=16, learning_rate=5e-5)
 
 
 def test_pooling_is_fedner_with_everything_shared() -> None:

@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from wardround.algorithms.local_training import EpochRecord, TrainingState
 from wardround.errors import TrainingError
 from wardround.studies.checkpoint import load_checkpoint, save_checkpoint
+from wardround.training.loop import EpochRecord, TrainingState
 
 STATE = TrainingState(
     {
@@ -66,7 +66,7 @@ def test_a_crash_while_writing_leaves_the_older(path: Path, monkeypatch: pytest.
         name.write_bytes(b"half")
         raise OSError("no space left")
 
-    monkeypatch.setattr("wardround.algorithms.state_files.save_file", fail)
+    monkeypatch.setattr("wardround.training.state_files.save_file", fail)
     with pytest.raises(OSError, match="no space left"):
         save_checkpoint(path, TrainingState({}, ()), settings="abc")
     assert load_checkpoint(path, settings="abc").records == STATE.records

@@ -14,8 +14,8 @@ from wardround.cli.main import main
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.type_names import renamed
 from wardround.evaluation.leakage import LeakageScore
+from wardround.federation.ledger import read_entries
 from wardround.models.saved import load_model
-from wardround.privacy.ledger import read_entries
 from wardround.studies.study_file import Study, to_toml
 from wardround.tasks.of_models import task_of
 from wardround.text.document import Document

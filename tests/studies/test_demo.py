@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from wardround.algorithms.coordinator import Round
 from wardround.corpora.synthetic import ClinicalConfig, SyntheticSite, clinical_hospitals
 from wardround.errors import StudyError
+from wardround.federation.coordinator import Round
 from wardround.models.saved import load_model
 from wardround.studies import demo, synthetic_sites
 from wardround.studies.demo import METHODS, DemoResult, demo_studies, run_demo

@@ -27,24 +27,24 @@ from tests.studies.tiny_studies import CPU, Killed, Onlooker, events_of, run, sc
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from wardround.algorithms.state_files import load_tensors, under
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import CorpusError, FederationError, MessageError, StudyError, TrainingError
-from wardround.federation.in_process import InProcessFederation
+from wardround.federation.engines.in_process import InProcessFederation
+from wardround.federation.ledger import read_entries
 from wardround.federation.message import Message
 from wardround.models.relation_classifier import RelationClassifier, RelationInputs
 from wardround.models.saved import load_model
-from wardround.privacy.ledger import read_entries
 from wardround.studies import one_machine
 from wardround.studies.assemble import common_model, model_of, task_on
 from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.sites import load_notes, open_site
+from wardround.studies.site_setup import load_notes, open_site
 from wardround.studies.study_file import Study
 from wardround.tasks import relations
 from wardround.tasks.task import head_scores
 from wardround.text.document import Document, Relation
 from wardround.text.tag_sets import TagSet
+from wardround.training.state_files import load_tensors, under
 
 STARTS = pytest.mark.parametrize("start", ["central", "own"])
 LONG = "then she had took and any day then she had took and any day then "  # thirteen pieces
@@ -255,11 +255,11 @@ def test_a_site_is_asked_within_the_terms_of_its_study(data: Path, tmp_path: Pat
     found = load_notes("east", study.sites["east"], seed=7)
     site = open_site(study, "east", found, folder=tmp_path, device=CPU)
     server, _ = server_of(study)
-    values = {**server.settings(), **study.algorithm.config.fixed(), "round": 1}
+    values = {**server.settings(), **study.algorithm.config.constant_settings(), "round": 1}
     for name, value in (("given_as", "logits"), ("temperature", 9.0), ("teacher_weight", 9.0), ("epochs", 99)):
         with pytest.raises(MessageError, match=f"^terms: {name} is not the study's$"):
             site.answer("train_and_predict", Message({**values, name: value}))
-    with pytest.raises(MessageError, match=r"^step: in this study sites open nothing$"):
+    with pytest.raises(MessageError, match=r"^step: this site does not know the step$"):
         site.answer("open_mean", Message({"round": 1}))
     assert site.round == 0
 

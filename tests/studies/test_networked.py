@@ -22,15 +22,15 @@ pytest.importorskip("nvflare", reason="install wardround[flare]")
 
 from tests.studies.consortium import Consortium
 
-from wardround.algorithms.state_files import load_tensors
 from wardround.cli.main import main
 from wardround.corpora.jsonl import Jsonl
+from wardround.federation.ledger import read_entries, verify
 from wardround.models.saved import save_model
-from wardround.privacy.ledger import read_entries, verify
 from wardround.studies.assemble import common_model
 from wardround.studies.run_reading import read_run
 from wardround.studies.shown_examples import with_examples
 from wardround.text.document import Document
+from wardround.training.state_files import load_tensors
 
 RIVERSIDE = {"built_in": "riverside-0002", "types": ["Drug", "Symptom"], "scheme": "BIO"}
 HOSPITALS = {"harbour": "harbour-0000", "hillside": "hillside-0001", "riverside": "riverside-0002"}

@@ -14,13 +14,13 @@ pytest.importorskip("tenseal", reason="install wardround[sealed]")
 
 from tests.studies.consortium import Consortium
 
-from wardround.algorithms.state_files import load_tensors
 from wardround.cli.main import main
+from wardround.federation.ledger import read_entries
 from wardround.models.saved import save_model
-from wardround.privacy.keys.material import find_secrets
-from wardround.privacy.ledger import read_entries
+from wardround.secure_aggregation.keys.material import find_secrets
 from wardround.studies.assemble import common_model
 from wardround.studies.study_file import parse_study
+from wardround.training.state_files import load_tensors
 
 RIVERSIDE = {"built_in": "riverside-0002", "types": ["Drug", "Symptom"], "scheme": "BIO"}
 HOSPITALS = {"harbour": "harbour-0000", "hillside": "hillside-0001", "riverside": "riverside-0002"}
@@ -63,7 +63,7 @@ def finish(consortium: Consortium) -> None:
     """Everybody ends by himself but the key service, which nobody tells."""
     keys = consortium.commands.pop("keys")
     codes = {name: command.wait(180.0) for name, command in consortium.commands.items()}
-    assert set(codes.values()) == {0}, (codes, consortium.told())
+    assert set(codes.values()) == {0}, (codes, consortium.outputs())
     consortium.commands["keys"] = keys
 
 

@@ -25,15 +25,14 @@ from tests.studies.tiny_studies import (
 )
 
 from wardround.algorithms import fedner
-from wardround.algorithms.coordinator import Coordinator
-from wardround.algorithms.site import Site
-from wardround.algorithms.state_files import load_tensors, under
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import FederationError, StudyError
-from wardround.federation.in_process import InProcessFederation
+from wardround.federation.coordinator import Coordinator
+from wardround.federation.engines.in_process import InProcessFederation
+from wardround.federation.ledger import read_entries
+from wardround.federation.site_runtime import Site
 from wardround.models.saved import load_model
-from wardround.privacy.keys.material import find_secrets
-from wardround.privacy.ledger import read_entries
+from wardround.secure_aggregation.keys.material import find_secrets
 from wardround.studies import one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import Study
@@ -41,6 +40,7 @@ from wardround.studies.worker_spec import WorkerSpec
 from wardround.tasks import ner
 from wardround.text.document import Document, Entity, Range
 from wardround.text.tag_sets import TagSet
+from wardround.training.state_files import load_tensors, under
 
 MARKER = "Mrs Quillfeather of Lantern Street took xylozipam"
 

@@ -5,26 +5,27 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.privacy.authority import Authority
-from tests.privacy.cohort import buffers, code_of, secret_of
 from tests.processes import open_files
+from tests.secure_aggregation.authority import Authority
+from tests.secure_aggregation.cohort import buffers, code_of, secret_of
 from tests.studies.tiny_studies import Onlooker, tiny
 from tests.studies.toy_federation import ToyFederation
 
-from wardround.algorithms.site import PublicSet
 from wardround.errors import FederationError, KeyMaterialError, MessageError, UsageError
-from wardround.privacy.identities import Identity, check_card
-from wardround.privacy.keys.material import PublicParameters, SealingSecret, find_secrets
-from wardround.privacy.keys.party import CoordinatorKeys
-from wardround.privacy.keys.peers import PartyFiles
-from wardround.privacy.protected_sum import ProtectedAggregator
-from wardround.studies import protection
+from wardround.federation.site_runtime import PublicSet
+from wardround.secure_aggregation import mechanisms
+from wardround.secure_aggregation.identities import Identity, check_public_keys
+from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret, find_secrets
+from wardround.secure_aggregation.keys.party import CoordinatorKeys
+from wardround.secure_aggregation.keys.peers import PartyFiles
+from wardround.secure_aggregation.server import SecureAggregationServer
+from wardround.secure_aggregation.submission import Submission
+from wardround.studies.aggregation_setup import PayloadSpec, client_of, payload_spec_of, server_of
 from wardround.studies.assemble import common_task
-from wardround.studies.protection import Protection, Rehearsal
-from wardround.studies.run import Engine, StudyRun
+from wardround.studies.protection import InMemoryKeys, Protection
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.second_door import GivenForm, aggregator_of, form_of, giver_of
 from wardround.studies.study_file import Study, digest_of
+from wardround.studies.study_run import Engine, StudyRun
 from wardround.studies.worker_spec import PartySpec
 
 SEALED = {"mechanism": "sealed", "minimum_sites": 2}
@@ -41,24 +42,24 @@ def masked() -> Study:
     return tiny(sites=third, privacy={"mechanism": "masked", "minimum_sites": 3})
 
 
-def form(study: Study) -> GivenForm:
+def form(study: Study) -> PayloadSpec:
     """What a site of it gives."""
-    return form_of(study, common_task(study), PublicSet())
+    return payload_spec_of(study, common_task(study), PublicSet())
 
 
 @pytest.mark.parametrize("missing", ["cryptography", "tenseal"])
 def test_what_is_not_installed_is_named_before_anything_is_asked(
     study: Study, masked: Study, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protection, "find_spec", lambda name: None if name == missing else object())
+    monkeypatch.setattr(mechanisms, "find_spec", lambda name: None if name == missing else object())
     with pytest.raises(UsageError, match=rf"^\[privacy\] sealed needs {missing}: install wardround\[sealed\]$"):
-        aggregator_of(study, form(study), Protection())
-    protection.check_installed(tiny())
+        server_of(study, form(study), Protection())
+    tiny().privacy.protection.check_installed()
     if missing == "tenseal":
-        protection.check_installed(masked)
+        masked.privacy.protection.check_installed()
     else:
         with pytest.raises(UsageError, match="masked needs cryptography"):
-            protection.check_installed(masked)
+            masked.privacy.protection.check_installed()
 
 
 def party_of(files: PartyFiles, service: str = "") -> PartySpec:
@@ -74,20 +75,20 @@ def party(folder: Path, name: str, number: int) -> PartySpec:
 
 
 def test_every_rehearsal_has_a_secret_of_its_own() -> None:
-    first, second = Rehearsal.new("bfv-standard"), Rehearsal.new("bfv-standard")
+    first, second = InMemoryKeys.new("bfv-standard"), InMemoryKeys.new("bfv-standard")
     assert first.secret(1).id != second.secret(1).id
     assert (first.secret(1).epoch, first.secret(1).scheme) == (1, "bfv-standard")
     assert first.parameters("5e" * 32) == PublicParameters("5e" * 32, 1, "bfv-standard", first.secret(1).id)
 
 
 def test_workers_read_the_secret_from_memory_and_not_from_a_disk() -> None:
-    rehearsal = Rehearsal.new("bfv-compact")
+    rehearsal = InMemoryKeys.new("bfv-compact")
     path = rehearsal.path_for_workers()
     assert rehearsal.path_for_workers() == path  # one file, however many ask
     assert os.readlink(path).startswith("/memfd:")
     assert rehearsal.descriptors() == (int(path.rpartition("/")[2]),)
-    assert Rehearsal.read(path).secret(1) == rehearsal.secret(1)
-    assert Rehearsal.read(path).secret(1) == rehearsal.secret(1)  # each worker from its beginning
+    assert InMemoryKeys.read(path).secret(1) == rehearsal.secret(1)
+    assert InMemoryKeys.read(path).secret(1) == rehearsal.secret(1)  # each worker from its beginning
     descriptor = int(path.rpartition("/")[2])
     assert not os.get_inheritable(descriptor)
     assert stat.S_ISREG(os.stat(path).st_mode)
@@ -100,13 +101,13 @@ def test_workers_read_the_secret_from_memory_and_not_from_a_disk() -> None:
 
 def test_a_rehearsal_that_no_worker_asked_for_opens_nothing() -> None:
     before = open_files()
-    Rehearsal.new("bfv-standard").close()
+    InMemoryKeys.new("bfv-standard").close()
     assert open_files() <= before
 
 
 def test_what_is_no_secret_is_refused() -> None:
     with pytest.raises(MessageError):
-        Rehearsal(b"secret")
+        InMemoryKeys(b"secret")
 
 
 # A party's means
@@ -127,12 +128,14 @@ def test_a_hospital_is_vouched_for_by_its_certificate(masked: Study, tmp_path: P
     assert (lead.parameters, lead.secrets) == (None, None)
     card = sites["harbour"].identity("harbour").card
     for other in (lead, sites["hillside"]):
-        check_card(card, "harbour", other.certifier)
-        assert code_of(check_card, card, "hillside", other.certifier) == "card"
-        assert code_of(check_card, Identity.new("harbour", None).card, "harbour", other.certifier) == "certificate"
+        check_public_keys(card, "harbour", other.certifier)
+        assert code_of(check_public_keys, card, "hillside", other.certifier) == "card"
+        assert (
+            code_of(check_public_keys, Identity.new("harbour", None).card, "harbour", other.certifier) == "certificate"
+        )
     # One's own certificate does not vouch for another's name.
     forged = sites["hillside"].identity("harbour").card
-    assert code_of(check_card, forged, "harbour", lead.certifier) == "certificate"
+    assert code_of(check_public_keys, forged, "harbour", lead.certifier) == "certificate"
 
 
 def test_a_site_without_a_key_says_so(study: Study, tmp_path: Path) -> None:
@@ -159,8 +162,8 @@ def test_a_coordinator_knows_which_key_is_in_force_and_no_more(study: Study, tmp
 
 def test_a_coordinator_that_was_told_no_key_cannot_begin_a_round(study: Study, tmp_path: Path) -> None:
     protection = Protection.of_coordinator(study, party(tmp_path, "coordinator", 5))
-    aggregator = aggregator_of(study, form(study), protection)
-    assert isinstance(aggregator, ProtectedAggregator)
+    aggregator = server_of(study, form(study), protection)
+    assert isinstance(aggregator, SecureAggregationServer)
     clips = dict.fromkeys(aggregator.groups, 1.0)
     with pytest.raises(FederationError, match=r"^nobody tells which sealing key is in force \(no-keys\)$"):
         aggregator.exchange(round_number=1, step="gradient", weights={"harbour": 1.0, "hillside": 2.0}, clips=clips)
@@ -198,7 +201,7 @@ def test_nothing_that_hangs_on_a_coordinators_run_is_the_secret(study: Study, tm
         watcher=Onlooker(),
         protection=protection,
     )
-    assert isinstance(run._aggregator, ProtectedAggregator)
+    assert isinstance(run._aggregator, SecureAggregationServer)
     clips = dict.fromkeys(run._aggregator.groups, 1.0)
     weights = {"harbour": 1.0, "hillside": 2.0}
     exchange = run._aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips)
@@ -211,17 +214,20 @@ def test_nothing_that_hangs_on_a_coordinators_run_is_the_secret(study: Study, tm
     assert any(hidden in part for part in buffers((vars(run), secret)))  # and would see the secret
 
 
-def test_both_ends_of_a_study_agree(study: Study) -> None:
-    rehearsal = Rehearsal.new("bfv-standard")
+def test_both_ends_of_a_study_agree(study: Study, tmp_path: Path) -> None:
+    rehearsal = InMemoryKeys.new("bfv-standard")
     protection = Protection(secrets=rehearsal, parameters=lambda: rehearsal.parameters(digest_of(study)))
     given = form(study)
-    aggregator, giver = aggregator_of(study, given, protection), giver_of(study, "harbour", given, protection)
-    assert isinstance(aggregator, ProtectedAggregator)
+    aggregator = server_of(study, given, protection)
+    own = client_of(study, "harbour", given, folder=tmp_path / "own", protection=protection)
+    assert isinstance(aggregator, SecureAggregationServer)
     clips = dict.fromkeys(aggregator.groups, 1.0)
     weights = {"harbour": 1.0, "hillside": 2.0}
-    giver.check_exchange(aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips))
+    assert isinstance(own, Submission)
+    own.client.check_exchange(aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips))
     assert aggregator.groups == ("words", "word_cnn")
     other = tiny(privacy=SEALED, study={"seed": 8})
-    foreign = giver_of(other, "harbour", given, protection)
+    foreign = client_of(other, "harbour", given, folder=tmp_path / "foreign", protection=protection)
+    assert isinstance(foreign, Submission)
     asked = aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips)
-    assert code_of(foreign.check_exchange, asked) == "study"
+    assert code_of(foreign.client.check_exchange, asked) == "study"

@@ -181,7 +181,7 @@ def test_every_pair_of_it_is_an_example(data: Path, tmp_path: Path) -> None:
         ("T3", "none"),
         *[("T1", "none")] * 3,
     ]
-    assert {head: rows.shape for head, rows in server.wanted().items()} == {"relations": (5, 2)}
+    assert {head: rows.shape for head, rows in server.expected_arrays().items()} == {"relations": (5, 2)}
 
 
 def test_a_set_that_is_not_labelled_says_so(data: Path) -> None:
@@ -211,7 +211,7 @@ def test_the_rows_of_an_unlabelled_set_do_not_hang_on_its_labels(data: Path, tmp
     for name, documents in (("as it is", (first, *others)), ("forbidden", (forbidden, *others))):
         section = {**written(tmp_path / f"{name}.jsonl", documents), "labelled": False}
         server, _ = server_of(distilled(data, task={"relations": TWO_TYPES}, public=section))
-        rows.append({head: array.shape for head, array in server.wanted().items()})
+        rows.append({head: array.shape for head, array in server.expected_arrays().items()})
     assert rows[0] == rows[1] == {"relations": (4, 3)}
 
 

@@ -9,13 +9,13 @@ from tests.studies.distilled_studies import distilled, write_notes
 from tests.studies.protected_studies import shielded
 from tests.studies.tiny_studies import of_algorithm, run, tiny
 
-from wardround.algorithms.training_config import TrainingConfig
 from wardround.errors import UsageError
 from wardround.reports.run_record import RunRecord
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import read_run, run_folder_at, write_own_report
 from wardround.studies.single_site import SiteData, train_at_one_site
 from wardround.tasks.ner import NerTask
+from wardround.training.training_config import TrainingConfig
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,6 @@ import pytest
 import torch
 from tests.models.tiny import notes, quick_tagger, same_weights
 
-from wardround.algorithms.local_training import EpochRecord, Silence
-from wardround.algorithms.training_config import TrainingConfig
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.splits import Manifest
 from wardround.errors import SplitError, TrainingError
@@ -22,6 +20,8 @@ from wardround.studies.single_site import SiteData, load_part, load_site, pick_d
 from wardround.tasks import ner
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document
+from wardround.training.loop import EpochRecord, Silence
+from wardround.training.training_config import TrainingConfig
 
 NOTES = notes(38)
 DATA = SiteData(NOTES[:30], NOTES[30:34], NOTES[34:])

@@ -14,20 +14,20 @@ from tests.models.tiny import same_weights
 from tests.studies.protected_studies import Lasting, copies, shielded
 from tests.studies.tiny_studies import CPU, Onlooker, events_of, learnable, run, scores_of, tiny
 
-from wardround.algorithms.state_files import load_tensors
 from wardround.errors import StudyError
+from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import SiteId
-from wardround.federation.in_process import InProcessFederation
+from wardround.federation.ledger import read_entries
 from wardround.federation.message import Message
 from wardround.models.saved import load_model, save_model
-from wardround.privacy.ledger import read_entries
 from wardround.studies.assemble import common_model, model_of
-from wardround.studies.run import Engine, StudyOutcome, StudyRun
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.sites import open_here
+from wardround.studies.site_setup import open_here
 from wardround.studies.starting import check_start, start_table, with_start_digest
 from wardround.studies.study_file import Study, parse_study, study_for_kits, to_toml
+from wardround.studies.study_run import Engine, StudyOutcome, StudyRun
 from wardround.text.tag_sets import TagSet
+from wardround.training.state_files import load_tensors
 
 ENGINE = Engine(checkpoint_every=1, sites_save=True, retries=2, pause=0.0)
 

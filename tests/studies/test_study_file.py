@@ -16,7 +16,6 @@ from wardround.algorithms.fedavg import FedAvgConfig
 from wardround.algorithms.feded import FedEdConfig
 from wardround.algorithms.fedner import FedNerConfig
 from wardround.algorithms.fedprox import FedProxConfig
-from wardround.algorithms.stepping import SteppingConfig
 from wardround.errors import StudyError
 from wardround.studies.catalogue import ALGORITHMS, Sharing
 from wardround.studies.study_file import (
@@ -36,6 +35,7 @@ from wardround.studies.study_file import (
     study_for_kits,
     to_toml,
 )
+from wardround.training.optimizer import RoundTrainingConfig
 
 RESERVED = ("admin", "client", "coordinator", "server")
 WHOLE = """
@@ -104,7 +104,7 @@ def test_every_section_and_every_setting(tmp_path: Path) -> None:
             "transfer", "", tmp_path / "glove.npz", ("words", "lstm"), {"lstm": 12, "train_words": False}
         ),
         algorithm=AlgorithmSection("fedprox", FedProxConfig(12, 0.5, 1, 3, server_rate=0.5, proximal=1.0)),
-        training=SteppingConfig(5, 0.01, 0.02, 0.1, "constant", 1.0),
+        training=RoundTrainingConfig(5, 0.01, 0.02, 0.1, "constant", 1.0),
         privacy=PrivacySection("plain", 1, 3),
         evaluation=EvaluationSection(4, 2),
         federation=FederationSection(30.0, 90.0, 6),
@@ -513,14 +513,14 @@ def test_an_update_is_hidden_among_others_or_not_at_all(mechanism: str, fewest: 
         said = rf"^\[privacy\] minimum_sites is {least}; {re.escape(mechanism)} hides .* among {fewest} or more$"
         refused(said, sites=THREE, privacy={"mechanism": mechanism, "minimum_sites": least})
     study = tiny(sites=THREE, privacy={"mechanism": mechanism, "minimum_sites": fewest})
-    assert study.privacy.is_sealed == mechanism.startswith("sealed")
-    assert study.privacy.is_masked == mechanism.endswith("masked")
+    assert study.privacy.protection.seals == mechanism.startswith("sealed")
+    assert study.privacy.protection.masks == mechanism.endswith("masked")
     assert parse_study(to_toml(study)) == study
 
 
 def test_a_plain_study_may_be_of_one_site() -> None:
     privacy = tiny(privacy={"mechanism": "plain", "minimum_sites": 1}).privacy
-    assert (privacy.is_sealed, privacy.is_masked) == (False, False)
+    assert (privacy.protection.seals, privacy.protection.masks) == (False, False)
 
 
 @pytest.mark.parametrize("mechanism", ["masked", "sealed", "sealed+masked"])

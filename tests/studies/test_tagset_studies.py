@@ -17,25 +17,25 @@ from tests.studies.protected_studies import MASKED, SEALED, Lasting, copies, shi
 from tests.studies.tiny_studies import CPU, Killed, Onlooker, events_of, run, scores_of, tensors_of
 from torch import Tensor
 
-from wardround.algorithms.state_files import load_tensors, under
 from wardround.algorithms.tagsets import REACH, TARGETS
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import MessageError, StudyError
+from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import SiteId
-from wardround.federation.in_process import InProcessFederation
+from wardround.federation.ledger import read_entries
 from wardround.federation.message import Message
 from wardround.models.saved import load_model
 from wardround.models.tagging_model import TaggingModel
-from wardround.privacy.ledger import read_entries
 from wardround.studies import one_machine
+from wardround.studies.aggregation_setup import payload_spec_of
 from wardround.studies.assemble import common_task
 from wardround.studies.public_set import public_set
-from wardround.studies.run import Engine, StudyRun
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.second_door import form_of
-from wardround.studies.sites import load_notes, open_site
+from wardround.studies.site_setup import load_notes, open_site
 from wardround.studies.study_file import Study, parse_study, to_toml
+from wardround.studies.study_run import Engine, StudyRun
 from wardround.text.document import Document
+from wardround.training.state_files import load_tensors, under
 
 ROUNDS = 7
 BOTH = ["Drug", "ADE"]
@@ -158,7 +158,7 @@ def test_what_leaves_a_site(whole: Path) -> None:
 def test_the_second_door_has_a_place_for_the_gradient_where_there_is_one(data: Path, weighting: bool) -> None:
     study = tagged(data, algorithm={"weighting": weighting})
     task = common_task(study)
-    form = form_of(study, task, public_set(study, task))
+    form = payload_spec_of(study, task, public_set(study, task))
     layers = {name: tuple(parameter.shape) for name, parameter in task.model.shared_parameters().items()}
     more = {TARGETS: (WIDTH,)} if weighting else {}
     assert form.shapes == layers | more
@@ -290,9 +290,9 @@ def test_the_coordinator_never_sees_the_gradient_of_one_site(kind: str, data: Pa
         for own in given:
             assert not any(own.tobytes() in array.tobytes() for array in answer.arrays.values())
     server = running.coordinator
-    memory = server.memory()
+    memory = server.optimizer_state()
     if kind in SEALED:
-        assert memory.keys() == {"given"} and not server.told().keys() & {f"targets/{TARGETS}"}
+        assert memory.keys() == {"given"} and not server.broadcast_arrays().keys() & {f"targets/{TARGETS}"}
         assert len(copies(federation)) == 1
     else:  # the mean of three
         last = np.mean(overheard.own[-3:], axis=0)
@@ -462,7 +462,12 @@ def test_a_site_answers_within_the_terms_of_its_study(data: Path, tmp_path: Path
     study = tagged(data)
     site = open_site(study, "east", load_notes("east", study.sites["east"], seed=7), folder=tmp_path, device=CPU)
     before = {name: tensor.clone() for name, tensor in site.state().items()}
-    fixed = {**study.training.fixed(), **study.algorithm.config.fixed(), "round": 1, "targets_from": []}
+    fixed = {
+        **study.training.constant_settings(),
+        **study.algorithm.config.constant_settings(),
+        "round": 1,
+        "targets_from": [],
+    }
     for name, value in (("unknown", "outside"), ("momentum", 0.5), ("trusted_after", 0), ("weighting", False)):
         with pytest.raises(MessageError, match=f"^terms: {name} is not the study's$"):
             site.answer("train_completed", Message({**fixed, name: value}))

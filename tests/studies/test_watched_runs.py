@@ -7,7 +7,7 @@ import pytest
 from tests.reports.console.records import STUDY, append, round_of, started, write_kit, write_run
 
 from wardround.errors import UsageError
-from wardround.privacy.ledger import verify
+from wardround.federation.ledger import verify
 from wardround.reports.console.runs import StudyFacts, Trouble
 from wardround.studies.watched_runs import CoordinatorRuns, SiteRuns, runs_in
 
@@ -204,7 +204,7 @@ def test_a_ledger_that_was_altered_is_told(tmp_path: Path) -> None:
 def test_of_the_engines_log_only_two_kinds_of_line_are_told(tmp_path: Path) -> None:
     kit = write_kit(tmp_path / "kit", messages=1)
     (kit / "logs").mkdir()
-    name = "2026-11-16 03:41:24,123 WARNING wardround.federation.flare.site"
+    name = "2026-11-16 03:41:24,123 WARNING wardround.federation.engines.flare.site_session"
     lines = [
         f"{name} a request was refused: not-accepted",
         f"{name} step=give round=12 failed: worker-died",

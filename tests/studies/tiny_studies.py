@@ -11,14 +11,14 @@ import tomli_w
 import torch
 from tests.models.tiny import notes
 
-from wardround.algorithms.coordinator import Round
-from wardround.algorithms.state_files import load_tensors
 from wardround.corpora.jsonl import Jsonl
+from wardround.federation.coordinator import Round
 from wardround.studies.catalogue import ALGORITHMS, Sharing
 from wardround.studies.one_machine import run_on_one_machine
-from wardround.studies.run import StudyOutcome
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import Study, parse_study
+from wardround.studies.study_run import StudyOutcome
+from wardround.training.state_files import load_tensors
 
 CPU = torch.device("cpu")
 NETWORK: dict[str, Any] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic
 from wardround.federation.message import Message, Value
 from wardround.federation.worker_process import round_of
-from wardround.privacy.aggregator import PlainAggregator
+from wardround.secure_aggregation.plain import PlainUpdates
 
 DOWN, UP, SECONDS = 10, 20, 0.5  # of every exchange
 OF = 10  # entities at each site
@@ -49,7 +49,7 @@ class ToyFederation:
             return Message({"examples": 4, "documents": 2})
         if step == "gradient":
             zeros = {name: array * 0 for name, array in message.group("shared").items()}
-            sealed = PlainAggregator().seal(zeros, weight=4.0)
+            sealed = PlainUpdates().seal(zeros, weight=4.0)
             return Message({**sealed.values, "loss": 1.0 / number}, sealed.arrays, sealed.blobs)
         if step in ("score", "finish"):
             found = self._found.get(number, 0)

@@ -20,12 +20,12 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from wardround.algorithms.coordinator import Gathered, Turn
-from wardround.algorithms.fedavg import FedAvg, trained_way
-from wardround.algorithms.site import Site, Step
+from wardround.algorithms.fedavg import FedAvg, local_delta
 from wardround.algorithms.tagsets import CompletionConfig, begin_completed
 from wardround.errors import MessageError, TrainingError
+from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.message import Message, Value
+from wardround.federation.site_runtime import Site, Step
 from wardround.models.discriminators import Discriminators, Watched, entropy
 from wardround.models.tagging_model import TaggingModel
 from wardround.tasks.completion import CompletedNer, Taught
@@ -53,21 +53,21 @@ class AdversarialConfig(CompletionConfig):
         """Whether the last layer is parted into what is of the task and what is of the site."""
         return self.method == "peng"
 
-    def fixed(self) -> dict[str, Value]:
+    def constant_settings(self) -> dict[str, Value]:
         """How far a site goes in a round, and against whom."""
         own: dict[str, Value] = {"unknown": "pseudo", "method": self.method, "strength": self.strength}
-        return {**super().fixed(), **own}
+        return {**super().constant_settings(), **own}
 
 
 class Adversarial(FedAvg):
     """Averages the network and the discriminators; a small site is heard as a large one (Appendix C)."""
 
     config: AdversarialConfig
-    weighs_alike = True
+    uniform_weights = True
 
-    def gather(self, turn: Turn) -> Gathered | None:
+    def gather(self, context: RoundContext) -> RoundSum | None:
         """Every site completes its annotation and trains against the discriminators."""
-        return turn.gather("train_adversarially", self.local_settings())
+        return context.gather("train_adversarially", self.local_settings())
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def train_adversarially(site: Site, message: Message) -> Message:
     """Complete the annotation, and train on it against the discriminators."""
     with site.all_or_nothing():
         learner, taught = begin_completed(site, message)
-        way, loss = trained_way(site, message, loss=partial(_loss, learner, taught, _adversary(site, message)))
+        way, loss = local_delta(site, message, loss=partial(_loss, learner, taught, _adversary(site, message)))
         return site.give(way, weight=1.0, values={"loss": loss})
 
 

@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import kl_div
 
-from wardround.algorithms.randomness import drawn_from
-from wardround.algorithms.stepping import Rates, Stepper, finite
-from wardround.algorithms.stepping import clip as clip_gradients
 from wardround.errors import TrainingError
 from wardround.evaluation.counts import SpanCounts
 from wardround.tasks.batches import length_buckets
 from wardround.tasks.task import Example, Task
+from wardround.training.optimizer import HalfOptimizer, Rates, finite
+from wardround.training.optimizer import clip as clip_gradients
+from wardround.training.randomness import seeded_from
 
 __all__ = [
     "Agreement",
@@ -152,9 +152,9 @@ def distil(
     """
     lesson = _lesson(task, examples, teacher or {})
     parameters = {name: tensor for name, tensor in task.model.named_parameters() if tensor.requires_grad}
-    stepper = Stepper(parameters, task.model.output_names(parameters))
+    stepper = HalfOptimizer(parameters, task.model.output_names(parameters))
     total = 0.0
-    with drawn_from(seed, task.model):
+    with seeded_from(seed, task.model):
         task.model.train()
         for batch in _batches(task, examples, config, seed):
             task.model.zero_grad(set_to_none=True)

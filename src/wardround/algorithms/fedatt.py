@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from wardround.algorithms.coordinator import Gathered, Turn
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, add, local_update
-from wardround.algorithms.site import Site, Step
 from wardround.errors import MessageError
+from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, Value
+from wardround.federation.site_runtime import Site, Step
 
 __all__ = ["STEPS", "FedAtt", "FedAttConfig", "attention", "give_attended", "train_and_hold"]
 
@@ -32,20 +32,20 @@ class FedAtt(FedAvg):
     """The server of Algorithm 1 of the paper."""
 
     config: FedAttConfig
-    weighs_alike = True  # each update comes times its attention
+    uniform_weights = True  # each update comes times its attention
 
-    def gather(self, turn: Turn) -> Gathered | None:
+    def gather(self, context: RoundContext) -> RoundSum | None:
         """Norms first, then the updates, each times its attention α_k^l."""
         layers = len(self.shared)
         norms = {
             site: message.arrays["norms"]
-            for site, message in turn.answers(
-                "train_and_hold", turn.question(self.local_settings()), check=lambda m: _check_norms(m, layers)
+            for site, message in context.answers(
+                "train_and_hold", context.question(self.local_settings()), check=lambda m: _check_norms(m, layers)
             )
         }
         attended = attention(norms)
-        turn.sites = list(norms)
-        gathered = turn.gather("give_attended", {"attention": {s: row.tolist() for s, row in attended.items()}})
+        context.sites = list(norms)
+        gathered = context.gather("give_attended", {"attention": {s: row.tolist() for s, row in attended.items()}})
         # Of the sum, a site that went away in between takes its part with it: the rest is brought to one again.
         given = sum((attended[site] for site in gathered.sites), start=np.zeros(layers))
         return replace(gathered, values={"factors": (len(gathered.sites) / given).tolist()})

@@ -13,11 +13,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from wardround.algorithms.coordinator import Coordinator, Gathered, RoundsConfig, Turn
-from wardround.algorithms.site import Site, Step
-from wardround.algorithms.stepping import Rates, clip, finite
 from wardround.errors import MessageError, TrainingError
+from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value
+from wardround.federation.site_runtime import Site, Step
+from wardround.training.optimizer import Rates, clip, finite
 
 __all__ = [
     "STEPS",
@@ -25,10 +25,10 @@ __all__ = [
     "FedAvgConfig",
     "LocalConfig",
     "add",
+    "local_delta",
     "local_update",
     "train",
     "train_locally",
-    "trained_way",
 ]
 
 
@@ -48,7 +48,7 @@ class LocalConfig(RoundsConfig):
         if self.local_steps < 0:
             raise TrainingError(f"local_steps is {self.local_steps}; it is a number of mini-batches, or 0 for epochs")
 
-    def fixed(self) -> dict[str, Value]:
+    def constant_settings(self) -> dict[str, Value]:
         """How far a site goes in a round."""
         return {"steps": self.local_steps, "epochs": self.local_epochs, "keep_moments": self.keep_moments}
 
@@ -70,9 +70,9 @@ class FedAvg(Coordinator):
 
     config: FedAvgConfig
 
-    def gather(self, turn: Turn) -> Gathered | None:
+    def gather(self, context: RoundContext) -> RoundSum | None:
         """Every site trains for a while."""
-        return turn.gather("train", self.local_settings())
+        return context.gather("train", self.local_settings())
 
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
         """w ← w + Σ n_k/n Δ_k."""
@@ -80,7 +80,7 @@ class FedAvg(Coordinator):
 
     def local_settings(self) -> dict[str, Value]:
         """What ClientUpdate needs to know."""
-        return {**self.settings(), **self.config.fixed()}
+        return {**self.settings(), **self.config.constant_settings()}
 
 
 def train(site: Site, message: Message) -> Message:
@@ -97,10 +97,10 @@ def local_update(site: Site, message: Message, *, pull: float = 0.0) -> tuple[di
     """
     site.check_round(message.value("round", int))
     site.receive(message)
-    return trained_way(site, message, pull=pull)
+    return local_delta(site, message, pull=pull)
 
 
-def trained_way(
+def local_delta(
     site: Site, message: Message, *, pull: float = 0.0, loss: Callable[[Sequence[int]], Tensor] | None = None
 ) -> tuple[dict[str, Array], float]:
     """Train both halves from where they are; how far the shared half came, and the mean loss."""
@@ -128,8 +128,8 @@ def train_locally(
     fewest = -(-site.fewest_sentences // steps) if message.value("steps", int) else 1
     size = max(size, fewest)
     if not message.value("keep_moments", bool):
-        site.shared_stepper.forget()
-        site.private_stepper.forget()
+        site.shared_optimizer.forget()
+        site.private_optimizer.forget()
     losses = []
     with site.randomness(number):
         for _ in range(steps):
@@ -138,8 +138,8 @@ def train_locally(
                 _pull(site, towards, pull)
             _step(site, rates, largest)
     if not message.value("keep_moments", bool):
-        site.shared_stepper.forget()  # nothing of it is written to disk
-        site.private_stepper.forget()
+        site.shared_optimizer.forget()  # nothing of it is written to disk
+        site.private_optimizer.forget()
     site.round = number
     return sum(losses) / len(losses)
 
@@ -179,8 +179,8 @@ def _pull(site: Site, centre: Mapping[str, Tensor], strength: float) -> None:
 
 def _step(site: Site, rates: Rates, largest: float) -> None:
     clip(site.shared | site.private, largest)
-    site.shared_stepper.step(rates)
-    site.private_stepper.step(rates)
+    site.shared_optimizer.step(rates)
+    site.private_optimizer.step(rates)
 
 
 STEPS: dict[str, Step] = {"train": train}

@@ -15,16 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.coordinator import Coordinator, Gathered, RoundsConfig, Turn
 from wardround.algorithms.distillation import DistillationConfig, Exchanged, as_shared, distil, figures, teacher
-from wardround.algorithms.exchange_steps import open_mean
 from wardround.algorithms.fedavg import LocalConfig, train_locally
-from wardround.algorithms.site import PublicSet, Site, Step
-from wardround.algorithms.stepping import Rates, SteppingConfig
 from wardround.errors import FederationError, MessageError, TrainingError
+from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value, grouped
-from wardround.privacy.predictions import Precision, check_mean
+from wardround.federation.site_runtime import PublicSet, Site, Step
+from wardround.secure_aggregation.predictions import Precision, check_mean
 from wardround.tasks.task import Task, head_scores
+from wardround.training.optimizer import Rates, RoundTrainingConfig
 
 __all__ = ["STEPS", "FedEd", "FedEdConfig", "PublicConfig", "PublicOnly", "prediction_shapes", "train_and_predict"]
 
@@ -81,11 +80,11 @@ class FedEdConfig(LocalConfig):
         return "" if self.precision == "float32" else f"precision {self.precision}"
 
     @property
-    def reach(self) -> float:
+    def value_bound(self) -> float:
         """No probability is above one."""
         return 1.0 if self.exchange == "probabilities" else 0.0
 
-    def fixed(self) -> dict[str, Value]:
+    def constant_settings(self) -> dict[str, Value]:
         """How a site trains and predicts, and how it learns from the others where it keeps its model."""
         own: dict[str, Value] = {
             "temperature": self.temperature,
@@ -95,7 +94,7 @@ class FedEdConfig(LocalConfig):
             "label_rounds": self.label_rounds,
             "teacher_weight": self.teacher_weight,
         }
-        return {**super().fixed(), "given_as": self.exchange, **(own if self.sites_keep_models else {})}
+        return {**super().constant_settings(), "given_as": self.exchange, **(own if self.sites_keep_models else {})}
 
     def distillation(self, *, batch_size: int, labelled: bool) -> DistillationConfig:
         """How the central model learns."""
@@ -131,7 +130,7 @@ class _Central(Coordinator):
         self,
         shared: Mapping[str, Array],
         config: RoundsConfig,
-        training: SteppingConfig,
+        training: RoundTrainingConfig,
         *,
         task: Task,
         public: PublicSet,
@@ -178,16 +177,18 @@ class FedEd(_Central):
     """The server of Algorithm 1."""
 
     config: FedEdConfig
-    weighs_alike = True  # Eq. 5; a site that asked for more would speak for the others
+    uniform_weights = True  # Eq. 5; a site that asked for more would speak for the others
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._like = _blank(self.task, self.public.examples)
         self._mean: dict[str, Array] = {}  # of the last round: what sites that keep their models learn from
 
-    def gather(self, turn: Turn) -> Gathered | None:
+    def gather(self, context: RoundContext) -> RoundSum | None:
         """Every site trains and predicts; a mean that only sites can open, they open for the coordinator."""
-        gathered = turn.opened(turn.gather("train_and_predict", {**self.settings(), **self.config.fixed()}))
+        gathered = context.opened(
+            context.gather("train_and_predict", {**self.settings(), **self.config.constant_settings()})
+        )
         assert gathered.mean is not None
         try:
             _check(gathered.mean, self._like, self.config.exchange, sites=len(gathered.sites))
@@ -202,19 +203,19 @@ class FedEd(_Central):
         labelled = self.public.labelled and _learns_labels(self.number + 1, self.config.label_rounds)
         self.learn(taught, self.config.distillation(batch_size=self.training.batch_size, labelled=labelled))
 
-    def told(self) -> dict[str, Array]:
+    def broadcast_arrays(self) -> dict[str, Array]:
         """The central model; where sites keep their own, what the ensemble said in the round before."""
-        return grouped("mean", self._mean) if self.config.sites_keep_models else super().told()
+        return grouped("mean", self._mean) if self.config.sites_keep_models else super().broadcast_arrays()
 
-    def wanted(self) -> dict[str, Array]:
+    def expected_arrays(self) -> dict[str, Array]:
         """Predictions on the public set."""
         return self._like
 
-    def memory(self) -> dict[str, Tensor]:
+    def optimizer_state(self) -> dict[str, Tensor]:
         """What the ensemble said."""
         return {head: torch.from_numpy(rows) for head, rows in self._mean.items()}
 
-    def remember(self, memory: Mapping[str, Tensor]) -> None:
+    def load_optimizer_state(self, memory: Mapping[str, Tensor]) -> None:
         """Take up what `memory` gave."""
         self._mean = {head: rows.numpy() for head, rows in memory.items()}
 
@@ -229,12 +230,12 @@ class PublicOnly(_Central):
         if not self.public.labelled:
             raise TrainingError("the public set is not labelled, and the algorithm public learns from its labels alone")
 
-    def gather(self, turn: Turn) -> Gathered | None:
+    def gather(self, context: RoundContext) -> RoundSum | None:
         """Nobody is asked."""
         config = DistillationConfig(
             batch_size=self.training.batch_size, epochs=self.config.epochs, labelled=self.public.labelled
         )
-        turn.note_loss(self.learn({}, config))
+        context.note_loss(self.learn({}, config))
         return None
 
 
@@ -315,4 +316,4 @@ def _learn_from_others(site: Site, message: Message, exchange: Exchanged) -> Non
     )
 
 
-STEPS: dict[str, Step] = {"train_and_predict": train_and_predict, "open_mean": open_mean}
+STEPS: dict[str, Step] = {"train_and_predict": train_and_predict}

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from wardround.algorithms import fedavg
-from wardround.algorithms.coordinator import Coordinator, Gathered, RoundsConfig, Turn
-from wardround.algorithms.site import Site, Step
-from wardround.algorithms.stepping import Rates, Stepper, SteppingConfig, clip, finite
 from wardround.errors import MessageError, TrainingError
+from wardround.federation.aggregation import Rows
+from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value
-from wardround.privacy.aggregator import Rows
+from wardround.federation.site_runtime import Site, Step
+from wardround.training.optimizer import HalfOptimizer, Rates, RoundTrainingConfig, clip, finite
 
 __all__ = ["STEPS", "FedNer", "FedNerConfig", "batch_share", "gradient", "train_share"]
 
@@ -36,7 +36,7 @@ class FedNerConfig(RoundsConfig):
         if self.local_steps < 1:
             raise TrainingError(f"local_steps is {self.local_steps}; it must be above zero")
 
-    def fixed(self) -> dict[str, Value]:
+    def constant_settings(self) -> dict[str, Value]:
         """How far a site goes between two exchanges."""
         return {"steps": self.local_steps}
 
@@ -50,7 +50,7 @@ class FedNer(Coordinator):
         self,
         shared: Mapping[str, Array],
         config: FedNerConfig,
-        training: SteppingConfig,
+        training: RoundTrainingConfig,
         *,
         seed: int = 0,
         output: Sequence[str] = (),
@@ -58,14 +58,14 @@ class FedNer(Coordinator):
         super().__init__(shared, config, training, seed=seed, output=output)
         if not shared:
             raise TrainingError("no layer of the model is shared; there is nothing to train together")
-        self.stepper = Stepper(self.shared, self.output)
+        self.stepper = HalfOptimizer(self.shared, self.output)
 
-    def gather(self, turn: Turn) -> Gathered | None:
+    def gather(self, context: RoundContext) -> RoundSum | None:
         """The gradients of Eq. 2."""
         settings: dict[str, Value] = {**self.settings(), "sizes": dict(self.sizes)}
         if self.config.local_steps == 1:
-            return turn.gather("gradient", settings)
-        return turn.gather("train_share", {**settings, **self.config.fixed()})
+            return context.gather("gradient", settings)
+        return context.gather("train_share", {**settings, **self.config.constant_settings()})
 
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
         """θ_s ← θ_s − α ∂L/∂θ_s; the mean gradient is used up."""
@@ -77,11 +77,11 @@ class FedNer(Coordinator):
         clip(self.shared, self.training.clip)
         self.stepper.step(self.training.rates(self.number + 1, self.config.rounds))
 
-    def memory(self) -> dict[str, Tensor]:
+    def optimizer_state(self) -> dict[str, Tensor]:
         """Adam's moments."""
         return self.stepper.state()
 
-    def remember(self, memory: Mapping[str, Tensor]) -> None:
+    def load_optimizer_state(self, memory: Mapping[str, Tensor]) -> None:
         """Adam's moments."""
         self.stepper.load(memory)
 
@@ -89,7 +89,7 @@ class FedNer(Coordinator):
 def gradient(site: Site, message: Message) -> Message:
     """PlatformUpdate of Algorithm 1: select N_i, step θ_p, return ∂L/∂θ_s."""
     number = message.value("round", int)
-    site.check_terms({"steps": 1})  # of a study with more between two exchanges, no single mini-batch is given
+    site.check_policy({"steps": 1})  # of a study with more between two exchanges, no single mini-batch is given
     site.check_round(number)
     share = batch_share(site, message, fewest=site.fewest_sentences)
     rates, largest = Rates.of(message), message.value("clip", float)
@@ -103,7 +103,7 @@ def gradient(site: Site, message: Message) -> Message:
     clip(site.private, largest)
     update = {name: _gradient_of(parameter) for name, parameter in site.shared.items()}
     answer = site.give(update, weight=float(len(site.notes.train)), values=values)
-    site.private_stepper.step(rates)  # last: where anything is refused, the private half is as it was
+    site.private_optimizer.step(rates)  # last: where anything is refused, the private half is as it was
     site.round = number
     return answer
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wardround.algorithms.coordinator import Gathered, Turn
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, local_update
-from wardround.algorithms.site import Site, Step
 from wardround.errors import MessageError, TrainingError
+from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.message import Message, Value
+from wardround.federation.site_runtime import Site, Step
 
 __all__ = ["STEPS", "FedProx", "FedProxConfig", "train_near"]
 
@@ -24,9 +24,9 @@ class FedProxConfig(FedAvgConfig):
         if not self.proximal > 0:
             raise TrainingError(f"proximal is {self.proximal}; it must be above zero (fedavg has none)")
 
-    def fixed(self) -> dict[str, Value]:
+    def constant_settings(self) -> dict[str, Value]:
         """How far a site goes in a round, and how strongly it is held."""
-        return {**super().fixed(), "proximal": self.proximal}
+        return {**super().constant_settings(), "proximal": self.proximal}
 
 
 class FedProx(FedAvg):
@@ -34,9 +34,9 @@ class FedProx(FedAvg):
 
     config: FedProxConfig
 
-    def gather(self, turn: Turn) -> Gathered | None:
+    def gather(self, context: RoundContext) -> RoundSum | None:
         """Every site trains under h_k(w; w_t) = F_k(w) + μ/2 ‖w − w_t‖²."""
-        return turn.gather("train_near", self.local_settings())
+        return context.gather("train_near", self.local_settings())
 
 
 def train_near(site: Site, message: Message) -> Message:

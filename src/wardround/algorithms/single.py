@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wardround.algorithms.coordinator import Gathered, Turn
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, local_update
-from wardround.algorithms.site import Site, Step
+from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.message import Message
+from wardround.federation.site_runtime import Site, Step
 
 __all__ = ["STEPS", "Single", "train_alone"]
 
@@ -15,9 +15,9 @@ class Single(FedAvg):
 
     config: FedAvgConfig
 
-    def gather(self, turn: Turn) -> Gathered | None:
+    def gather(self, context: RoundContext) -> RoundSum | None:
         """Every site trains, and there is nothing to gather."""
-        for _ in turn.answers("train_alone", Message({**self.local_settings(), "round": self.number + 1})):
+        for _ in context.answers("train_alone", Message({**self.local_settings(), "round": self.number + 1})):
             pass
         return None
 

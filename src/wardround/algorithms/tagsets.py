@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.coordinator import Gathered, Turn
-from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, trained_way
-from wardround.algorithms.site import Site, Step
+from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, local_delta
 from wardround.errors import MessageError, TrainingError
+from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, Value, grouped
+from wardround.federation.site_runtime import Site, Step
 from wardround.tasks.batches import in_length_order
 from wardround.tasks.completion import CompletedNer, Taught, Unknown
 from wardround.tasks.ner import NerTask
@@ -80,9 +80,9 @@ class CompletionConfig(FedAvgConfig):
         """Whether there are rounds in which nobody says what a word is that is not annotated."""
         return self.trusted_after > 0
 
-    def fixed(self) -> dict[str, Value]:
+    def constant_settings(self) -> dict[str, Value]:
         """How far a site goes in a round, from when on it asks the model, and what an open word counts for."""
-        return {**super().fixed(), "trusted_after": self.trusted_after, "outside": self.outside}
+        return {**super().constant_settings(), "trusted_after": self.trusted_after, "outside": self.outside}
 
 
 @dataclass(frozen=True)
@@ -115,21 +115,21 @@ class TagSetsConfig(CompletionConfig):
         return self.unknown in ("partial", "posterior") or (self.unknown == "pseudo" and super().leaves_open)
 
     @property
-    def compares(self) -> bool:
+    def needs_gradient_probe(self) -> bool:
         """Weights need the gradient of the others."""
         return self.weighting
 
-    def fixed(self) -> dict[str, Value]:
+    def constant_settings(self) -> dict[str, Value]:
         """How far a site goes in a round, what it takes the unknown for, and how it weighs."""
         own: dict[str, Value] = {"weighting": self.weighting, "momentum": self.momentum, "centred": self.centred}
-        return {**super().fixed(), "unknown": self.unknown, **own}
+        return {**super().constant_settings(), "unknown": self.unknown, **own}
 
 
 class TagSets(FedAvg):
     """The server of Algorithm 1; `probe` is the shape of the gradient by which sentences are compared."""
 
     config: TagSetsConfig
-    weighs_alike = True  # m_k of Eq. 1: a small site would not be heard otherwise (Appendix C)
+    uniform_weights = True  # m_k of Eq. 1: a small site would not be heard otherwise (Appendix C)
 
     def __init__(self, *args: Any, probe: tuple[int, ...] = (), **named: Any) -> None:
         super().__init__(*args, **named)
@@ -137,10 +137,10 @@ class TagSets(FedAvg):
         self._targets: dict[str, Array] = {}  # the mean of the last round
         self._given: dict[int, tuple[SiteId, ...]] = {}  # by round, whose gradients are in it
 
-    def gather(self, turn: Turn) -> Gathered | None:
+    def gather(self, context: RoundContext) -> RoundSum | None:
         """Every site completes its annotation, weighs its sentences and trains."""
         before = self._given.get(self.number, ())
-        gathered = turn.gather("train_completed", {**self.local_settings(), "targets_from": [*before]})
+        gathered = context.gather("train_completed", {**self.local_settings(), "targets_from": [*before]})
         self._given = {self.number: before, self.number + 1: gathered.sites}  # the round may have to be done again
         return gathered
 
@@ -149,21 +149,21 @@ class TagSets(FedAvg):
         super().step(mean, values)
         self._targets = {name: np.array(mean[name]) for name in self._blank}
 
-    def told(self) -> dict[str, Array]:
+    def broadcast_arrays(self) -> dict[str, Array]:
         """The shared half, and the mean of what sites gave beside their updates."""
-        return super().told() | grouped(TARGETS, self._targets)
+        return super().broadcast_arrays() | grouped(TARGETS, self._targets)
 
-    def wanted(self) -> dict[str, Array]:
+    def expected_arrays(self) -> dict[str, Array]:
         """An update, and a gradient beside it."""
-        return super().wanted() | self._blank
+        return super().expected_arrays() | self._blank
 
-    def memory(self) -> dict[str, Tensor]:
+    def optimizer_state(self) -> dict[str, Tensor]:
         """The mean of the last round and whose it is."""
         lines = "\n".join([str(self.number), *self._given.get(self.number, ())])
         given = torch.frombuffer(bytearray(lines.encode()), dtype=torch.uint8)
         return {name: torch.from_numpy(array) for name, array in self._targets.items()} | {"given": given}
 
-    def remember(self, memory: Mapping[str, Tensor]) -> None:
+    def load_optimizer_state(self, memory: Mapping[str, Tensor]) -> None:
         """Take up what `memory` gave."""
         self._targets = {name: memory[name].numpy() for name in self._blank if name in memory}
         number, *names = bytes(memory["given"].tolist()).decode().split("\n")
@@ -179,7 +179,7 @@ def train_completed(site: Site, message: Message) -> Message:
         if message.value("weighting", bool):
             weights = _weights(site, message, learner)
             update[TARGETS] = _targets(site, learner, taught, message.value("round", int))
-        way, loss = trained_way(site, message, loss=partial(_loss, learner, taught, weights))
+        way, loss = local_delta(site, message, loss=partial(_loss, learner, taught, weights))
         return site.give(update | way, weight=1.0, values={"loss": loss})
 
 
@@ -236,7 +236,7 @@ def _weights(site: Site, message: Message, learner: CompletedNer) -> Tensor:
 
 def _others(site: Site, message: Message) -> Tensor | None:
     """g^tgt of Eq. 11: the sum over the other sites in the round before; None where this site cannot compare."""
-    told = message.group(TARGETS) if site.replica is None else _as_arrays(site.replica.memory())
+    told = message.group(TARGETS) if site.replica is None else _as_arrays(site.replica.optimizer_state())
     names, held = _givers(site, message), site.held
     before = message.value("round", int) - 1
     if not told or not names or int(held.get("compared", torch.tensor(-1))) != before:

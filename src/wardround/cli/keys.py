@@ -25,14 +25,14 @@ from wardround.cli.provision import (
     make_request,
 )
 from wardround.errors import UsageError
-from wardround.federation.flare.kit_files import KEYS
+from wardround.federation.engines.flare.kit_files import KEYS
 from wardround.reports.tables import Table
 
 if TYPE_CHECKING:
-    from wardround.federation.flare.kits import Kit
-    from wardround.privacy.keys.log import LogLine
-    from wardround.privacy.keys.material import PublicParameters
-    from wardround.privacy.keys.state import Epochs, KeyState
+    from wardround.federation.engines.flare.kits import Kit
+    from wardround.secure_aggregation.keys.key_log import LogLine
+    from wardround.secure_aggregation.keys.material import PublicParameters
+    from wardround.secure_aggregation.keys.service_state import Epochs, KeyState
 
 __all__ = ["app"]
 
@@ -63,10 +63,10 @@ def serve(
     ] = 64,
 ) -> None:
     """Give keys to the sites of the study until Ctrl-C; the first start makes the first key."""
-    from wardround.privacy.keys.client import address
-    from wardround.privacy.keys.limits import Limits
-    from wardround.privacy.keys.log import KeyLog
-    from wardround.privacy.keys.service import KeyDesk, KeyService
+    from wardround.secure_aggregation.keys.key_client import address
+    from wardround.secure_aggregation.keys.key_log import KeyLog
+    from wardround.secure_aggregation.keys.key_service import KeyDesk, KeyService
+    from wardround.secure_aggregation.keys.limits import Limits
 
     opened = _issuer(kit)
     if opened.role != "keys":
@@ -88,7 +88,7 @@ def rotate(
     passphrase_file: PassphraseFile = None,
 ) -> None:
     """Begin a new epoch, under a new key, which a running service gives out from then on."""
-    from wardround.privacy.keys.material import new_secret
+    from wardround.secure_aggregation.keys.material import new_secret
 
     opened = _issuer(kit)
     _begun(opened, "rotate", _epochs(opened, passphrase_file).rotate(new_secret, at_once=at_once))
@@ -97,7 +97,7 @@ def rotate(
 @app.command()
 def revoke(kit: KitFolder, site: SiteName, passphrase_file: PassphraseFile = None) -> None:
     """Shut a site out, and begin a new epoch that it has no key of."""
-    from wardround.privacy.keys.material import new_secret
+    from wardround.secure_aggregation.keys.material import new_secret
 
     opened = _issuer(kit)
     _check_site(opened, site)
@@ -132,7 +132,7 @@ def issue(
     keyring: KeyringOption = False,
 ) -> None:
     """Seal a copy of the current key to each site's certificate, for the post; the first time makes the first key."""
-    from wardround.privacy.keys.copies import read_certificates, seal_copies
+    from wardround.secure_aggregation.keys.copies import read_certificates, seal_copies
 
     opened = _issuer(kit)
     epochs = _epochs(opened, passphrase_file, keyring=keyring, create=True)
@@ -166,7 +166,7 @@ def log(
     last: Annotated[int, typer.Option(min=1, help="How many lines, counted from the newest.")] = 50,
 ) -> None:
     """Who asked for what, and what came of it, the newest last."""
-    from wardround.privacy.keys.log import read_log
+    from wardround.secure_aggregation.keys.key_log import read_log
 
     opened = _issuer(kit)
     rows = tuple(_log_row(line) for line in deque(read_log(opened.files.log), maxlen=last))
@@ -176,7 +176,7 @@ def log(
 def _issuer(kit: Path) -> Kit:
     """The kit of whoever issues keys: the key service, or offline some site; never the coordinator."""
     with flare_needed():
-        from wardround.federation.flare.kits import read_kit
+        from wardround.federation.engines.flare.kits import read_kit
     opened = read_kit(kit)
     if opened.role == "coordinator":
         raise UsageError(f"{kit.name} is the coordinator's kit; the coordinator never holds keys, another party does")
@@ -184,10 +184,10 @@ def _issuer(kit: Path) -> Kit:
 
 
 def _epochs(kit: Kit, passphrase_file: Path | None, *, keyring: bool = False, create: bool = False) -> Epochs:
-    from wardround.privacy.keys.material import new_secret
-    from wardround.privacy.keys.passphrase import lock_from
-    from wardround.privacy.keys.recovery import check_not_older, logged_state
-    from wardround.privacy.keys.state import Epochs
+    from wardround.secure_aggregation.keys.material import new_secret
+    from wardround.secure_aggregation.keys.passphrase import lock_from
+    from wardround.secure_aggregation.keys.recovery import check_not_older, logged_state
+    from wardround.secure_aggregation.keys.service_state import Epochs
 
     path, study = kit.files.epochs, kit.study_digest
     logged = logged_state(kit.files.log, study)
@@ -205,7 +205,7 @@ def _scheme(kit: Kit) -> str:
     from wardround.studies.study_file import key_scheme, parse_study
 
     study = parse_study(kit.study.decode())
-    if not study.privacy.is_sealed:
+    if not study.privacy.protection.seals:
         raise UsageError(
             f"{kit.plan.study} seals nothing ([privacy] mechanism {study.privacy.mechanism}); it has no keys"
         )
@@ -222,7 +222,7 @@ def _begun(kit: Kit, what: str, parameters: PublicParameters) -> None:
 
 
 def _note(kit: Kit, what: str, certificate: str = "", *, epoch: int = 0) -> None:
-    from wardround.privacy.keys.log import KeyLog
+    from wardround.secure_aggregation.keys.key_log import KeyLog
 
     KeyLog(kit.files.log).write(what, "done", certificate=certificate, epoch=epoch)
 
@@ -233,7 +233,7 @@ def _check_site(kit: Kit, site: str) -> None:
 
 
 def _own_fingerprint(kit: Kit) -> str:
-    from wardround.privacy.keys.peers import fingerprint_of
+    from wardround.secure_aggregation.keys.peers import fingerprint_of
 
     return fingerprint_of(kit.certificate.read_bytes())
 

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from wardround.errors import LedgerError
-from wardround.privacy.ledger import Entry, Verdict, read_entries
-from wardround.privacy.ledger import verify as verify_ledger
+from wardround.federation.ledger import Entry, Verdict, read_entries
+from wardround.federation.ledger import verify as verify_ledger
 from wardround.reports.tables import Row, Table
 
 __all__ = ["app"]

@@ -16,9 +16,9 @@ from wardround.reports.study_scores import study_tables
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report
+from wardround.studies.run_tracking import tracked
 from wardround.studies.single_site import pick_device
 from wardround.studies.study_file import read_study
-from wardround.studies.tracking import tracked
 
 __all__ = ["command"]
 

@@ -31,8 +31,8 @@ from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
 
 if TYPE_CHECKING:
-    from wardround.federation.flare.kits import Kit
-    from wardround.privacy.keys.vault import Lock
+    from wardround.federation.engines.flare.kits import Kit
+    from wardround.secure_aggregation.keys.vault import Lock
 
 __all__ = ["app"]
 
@@ -60,14 +60,15 @@ def review(
 ) -> None:
     """Say in plain words what the study would do here and what would leave; the site answers once it is accepted."""
     with flare_needed():
-        from wardround.federation.flare.kits import read_kit
-        from wardround.studies import attendance, networked
-    from wardround.studies.review import review as reviewed
+        from wardround.federation.engines.flare.kits import read_kit
+        from wardround.studies import networked
+        from wardround.studies import site_agent as attendance
+    from wardround.studies.site_review import review as reviewed
 
     opened = _site_kit(read_kit(kit))
     place = f"{opened.plan.host}:{opened.plan.port}"
     for section in reviewed(
-        networked.study_of(opened, attendance.Places(vectors, public)), opened.name, coordinator=place
+        networked.study_of(opened, attendance.LocalPaths(vectors, public)), opened.name, coordinator=place
     ):
         typer.secho(f"\n{section.heading}", bold=True)
         for line in section.lines:
@@ -97,12 +98,13 @@ def start(
 ) -> None:
     """Take part in the study to its end. Where the notes are stays here; Ctrl-C ends it, nothing is lost."""
     with flare_needed():
-        from wardround.federation.flare.kits import read_kit
-        from wardround.federation.flare.supervisor import become
-        from wardround.studies import attendance, networked
-    from wardround.privacy.keys.passphrase import hand_on
+        from wardround.federation.engines.flare.kits import read_kit
+        from wardround.federation.engines.flare.supervisor import become
+        from wardround.studies import networked
+        from wardround.studies import site_agent as attendance
+    from wardround.secure_aggregation.keys.passphrase import hand_on
     from wardround.studies.public_set import public_documents
-    from wardround.studies.sites import load_notes
+    from wardround.studies.site_setup import load_notes
     from wardround.studies.study_file import SiteSection
 
     if bool(data) == bool(built_in) or bool(data) != bool(format):
@@ -112,7 +114,7 @@ def start(
         raise UsageError(f"the study was not accepted; read `wardround site review {kit.name}`, then add --accept")
     notes = SiteSection(data and data.resolve(), format, parse_settings(option), built_in, names)
     # Now, while somebody looks on: later, notes that cannot be read are an absence with a code.
-    places = attendance.Places(vectors, public)
+    places = attendance.LocalPaths(vectors, public)
     study = networked.study_of(opened, places)
     read = load_notes(opened.name, notes, seed=study.study.seed, types=study.types, tag_set=study.task.tag_set)
     _tell_unknown(study.types if study.sites[opened.name].types else (), read.train)
@@ -128,8 +130,8 @@ def start(
 def work(kit: KitFolder) -> None:
     """What `start` runs, and runs again when it dies."""
     with flare_needed():
-        from wardround.federation.flare.kits import read_kit
-        from wardround.studies.attendance import take_part
+        from wardround.federation.engines.flare.kits import read_kit
+        from wardround.studies.site_agent import take_part
     raise typer.Exit(take_part(read_kit(kit)))
 
 
@@ -145,9 +147,9 @@ def key(
 ) -> None:
     """Keep the study's sealing key in this site's vault: from a copy that came, or from the key service."""
     with flare_needed():
-        from wardround.federation.flare.kits import read_kit
-    from wardround.privacy.keys.passphrase import lock_from
-    from wardround.privacy.keys.peers import fingerprint_of
+        from wardround.federation.engines.flare.kits import read_kit
+    from wardround.secure_aggregation.keys.passphrase import lock_from
+    from wardround.secure_aggregation.keys.peers import fingerprint_of
 
     opened = _site_kit(read_kit(kit))
     if file is None and not opened.plan.keys:
@@ -168,8 +170,8 @@ def _tell_unknown(types: Sequence[str], documents: Iterable[Document]) -> None:
 
 
 def _keep_key(kit: Kit, file: Path | None, lock: Lock) -> None:
-    from wardround.privacy.keys.copies import SealedCopy
-    from wardround.privacy.keys.party import SiteKeys
+    from wardround.secure_aggregation.keys.copies import SealedCopy
+    from wardround.secure_aggregation.keys.party import SiteKeys
 
     keys = SiteKeys(kit.files, study=kit.study_digest, service=kit.plan.keys, lock=lock)
     if file is not None:

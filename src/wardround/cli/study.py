@@ -9,13 +9,13 @@ import typer
 from rich.console import Console
 
 from wardround.cli.options import refuse_existing
+from wardround.studies.aggregation_setup import mechanism_of, payload_spec_of
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.public_set import public_set
-from wardround.studies.second_door import form_of, mechanism_of
 from wardround.studies.starting import check_start, start_table
 from wardround.studies.study_file import read_study, to_toml
-from wardround.studies.template import TEMPLATE
+from wardround.studies.study_template import TEMPLATE
 
 __all__ = ["app"]
 
@@ -44,7 +44,7 @@ def check(study: StudyFile) -> None:
     task = common_task(described)
     public = public_set(described, task)
     coordinator = coordinator_of(described, task, public)
-    mechanism, form = described.privacy.mechanism, form_of(described, task, public)
+    mechanism, form = described.privacy.mechanism, payload_spec_of(described, task, public)
     if mechanism != "plain":
         mechanism_of(described, form)  # which refuses what cannot be protected so
     numbers = sum(tensor.numel() for tensor in coordinator.shared.values())

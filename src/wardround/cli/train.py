@@ -27,8 +27,8 @@ from wardround.reports.progress import TrainingProgress
 from wardround.settings import parse_settings
 from wardround.studies.assemble import ModelChoice, WantedTask, recipe, task_at_one_site
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.run_tracking import tracked_training
 from wardround.studies.single_site import load_site, pick_device, train_at_one_site
-from wardround.studies.tracking import tracked_training
 
 __all__ = ["command"]
 

@@ -17,7 +17,7 @@ from wardround.settings import parse_settings
 from wardround.studies.assemble import ModelChoice, wanted_types
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import load_site, pick_device, train_at_one_site
-from wardround.studies.transfer import (
+from wardround.studies.transfer_run import (
     WantedTransfer,
     begin,
     part_of,

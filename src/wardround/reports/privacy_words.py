@@ -49,7 +49,7 @@ def privacy_section(facts: PrivacyFacts, rounds: Sequence[RoundRecord]) -> Secti
     shared = facts.given in ("updates", "predictions")
     words = [_GIVEN[facts.given]]
     if shared:
-        words = [f"Mechanism: {facts.mechanism}. {_MECHANISMS[facts.mechanism]}", *words, *_limits(facts)]
+        words = [f"AgreedMechanism: {facts.mechanism}. {_MECHANISMS[facts.mechanism]}", *words, *_limits(facts)]
     words += [*_budget(shared), *_ledger_words(facts)]
     tables = (*(_readers(facts) if shared else ()), *_clipped(facts, rounds), *_ledgers(facts))
     return Section("Privacy", "\n\n".join(words), tables=tables)

@@ -11,18 +11,11 @@ import torch
 from torch import Tensor
 
 from wardround.algorithms.adversarial import AdversarialConfig
-from wardround.algorithms.coordinator import Coordinator
-from wardround.algorithms.site import PublicSet
 from wardround.algorithms.tagsets import CompletionConfig, TagSetsConfig
-from wardround.algorithms.training_config import (
-    ADAPTER_RECIPE,
-    ENCODER_RECIPE,
-    TRANSFER_RECIPE,
-    WORD_RECIPE,
-    TrainingConfig,
-)
 from wardround.errors import StudyError, UsageError
+from wardround.federation.coordinator import Coordinator
 from wardround.federation.message import Array
+from wardround.federation.site_runtime import PublicSet
 from wardround.models.decoders import IndependentWords
 from wardround.models.discriminators import Discriminators
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
@@ -48,6 +41,13 @@ from wardround.tasks.task import Task
 from wardround.text.document import Document
 from wardround.text.relation_sets import RelationSet
 from wardround.text.tag_sets import TagSet
+from wardround.training.training_config import (
+    ADAPTER_RECIPE,
+    ENCODER_RECIPE,
+    TRANSFER_RECIPE,
+    WORD_RECIPE,
+    TrainingConfig,
+)
 
 __all__ = [
     "TASKS",
@@ -213,7 +213,7 @@ def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | N
         _check_heads(study, model)
         shared = arrays_of(model.parameters_in(model.groups))
         more = {"task": task, "public": public}
-    if study.algorithm.config.compares:
+    if study.algorithm.config.needs_gradient_probe:
         assert isinstance(model, TaggingModel), "only sentences are compared"
         more["probe"] = model.probe_shape
     _check_completion(study, model)

@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Any, Literal
 
 from wardround.algorithms import adversarial, fedatt, fedavg, feded, fedner, fedprox, single, tagsets
-from wardround.algorithms.coordinator import RoundsConfig
-from wardround.algorithms.site import Step
-from wardround.algorithms.stepping import SteppingConfig
+from wardround.federation.coordinator import RoundsConfig
+from wardround.federation.site_runtime import Step
+from wardround.training.optimizer import RoundTrainingConfig
 
 __all__ = ["ALGORITHMS", "AlgorithmKind", "Sharing"]
 
@@ -30,7 +30,7 @@ class AlgorithmKind:
 
     server: Any  # type[Coordinator]; each takes a configuration of its own
     config: RoundsConfig  # with the defaults
-    training: SteppingConfig  # the same
+    training: RoundTrainingConfig  # the same
     steps: Mapping[str, Step]
     sharing: Sharing
     line: str
@@ -41,7 +41,7 @@ class AlgorithmKind:
     central: bool = False  # the model stays with the coordinator, also where only sites can open a sum
 
 
-_PER_BATCH = SteppingConfig()
+_PER_BATCH = RoundTrainingConfig()
 _LOCAL = replace(_PER_BATCH, batch_size=16)
 _DISTILLED = replace(_LOCAL, learning_rate=5e-5)  # of encoders, which are what it is for
 

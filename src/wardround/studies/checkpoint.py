@@ -8,10 +8,10 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from wardround.algorithms.local_training import EpochRecord, TrainingState
-from wardround.algorithms.state_files import save_tensors
 from wardround.errors import TrainingError
 from wardround.parsing import parse_json
+from wardround.training.loop import EpochRecord, TrainingState
+from wardround.training.state_files import save_tensors
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 

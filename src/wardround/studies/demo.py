@@ -15,10 +15,10 @@ from wardround.corpora.synthetic import SyntheticSite, clinical_hospitals
 from wardround.evaluation.spans import CorpusScore
 from wardround.reports.sites_page import SiteScores, write_sites_page
 from wardround.studies.one_machine import run_on_one_machine
-from wardround.studies.run import StudyOutcome, Watcher
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import pick_device
 from wardround.studies.study_file import Study, study_from
+from wardround.studies.study_run import StudyOutcome, Watcher
 from wardround.tasks import ner
 from wardround.text.tag_schemes import BIO
 from wardround.text.tag_sets import TagSet

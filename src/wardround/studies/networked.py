@@ -11,21 +11,21 @@ from typing import TextIO
 from rich.console import Console
 
 from wardround.errors import FederationError, UsageError
-from wardround.federation.flare.coordinator import serve
-from wardround.federation.flare.flare_federation import FlareFederation
-from wardround.federation.flare.kits import Kit
-from wardround.privacy.signatures import open_signatures
+from wardround.federation.engines.flare.coordinator_session import serve
+from wardround.federation.engines.flare.flare_federation import FlareFederation
+from wardround.federation.engines.flare.kits import Kit
 from wardround.reports.study_progress import StudyProgress
 from wardround.reports.study_scores import study_tables
-from wardround.studies.attendance import SPEC, Places, site_folder
+from wardround.secure_aggregation.signatures import open_signatures
 from wardround.studies.protection import Protection
-from wardround.studies.run import Engine, StudyRun
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report
+from wardround.studies.run_tracking import tracked
 from wardround.studies.single_site import pick_device
+from wardround.studies.site_agent import SPEC, LocalPaths, site_folder
 from wardround.studies.starting import check_start
 from wardround.studies.study_file import SiteSection, Study, parse_study, to_toml
-from wardround.studies.tracking import tracked
+from wardround.studies.study_run import Engine, StudyRun
 from wardround.studies.worker_spec import PartySpec, WorkerSpec
 
 __all__ = ["SiteChoice", "lead", "led_study", "party_of", "run_folder", "study_of"]
@@ -34,16 +34,16 @@ _PAUSE = 2.0  # seconds between two tries of a round
 _GRACE = 5.0  # seconds for the others, once enough sites are here
 
 
-def study_of(kit: Kit, places: Places | None = None) -> Study:
+def study_of(kit: Kit, places: LocalPaths | None = None) -> Study:
     """The study a kit is for; where the files lie that it names, each party says for itself."""
-    study, places = parse_study(kit.study.decode()), places or Places()
+    study, places = parse_study(kit.study.decode()), places or LocalPaths()
     vectors = _found("word vectors", "--vectors", study.model.vectors, places.vectors)
     public = _found("public set", "--public", study.public.data, places.public)
     model = replace(study.model, vectors=vectors, start=None if places.start is None else places.start.resolve())
     return replace(study, model=model, public=replace(study.public, data=public))
 
 
-def led_study(kit: Kit, places: Places) -> Study:
+def led_study(kit: Kit, places: LocalPaths) -> Study:
     """The same for its coordinator, who alone has the model that the study begins from."""
     study = study_of(kit, places)
     if study.model.start is None and study.model.start_sha256:
@@ -70,11 +70,11 @@ def run_folder(kit: Kit) -> RunFolder:
     return RunFolder(kit.path / "run")
 
 
-def lead(kit: Kit, places: Places | None = None, *, trackers: tuple[str, ...] = ()) -> int:
+def lead(kit: Kit, places: LocalPaths | None = None, *, trackers: tuple[str, ...] = ()) -> int:
     """Run the coordinator in this process until the study is over; the exit code."""
-    study = led_study(kit, places or Places())
+    study = led_study(kit, places or LocalPaths())
     check_start(study)
-    protected = study.privacy.mechanism != "plain"
+    protected = study.privacy.protection.protects
     protection = Protection.of_coordinator(study, party_of(kit)) if protected else None
 
     def conduct(federation: FlareFederation, terminal: TextIO) -> None:
@@ -130,7 +130,7 @@ class SiteChoice:
     notes: SiteSection
     device: str = "auto"
     threads: int = 1
-    places: Places = field(default_factory=Places)
+    places: LocalPaths = field(default_factory=LocalPaths)
 
     def write_spec(self, kit: Kit) -> Path:
         """Note it for the site's worker, at the site."""
@@ -140,6 +140,6 @@ class SiteChoice:
         own = replace(said, data=data, format=mine.format, options=mine.options, built_in=mine.built_in, names=names)
         text = to_toml(replace(study, sites={**study.sites, kit.name: own}))
         folder = site_folder(kit)
-        party = None if study.privacy.mechanism == "plain" else party_of(kit)
+        party = None if not study.privacy.protection.protects else party_of(kit)
         spec = WorkerSpec(text, str(folder.path.resolve()), self.device, self.threads, kit.name, party=party)
         return spec.write(folder.path / SPEC)

@@ -8,17 +8,17 @@ from functools import partial
 import torch
 
 from wardround.errors import FederationError
-from wardround.federation.in_process import InProcessFederation, WorkerPoolFederation
-from wardround.federation.site_door import SiteDoor
+from wardround.federation.engines.in_process import InProcessFederation, WorkerPoolFederation
+from wardround.federation.request_handler import RequestHandler
 from wardround.federation.worker_process import WorkerProcess
-from wardround.studies.lending import Lending
-from wardround.studies.protection import Protection, Rehearsal, check_installed
+from wardround.studies.protection import InMemoryKeys, Protection
 from wardround.studies.public_set import check_public
-from wardround.studies.run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.sites import check_place, open_here
+from wardround.studies.shared_model_pool import SharedModelPool
+from wardround.studies.site_setup import check_place, open_here
 from wardround.studies.starting import check_start
 from wardround.studies.study_file import Study, digest_of, key_scheme, to_toml
+from wardround.studies.study_run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.worker_spec import WorkerSpec, worker_command
 
 __all__ = ["check_notes", "run_on_one_machine"]
@@ -38,7 +38,7 @@ def run_on_one_machine(
     Nothing leaves the machine; with `ledgers`, each site still writes the ledger it would write among hospitals.
     """
     check_notes(study)
-    check_installed(study)
+    study.privacy.protection.check_installed()
     rehearsal = _rehearsal(study)
     protection = _protection(study, rehearsal)
     if workers:
@@ -63,12 +63,12 @@ def run_on_one_machine(
             rehearsal.close()
 
 
-def _rehearsal(study: Study) -> Rehearsal | None:
+def _rehearsal(study: Study) -> InMemoryKeys | None:
     """A sealing key, where the study needs one."""
-    return Rehearsal.new(key_scheme(study)) if study.privacy.is_sealed else None
+    return InMemoryKeys.new(key_scheme(study)) if study.privacy.protection.seals else None
 
 
-def _protection(study: Study, rehearsal: Rehearsal | None) -> Protection:
+def _protection(study: Study, rehearsal: InMemoryKeys | None) -> Protection:
     """Of both ends, which on one machine are in one hand."""
     if rehearsal is None:
         return Protection()
@@ -86,9 +86,9 @@ def check_notes(study: Study) -> None:
 def _alone(
     study: Study, folder: RunFolder, device: torch.device, ledgers: bool, protection: Protection
 ) -> InProcessFederation:
-    lending = Lending(study, device)
+    lending = SharedModelPool(study, device)
 
-    def open_named(name: str) -> SiteDoor:
+    def open_named(name: str) -> RequestHandler:
         own = folder.site(name)
         return open_here(study, name, own, device=device, ledger=ledgers, protection=protection, lending=lending)
 

@@ -7,10 +7,10 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from wardround.algorithms.site import PublicSet
 from wardround.corpora.formats import open_format
 from wardround.corpora.type_names import in_tag_set
 from wardround.errors import StudyError, UsageError
+from wardround.federation.site_runtime import PublicSet
 from wardround.studies.single_site import digest_of_documents
 from wardround.studies.study_file import PublicSection, Study
 from wardround.studies.synthetic_sites import built_in_hospital

@@ -15,9 +15,9 @@ from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.leakage import LeakageScore, TypeLeakage
 from wardround.evaluation.tokens import HidingScore
+from wardround.federation.ledger import verify
 from wardround.models.saved import model_card
 from wardround.parsing import read_json
-from wardround.privacy.ledger import verify
 from wardround.reports.error_counts import read_error_counts
 from wardround.reports.history import History
 from wardround.reports.run_page import write_run_page
@@ -28,7 +28,7 @@ from wardround.studies.catalogue import Sharing
 from wardround.studies.note_counts import read_note_counts
 from wardround.studies.outcomes import SiteOutcome
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.sites import LEDGER
+from wardround.studies.site_setup import LEDGER
 from wardround.studies.study_file import SiteSection, Study, read_study, to_toml
 
 __all__ = ["read_run", "run_folder_at", "study_in", "write_own_report"]
@@ -207,7 +207,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
 
 def _privacy(study: Study, folder: Path) -> PrivacyFacts:
     privacy = study.privacy
-    carrier = f"{privacy.scheme.upper()}, packing {privacy.packing}" if privacy.is_sealed else ""
+    carrier = f"{privacy.scheme.upper()}, packing {privacy.packing}" if privacy.protection.seals else ""
     return PrivacyFacts(
         privacy.mechanism,
         _given(study),

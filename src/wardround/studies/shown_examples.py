@@ -19,7 +19,7 @@ from wardround.reports.run_record import RunRecord
 from wardround.studies.public_set import public_documents
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import run_folder_at, study_in
-from wardround.studies.sites import load_notes
+from wardround.studies.site_setup import load_notes
 from wardround.studies.study_file import Study
 from wardround.tasks.ner import NerTask
 from wardround.tasks.of_models import task_of

@@ -13,8 +13,6 @@ from typing import Any
 
 import torch
 
-from wardround.algorithms.local_training import EpochRecord, Listener, LocalTraining
-from wardround.algorithms.training_config import TrainingConfig
 from wardround.corpora.source import CorpusFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.type_names import in_tag_set
@@ -28,6 +26,8 @@ from wardround.studies.run_folder import RunFolder
 from wardround.studies.versions import versions
 from wardround.tasks.task import Task, TaskScore
 from wardround.text.document import Document
+from wardround.training.loop import EpochRecord, Listener, TrainingLoop
+from wardround.training.training_config import TrainingConfig
 
 __all__ = [
     "Outcome",
@@ -165,7 +165,7 @@ def train_at_one_site(
     """
     data = data.with_dev(config.seed)
     examples = task.encode(data.train)
-    training = LocalTraining(task, config, train=examples, dev=data.dev)
+    training = TrainingLoop(task, config, train=examples, dev=data.dev)
     settings = _fingerprint(training, data, notes or {})
     if folder.checkpoint.is_file():
         training.restore(load_checkpoint(folder.checkpoint, settings=settings))
@@ -203,7 +203,7 @@ def _score(task: Task, data: SiteData, records: tuple[EpochRecord, ...]) -> Outc
     return Outcome(records, score, scored_on, {reading: score.interval(reading) for reading in task.readings})
 
 
-def _fingerprint(training: LocalTraining, data: SiteData, notes: Mapping[str, Any]) -> str:
+def _fingerprint(training: TrainingLoop, data: SiteData, notes: Mapping[str, Any]) -> str:
     """A digest of everything the result depends on, so that a checkpoint is never continued as something else."""
     model = training.model
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wardround.algorithms.replica import digest_of_start
 from wardround.errors import StudyError
 from wardround.federation.message import Array
 from wardround.models.transfer import LayerTransfer, warm_start
 from wardround.reports.tables import Row, Table
+from wardround.secure_aggregation.replica import digest_of_start
 from wardround.studies.assemble import arrays_of, common_model, shared_arrays
 from wardround.studies.study_file import Study
 

@@ -112,15 +112,11 @@ def _check_public(study: Study) -> None:
         )
 
 
-# The fewest sites whose sum hides one of them: from the others where they see it, from two that compare where masked.
-_FEWEST = {"plain": 1, "masked": 3, "sealed": 2, "sealed+masked": 3}
-
-
 def _check_privacy(study: Study) -> None:
     privacy, kind = study.privacy, study.algorithm.kind
-    if privacy.mechanism == "plain":
+    if not privacy.protection.protects:
         return
-    fewest = _FEWEST[privacy.mechanism]
+    fewest = privacy.protection.minimum_sites
     if privacy.minimum_sites < fewest:
         raise StudyError(
             f"[privacy] minimum_sites is {privacy.minimum_sites}; "
@@ -137,21 +133,21 @@ def _check_privacy(study: Study) -> None:
             "number is packed alike"
         )
     _check_clip(study)
-    if privacy.scheme == "ckks" and not privacy.is_sealed:
+    if privacy.scheme == "ckks" and not privacy.protection.seals:
         raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
     if privacy.scheme == "ckks" and kind.central:
         raise StudyError(
             "[privacy] scheme ckks adds only nearly, and an opened mean that comes back would give the key away; "
             f"{study.algorithm.name} takes bfv"
         )
-    if privacy.scheme == "ckks" and privacy.is_masked:
+    if privacy.scheme == "ckks" and privacy.protection.masks:
         raise StudyError("[privacy] scheme ckks adds only nearly, and masks need exact sums; sealed+masked takes bfv")
-    if privacy.packing == "compact" and (not privacy.is_sealed or privacy.scheme == "ckks"):
+    if privacy.packing == "compact" and (not privacy.protection.seals or privacy.scheme == "ckks"):
         raise StudyError("[privacy] packing compact is of bfv, in a mechanism that seals")
 
 
 def _check_clip(study: Study) -> None:
-    reach = study.algorithm.config.reach
+    reach = study.algorithm.config.value_bound
     for head, clip in study.privacy.clip.items():
         if reach and clip != reach:
             raise StudyError(

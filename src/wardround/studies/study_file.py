@@ -21,9 +21,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from wardround.algorithms.coordinator import RoundsConfig
-from wardround.algorithms.stepping import SteppingConfig
 from wardround.errors import StudyError
+from wardround.federation.coordinator import RoundsConfig
 from wardround.parsing import MalformedDataError, parse_toml, read_limited
 from wardround.settings import did_you_mean
 from wardround.studies.catalogue import ALGORITHMS, AlgorithmKind, Sharing
@@ -38,6 +37,7 @@ from wardround.studies.study_sections import (
     StudySection,
 )
 from wardround.studies.task_sections import PublicSection, TaskSection, public_from, task_from
+from wardround.training.optimizer import RoundTrainingConfig
 
 __all__ = [
     "LARGEST_STUDY",
@@ -87,7 +87,7 @@ class Study:
     task: TaskSection = field(default_factory=TaskSection)
     model: ModelSection = field(default_factory=ModelSection)
     algorithm: AlgorithmSection = field(default_factory=AlgorithmSection)
-    training: SteppingConfig = field(default_factory=SteppingConfig)
+    training: RoundTrainingConfig = field(default_factory=RoundTrainingConfig)
     public: PublicSection = field(default_factory=PublicSection)
     privacy: PrivacySection = field(default_factory=PrivacySection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
@@ -105,7 +105,7 @@ class Study:
     @property
     def shared_at_sites(self) -> bool:
         """Whether the shared half is at the sites alone, for only they can open the sum that moves it."""
-        return self.privacy.is_sealed and not self.algorithm.kind.central
+        return self.privacy.protection.seals and not self.algorithm.kind.central
 
     @property
     def told_its_start(self) -> bool:
@@ -229,7 +229,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _algorithm(table: dict[str, Any]) -> tuple[AlgorithmSection, SteppingConfig]:
+def _algorithm(table: dict[str, Any]) -> tuple[AlgorithmSection, RoundTrainingConfig]:
     settings = dict(table)
     name = settings.pop("name", "fedner")
     if not isinstance(name, str) or name not in ALGORITHMS:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wardround.errors import StudyError
+from wardround.secure_aggregation.mechanisms import MECHANISMS, Mechanism
+from wardround.settings import did_you_mean
 
 __all__ = [
     "EvaluationSection",
@@ -69,7 +71,7 @@ DEFAULT_SMALLEST_BATCH = 16  # sentences; see docs/threat-model.md for what smal
 class PrivacySection:
     """How updates are protected on their way into the sum."""
 
-    mechanism: Literal["plain", "masked", "sealed", "sealed+masked"] = "plain"
+    mechanism: str = "plain"  # a name in `MECHANISMS`
     minimum_sites: int = 1  # answers that an exchange needs; fewer stop the study
     smallest_batch: int = 0  # sentences that an update is made of at least; 0 is 16, or all that a site has
     scheme: Literal["bfv", "ckks"] = "bfv"  # of sealed updates; ckks is the FedHE paper's, for comparison
@@ -79,6 +81,9 @@ class PrivacySection:
     largest_share: float = 0.5  # of one site in a mean of three or more, whatever size it says it has
 
     def __post_init__(self) -> None:
+        if self.mechanism not in MECHANISMS:
+            near = did_you_mean(self.mechanism, MECHANISMS)
+            raise StudyError(f"mechanism is {self.mechanism!r}{near}; it can be {', '.join(MECHANISMS)}")
         if self.smallest_batch < 0:
             raise StudyError(f"smallest_batch is {self.smallest_batch}; it must be above zero, or 0 for the default")
         if not 0 < self.largest_share <= 1:
@@ -93,14 +98,9 @@ class PrivacySection:
         return self.smallest_batch or DEFAULT_SMALLEST_BATCH
 
     @property
-    def is_sealed(self) -> bool:
-        """Whether updates are encrypted, and only sites can open their sum."""
-        return self.mechanism.startswith("sealed")
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether updates are masked, so that nobody can open one alone."""
-        return self.mechanism.endswith("masked")
+    def protection(self) -> Mechanism:
+        """Return the declaration of the mechanism: who can read what, and what it needs."""
+        return MECHANISMS[self.mechanism]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from wardround.errors import LedgerError, UsageError
+from wardround.federation.ledger import Verdict, verify
 from wardround.parsing import read_json, read_toml
-from wardround.privacy.ledger import Verdict, verify
 from wardround.reports.console.runs import Role, Runs, SiteNotes, StudyFacts, Trouble, WatchedRun
 from wardround.reports.sweep_rows import row_of
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import torch
 
-from wardround.federation.open_sites import OpenSites
-from wardround.federation.site_door import SiteDoor
+from wardround.federation.engines.open_sites import OpenSites
+from wardround.federation.request_handler import RequestHandler
 from wardround.federation.worker_process import serve_worker
 from wardround.process_hardening import forbid_core_dumps
-from wardround.studies.lending import Lending
-from wardround.studies.protection import Protection, Rehearsal
+from wardround.studies.protection import InMemoryKeys, Protection
 from wardround.studies.run_folder import RunFolder
+from wardround.studies.shared_model_pool import SharedModelPool
 from wardround.studies.single_site import pick_device
-from wardround.studies.sites import open_here
+from wardround.studies.site_setup import open_here
 from wardround.studies.study_file import parse_study
 from wardround.studies.worker_spec import WorkerSpec
 
@@ -38,10 +38,10 @@ def main(arguments: list[str]) -> None:
             lambda: open_here(study, spec.site, folder.path, device=device, lasting=True, protection=protection)
         )
         return
-    protection = Protection(secrets=Rehearsal.read(spec.key) if spec.key else None)
-    lending = Lending(study, device)
+    protection = Protection(secrets=InMemoryKeys.read(spec.key) if spec.key else None)
+    lending = SharedModelPool(study, device)
 
-    def open_named(name: str) -> SiteDoor:
+    def open_named(name: str) -> RequestHandler:
         own = folder.site(name)
         return open_here(study, name, own, device=device, ledger=spec.ledgers, protection=protection, lending=lending)
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wardround.errors import SweepError, WardroundError
+from wardround.studies.aggregation_setup import mechanism_of, payload_spec_of
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.one_machine import check_notes
-from wardround.studies.protection import check_installed
 from wardround.studies.public_set import public_set
-from wardround.studies.second_door import form_of, mechanism_of
 from wardround.studies.study_file import Study, to_toml
 from wardround.studies.synthetic_sites import built_in_hospital
 from wardround.sweeps.figures import check_path
@@ -78,7 +77,7 @@ def _check(run: Planned, figures: Sequence[Figure]) -> None:
         for figure in figures:
             check_path(run.study, figure.path)
         _check_sites(run.study)
-        check_installed(run.study)
+        run.study.privacy.protection.check_installed()
         _build(run.study)
     except WardroundError as error:
         raise SweepError(f"{run.cell.name}: {error}") from None
@@ -95,5 +94,5 @@ def _build(study: Study) -> None:
     task = common_task(study)
     public = public_set(study, task)
     coordinator_of(study, task, public)
-    if study.privacy.mechanism != "plain":
-        mechanism_of(study, form_of(study, task, public))
+    if study.privacy.protection.protects:
+        mechanism_of(study, payload_spec_of(study, task, public))

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from wardround.federation.ledger import Ledger
 from wardround.federation.message import Message
-from wardround.privacy.ledger import Ledger
 
 STUDY = """\
 [study]

@@ -34,7 +34,7 @@ from tests.reports.console.records import (
 from tests.studies.tiny_studies import events_of, learnable
 from tests.studies.tiny_studies import run as run_study
 
-from wardround.privacy.ledger import verify
+from wardround.federation.ledger import verify
 from wardround.reports.sizes import size_text
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report

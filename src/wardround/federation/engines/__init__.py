@@ -1,0 +1,1 @@
+"""Engines that carry messages between the coordinator and its sites."""

@@ -1,0 +1,213 @@
+"""The cells of FLARE, with which envelopes travel: one port at the coordinator, mutual TLS, nothing else listening.
+
+Only FLARE's message layer runs, not its server: there is no job that could be submitted, no administrator, no log that
+could be fetched. A cell takes messages from the parties it knows, for itself alone, under the name in the certificate
+of the connection they came over; and none that FLARE would have to turn into objects.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.signal import Signal
+from nvflare.fuel.f3.cellnet.cell import Cell
+from nvflare.fuel.f3.cellnet.defs import Encoding, MessageHeaderKey, MessagePropKey, ReturnCode
+from nvflare.fuel.f3.cellnet.fqcn import FQCN
+from nvflare.fuel.f3.cellnet.utils import make_reply
+from nvflare.fuel.f3.comm_config import CommConfigurator
+from nvflare.fuel.f3.message import Message as CellMessage
+from nvflare.fuel.f3.streaming.stream_const import StreamHeaderKey
+
+from wardround.errors import FederationError, MessageError
+from wardround.federation.engines.flare.kits import COORDINATOR, Kit
+from wardround.federation.engines.flare.requests import Envelope
+from wardround.federation.engines.flare.streams import ReceivedStream, StreamingCell
+from wardround.federation.federation import SiteId
+
+__all__ = ["LARGEST_BODY", "Line", "Signal", "open_line"]
+
+_log = logging.getLogger(__name__)
+LARGEST_BODY = 512_000_000  # bytes
+_LARGEST_FRAME = 16_000_000  # bytes; FLARE sends a large message in pieces of a million
+_SECONDS_TO_LISTEN = 20.0
+_CHANNEL = "wardround"
+_HEADER, _SIGNATURE = "wardround-header", "wardround-signature"
+_LOOPBACK = ("localhost", "127.0.0.1")
+_ENCODINGS = (MessageHeaderKey.PAYLOAD_ENCODING, StreamHeaderKey.PAYLOAD_ENCODING)
+_CODES = {
+    ReturnCode.TARGET_UNREACHABLE: "unreachable",
+    ReturnCode.COMM_ERROR: "unreachable",
+    ReturnCode.MSG_TOO_BIG: "oversized",
+}
+
+
+class Line:
+    """One party's cell."""
+
+    def __init__(self, cell: Cell, peers: Sequence[str], *, largest: int) -> None:
+        self._cell = cell
+        self._largest = largest
+        self._name = cell.get_fqcn()
+        self._peers = frozenset(peers)
+        cell.core_cell.add_incoming_filter(channel="*", topic="*", cb=self._refusal)
+
+    def send(
+        self, site: SiteId, topic: str, envelope: Envelope, *, seconds: float, stop: Signal | None = None
+    ) -> Envelope:
+        """The reply to an envelope; a `MessageError` without one: deadline, unreachable, oversized, transport."""
+        if len(envelope.body) > self._largest:
+            raise MessageError("oversized", f"a message has at most {self._largest:,} bytes")
+        request = CellMessage({_HEADER: envelope.header, _SIGNATURE: envelope.signature}, envelope.body)
+        started = time.monotonic()
+        try:
+            reply = self._cell.send_request(
+                channel=_CHANNEL,
+                topic=topic,
+                target=site,
+                request=request,
+                timeout=seconds,
+                optional=True,
+                abort_signal=stop,
+            )
+        except Exception as error:  # FLARE names no class of its own for what its drivers raise
+            _log.warning("site=%s topic=%s cannot be sent: %s", site, topic, type(error).__name__)
+            raise MessageError("transport", "the message cannot be sent") from None
+        code = reply.get_header(MessageHeaderKey.RETURN_CODE)
+        if code != ReturnCode.OK:
+            raise MessageError(_code_of(code, time.monotonic() - started, seconds), "no reply came")
+        return _envelope(reply)
+
+    def answer_with(self, topic: str, answer: Callable[[Envelope], Envelope]) -> None:
+        """Have every envelope on a topic answered; `answer` runs in a thread of FLARE's and raises nothing."""
+
+        def callback(request: CellMessage) -> CellMessage:
+            try:
+                reply = answer(_envelope(request))
+            except Exception as error:
+                # FLARE would log the text, which might quote a note.
+                _log.error("topic=%s cannot be answered: %s", topic, type(error).__name__)
+                return make_reply(ReturnCode.PROCESS_EXCEPTION)
+            message = make_reply(ReturnCode.OK, "", reply.body)
+            message.add_headers({_HEADER: reply.header, _SIGNATURE: reply.signature})
+            return message
+
+        self._cell.register_request_cb(channel=_CHANNEL, topic=topic, cb=callback)
+
+    def is_connected(self, site: SiteId) -> bool:
+        """Whether a connection to the site stands, as far as this end knows."""
+        return bool(self._cell.core_cell.is_cell_connected(site))
+
+    def close(self) -> None:
+        """Say goodbye and leave no thread behind."""
+        self._cell.stop()
+
+    def _refusal(self, message: CellMessage) -> CellMessage | None:
+        """None lets a message in."""
+        origin = message.get_header(MessageHeaderKey.ORIGIN)
+        endpoint = message.get_prop(MessagePropKey.ENDPOINT)
+        known = origin in self._peers and endpoint is not None and endpoint.name == origin
+        mine = message.get_header(MessageHeaderKey.DESTINATION) == self._name
+        plain = all(message.get_header(key) != Encoding.FOBS for key in _ENCODINGS)
+        if known and mine and plain:
+            return None
+        _log.warning("a message was refused: known=%s mine=%s plain=%s", known, mine, plain)
+        return make_reply(ReturnCode.UNAUTHENTICATED)
+
+
+def open_line(kit: Kit, *, largest: int = LARGEST_BODY) -> Line:
+    """The cell of a kit's holder: the coordinator listens, a site connects, and connects again whenever it must."""
+    _configure(largest, parties=len(kit.plan.sites))
+    coordinator = kit.role == "coordinator"
+    host = _listening_host(kit) if coordinator else kit.plan.host
+    url = f"grpc://{host}:{kit.plan.port}"
+    ReceivedStream.install()
+    cell = StreamingCell(
+        fqcn=FQCN.ROOT_SERVER if coordinator else kit.name,
+        root_url=[url] if coordinator else url,
+        secure=True,
+        credentials=_credentials(kit.key, kit.certificate, kit.root, end="server" if coordinator else "client"),
+        create_internal_listener=False,
+        auth_identity=kit.name,
+        auth_identity_map={FQCN.ROOT_SERVER: COORDINATOR},
+    )
+    line = Line(cell, kit.plan.sites if coordinator else [FQCN.ROOT_SERVER], largest=largest)
+    cell.start()
+    if coordinator:
+        _wait_until_heard(host, kit.plan.port)
+    return line
+
+
+def _configure(largest: int, *, parties: int) -> None:
+    """Tell FLARE what it would read in a file of its own, `comm_config.json`, once for the process."""
+    options = [
+        ("grpc.max_send_message_length", _LARGEST_FRAME),
+        ("grpc.max_receive_message_length", _LARGEST_FRAME),
+        # FLARE notices a connection that was closed, not one that went silent: a firewall forgot it, a cable was cut.
+        ("grpc.keepalive_time_ms", 20_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.http2.ping_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ]
+    CommConfigurator._configuration = {
+        "streaming_max_blob_size": largest,
+        "allow_adhoc_conns": False,  # sites do not talk to one another
+        # A connection takes a thread for as long as it stands; twice, for those that come back.
+        "grpc": {"max_workers": 2 * parties + 20, "options": options},
+    }
+    CommConfigurator._config_loaded = True
+
+
+def _listening_host(kit: Kit) -> str:
+    """Where the coordinator listens, once nobody else does: FLARE would try for ever, and share a port with others."""
+    host = "127.0.0.1" if kit.plan.host in _LOOPBACK else "0.0.0.0"  # noqa: S104 - sites come from outside
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, kit.plan.port))
+        except OSError as error:
+            raise FederationError(
+                f"port {kit.plan.port} cannot be listened on ({error.strerror}); is another coordinator running?"
+            ) from None
+    return host
+
+
+def _wait_until_heard(host: str, port: int) -> None:
+    """FLARE listens in a thread, and a cell that is closed before it does so never ends."""
+    end = time.monotonic() + _SECONDS_TO_LISTEN
+    while time.monotonic() < end:
+        try:
+            socket.create_connection((host, port), timeout=1.0).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+    raise FederationError(f"port {port} cannot be listened on; the kit's log says why")
+
+
+def _credentials(key: Path, certificate: Path, root: Path, *, end: str) -> dict[str, Any]:
+    return {
+        "ca_cert": str(root),
+        f"{end}_cert": str(certificate),
+        f"{end}_key": str(key),
+        "connection_security": "mtls",
+    }
+
+
+def _code_of(code: str, spent: float, seconds: float) -> str:
+    if code == ReturnCode.TIMEOUT:
+        # Before its time this is a reply that was begun and refused, for its size or because the connection broke.
+        return "deadline" if spent >= 0.9 * seconds else "transport"
+    return _CODES.get(code, "transport")
+
+
+def _envelope(message: CellMessage) -> Envelope:
+    header, signature = message.get_header(_HEADER, b""), message.get_header(_SIGNATURE, b"")
+    if not isinstance(header, bytes) or not isinstance(signature, bytes):
+        return Envelope(b"", b"")
+    return Envelope(header, signature, bytes(message.payload or b""))

@@ -1,0 +1,360 @@
+"""Kits: who may take part in a networked study.
+
+A kit is a folder from which one participant, the coordinator, the key service or a site, takes part:
+
+    kit.json          role, name, study, host, port, sites, where keys come from, and the SHA-256 of the study file
+    study.toml        the study file, byte for byte as it was given
+    coordinator.crt   with it a site checks that a request comes from the coordinator
+    startup/, local/  what FLARE reads: certificates, the private key, and the files of `kit_files`
+
+At a real study each site, and the key service, makes its own key and sends only a request: `open_consortium` and
+`approve` run at the coordinator, `request` and `complete` at the others, and no private key ever travels. The approval
+that comes back holds nothing but certificates, the study and where the coordinator is; FLARE's files are written where
+they are used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import zipfile
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from wardround.errors import KitError
+from wardround.federation.engines.flare import certificates
+from wardround.federation.engines.flare.certificates import ROOT, write_private
+from wardround.federation.engines.flare.kit_files import (
+    COORDINATOR,
+    KEYS,
+    KitPlan,
+    check_site_name,
+    configuration,
+    has_server_certificate,
+)
+from wardround.parsing import MalformedDataError, is_whole, parse_json, read_limited
+from wardround.secure_aggregation.keys.peers import PartyFiles
+
+__all__ = [
+    "COORDINATOR",
+    "KEYS",
+    "Kit",
+    "KitPlan",
+    "approve",
+    "complete",
+    "open_consortium",
+    "provision",
+    "read_kit",
+    "request",
+]
+
+Role = Literal["coordinator", "keys", "site"]
+
+_VERSION = 2  # 1 had no MAC over ciphertexts
+_LARGEST_PART = 1_000_000  # bytes of anything in an approval or a kit
+_FACTS, _STUDY, _COORDINATOR_CERTIFICATE = "kit.json", "study.toml", "coordinator.crt"
+_AUTHORITY, _APPROVED = "authority", "approved"
+_CERTIFICATE = "site.crt"  # within an approval
+_PARTS = (_FACTS, _STUDY, _COORDINATOR_CERTIFICATE, _CERTIFICATE, ROOT)
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A kit that was checked."""
+
+    path: Path
+    name: str
+    plan: KitPlan
+    study: bytes
+    expires: datetime
+
+    @property
+    def role(self) -> Role:
+        """What its holder does in the study."""
+        return _role(self.name)
+
+    @property
+    def files(self) -> PartyFiles:
+        """Where things of this kit are."""
+        return PartyFiles(self.path, self.key, self.certificate, self.root)
+
+    @property
+    def study_digest(self) -> str:
+        """SHA-256 of the study file."""
+        return sha256(self.study).hexdigest()
+
+    @property
+    def key(self) -> Path:
+        """The private key, in PEM."""
+        return self.path / _key_and_certificate(self.name)[0]
+
+    @property
+    def certificate(self) -> Path:
+        """The certificate that goes with the key."""
+        return self.path / _key_and_certificate(self.name)[1]
+
+    @property
+    def root(self) -> Path:
+        """The certificate of the study's authority."""
+        return self.path / "startup" / ROOT
+
+    @property
+    def coordinator_certificate(self) -> Path:
+        """The certificate with which the coordinator's signatures are checked."""
+        return self.path / _COORDINATOR_CERTIFICATE
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the study's authority: where two participants read the same, nobody stands between them."""
+        return certificates.fingerprint(self.root.read_bytes())
+
+
+def provision(plan: KitPlan, study: bytes, out: Path) -> dict[str, Path]:
+    """All kits at once, by name, for a rehearsal on one machine.
+
+    Every private key is made here, so whoever runs this can speak for every site: hospitals use `request` and
+    `approve` instead. The authority is thrown away; nobody can be added later.
+    """
+    _make_folder(out)
+    with TemporaryDirectory(dir=out) as scratch:
+        consortium = Path(scratch) / "_"  # which no site is called
+        made = {COORDINATOR: open_consortium(plan, study, consortium)}
+        for name in plan.parties[1:]:
+            folder = Path(scratch) / name
+            approval = approve(consortium, request(name, folder), folder)
+            made[name] = complete(folder, approval)
+        return {name: kit.rename(out / name) for name, kit in made.items()}
+
+
+def open_consortium(plan: KitPlan, study: bytes, folder: Path) -> Path:
+    """At the coordinator: the study's authority, and the coordinator's own kit, which is returned."""
+    _make_folder(folder)
+    authority = folder / _AUTHORITY
+    certificates.make_authority(authority, study=plan.study, days=plan.days)
+    (folder / _APPROVED).mkdir(mode=0o700)
+    with TemporaryDirectory(dir=folder) as scratch:
+        asked = certificates.make_request(COORDINATOR, "server", Path(scratch))
+        _, certificate = certificates.sign(asked, authority, kind="server", days=plan.days, host=plan.host)
+        key = asked.with_suffix(".key").read_bytes()
+    parts = {
+        _FACTS: _facts(plan, COORDINATOR, study),
+        _STUDY: study,
+        _COORDINATOR_CERTIFICATE: certificate,
+        _CERTIFICATE: certificate,
+        ROOT: (authority / ROOT).read_bytes(),
+    }
+    return _write_kit(folder / COORDINATOR, parts, key)
+
+
+def request(name: str, folder: Path) -> Path:
+    """At a site, or at the key service, whose name is `keys`: a private key, which stays in `folder`, and a request.
+
+    The request for a certificate is the small file to send.
+    """
+    if name != KEYS:
+        check_site_name(name)
+    return certificates.make_request(name, _kind(name), folder)
+
+
+def approve(consortium: Path, request_file: Path, out: Path, *, again: bool = False) -> Path:
+    """At the coordinator: let the party in that made the request; the file to send back holds no key.
+
+    `again` lets a site in that lost its key. Its older certificate stays valid until it expires: where the key was
+    stolen, open a new consortium.
+    """
+    kit = read_kit(consortium / COORDINATOR)
+    # The name stands in the request, which FLARE reads only while signing; what is signed for a stranger is dropped.
+    authority, days = consortium / _AUTHORITY, kit.plan.days
+    name, certificate = certificates.sign(request_file, authority, kind="client", days=days)
+    if name == KEYS and not kit.plan.keys:
+        raise KitError(f"{request_file.name} comes from a key service, which {kit.plan.study!r} does not have")
+    if name not in (*kit.plan.sites, KEYS):
+        raise KitError(f"{request_file.name} comes from {name!r}, which is no site of the study {kit.plan.study!r}")
+    if name == KEYS:
+        host = kit.plan.keys_host
+        _, certificate = certificates.sign(request_file, authority, kind="server", days=days, host=host)
+    record = consortium / _APPROVED / f"{name}.crt"
+    if record.exists() and not again:
+        raise KitError(f"{name!r} was approved already; approve it again only if it asked for that")
+    parts = {
+        _FACTS: _facts(kit.plan, name, kit.study),
+        _STUDY: kit.study,
+        _COORDINATOR_CERTIFICATE: kit.coordinator_certificate.read_bytes(),
+        _CERTIFICATE: certificate,
+        ROOT: kit.root.read_bytes(),
+    }
+    approval = _write_approval(out / f"{name}.approval.zip", parts)
+    record.unlink(missing_ok=True)
+    write_private(record, certificate)
+    return approval
+
+
+def complete(request_folder: Path, approval: Path) -> Path:
+    """At the site or the key service: join its key and the approval into a kit, the folder `kit` beside the request."""
+    parts = _read_approval(approval)
+    name, _, _ = _read_facts(parts[_FACTS], approval.name)
+    key = request_folder / f"{name}.key"
+    if not key.is_file():
+        raise KitError(f"{approval.name} is for {name!r}, whose key is not here; name the folder of its request")
+    return _write_kit(request_folder / "kit", parts, key.read_bytes())
+
+
+def read_kit(path: Path) -> Kit:
+    """The kit in a folder, refused where anything in it is missing, altered, expired or somebody else's."""
+    name, plan, digest = _read_facts(_read(path, _FACTS), _FACTS)
+    study = _read(path, _STUDY)
+    if sha256(study).hexdigest() != digest:
+        raise KitError(f"{_STUDY} was altered after the kit was made; a changed study needs new kits")
+    _check_files(path, plan, name)
+    return Kit(path.resolve(), name, plan, study, _check_identity(path, name))
+
+
+def _check_files(path: Path, plan: KitPlan, name: str) -> None:
+    """FLARE reads whatever lies in its two folders, so that they hold what we put there and nothing else."""
+    expected = configuration(plan, name)
+    for file, content in expected.items():
+        if _read(path, file) != content:
+            raise KitError(f"{file} was altered after the kit was made; make the kit again")
+    allowed = {*expected, *_key_and_certificate(name), f"startup/{ROOT}"}
+    for folder in ("startup", "local"):
+        for found in sorted((path / folder).iterdir()):
+            if f"{folder}/{found.name}" not in allowed:
+                raise KitError(f"{folder}/{found.name} is no part of a kit; remove it")
+
+
+def _check_identity(path: Path, name: str) -> datetime:
+    key_file, certificate_file = _key_and_certificate(name)
+    certificate, root = _read(path, certificate_file), _read(path, f"startup/{ROOT}")
+    held = certificates.check_issued(certificate, root, what=certificate_file)
+    if held.name != name:
+        raise KitError(f"{_FACTS} names {name!r}, but {certificate_file} names {held.name!r}; use one site's kit")
+    speaker = certificates.check_issued(_read(path, _COORDINATOR_CERTIFICATE), root, what=_COORDINATOR_CERTIFICATE)
+    if speaker.name != COORDINATOR:
+        raise KitError(f"{_COORDINATOR_CERTIFICATE} is not the coordinator's; complete the approval again")
+    key = _read(path, key_file)
+    if stat.S_IMODE((path / key_file).stat().st_mode) & 0o077:
+        raise KitError(f"{key_file} can be read by others; only its owner may (chmod 600)")
+    certificates.check_pair(key, certificate, what=certificate_file)
+    return min(held.expires, speaker.expires)
+
+
+def _facts(plan: KitPlan, name: str, study: bytes) -> bytes:
+    facts = {
+        "version": _VERSION,
+        "role": _role(name),
+        "name": name,
+        "study": plan.study,
+        "study_sha256": sha256(study).hexdigest(),
+        "host": plan.host,
+        "port": plan.port,
+        "sites": plan.sites,
+        "days": plan.days,
+    }
+    if plan.keys:
+        facts["keys"] = plan.keys
+    return (json.dumps(facts, indent=2) + "\n").encode()
+
+
+def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
+    """Name, plan and the study's digest."""
+    try:
+        facts: dict[str, Any] = parse_json(data)
+        version = facts["version"]
+        if not is_whole(version):
+            raise TypeError
+        if version != _VERSION:
+            raise KitError(
+                f"{place} has format {version}, and this version of Wardround takes format {_VERSION}: make the kit "
+                "again"
+            )
+        name, digest = facts["name"], facts["study_sha256"]
+        sites, keys = facts["sites"], facts.get("keys", "")  # older kits do not speak of keys
+        if not isinstance(keys, str) or not isinstance(digest, str) or not isinstance(sites, list):
+            raise TypeError
+        if not (is_whole(facts["port"]) and is_whole(facts["days"])):
+            raise TypeError
+        plan = KitPlan(facts["study"], facts["host"], facts["port"], tuple(sites), facts["days"], keys)
+        if facts["role"] != _role(name) or name not in plan.parties:
+            raise KitError(f"{place} names a participant that the study does not have; make the kit again")
+    except (ValueError, KeyError, TypeError):
+        raise KitError(f"{place} is not what a kit says of itself; make the kit again") from None
+    return name, plan, digest
+
+
+def _write_kit(path: Path, parts: dict[str, bytes], key: bytes) -> Path:
+    """A kit written whole, then read as its user will read it; a refused one is removed."""
+    name, plan, _ = _read_facts(parts[_FACTS], _FACTS)
+    if path.exists():
+        raise KitError(f"{path.name} exists already; move it away")
+    key_file, certificate_file = _key_and_certificate(name)
+    files = {file: parts[file] for file in (_FACTS, _STUDY, _COORDINATOR_CERTIFICATE)}
+    files |= {key_file: key, certificate_file: parts[_CERTIFICATE], f"startup/{ROOT}": parts[ROOT]}
+    with TemporaryDirectory(dir=path.parent) as scratch:
+        made = Path(scratch) / path.name
+        for folder in (made, made / "startup", made / "local"):
+            folder.mkdir(mode=0o700)
+        for file, content in (files | configuration(plan, name)).items():
+            write_private(made / file, content)
+        read_kit(made)
+        return made.rename(path)
+
+
+def _write_approval(path: Path, parts: dict[str, bytes]) -> Path:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part in _PARTS:
+            archive.writestr(zipfile.ZipInfo(part), parts[part])
+    return path
+
+
+def _read_approval(path: Path) -> dict[str, bytes]:
+    """The parts of an approval, held in memory: nothing in it says where it is written."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {part: _read_part(archive, part) for part in _PARTS}
+    except (zipfile.BadZipFile, zlib.error, KeyError, OSError, EOFError, RuntimeError):
+        raise KitError(f"{path.name} is no approval, or not all of one; ask for it again") from None
+
+
+def _read_part(archive: zipfile.ZipFile, part: str) -> bytes:
+    with archive.open(part) as stream:
+        data = stream.read(_LARGEST_PART + 1)
+    if len(data) > _LARGEST_PART:
+        raise KitError(f"{part} of the approval is longer than {_LARGEST_PART:,} bytes; ask for it again")
+    return data
+
+
+def _read(path: Path, file: str) -> bytes:
+    try:
+        return read_limited(path / file, _LARGEST_PART)
+    except MalformedDataError as error:
+        raise KitError(f"{file} of {path.name} {error}; make the kit again") from None
+    except OSError:
+        raise KitError(f"{path.name} is no kit, or not all of one: {file} is missing or cannot be read") from None
+
+
+def _key_and_certificate(name: str) -> tuple[str, str]:
+    kind = _kind(name)
+    return f"startup/{kind}.key", f"startup/{kind}.crt"
+
+
+def _kind(name: str) -> certificates.Kind:
+    return "server" if has_server_certificate(name) else "client"
+
+
+def _role(name: str) -> Role:
+    return "coordinator" if name == COORDINATOR else "keys" if name == KEYS else "site"
+
+
+def _make_folder(folder: Path) -> None:
+    """A new or empty folder that is its owner's alone."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise KitError(f"{folder.name} exists already; name a new folder")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.chmod(folder, 0o700)

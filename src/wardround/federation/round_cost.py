@@ -1,0 +1,49 @@
+"""What a round cost: every exchange with every site, and the coordinator's own seconds by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from wardround.federation.federation import Replies, Reply, SiteId, Traffic
+
+__all__ = ["RoundCost"]
+
+
+@dataclass
+class RoundCost:
+    """Kept while a round runs; `phase` and `heard` take the time."""
+
+    exchanges: dict[str, dict[SiteId, Traffic]] = field(default_factory=dict)  # by step and site
+    seconds: dict[str, float] = field(default_factory=dict)  # of the coordinator, by phase
+    _waited: float = 0.0  # for sites
+
+    @property
+    def total(self) -> Traffic:
+        """Of all exchanges; seconds of sites that work side by side are added."""
+        return sum((cost for sites in self.exchanges.values() for cost in sites.values()), Traffic())
+
+    def heard(self, step: str, replies: Replies) -> Iterator[Reply]:
+        """The replies as they arrive, each counted; what passes until then is waiting, and no work of ours."""
+        while True:
+            started = perf_counter()
+            reply = next(replies, None)
+            self._waited += perf_counter() - started
+            if reply is None:
+                return
+            sites = self.exchanges.setdefault(step, {})
+            sites[reply.site] = sites.get(reply.site, Traffic()) + reply.traffic
+            yield reply
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """The seconds of the work below, but for those in which sites were waited for, are of this phase."""
+        started, waited, others = perf_counter(), self._waited, sum(self.seconds.values())
+        try:
+            yield
+        finally:
+            passed = perf_counter() - started - (self._waited - waited)
+            inner = sum(self.seconds.values()) - others  # of phases within this one
+            self.seconds[name] = self.seconds.get(name, 0.0) + max(0.0, passed - inner)

@@ -1,0 +1,384 @@
+"""A site at work in a study: its notes, its model, and its private half on its own disk.
+
+An algorithm gives a site its steps; what every algorithm needs (describe, score, finish, save, restore) is here; those
+of an exchange in which updates are sealed for one another are in `exchange_steps`.
+A site's folder is of one study. There lie the states of the last finished rounds, from round 0 on, and, where the site
+was closed since, `laid-aside.safetensors`, which is newer than those; a site opened again goes on from the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wardround.errors import MessageError, TrainingError
+from wardround.federation.aggregation import AggregationClient, SharedCopy, Tensors
+from wardround.federation.message import Array, Message, Value, content_digest
+from wardround.federation.request_policy import RequestPolicy, filled_up
+from wardround.federation.site_history import Drawn, most_repeats
+from wardround.tasks.batches import length_buckets
+from wardround.tasks.task import Example, Task, TaskScore
+from wardround.text.document import Document
+from wardround.training.optimizer import HalfOptimizer
+from wardround.training.randomness import seeded_from
+from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
+
+__all__ = ["COMMON_STEPS", "PublicSet", "Site", "SiteNotes", "Step", "score_message"]
+
+_GENERATIONS = 2  # states kept on disk: the newest, and the one before in case the coordinator never saw it
+
+
+@dataclass(frozen=True)
+class PublicSet:
+    """The examples of a small set that everybody in a study may read; empty where the algorithm wants none."""
+
+    examples: Sequence[Example] = field(default=(), repr=False)
+    labelled: bool = True  # whether their labels are to be believed
+
+
+@dataclass(frozen=True)
+class SiteNotes:
+    """What a site trains and is scored on; it never leaves this object."""
+
+    train: Sequence[Example] = field(repr=False)
+    dev: Sequence[Document] = field(repr=False)
+    test: Sequence[Document] = field(repr=False)
+    public: PublicSet = field(default_factory=PublicSet, repr=False)  # what everybody in the study may read
+
+
+class Site:
+    """Answers the steps of one algorithm, within the terms of its study.
+
+    `lasting` writes the state of a round before its answer is given, so that a site that dies has lost nothing it said;
+    otherwise the coordinator asks for it. With `keeps_last`, a site with a private half ends with its last model, not
+    with the one that its development notes liked best.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: Task,
+        notes: SiteNotes,
+        *,
+        aggregation: AggregationClient,
+        steps: Mapping[str, Step],
+        folder: Path,
+        seed: int,
+        terms: RequestPolicy | None = None,
+        lasting: bool = False,
+        keeps_last: bool = False,
+        replica: SharedCopy | None = None,
+        on_finish: Callable[[Task, TaskScore], None] | None = None,
+    ) -> None:
+        self.name, self.task, self.notes, self.aggregation, self.folder = name, task, notes, aggregation, folder
+        self.model = model = task.model
+        self.history = aggregation.history
+        self.replica = replica  # of the shared half, where only sites can open the sum
+        self.steps, self.seed = {**COMMON_STEPS, **steps, **aggregation.steps(replica)}, seed
+        self._algorithm_steps = frozenset(steps)
+        self.terms, self.on_finish = terms, on_finish
+        self.private, self.shared = model.private_parameters(), model.shared_parameters()
+        self.private_optimizer, self.shared_optimizer = self._stepper(self.private), self._stepper(self.shared)
+        self.round = 0  # the last one this site trained in
+        self.batches_drawn = 0
+        self.held: dict[str, Tensor] = {}  # what an algorithm keeps here, and nowhere else, until a later exchange
+        self._order: list[list[int]] = []
+        self._order_of = (-1, 0, 0, "")
+        self._asked = ("", Message())  # the step that is being done, and its question
+        self._training: tuple[int, Drawn] | None = None  # the round that it is about
+        self._redraw = 0
+        self._draws_anew = False  # whether this question was not asked before
+        self._past = bytes(32)  # digest of all that brought this site to its state
+        self._kept: dict[str, Tensor] = {}
+        self._kept_f1 = -1.0
+        self._lasting, self._keeps_last = lasting, keeps_last
+        folder.mkdir(parents=True, exist_ok=True)
+        self._go_on()
+
+    def answer(self, step: str, message: Message) -> Message:
+        """Do a step; only those the algorithm has can be asked for."""
+        if step not in self.steps:
+            raise MessageError("step", "this site does not know the step")
+        self.check_policy(message.values)
+        before = self._progress()
+        self._asked, self._training = (step, message), None
+        try:
+            answer = self.steps[step](self, message)
+        finally:
+            self._asked = ("", Message())
+            self.model.zero_grad(set_to_none=True)  # as large as the model; the next question may be to another site
+        if self._training is not None:
+            self._past = bytes.fromhex(self._training[1].question)
+        elif step in self._algorithm_steps:  # what it said may change what the site trains on next
+            self.note_past(content_digest(message, purpose=step).encode())
+        if self._lasting and self._progress() != before:
+            self.save(max(self.round, self.replica.number if self.replica else 0))
+        return answer
+
+    def close(self) -> None:
+        """Lay the state aside: a later site in the same folder goes on where this one was."""
+        save_tensors(self._laid_aside, self.state())
+
+    def check_policy(self, values: Mapping[str, Value]) -> None:
+        """Refuse what lies outside the study that this site takes part in."""
+        if self.terms is not None:
+            self.terms.check(values)
+
+    def check_round(self, number: int) -> None:
+        """Refuse a round that this site has trained in: it would step twice, or holds the state of another run."""
+        if number <= self.round:
+            raise MessageError("round", f"this site has done round {self.round}; restore an earlier state first")
+        step, message = self._asked
+        # On one machine, where all parties are the same person's, the arrays need not be hashed at every site.
+        asked = message if self._lasting else Message(message.values)
+        question = sha256(self._past + content_digest(asked, purpose=step).encode()).hexdigest()
+        self._draws_anew = not self.history.knows(number, question)
+        self._redraw = self.history.draw_of(number, question, after=self.round, rounds=self.rounds)
+        self._training = number, Drawn(question, self._redraw)
+        # Before anything is drawn: a training that fails tells something of its sentences too, if only that it failed.
+        self.history.note_round(*self._training)
+        self.aggregation.begin(number, after=self.round, most_redraws=most_repeats(self.rounds))
+
+    def note_past(self, what: bytes) -> None:
+        """Add something to the digest of all that led to the state of this site."""
+        self._past = sha256(self._past + what).digest()
+
+    @property
+    def rounds(self) -> int:
+        """Return how many rounds the study has; 0 if that is not known."""
+        return self.terms.rounds if self.terms else 0
+
+    @property
+    def fewest_sentences(self) -> int:
+        """Return how many sentences an update of this site is made of at least."""
+        return min(self.terms.smallest_batch, len(self.notes.train)) if self.terms else 1
+
+    def give(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
+        """The answer with an update: sealed at once, or held until it is known who else gives."""
+        learn_clips = self._asked[1].values.get("learn_clips") is True
+        if learn_clips and self._draws_anew:
+            self.history.count_learning(rounds=self.rounds)
+        return self.aggregation.announce(update, weight=weight, values=values, learn_clips=learn_clips)
+
+    def receive(self, message: Message, *, back: int = 1) -> None:
+        """Put the shared half into the model: as it was so many rounds before the message's."""
+        arrays = message.group("shared")
+        if self.replica is not None:
+            if arrays:
+                raise MessageError("terms", "in this study nobody tells a site what the shared half is")
+            arrays = self.replica.arrays(after=message.value("round", int) - back)
+        self.fill(arrays)
+
+    def fill(self, arrays: Mapping[str, Array]) -> None:
+        """Put a shared half into the model."""
+        expected = {name: (np.dtype(np.float32), tuple(parameter.shape)) for name, parameter in self.shared.items()}
+        if {name: (array.dtype, array.shape) for name, array in arrays.items()} != expected:
+            raise MessageError("shapes", "the shared half has other names or shapes than this site's model")
+        with torch.no_grad():
+            for name, parameter in self.shared.items():
+                _fill(parameter, arrays[name])
+
+    def next_batch(self, size: int, *, fewest: int = 1) -> list[Example]:
+        """The next mini-batch."""
+        return [self.notes.train[row] for row in self.next_rows(size, fewest=fewest)]
+
+    def next_rows(self, size: int, *, fewest: int = 1) -> list[int]:
+        """The training examples of the next mini-batch; each epoch is shuffled by seed, site and the epoch's number.
+
+        The last one of an epoch holds what is left, filled up to `fewest`.
+        """
+        per_epoch = -(-len(self.notes.train) // size)
+        epoch, position = divmod(self.batches_drawn, per_epoch)
+        if self._order_of != (epoch, size, fewest, self._again()):
+            lengths = [self.task.length(example) for example in self.notes.train]
+            batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}{self._again()}")
+            self._order = filled_up(batches, fewest)
+            self._order_of = (epoch, size, fewest, self._again())
+        self.batches_drawn += 1
+        return self._order[position]
+
+    @contextmanager
+    def randomness(self, round_number: int) -> Iterator[None]:
+        """Dropout that depends on seed, site and round alone, whatever was done before."""
+        with seeded_from(f"{self.seed}/{self.name}/round-{round_number}{self._again()}", self.model):
+            yield
+
+    def keep_if_best(self, f1: float) -> None:
+        """Remember the whole model where no round before scored higher; without a private half there is no need to."""
+        if self.private and not self._keeps_last and f1 > self._kept_f1:
+            self._kept_f1 = f1
+            self._kept = {name: p.detach().clone() for name, p in (self.private | self.shared).items()}
+
+    def put_kept_back(self) -> None:
+        """The model of this site's best round, where it has kept one."""
+        parameters = self.private | self.shared
+        with torch.no_grad():
+            for name, tensor in self._kept.items():
+                parameters[name].copy_(tensor)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Where the work below is refused half-way, the site is as it was before."""
+        before = {name: tensor.clone() for name, tensor in self.state().items()}
+        try:
+            yield
+        except Exception:
+            self._take(before)
+            raise
+
+    def save(self, round_number: int) -> None:
+        """Write the state of a finished round, whole or not at all."""
+        save_tensors(self._state_file(round_number), self.state())
+        self._discard(self._saved()[:-_GENERATIONS])
+
+    def restore(self, round_number: int) -> None:
+        """Go back to the newest state up to a finished round; what came after it is discarded."""
+        latest = self._state_file(round_number)
+        earlier = [path for path in self._saved() if path <= latest]
+        if not earlier:
+            raise MessageError("no-state", f"this site has no state as old as round {round_number}")
+        self._load(earlier[-1])
+        self._discard([later for later in self._saved() if later > latest])
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the coming rounds of this site depend on."""
+        tensors = {f"private/{name}": parameter.detach() for name, parameter in self.private.items()}
+        tensors |= {f"kept/{name}": tensor for name, tensor in self._kept.items()}
+        tensors |= {f"held/{name}": tensor for name, tensor in self.held.items()}
+        tensors |= {f"optimizer/{name}": tensor for name, tensor in self.private_optimizer.state().items()}
+        tensors |= {f"shared_optimizer/{name}": tensor for name, tensor in self.shared_optimizer.state().items()}
+        tensors |= {f"giving/{n}": tensor for n, tensor in self.aggregation.state().items()}
+        tensors |= {f"replica/{n}": tensor for n, tensor in (self.replica.state() if self.replica else {}).items()}
+        tensors["kept_f1"] = torch.tensor(self._kept_f1, dtype=torch.float64)
+        tensors["past"] = torch.tensor(list(self._past), dtype=torch.uint8)
+        return tensors | {"round": torch.tensor(self.round), "batches_drawn": torch.tensor(self.batches_drawn)}
+
+    def _go_on(self) -> None:
+        """Take up the newest state; a site that has none writes the first."""
+        newest = [*self._saved(), *([self._laid_aside] if self._laid_aside.is_file() else [])]
+        if newest:
+            self._load(newest[-1])
+        else:
+            self.save(0)
+
+    def _load(self, path: Path) -> None:
+        try:
+            self._take(load_tensors(path))
+        except (TrainingError, KeyError, ValueError) as error:
+            raise MessageError("state", f"{path.name} is damaged, or of another model") from error
+
+    def _take(self, tensors: Mapping[str, Tensor]) -> None:
+        copy_into(self.private, under("private", tensors))
+        device = self.model.device
+        self._kept = {name: tensor.to(device) for name, tensor in under("kept", tensors).items()}
+        self.held = {name: tensor.to(device) for name, tensor in under("held", tensors).items()}
+        self.private_optimizer.load(under("optimizer", tensors))
+        self.shared_optimizer.load(under("shared_optimizer", tensors))
+        self.aggregation.load(under("giving", tensors))
+        if self.replica is not None:
+            self.replica.load(under("replica", tensors))
+        self._kept_f1 = float(tensors["kept_f1"])
+        self._past = bytes(tensors["past"].tolist())
+        self.round, self.batches_drawn = int(tensors["round"]), int(tensors["batches_drawn"])
+
+    def _progress(self) -> tuple[float, ...]:
+        """What a state must be written again for."""
+        return self.round, self._kept_f1, *(part.changes for part in (self.aggregation, self.replica) if part)
+
+    def _again(self) -> str:
+        """Names what is drawn anew because its first draw must not be used again."""
+        revealed = self.aggregation.redraws
+        return f"/again-{revealed}-{self._redraw}" if revealed or self._redraw else ""
+
+    def _stepper(self, parameters: Mapping[str, Tensor]) -> HalfOptimizer:
+        return HalfOptimizer(parameters, self.model.output_names(parameters))
+
+    def _discard(self, paths: Sequence[Path]) -> None:
+        """Remove these states, and what was laid aside: it is no longer the newest."""
+        for path in (*paths, self._laid_aside):
+            path.unlink(missing_ok=True)
+
+    def _saved(self) -> list[Path]:
+        return sorted(self.folder.glob("state-*.safetensors"))
+
+    @property
+    def _laid_aside(self) -> Path:
+        return self.folder / "laid-aside.safetensors"
+
+    def _state_file(self, round_number: int) -> Path:
+        return self.folder / f"state-{round_number:08}.safetensors"
+
+
+Step = Callable[[Site, Message], Message]
+
+
+def _fill(parameter: Tensor, array: Array) -> None:
+    if parameter.is_cpu:
+        np.copyto(parameter.detach().numpy(), array)  # at once; a tensor cannot be made of what must not be written to
+    else:
+        parameter.copy_(torch.from_numpy(array.copy()))
+
+
+def score_message(score: TaskScore) -> Message:
+    """Counts by type under each reading: numbers that add; beside them, where the main F1 may lie."""
+    counts: dict[str, Value] = {
+        reading: {kind: [c.tp, c.fp, c.fn] for kind, c in typed.items()} for reading, typed in score.counts.items()
+    }
+    leaking: dict[str, Value] = {} if score.leakage is None else {"leakage": score.leakage.as_values()}
+    interval = score.interval()
+    return Message({"documents": score.documents, **counts, "interval": [interval.low, interval.high], **leaking})
+
+
+def _describe(site: Site, message: Message) -> Message:
+    return Message({"examples": len(site.notes.train), "documents": len(site.notes.test)})
+
+
+def _score(site: Site, message: Message) -> Message:
+    site.history.count_scoring(rounds=site.rounds)
+    site.receive(message, back=0)
+    if site.replica is not None:
+        site.replica.keep_scored(message.value("best_round", int))
+    score = site.task.score(site.notes.dev)
+    site.keep_if_best(score.main.micro.f1)
+    return score_message(score)
+
+
+def _finish(site: Site, message: Message) -> Message:
+    site.history.count_scoring(rounds=site.rounds)
+    if site.replica is None:
+        site.receive(message)
+    else:
+        site.fill(site.replica.best(message.value("best_round", int)))
+    site.put_kept_back()
+    score = site.task.score_test(site.notes.test) if site.notes.test else site.task.score(site.notes.dev)
+    if site.on_finish is not None:
+        site.on_finish(site.task, score)
+    counts = score_message(score)
+    by_type: dict[str, Value] = {kind: [found.low, found.high] for kind, found in score.type_intervals().items()}
+    return replace(counts, values={**counts.values, "type_intervals": by_type})
+
+
+def _save(site: Site, message: Message) -> Message:
+    site.save(message.value("round", int))
+    return Message()
+
+
+def _restore(site: Site, message: Message) -> Message:
+    site.restore(message.value("round", int))
+    return Message()
+
+
+COMMON_STEPS: Mapping[str, Step] = {
+    "describe": _describe,
+    "score": _score,
+    "finish": _finish,
+    "save": _save,
+    "restore": _restore,
+}

@@ -1,0 +1,1 @@
+"""Both ends of the protected sum of updates, and the keys that protect it."""

@@ -1,0 +1,262 @@
+"""Sealed numbers as the FedHE paper has them: CKKS through TenSEAL, for comparison with `bfv`.
+
+N = 8192, moduli of 60, 40, 40 and 60 bits, scale 2^40, encrypted under the public key, 4096 numbers a block. An update
+grows twentyfold, a mean comes with an error of about 1e-8, and masks do not fit in: numbers add only nearly. No
+coordinator may learn an opened mean: from a ciphertext and the numbers, with their error, that it opens to, the secret
+key can be computed. As under BFV, `ciphertext_mac` authenticates a sum before it is decrypted.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from wardround.errors import MessageError, UsageError
+from wardround.federation.message import Array
+from wardround.secure_aggregation.bfv import HALF, Ciphertexts, Sealed
+
+__all__ = [
+    "BLOCK",
+    "COEFFICIENTS",
+    "PRIMES",
+    "CkksSum",
+    "blocks",
+    "check",
+    "combination",
+    "new_secret",
+    "open",
+    "open_stand_in",
+    "public_part",
+    "seal",
+]
+
+BLOCK = 4096  # numbers of a ciphertext
+PRIMES = (1152921504606748673, 1099510890497, 1099511480321)  # of the coefficients of a fresh ciphertext
+COEFFICIENTS = 2 * 8192  # of a block, modulo each prime
+_DEGREE = 8192
+_COEFFICIENT_BITS = [60, 40, 40, 60]
+_SCALE = 2.0**40
+_POLYNOMIALS = 2  # of a ciphertext that was never multiplied by another
+_LONGEST_BLOCK = 2 * 3 * 8 * _DEGREE + 4096  # bytes; as they come, without what compression saves
+_REFUSALS = (RuntimeError, ValueError, IndexError, OverflowError)
+
+
+def new_secret() -> bytes:
+    """A new secret key and its public key, as a serialised TenSEAL context."""
+    tenseal = _tenseal()
+    context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, _DEGREE, coeff_mod_bit_sizes=_COEFFICIENT_BITS)
+    context.global_scale = _SCALE
+    return _serialised(context, secret=True)
+
+
+def public_part(secret: bytes) -> bytes:
+    """The same without the secret key: all that a coordinator needs, and may have."""
+    return _serialised(_with_secret(secret), secret=False)
+
+
+def blocks(numbers: int) -> int:
+    """How many hold so many numbers."""
+    return -(-numbers // BLOCK)
+
+
+def seal(numbers: Array, secret: bytes, weights: Array) -> Sealed:
+    """Encrypt numbers, block by block; `weights` has one number below 2^60 per block. At a site."""
+    if not np.isfinite(numbers).all():
+        raise MessageError("not-a-number", "the update holds NaN or infinity")
+    assert len(weights) == blocks(len(numbers)), "one weight a block"
+    context, vector = _with_secret(secret), _tenseal().ckks_vector
+    combined, parts = _Combination(context), []
+    for block, weight in enumerate(weights.tolist()):
+        sealed = vector(context, numbers[block * BLOCK : (block + 1) * BLOCK].tolist())
+        combined.add(weight, sealed)
+        parts.append(sealed.serialize())
+    return Sealed(_joined(parts), *combined.halves())
+
+
+def combination(ciphertexts: Ciphertexts, secret: bytes, numbers: int, weights: Array) -> Sealed:
+    """Return the same ciphertexts with their weighted sum; nothing is decrypted."""
+    context = _with_secret(secret)
+    combined = _Combination(context)
+    for weight, vector in zip(weights.tolist(), _loaded(context, ciphertexts, numbers), strict=True):
+        combined.add(weight, vector)
+    return Sealed(ciphertexts, *combined.halves())
+
+
+def open(ciphertexts: Ciphertexts, secret: bytes, numbers: int) -> Array:
+    """So many numbers, float64; at a site. Under another key they would be noise, which is refused."""
+    context = _with_secret(secret)
+    found: Array = np.empty(numbers)
+    for block, vector in enumerate(_loaded(context, ciphertexts, numbers)):
+        found[block * BLOCK : (block + 1) * BLOCK] = vector.decrypt()
+    # Another key gives numbers as large as the modulus, 2^100 over the scale of 2^40; an update has none of 2^40.
+    if np.abs(found).max(initial=0.0) > _SCALE:
+        raise MessageError("key", "was sealed under another key")
+    return found
+
+
+def open_stand_in(secret: bytes, numbers: int) -> Array:
+    """Do the work of `open` on encrypted zeros: a sum that is refused must take as long as one that is not."""
+    context, found = _with_secret(secret), np.empty(numbers)
+    stand_in = _tenseal().ckks_vector(context, [0.0] * BLOCK).serialize()
+    for block in range(blocks(numbers)):
+        place = slice(block * BLOCK, min((block + 1) * BLOCK, numbers))
+        found[place] = _tenseal().ckks_vector_from(context, stand_in).decrypt()[: place.stop - place.start]
+    return np.zeros(numbers)
+
+
+def check(public: bytes, ciphertexts: Ciphertexts, numbers: int) -> None:
+    """Refuse, with a `MessageError`, what are not fresh ciphertexts of so many numbers."""
+    _loaded(_without_secret(public), ciphertexts, numbers)
+
+
+class CkksSum:
+    """Adds ciphertexts as they come; at the coordinator, in the memory of one sum and one update.
+
+    `public` is a context without its secret key; one with it is refused.
+    """
+
+    def __init__(self, public: bytes, numbers: int) -> None:
+        self._context = _without_secret(public)
+        self._numbers = numbers
+        self._sums: list[Any] = []
+
+    def add(self, ciphertexts: Ciphertexts) -> None:
+        """Add one site's; what is refused, as by `check`, leaves the sum as it was."""
+        vectors = _loaded(self._context, ciphertexts, self._numbers)
+        if not self._sums:
+            self._sums = vectors
+            return
+        for total, vector in zip(self._sums, vectors, strict=True):
+            total.add_(vector)
+
+    def total(self) -> Ciphertexts:
+        """The sum so far; adding may go on."""
+        if not self._sums:
+            raise MessageError("empty", "there is no ciphertext to add")
+        return _joined([total.serialize() for total in self._sums])
+
+
+def _loaded(context: Any, ciphertexts: Ciphertexts, numbers: int) -> list[Any]:
+    """Every block, of the right size, level and scale: of another, TenSEAL would change the whole sum to match."""
+    level = context.seal_context().data.first_parms_id()
+    data, lengths = ciphertexts.data, ciphertexts.lengths
+    if data.dtype != np.uint8 or lengths.dtype != np.int32 or data.ndim != 1 or lengths.shape != (blocks(numbers),):
+        raise MessageError("ciphertext", f"is not {blocks(numbers):,} blocks")
+    if len(lengths) and not 0 < lengths.min() <= lengths.max() <= _LONGEST_BLOCK:
+        raise MessageError("ciphertext", f"a block is longer than {_LONGEST_BLOCK:,} bytes, or empty")
+    ends = np.cumsum(lengths, dtype=np.int64)
+    if len(data) != (ends[-1] if len(ends) else 0):
+        raise MessageError("ciphertext", "blocks are missing, or bytes are left over")
+    sizes = [min(BLOCK, numbers - start) for start in range(0, numbers, BLOCK)]
+    parts = (data[end - length : end].tobytes() for end, length in zip(ends, lengths, strict=True))
+    return [_vector(context, part, size=size, level=level) for part, size in zip(parts, sizes, strict=True)]
+
+
+def _vector(context: Any, data: bytes, *, size: int, level: list[int]) -> Any:
+    try:
+        vector = _tenseal().ckks_vector_from(context, data)
+        found = vector.ciphertext()
+    except _REFUSALS:
+        raise MessageError("ciphertext", "a block is of other parameters, or no ciphertext at all") from None
+    if vector.size() != size or len(found) != 1 or not _is_fresh(found[0], level):
+        raise MessageError("ciphertext", "a block has another size, level, form or scale than a fresh one")
+    return vector
+
+
+def _is_fresh(cipher: Any, level: list[int]) -> bool:
+    return (
+        cipher.parms_id() == level
+        and cipher.is_ntt_form()  # else SEAL refuses, with an error of its own, to add it or to multiply it
+        and cipher.scale == _SCALE
+        and cipher.size() == _POLYNOMIALS
+        and not cipher.is_transparent()
+    )
+
+
+class _Combination:
+    """Σ weight · block over the coefficients, for the upper and the lower half of the weights."""
+
+    def __init__(self, context: Any) -> None:
+        self._library = import_module("tenseal.sealapi")
+        seal_context = context.seal_context().data
+        self._encoder, self._evaluator = self._library.CKKSEncoder(seal_context), self._library.Evaluator(seal_context)
+        self._level = seal_context.first_parms_id()
+        self._sums: list[Any] = [None, None]
+
+    def add(self, weight: int, vector: Any) -> None:
+        for half, factor in enumerate(divmod(weight, 1 << HALF)):
+            if not factor:  # SEAL refuses to multiply by zero
+                continue
+            constant, product = self._library.Plaintext(), self._library.Ciphertext()
+            self._encoder.encode(float(factor), self._level, 1.0, constant)
+            self._evaluator.multiply_plain(vector.ciphertext()[0], constant, product)
+            if self._sums[half] is None:
+                self._sums[half] = product
+            else:
+                self._evaluator.add_inplace(self._sums[half], product)
+
+    def halves(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """The upper and the lower half, each with a row per prime."""
+        high, low = map(_residues, self._sums)
+        return high, low
+
+
+def _residues(cipher: Any) -> tuple[Array, ...]:
+    """The coefficients of both polynomials, modulo each prime."""
+    if cipher is None:
+        return tuple(np.zeros(COEFFICIENTS, np.uint64) for _ in PRIMES)
+    count = _POLYNOMIALS * len(PRIMES) * _DEGREE
+    numbers: Array = np.fromiter((cipher[place] for place in range(count)), np.uint64, count)
+    table = numbers.reshape(_POLYNOMIALS, len(PRIMES), _DEGREE)
+    return tuple(table[:, place].reshape(-1) for place in range(len(PRIMES)))
+
+
+def _joined(parts: list[bytes]) -> Ciphertexts:
+    lengths: Array = np.array([len(part) for part in parts], np.int32)
+    return Ciphertexts(np.frombuffer(b"".join(parts), np.uint8), lengths)
+
+
+def _serialised(context: Any, *, secret: bool) -> bytes:
+    found: bytes = context.serialize(
+        save_public_key=True, save_secret_key=secret, save_galois_keys=False, save_relin_keys=False
+    )
+    return found
+
+
+def _with_secret(data: bytes) -> Any:
+    context = _context(data)
+    if not context.is_private():
+        raise MessageError("key", "is a public context: a site needs the one with the secret key")
+    return context
+
+
+def _without_secret(data: bytes) -> Any:
+    context = _context(data)
+    if not context.is_public():
+        raise MessageError("key", "the secret key came to the coordinator, where it may not be; have it rotated")
+    return context
+
+
+def _context(data: bytes) -> Any:
+    try:
+        context = _tenseal().context_from(data)
+        parameters = context.seal_context().data.first_context_data().parms()
+        primes = tuple(prime.value() for prime in parameters.coeff_modulus())
+        ours = context.global_scale == _SCALE and parameters.poly_modulus_degree() == _DEGREE and primes == PRIMES
+    except _REFUSALS:
+        ours = False
+    if not ours:
+        raise MessageError("key", "is no key of CKKS with the parameters in use here")
+    return context
+
+
+@lru_cache(maxsize=1)
+def _tenseal() -> Any:
+    try:
+        import_module("tenseal.sealapi")  # without it Python knows no primes and no ciphertexts of a context
+        return import_module("tenseal")
+    except ImportError:
+        raise UsageError("sealed updates need TenSEAL: pip install 'wardround[sealed]'") from None

@@ -1,0 +1,156 @@
+"""Copies of a sealing secret for the offline way: one file a site, which that site alone can open.
+
+A random key is sealed to the site's certificate by RSA-OAEP with SHA-256, and the secret by AES-256-GCM under that key,
+together with study, site and epoch. Whoever has the certificate can make a copy, so that a copy does not tell who made
+it: sites compare the secret's id with whoever issued it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from wardround.errors import KeyMaterialError, MessageError
+from wardround.federation.federation import SiteId
+from wardround.federation.message import Message, Value, decode, encode
+from wardround.secure_aggregation.keys.material import SealingSecret
+from wardround.secure_aggregation.keys.peers import Peer, fingerprint_of, issued_key
+from wardround.secure_aggregation.keys.service_state import Epochs
+from wardround.secure_aggregation.keys.vault import write_whole
+
+__all__ = ["SealedCopy", "read_certificates", "seal_copies"]
+
+_MARK = "wardround-sealed-copy-1"
+_BLOBS = {"key", "nonce", "sealed"}
+_NONCE = 12
+_PADDING = padding.OAEP(mgf=padding.MGF1(hashes.SHA256()), algorithm=hashes.SHA256(), label=_MARK.encode())
+
+
+@dataclass(frozen=True)
+class SealedCopy:
+    """The secret of an epoch for one site."""
+
+    study: str
+    site: SiteId
+    epoch: int
+    oldest: int  # epochs below it are over
+    key: bytes = field(repr=False)
+    nonce: bytes = field(repr=False)
+    sealed: bytes = field(repr=False)
+
+    @classmethod
+    def make(
+        cls, secret: SealingSecret, *, study: str, site: SiteId, oldest: int, public: rsa.RSAPublicKey
+    ) -> SealedCopy:
+        """Seal the secret to the site's public key."""
+        key, nonce = secrets.token_bytes(32), secrets.token_bytes(_NONCE)
+        said = _said(study, site, secret.epoch, oldest)
+        sealed = AESGCM(key).encrypt(nonce, secret.to_bytes(), encode(Message(said)))
+        return cls(study, site, secret.epoch, oldest, public.encrypt(key, _PADDING), nonce, sealed)
+
+    @property
+    def file_name(self) -> str:
+        """As the file is called that is sent."""
+        return f"{self.site}.epoch-{self.epoch}.key.sealed"
+
+    def open(self, private: bytes, *, study: str, site: SiteId) -> SealingSecret:
+        """The secret, with the site's private key in PEM; a copy for another site or study is refused."""
+        if self.study != study:
+            raise KeyMaterialError("the copy is of another study; ask for one of this study")
+        if self.site != site:
+            raise KeyMaterialError(f"the copy is for {self.site}; this is the kit of {site}")
+        complaint = (
+            f"the copy of epoch {self.epoch} for {self.site} was altered, or sealed to another key; ask for it again"
+        )
+        try:
+            holder = load_pem_private_key(private, password=None)
+            if not isinstance(holder, rsa.RSAPrivateKey):
+                raise KeyMaterialError("the kit's key is no RSA key; make the kit again")
+            said = encode(Message(_said(self.study, self.site, self.epoch, self.oldest)))
+            opened = AESGCM(holder.decrypt(self.key, _PADDING)).decrypt(self.nonce, self.sealed, said)
+            secret = SealingSecret.from_bytes(opened)
+        except (ValueError, TypeError, InvalidTag, MessageError):
+            raise KeyMaterialError(complaint) from None
+        if secret.epoch != self.epoch:
+            raise KeyMaterialError(complaint)
+        return secret
+
+    def to_bytes(self) -> bytes:
+        """As the file holds it."""
+        blobs = {"key": self.key, "nonce": self.nonce, "sealed": self.sealed}
+        return encode(Message(_said(self.study, self.site, self.epoch, self.oldest), blobs=blobs))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SealedCopy:
+        """From that file."""
+        try:
+            message = decode(data)
+            if message.values.get("kind") != _MARK or message.blobs.keys() != _BLOBS:
+                raise MessageError("mark", "this is no copy")
+            study, site = message.value("study", str), message.value("site", str)
+            epoch, oldest = message.value("epoch", int), message.value("oldest", int)
+            if not (study + site).isprintable():  # an error may show them before anything is authenticated
+                raise MessageError("mark", "this is no copy")
+        except MessageError:
+            raise KeyMaterialError("the file is no copy of a key, or not all of one; ask for it again") from None
+        return cls(study, site, epoch, oldest, **message.blobs)
+
+
+def read_certificates(folder: Path, *, sites: tuple[SiteId, ...], root: bytes) -> dict[SiteId, bytes]:
+    """The certificates NAME.crt of a folder, each checked to be the study's and the site's own."""
+    found = {}
+    for site in sites:
+        path = folder / f"{site}.crt"
+        if path.is_file():
+            found[site] = path.read_bytes()
+            issued_key(found[site], root=root, name=site)
+    if not found:
+        raise KeyMaterialError(f"{folder.name} holds no certificate NAME.crt of a site; name the folder `approved`")
+    return found
+
+
+def seal_copies(
+    epochs: Epochs, certificates: Mapping[SiteId, bytes], *, study: str, root: bytes, out: Path
+) -> list[tuple[SealedCopy, str]]:
+    """Write a copy of the current secret for each site that may have it, and the public parameters beside them.
+
+    With each copy comes the fingerprint of the certificate it is sealed to. A site that was revoked gets none; one
+    whose certificate is another than before is refused until it is admitted.
+    """
+    parameters = epochs.parameters()
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    sealed = []
+    for site, certificate in certificates.items():
+        if site in epochs.state().revoked:
+            continue
+        fingerprint = fingerprint_of(certificate)
+        secret = _given(epochs, Peer(site, fingerprint), parameters.epoch)
+        public = issued_key(certificate, root=root, name=site)
+        copy = SealedCopy.make(secret, study=study, site=site, oldest=parameters.oldest, public=public)
+        write_whole(out / copy.file_name, copy.to_bytes())
+        sealed.append((copy, fingerprint))
+    write_whole(out / "parameters.json", parameters.to_json())
+    return sealed
+
+
+def _given(epochs: Epochs, peer: Peer, epoch: int) -> SealingSecret:
+    try:
+        return epochs.give(peer, epoch)
+    except MessageError as error:
+        if error.code != "certificate":
+            raise
+        raise KeyMaterialError(
+            f"{peer.name} had another certificate before; ask it whether that is so, then `wardround keys admit`"
+        ) from None
+
+
+def _said(study: str, site: SiteId, epoch: int, oldest: int) -> dict[str, Value]:
+    return {"kind": _MARK, "study": study, "site": site, "epoch": epoch, "oldest": oldest}

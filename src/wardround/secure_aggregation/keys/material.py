@@ -1,0 +1,235 @@
+"""What sealing keys are made of: the secret of an epoch, what everybody may know of it, and who must never hold one.
+
+An epoch is the time between two rotations. Its secret is held by the sites and by whoever issues it; everybody else
+knows its public parameters, in which the id tells one secret from another and nothing about either.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from wardround.errors import KeyMaterialError, MessageError
+from wardround.federation.message import Message, Value, decode, encode
+from wardround.parsing import parse_json
+
+__all__ = [
+    "SCHEMES",
+    "SEALING_MARK",
+    "VAULT_MARK",
+    "PublicParameters",
+    "SealingSecret",
+    "find_secrets",
+    "new_secret",
+    "refuse_secrets",
+]
+
+SCHEMES = ("bfv-standard", "bfv-compact", "ckks")
+SEALING_MARK = "wardround-sealing-secret-2"
+VAULT_MARK = "wardround-vault-1"
+
+_ANY_SEALING_MARK = b"wardround-sealing-secret-"
+_FIRST_FORMAT = "wardround-sealing-secret-1"  # of version 0.1, whose ciphertexts had no MAC of their own
+_LARGEST_SECRET = 16_000_000  # bytes
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_ID = re.compile(r"[0-9a-f]{32}")
+_PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-{5}")
+_CHUNK = 1 << 22  # bytes of a file that are looked at together
+_LONGEST_MARK = 64  # bytes; what a chunk repeats of the one before
+_SAVED = b"\x5e\xa1\x10"  # how whatever SEAL saves begins
+_KEY_START, _CONTEXT_START = 256, 16  # bytes by which a key shows what it is, and in which a context begins
+
+
+@dataclass(frozen=True)
+class PublicParameters:
+    """What everybody in a study may know of an epoch's secret."""
+
+    study: str  # SHA-256 of the study file
+    epoch: int
+    scheme: str
+    id: str
+    oldest: int = 0  # epochs below it are over: nothing may be sealed under them any more
+
+    def __post_init__(self) -> None:
+        good = _is_number(self.epoch, 1) and _is_number(self.oldest, 0) and self.oldest <= self.epoch
+        named = _matches(_DIGEST, self.study) and _matches(_ID, self.id) and self.scheme in SCHEMES
+        if not (good and named):
+            raise MessageError("parameters", "these are no public parameters of an epoch")
+
+    def to_values(self) -> dict[str, Value]:
+        """As plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_values(cls, values: object) -> PublicParameters:
+        """From plain values; exactly these, no more."""
+        if not isinstance(values, Mapping) or values.keys() != cls.__dataclass_fields__.keys():
+            raise MessageError("parameters", "these are no public parameters of an epoch")
+        return cls(**values)
+
+    def to_json(self) -> bytes:
+        """As the file that the coordinator imports."""
+        return (json.dumps(self.to_values(), indent=2) + "\n").encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> PublicParameters:
+        """From that file."""
+        try:
+            values = parse_json(data)
+        except ValueError:
+            raise MessageError("parameters", "these are no public parameters of an epoch") from None
+        return cls.from_values(values)
+
+
+@dataclass(frozen=True)
+class SealingSecret:
+    """The secret of an epoch, with which its holders seal and open."""
+
+    epoch: int
+    scheme: str
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        size = len(self.secret) if isinstance(self.secret, bytes) else 0
+        if not _is_number(self.epoch, 1) or self.scheme not in SCHEMES or not 16 <= size <= _LARGEST_SECRET:
+            raise MessageError("secret", "this is no secret of an epoch")
+
+    @property
+    def id(self) -> str:
+        """By which everybody can name the secret, 32 hexadecimal digits; it tells nothing else about it."""
+        return self._derived(b"wardround-key-id-2", 16).hex()
+
+    @property
+    def group_key(self) -> bytes:
+        """A key of all holders, 32 bytes, from which they derive whatever else they need in common."""
+        return self._derived(b"wardround-group-key-2", 32)
+
+    def public(self, study: str, *, oldest: int = 0) -> PublicParameters:
+        """What everybody in the study may know of it."""
+        return PublicParameters(study, self.epoch, self.scheme, self.id, oldest)
+
+    def to_bytes(self) -> bytes:
+        """As bytes that bear the mark by which a secret is found where none may be."""
+        values: dict[str, Value] = {"kind": SEALING_MARK, "epoch": self.epoch, "scheme": self.scheme}
+        return encode(Message(values, blobs={"secret": self.secret}))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SealingSecret:
+        """From those bytes."""
+        message = decode(data)
+        if message.values.get("kind") == _FIRST_FORMAT:
+            raise KeyMaterialError(
+                "this sealing key is of format 1, which this version does not take; "
+                "make the kits and keys of the study again"
+            )
+        if message.values.get("kind") != SEALING_MARK or message.blobs.keys() != {"secret"} or message.arrays:
+            raise MessageError("secret", "this is no secret of an epoch")
+        return cls(message.value("epoch", int), message.value("scheme", str), message.blobs["secret"])
+
+    def _derived(self, label: bytes, length: int) -> bytes:
+        info = b"%s\0%d\0%s" % (label, self.epoch, self.scheme.encode())
+        return HKDF(hashes.SHA256(), length, salt=None, info=info).derive(self.secret)
+
+
+def new_secret(scheme: str) -> bytes:
+    """A fresh secret for a scheme, made by the library that will use it."""
+    # Here, for most parties never make one, and loading the library takes time.
+    if scheme == "ckks":
+        from wardround.secure_aggregation import ckks
+
+        return ckks.new_secret()
+    if scheme not in SCHEMES:
+        raise KeyMaterialError(f"there is no scheme {scheme!r}; there are {', '.join(SCHEMES)}")
+    from wardround.secure_aggregation.bfv import BfvParameters
+
+    return BfvParameters(scheme.removeprefix("bfv-")).new_secret()
+
+
+def refuse_secrets(place: Path | bytes | Message, *, own: Path | None = None) -> None:
+    """Stop a process that must hold no secret and finds one in a folder, or in what it received.
+
+    `own` is the one private key that may be there. Files are named, never quoted.
+    """
+    if not isinstance(place, Path):
+        if kind := next(filter(None, map(_kind_of, _parts(place))), ""):
+            raise KeyMaterialError(f"{kind} was sent here, where no secret may be; have the keys rotated")
+        return
+    for name, kind in find_secrets(place, own=own):
+        raise KeyMaterialError(f"{name} is {kind}, which may not be here; remove it, and have the keys rotated")
+
+
+def find_secrets(folder: Path, *, own: Path | None = None) -> Iterator[tuple[str, str]]:
+    """Each file below a folder that holds a secret, by its name in it, and what it is."""
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file() or (own is not None and path.resolve() == own.resolve()):
+            continue
+        if kind := _kind_of_file(path):
+            yield path.relative_to(folder).as_posix(), kind
+
+
+def _kind_of_file(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            kind, end = _of_the_library(stream.read(_CHUNK)), b""
+            stream.seek(0)
+            while not kind and (chunk := stream.read(_CHUNK)):
+                kind, end = _marked(end + chunk), chunk[-_LONGEST_MARK:]
+            return kind
+    except OSError:
+        raise KeyMaterialError(f"{path.name} cannot be read, so nobody knows whether it is a secret") from None
+
+
+def _parts(received: bytes | Message) -> Iterator[bytes]:
+    """What was received, and, of a message, each part that could be a file of its own."""
+    if isinstance(received, bytes):
+        yield received
+        try:
+            received = decode(received)
+        except MessageError:
+            return
+    yield json.dumps(received.values).encode()
+    yield from received.blobs.values()
+    yield from (array.tobytes() for array in received.arrays.values())
+
+
+def _kind_of(data: bytes) -> str:
+    return _marked(data) or _of_the_library(data)
+
+
+def _marked(data: bytes) -> str:
+    """What of ours, or what private key, is anywhere in the bytes; nothing where there is none."""
+    if _ANY_SEALING_MARK in data:
+        return "a sealing secret"
+    if VAULT_MARK.encode() in data:
+        return "a vault of secrets"
+    return "a private key" if _PRIVATE_KEY.search(data) else ""
+
+
+def _of_the_library(data: bytes) -> str:
+    """What of the sealing library the bytes begin with.
+
+    Further on is not looked: in the gigabytes of ciphertexts of a long study, chance would sooner or later find one.
+    """
+    start = data.find(_SAVED, 0, _CONTEXT_START)
+    if start < 0:
+        return ""
+    from wardround.secure_aggregation.bfv import is_secret
+
+    # A key begins at once. In a context something stands before it, and the key lies far behind the start.
+    seen = data[:_KEY_START] if start == 0 else data[:_CHUNK]
+    return "a secret key of the sealing library" if is_secret(seen) else ""
+
+
+def _is_number(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**31
+
+
+def _matches(pattern: re.Pattern[str], text: Any) -> bool:
+    return isinstance(text, str) and pattern.fullmatch(text) is not None

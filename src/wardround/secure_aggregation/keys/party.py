@@ -1,0 +1,230 @@
+"""Sealing keys at the parties of a study: a site's secrets, and what the coordinator knows of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from wardround.errors import KeyMaterialError, MessageError
+from wardround.federation.federation import SiteId
+from wardround.secure_aggregation.keys.copies import SealedCopy
+from wardround.secure_aggregation.keys.key_client import KeyClient, address
+from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret
+from wardround.secure_aggregation.keys.passphrase import is_set, lock_from
+from wardround.secure_aggregation.keys.peers import PartyFiles
+from wardround.secure_aggregation.keys.vault import Lock, Vault, write_whole
+
+__all__ = ["CoordinatorKeys", "SiteKeys"]
+
+Result = TypeVar("Result")
+
+# What the service, or another in its place, means to say; any other code is a fault that passes.
+_FINAL = ("revoked", "unknown", "study", "keys-certificate")
+_FRESH = 5.0  # seconds for which a coordinator takes the service's last answer for the present one
+_BETWEEN_LOOKS = 60.0  # seconds after which a site asks again whether an epoch is over
+
+
+class SiteKeys:
+    """A site's secrets: in memory, in its vault, or from the key service. May be used by several threads.
+
+    `service` is `host:port`, or empty where keys are issued offline. A vault is made where the environment names a
+    passphrase; without one, secrets from the service stay in memory alone. Nobody is asked anything.
+    """
+
+    def __init__(
+        self,
+        files: PartyFiles,
+        *,
+        study: str,
+        service: str = "",
+        lock: Lock | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._files = files
+        self._study = study
+        self._service = service
+        self._lock = lock or (lock_from(ask=False) if files.vault.exists() or is_set() else None)
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._held: dict[int, SealingSecret] = {}
+        self._oldest = 0
+        self._next_look = float("-inf")
+        self._vault: Vault | None = None
+        self._version = (0, 0)
+
+    def secret(self, epoch: int) -> SealingSecret:
+        """The secret of an epoch that is not over; a `MessageError` with a code where there is none."""
+        with self._turn:
+            self._look()
+            if epoch < self._oldest:
+                raise MessageError("epoch", f"epoch {epoch} is over; nothing is sealed under it any more")
+            self._forget_what_changed()
+            found = self._held.get(epoch) or self._from_vault(epoch) or self._from_service(epoch)
+            self._held[epoch] = found
+            return found
+
+    def current(self) -> tuple[PublicParameters, SealingSecret]:
+        """The current epoch as the service has it now."""
+        parameters = self._asked(KeyClient.parameters)
+        secret = self.secret(parameters.epoch)
+        if secret.id != parameters.id:
+            raise MessageError("keys-answer", "the secret of the epoch is not the one that the service names")
+        return parameters, secret
+
+    def take_copy(self, copy: SealedCopy, site: SiteId) -> SealingSecret:
+        """Open a copy that was sealed to this site, and keep it; epochs that it says are over are removed."""
+        secret = copy.open(self._files.key.read_bytes(), study=self._study, site=site)
+        with self._turn:
+            newest = max(self.epochs(), default=0)
+            if secret.epoch < newest:
+                raise KeyMaterialError(
+                    f"epoch {newest} is held already; the copy of epoch {secret.epoch} is older. If epoch {newest} is "
+                    f"not the issuer's, remove {self._files.vault.name} and take the newest copy again"
+                )
+            self._keep(secret, copy.oldest)
+        return secret
+
+    def epochs(self) -> dict[int, str]:
+        """The epochs in the vault and the ids of their secrets."""
+        vault = self._opened()
+        held = map(SealingSecret.from_bytes, vault.read().values()) if vault else ()
+        return {secret.epoch: secret.id for secret in sorted(held, key=lambda secret: secret.epoch)}
+
+    def _look(self) -> None:
+        """Ask the service now and then which epochs are over; while it is away, what was known holds."""
+        if not self._service or self._clock() < self._next_look:
+            return
+        try:
+            oldest = self._asked(KeyClient.parameters).oldest
+        except MessageError as error:
+            if error.code in _FINAL:
+                raise
+            oldest = self._oldest
+        if oldest > self._oldest:
+            self._oldest = oldest
+            self._drop_what_is_over()
+        self._next_look = self._clock() + _BETWEEN_LOOKS
+
+    def _drop_what_is_over(self) -> None:
+        """From the vault too: after a start while the service is away, it is all that is known."""
+        vault = self._opened()
+        if vault is not None:
+            vault.change(lambda held: _drop(held, self._oldest))
+
+    def _forget_what_changed(self) -> None:
+        """What another process took out of the vault is not to be used from memory."""
+        vault = self._opened()
+        if vault is not None and vault.version != self._version:
+            self._held.clear()
+            self._version = vault.version
+
+    def _opened(self) -> Vault | None:
+        if self._vault is None and self._lock is not None and self._files.vault.exists():
+            self._vault = Vault.open(self._files.vault, self._lock)
+        return self._vault
+
+    def _from_vault(self, epoch: int) -> SealingSecret | None:
+        vault = self._opened()
+        found = None if vault is None else vault.get(_name(epoch))
+        return None if found is None else SealingSecret.from_bytes(found)
+
+    def _from_service(self, epoch: int) -> SealingSecret:
+        if not self._service:
+            raise MessageError("epoch", f"there is no key of epoch {epoch} here; ask for a copy")
+        secret = self._asked(lambda client: client.secret(epoch))
+        if self._lock is not None:
+            self._keep(secret, self._oldest)
+        return secret
+
+    def _keep(self, secret: SealingSecret, oldest: int) -> None:
+        vault = self._opened()
+        if vault is None:
+            if self._lock is None:
+                raise KeyMaterialError("a secret is kept in a vault only; name a passphrase, or the keyring")
+            vault = self._vault = Vault.create(self._files.vault, self._lock)
+
+        def kept(held: dict[str, bytes]) -> None:
+            known = held.get(_name(secret.epoch))
+            if known is not None and known != secret.to_bytes():
+                raise KeyMaterialError(f"{self._files.vault.name} holds another key of epoch {secret.epoch}")
+            _drop(held, oldest)
+            held[_name(secret.epoch)] = secret.to_bytes()
+
+        vault.change(kept)
+        self._version = vault.version
+
+    def _asked(self, question: Callable[[KeyClient], Result]) -> Result:
+        """The service's answer; the certificate that it shows first is the one it must show ever after."""
+        path = self._files.service
+        known = path.read_text(encoding="ascii", errors="replace").strip() if path.exists() else ""
+        if path.exists() and not known:
+            raise KeyMaterialError(f"{path.name} is empty; compare the service's fingerprint, then give --new-service")
+        host, port = address(self._service)
+        client = KeyClient(host, port, files=self._files, study=self._study, known=known)
+        answer = question(client)
+        if not known:
+            write_whole(path, client.known.encode() + b"\n")
+        return answer
+
+
+class CoordinatorKeys:
+    """What the coordinator knows of the epochs: from the key service, or from a file that it imported."""
+
+    def __init__(
+        self, files: PartyFiles, *, study: str, service: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._files = files
+        self._study = study
+        self._clock = clock
+        self._client: KeyClient | None = None
+        if service:
+            host, port = address(service)
+            self._client = KeyClient(host, port, files=files, study=study)
+        self._last: PublicParameters | None = None
+        self._next_look = float("-inf")
+
+    def parameters(self) -> PublicParameters:
+        """Of the current epoch; while the service is away, the last it told."""
+        if self._last is None or self._clock() >= self._next_look:
+            self._last = self._looked()
+            self._next_look = self._clock() + _FRESH
+        return self._last
+
+    def import_parameters(self, parameters: PublicParameters) -> None:
+        """Note what whoever issues keys offline says of an epoch; one before the noted one is refused."""
+        if parameters.study != self._study:
+            raise KeyMaterialError("these parameters are of another study")
+        noted = self._imported() if self._files.parameters.exists() else parameters
+        if noted.epoch > parameters.epoch:
+            raise KeyMaterialError(f"epoch {noted.epoch} is noted already; epoch {parameters.epoch} is over")
+        write_whole(self._files.parameters, parameters.to_json())
+
+    def _looked(self) -> PublicParameters:
+        if self._client is None:
+            return self._imported()
+        try:
+            return self._client.parameters()
+        except MessageError as error:
+            if error.code in _FINAL or self._last is None:
+                raise
+            return self._last
+
+    def _imported(self) -> PublicParameters:
+        try:
+            found = PublicParameters.from_json(self._files.parameters.read_bytes())
+        except OSError:
+            raise MessageError("no-keys", "no key was issued; import it by `wardround coordinator key`") from None
+        if found.study != self._study:
+            raise MessageError("study", "the imported parameters are of another study")
+        return found
+
+
+def _drop(held: dict[str, bytes], oldest: int) -> None:
+    for name in [name for name in held if SealingSecret.from_bytes(held[name]).epoch < oldest]:
+        del held[name]
+
+
+def _name(epoch: int) -> str:
+    return f"epoch-{epoch}"

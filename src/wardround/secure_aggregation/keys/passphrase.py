@@ -1,0 +1,84 @@
+"""Where the passphrase of a vault comes from: a file, the environment, or whoever sits at the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from getpass import getpass
+from pathlib import Path
+
+from wardround.errors import KeyMaterialError
+from wardround.secure_aggregation.keys.vault import KeyringLock, Lock, PassphraseLock, Vault, check_private
+
+__all__ = ["FILE_VARIABLE", "VARIABLE", "hand_on", "is_set", "lock_from"]
+
+VARIABLE = "WARDROUND_PASSPHRASE"
+FILE_VARIABLE = "WARDROUND_PASSPHRASE_FILE"
+
+
+def lock_from(file: Path | None = None, *, keyring: bool = False, ask: bool = True) -> Lock:
+    """The lock of a vault: the keyring for a new one where it is wanted, otherwise the passphrase that is found.
+
+    A vault that exists says itself whether the keyring has its key. Nobody is asked before a passphrase is needed,
+    and nobody at all unless `ask`.
+    """
+    return KeyringLock() if keyring else PassphraseLock(lambda: _found(file, ask=ask))
+
+
+def is_set() -> bool:
+    """Whether the environment says what the passphrase is."""
+    return bool(os.environ.get(VARIABLE) or os.environ.get(FILE_VARIABLE))
+
+
+def hand_on(file: Path | None, vault: Path) -> None:
+    """Open the vault, where there is one, while somebody looks on, and let the processes started from here open it.
+
+    They find the passphrase in their environment, which no other account can read.
+    """
+    if file is not None:
+        check_private(file)
+        os.environ[FILE_VARIABLE] = str(file.resolve())
+    if vault.exists():
+        Vault.open(vault, PassphraseLock(_found_and_set))
+
+
+def _found_and_set() -> str:
+    passphrase = _found(None, ask=True)
+    if not is_set():
+        os.environ[VARIABLE] = passphrase
+    return passphrase
+
+
+def _found(file: Path | None, *, ask: bool) -> str:
+    named = os.environ.get(FILE_VARIABLE)
+    if file is None and named:
+        file = Path(named)
+    if file is not None:
+        return _read(file)
+    if given := os.environ.get(VARIABLE):
+        return given
+    if ask and _somebody_is_here():
+        return _asked()
+    raise KeyMaterialError(f"a vault needs a passphrase: set {VARIABLE}, or name a file by --passphrase-file")
+
+
+def _read(file: Path) -> str:
+    check_private(file)
+    try:
+        # One line end is the editor's; anything else belongs to the passphrase.
+        text = file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+    except (OSError, ValueError):
+        raise KeyMaterialError(
+            f"{file.name} cannot be read as text; it holds the passphrase and nothing else"
+        ) from None
+    if not text:
+        raise KeyMaterialError(f"{file.name} is empty; it holds the passphrase and nothing else")
+    return text
+
+
+def _somebody_is_here() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _asked() -> str:
+    return getpass("Passphrase of the vault: ")

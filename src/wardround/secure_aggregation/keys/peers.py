@@ -1,0 +1,149 @@
+"""The other end of a connection within a study: its certificate, and TLS in which both sides show one."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from wardround.errors import KeyMaterialError, MessageError
+from wardround.secure_aggregation.key_strength import weakness
+
+__all__ = ["PartyFiles", "Peer", "fingerprint_of", "issued_key", "peer_of", "tls_client", "tls_server"]
+
+
+@dataclass(frozen=True)
+class PartyFiles:
+    """Where a party of the study has what makes it one, and what it keeps about sealing keys."""
+
+    folder: Path
+    key: Path
+    certificate: Path
+    root: Path
+
+    @property
+    def vault(self) -> Path:
+        """A site's secrets."""
+        return self.folder / "keys.vault"
+
+    @property
+    def epochs(self) -> Path:
+        """The secrets and the state of whoever issues keys."""
+        return self.folder / "epochs.vault"
+
+    @property
+    def log(self) -> Path:
+        """Who asked for keys."""
+        return self.folder / "keys.jsonl"
+
+    @property
+    def parameters(self) -> Path:
+        """What the coordinator was told of keys that are issued offline."""
+        return self.folder / "parameters.json"
+
+    @property
+    def service(self) -> Path:
+        """The fingerprint of the key service that a site met first."""
+        return self.folder / "keys.fingerprint"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Whom a certificate names, and which certificate it is."""
+
+    name: str
+    fingerprint: str
+
+
+def peer_of(certificate: bytes) -> Peer:
+    """The party that a certificate in DER is made out to; an authority is none, nor is the holder of a weak key."""
+    try:
+        loaded = x509.load_der_x509_certificate(certificate)
+    except ValueError:
+        raise MessageError("certificate", "is no certificate") from None
+    if weak := weakness(loaded):
+        raise MessageError("certificate", weak)
+    return _peer(loaded)
+
+
+def fingerprint_of(pem: bytes) -> str:
+    """SHA-256 of a certificate in PEM, as OpenSSL writes it, to be compared over the telephone."""
+    return _fingerprint(_loaded(pem))
+
+
+def issued_key(pem: bytes, *, root: bytes, name: str) -> rsa.RSAPublicKey:
+    """The key of a certificate that the root issued to `name` and that is in force; neither may be weak."""
+    certificate, authority = _loaded(pem), _loaded(root)
+    for what, held in ((f"the certificate of {name}", certificate), ("the study's root", authority)):
+        if weak := weakness(held):
+            raise KeyMaterialError(f"{what} {weak}; make the kit again")
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        raise KeyMaterialError(f"the certificate of {name} is of another study") from None
+    if _peer(certificate).name != name:
+        raise KeyMaterialError(f"the certificate of {name} is made out to somebody else")
+    if not certificate.not_valid_before_utc <= datetime.now(UTC) <= certificate.not_valid_after_utc:
+        raise KeyMaterialError(f"the certificate of {name} is not in force today")
+    key = certificate.public_key()
+    assert isinstance(key, rsa.RSAPublicKey), "checked above"
+    return key
+
+
+def tls_server(files: PartyFiles) -> ssl.SSLContext:
+    """TLS for whoever listens: who comes must show a certificate of the study."""
+    return _tls(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), files)
+
+
+def tls_client(files: PartyFiles) -> ssl.SSLContext:
+    """TLS for whoever calls; whether the other end is the right party is for `peer_of` to say."""
+    return _tls(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), files)
+
+
+def _tls(context: ssl.SSLContext, files: PartyFiles) -> ssl.SSLContext:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False  # a party is known by the name in its certificate, wherever it runs
+    context.verify_mode = ssl.CERT_REQUIRED
+    # Said here, so that it is the same under every version of Python.
+    context.verify_flags = ssl.VerifyFlags.VERIFY_X509_TRUSTED_FIRST
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+        context.load_verify_locations(files.root)
+    except OSError:
+        raise KeyMaterialError("the kit lacks a key or certificate that can be read; make the kit again") from None
+    return context
+
+
+def _peer(certificate: x509.Certificate) -> Peer:
+    names = [attribute.value for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    # The authority's own certificate bears the study's name, and a site may be called the same.
+    if len(names) != 1 or _is_authority(certificate):
+        raise MessageError("certificate", "is of another kind than a party's")
+    return Peer(str(names[0]), _fingerprint(certificate))
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def _fingerprint(certificate: x509.Certificate) -> str:
+    digest = sha256(certificate.public_bytes(Encoding.DER)).hexdigest().upper()
+    return "SHA256:" + ":".join(digest[start : start + 2] for start in range(0, 64, 2))
+
+
+def _loaded(pem: bytes) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(pem)
+    except ValueError:
+        raise KeyMaterialError("a file that should be a certificate is none") from None

@@ -1,0 +1,56 @@
+"""The log of a key service as a witness: which state of the epochs it knows of.
+
+A backup of `epochs.vault` that is put back has forgotten what happened since: revocations, pinned certificates, epochs
+whose numbers would be given to other secrets. The log beside it is only ever added to, after the vault was changed, so
+that a vault which knows less than the log is an old one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wardround.errors import KeyMaterialError
+from wardround.federation.federation import SiteId
+from wardround.secure_aggregation.keys.key_log import read_log
+from wardround.secure_aggregation.keys.service_state import KeyState
+
+__all__ = ["check_not_older", "logged_state"]
+
+
+def logged_state(path: Path, study: str) -> KeyState:
+    """Return what a log tells of the current epoch, of revoked sites and of pinned certificates."""
+    current = 0
+    revoked: dict[SiteId, None] = {}
+    given: dict[SiteId, str] = {}
+    admitted: dict[SiteId, str] = {}
+    for line in read_log(path):
+        if line.outcome not in ("given", "done"):
+            continue
+        current = max(current, line.epoch)
+        what, _, site = line.asked.rpartition(" ")
+        if line.asked == "secret":
+            given[line.who] = line.certificate
+        elif what == "copy for":
+            given[site] = line.certificate
+        elif what == "revoke":
+            revoked[site] = None
+        elif what == "admit":
+            revoked.pop(site, None)
+            if line.certificate:
+                admitted[site] = line.certificate
+    # A line about a secret may come after that of an admission which it preceded.
+    return KeyState(study, current=current, oldest=current, revoked=tuple(revoked), pinned={**given, **admitted})
+
+
+def check_not_older(state: KeyState, logged: KeyState) -> None:
+    """Refuse a state that has forgotten something the log knows; the log must have been read before the state."""
+    forgotten = [f"{site} was revoked" for site in logged.revoked if site not in state.revoked]
+    changed = [site for site, known in logged.pinned.items() if state.pinned.get(site) != known]
+    forgotten += [f"{site} has a certificate" for site in changed]
+    if state.current < logged.current:
+        forgotten.append(f"epoch {logged.current} was begun")
+    if forgotten:
+        raise KeyMaterialError(
+            f"epochs.vault is older than keys.jsonl, which says that {', '.join(sorted(forgotten))}; put the newest "
+            "copy of the vault back, or remove it: a new one takes over what the log knows, under a new key"
+        )

@@ -1,0 +1,224 @@
+"""The epochs of a study's sealing keys, at whoever issues them: secrets, who has them, who may not.
+
+All of it lies in one vault, `epochs.vault`. A rotation begins a new epoch; the one before may still be used, so that an
+exchange under way can end. A revocation begins one too, and then everything before is over: the site that was revoked
+holds those secrets. Secrets of epochs that are over are removed.
+
+The first certificate with which a site asks for a secret is pinned: whoever holds the study's authority could make
+another in the site's name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from wardround.errors import KeyMaterialError, MessageError
+from wardround.federation.federation import SiteId
+from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret
+from wardround.secure_aggregation.keys.peers import Peer
+from wardround.secure_aggregation.keys.vault import Lock, Vault
+
+__all__ = ["Epochs", "KeyState"]
+
+_STATE = "state"
+_MOST_WAITING = 8  # certificates a site that are remembered though they were refused
+Result = TypeVar("Result")
+Secrets = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class KeyState:
+    """What is known beside the secrets themselves."""
+
+    study: str
+    current: int = 0
+    oldest: int = 0  # epochs below it are over
+    revoked: tuple[SiteId, ...] = ()
+    pinned: Mapping[SiteId, str] = field(default_factory=dict)  # fingerprints
+    waiting: Mapping[SiteId, tuple[str, ...]] = field(default_factory=dict)  # refused, for another was pinned
+    given: Mapping[SiteId, tuple[int, ...]] = field(default_factory=dict)  # epochs
+
+    def next(self, *, keeps_previous: bool) -> KeyState:
+        """A new epoch."""
+        current = self.current + 1
+        return replace(self, current=current, oldest=max(self.current, 1) if keeps_previous else current)
+
+    def check(self, peer: Peer, epoch: int) -> None:
+        """Refuse a site that may not have the secret of an epoch."""
+        if peer.name in self.revoked:
+            raise MessageError("revoked", f"{peer.name} was revoked")
+        if self.pinned.get(peer.name, peer.fingerprint) != peer.fingerprint:
+            raise MessageError("certificate", f"{peer.name} asked with another certificate before")
+        if not self.oldest <= epoch <= self.current:
+            raise MessageError("epoch", f"{epoch} is not in use")
+
+    def gave(self, peer: Peer, epoch: int) -> KeyState:
+        """Once the site was given the secret of an epoch."""
+        pinned = {**self.pinned, peer.name: peer.fingerprint} if peer.fingerprint else self.pinned
+        epochs = tuple(sorted({*self.given.get(peer.name, ()), epoch}))
+        return replace(self, pinned=pinned, given={**self.given, peer.name: epochs})
+
+    def refused(self, peer: Peer) -> KeyState:
+        """Once the site was refused, for its certificate was another than the pinned one."""
+        seen = [known for known in self.waiting.get(peer.name, ()) if known != peer.fingerprint]
+        waiting = (*seen[1 - _MOST_WAITING :], peer.fingerprint)
+        return replace(self, waiting={**self.waiting, peer.name: waiting})
+
+    def admitted(self, site: SiteId, fingerprint: str) -> KeyState:
+        """Once the site may ask again, with the certificate of that fingerprint where one is given."""
+        return replace(
+            self,
+            revoked=tuple(name for name in self.revoked if name != site),
+            pinned={**self.pinned, site: fingerprint} if fingerprint else self.pinned,
+            waiting={name: known for name, known in self.waiting.items() if name != site},
+        )
+
+
+class Epochs:
+    """The epochs in a vault; another process may change them in between."""
+
+    def __init__(self, vault: Vault, study: str) -> None:
+        self._vault = vault
+        self._study = study
+        self.state()
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        lock: Lock,
+        *,
+        study: str,
+        scheme: str,
+        new: Callable[[str], bytes],
+        after: KeyState | None = None,
+    ) -> Epochs:
+        """The first epoch, in a new vault; `new` makes a secret for a scheme, `after` is what a lost vault held."""
+        state = (after or KeyState(study)).next(keeps_previous=False)
+        secret = SealingSecret(state.current, scheme, new(scheme))
+        held = {_name(state.current): secret.to_bytes(), _STATE: _written(state)}
+        return cls(Vault.create(path, lock, held), study)
+
+    @classmethod
+    def open(cls, path: Path, lock: Lock, *, study: str) -> Epochs:
+        """Those that are there."""
+        return cls(Vault.open(path, lock), study)
+
+    def state(self) -> KeyState:
+        """As it is now."""
+        return self._read(self._vault.read())
+
+    def current(self) -> SealingSecret:
+        """The secret of the current epoch."""
+        held = self._vault.read()
+        return _secret(held, self._read(held).current)
+
+    def parameters(self) -> PublicParameters:
+        """What everybody may know of the current epoch."""
+        held = self._vault.read()
+        state = self._read(held)
+        return _secret(held, state.current).public(self._study, oldest=state.oldest)
+
+    def give(self, peer: Peer, epoch: int) -> SealingSecret:
+        """The secret of an epoch for a site, which is noted first; a `MessageError` where it may not have it."""
+
+        def given(held: Secrets) -> SealingSecret | MessageError:
+            state = self._read(held)
+            try:
+                state.check(peer, epoch)
+            except MessageError as error:
+                if error.code == "certificate":
+                    held[_STATE] = _written(state.refused(peer))
+                return error
+            held[_STATE] = _written(state.gave(peer, epoch))
+            return _secret(held, epoch)
+
+        found = self._changed(given)
+        if isinstance(found, MessageError):
+            raise found
+        return found
+
+    def rotate(self, new: Callable[[str], bytes], *, at_once: bool = False) -> PublicParameters:
+        """Begin a new epoch; the one before may still be used, unless all is over `at_once`."""
+        self._begin(new, lambda state: state.next(keeps_previous=not at_once))
+        return self.parameters()
+
+    def revoke(self, site: SiteId, new: Callable[[str], bytes]) -> PublicParameters:
+        """Shut a site out and begin a new epoch; all before are over."""
+
+        def without(state: KeyState) -> KeyState:
+            if site in state.revoked:
+                raise KeyMaterialError(f"{site} was revoked already")
+            # A certificate that was refused before is not let in when the revocation is taken back.
+            waiting = {name: known for name, known in state.waiting.items() if name != site}
+            return replace(state.next(keeps_previous=False), revoked=(*state.revoked, site), waiting=waiting)
+
+        self._begin(new, without)
+        return self.parameters()
+
+    def admit(self, site: SiteId, fingerprint: str = "") -> str:
+        """Let a site ask again: one that was revoked, or one with another certificate, whose fingerprint is given back.
+
+        Without a fingerprint the certificate is meant that was refused; where several were, one must be named.
+        """
+
+        def admitted(held: Secrets) -> str:
+            state = self._read(held)
+            waiting = state.waiting.get(site, ())
+            if len(waiting) > 1 and not fingerprint:
+                raise KeyMaterialError(f"{site} asked with several certificates; name one of {', '.join(waiting)}")
+            chosen = fingerprint or "".join(waiting)
+            if not chosen and site not in state.revoked:
+                raise KeyMaterialError(f"{site} was neither revoked nor refused for its certificate; nothing to admit")
+            held[_STATE] = _written(state.admitted(site, chosen))
+            return chosen
+
+        return self._changed(admitted)
+
+    def _begin(self, new: Callable[[str], bytes], change: Callable[[KeyState], KeyState]) -> None:
+        scheme = self.current().scheme
+        made = new(scheme)
+
+        def begun(held: Secrets) -> None:
+            state = change(self._read(held))
+            held[_name(state.current)] = SealingSecret(state.current, scheme, made).to_bytes()
+            held[_STATE] = _written(state)
+            for over in [name for name in held if name != _STATE and _number(name) < state.oldest]:
+                del held[over]
+
+        self._vault.change(begun)
+
+    def _changed(self, change: Callable[[Secrets], Result]) -> Result:
+        results: list[Result] = []
+        self._vault.change(lambda held: results.append(change(held)))
+        return results[0]
+
+    def _read(self, held: Mapping[str, bytes]) -> KeyState:
+        if _STATE not in held:
+            raise KeyMaterialError(f"{self._vault.path.name} holds no epochs; it is another vault")
+        found = json.loads(held[_STATE])
+        if found["study"] != self._study:
+            raise KeyMaterialError(f"{self._vault.path.name} is of another study; a changed study needs new keys")
+        for name in ("waiting", "given"):
+            found[name] = {site: tuple(listed) for site, listed in found[name].items()}
+        return KeyState(**{**found, "revoked": tuple(found["revoked"])})
+
+
+def _written(state: KeyState) -> bytes:
+    return json.dumps(asdict(state)).encode()
+
+
+def _secret(held: Mapping[str, bytes], epoch: int) -> SealingSecret:
+    return SealingSecret.from_bytes(held[_name(epoch)])
+
+
+def _name(epoch: int) -> str:
+    return f"epoch-{epoch}"
+
+
+def _number(name: str) -> int:
+    return int(name.removeprefix("epoch-"))

@@ -1,0 +1,297 @@
+"""A vault: a file of named secrets, encrypted at rest.
+
+The key is derived from a passphrase by scrypt, or is random and kept in the operating system's keyring. The file says
+which, and its contents are sealed with AES-256-GCM together with everything it says. It is replaced whole, so that a
+power cut leaves the old one or the new one; several processes may change it, one after the other.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+from wardround.errors import KeyMaterialError, MessageError
+from wardround.federation.message import Message, Value, decode, encode
+from wardround.secure_aggregation.keys.material import VAULT_MARK
+
+__all__ = ["KeyringLock", "Lock", "PassphraseLock", "Vault", "check_private", "write_whole"]
+
+_SERVICE = "wardround"  # under which the keyring has our keys
+_SHORTEST_PASSPHRASE = 12  # letters, of a new vault
+_COST = 2**17  # scrypt's n: 128 MiB and a third of a second
+_COSTS = (2**14, 2**20)  # what a file may ask of us
+_BLOCK, _PARALLEL = 8, 1  # scrypt's r and p
+_SALT = _CHECK = 16
+_NONCE = 12
+_KEY = 32
+
+Facts = dict[str, Value]
+
+
+class Lock(Protocol):
+    """Where the key of a vault comes from."""
+
+    def create(self) -> tuple[Facts, bytes]:
+        """A new key, and what a vault must say so that it is found again."""
+
+    def key(self, facts: Mapping[str, Value]) -> bytes:
+        """The key of a vault that says so."""
+
+
+@dataclass(frozen=True)
+class PassphraseLock:
+    """A key from a passphrase, which is asked for when it is needed."""
+
+    passphrase: Callable[[], str]
+    cost: int = _COST
+
+    def create(self) -> tuple[Facts, bytes]:
+        """A new salt, and the key."""
+        passphrase = self.passphrase()
+        if len(passphrase) < _SHORTEST_PASSPHRASE:
+            raise KeyMaterialError(f"a passphrase has at least {_SHORTEST_PASSPHRASE} letters; choose a longer one")
+        facts: Facts = {"lock": "passphrase", "salt": secrets.token_hex(_SALT), "cost": self.cost}
+        return facts, _from_passphrase(passphrase, facts)
+
+    def key(self, facts: Mapping[str, Value]) -> bytes:
+        """The key for the salt that the vault names."""
+        if facts.get("lock") != "passphrase":
+            return KeyringLock().key(facts)
+        return _from_passphrase(self.passphrase(), facts)
+
+
+@dataclass(frozen=True)
+class KeyringLock:
+    """A random key that the operating system's keyring keeps for this account."""
+
+    def create(self) -> tuple[Facts, bytes]:
+        """A new entry in the keyring."""
+        entry, key = secrets.token_hex(16), secrets.token_bytes(_KEY)
+        _keyring_set(entry, base64.b64encode(key).decode())
+        facts: Facts = {"lock": "keyring", "entry": entry}
+        if self.key(facts) != key:
+            raise KeyMaterialError("the keyring did not keep the key; use a passphrase")
+        return facts, key
+
+    def key(self, facts: Mapping[str, Value]) -> bytes:
+        """The entry that the vault names."""
+        if facts.get("lock") != "keyring":
+            raise KeyMaterialError("the vault has a passphrase; set WARDROUND_PASSPHRASE or name --passphrase-file")
+        kept = _keyring_get(str(facts.get("entry")))
+        try:
+            key = base64.b64decode(kept or "", validate=True)
+        except ValueError:
+            key = b""
+        if len(key) != _KEY:
+            raise KeyMaterialError("the keyring of this account has no key for the vault; run as who made it")
+        return key
+
+
+class Vault:
+    """Named secrets in a file; of them only the file's key stays in memory."""
+
+    def __init__(self, path: Path, facts: Mapping[str, Value], key: bytes) -> None:
+        self.path = path
+        self._facts = dict(facts)
+        self._key = key
+
+    def __repr__(self) -> str:
+        return f"Vault({self.path.name})"
+
+    @classmethod
+    def create(cls, path: Path, lock: Lock, held: Mapping[str, bytes] | None = None) -> Vault:
+        """A new vault with these secrets."""
+        _check_folder(path)
+        if path.exists():
+            raise KeyMaterialError(f"{path.name} exists already; a vault is not written over")
+        facts, key = lock.create()
+        check = _derived(key, b"wardround-vault-check-1").hex()
+        made = cls(path, {"kind": VAULT_MARK, **facts, "check": check}, key)
+        with made._alone():
+            if path.exists():
+                raise KeyMaterialError(f"{path.name} exists already; a vault is not written over")
+            made._write(held or {})
+        return made
+
+    @classmethod
+    def open(cls, path: Path, lock: Lock) -> Vault:
+        """A vault that is there: its mode, its folder and its key are checked."""
+        _check_folder(path)
+        facts = _read(path).values
+        key = lock.key(facts)
+        if _derived(key, b"wardround-vault-check-1").hex() != facts.get("check"):
+            raise KeyMaterialError(
+                f"the passphrase does not open {path.name}: it is another one, or the file was altered"
+            )
+        vault = cls(path, facts, key)
+        vault.read()
+        return vault
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Another one after each change, by whichever process; (0, 0) where the file is gone."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return 0, 0
+        return found.st_ino, found.st_mtime_ns
+
+    def read(self) -> dict[str, bytes]:
+        """All secrets by name, as they are now in the file."""
+        message = _read(self.path)
+        if dict(message.values) != self._facts:
+            raise KeyMaterialError(f"{self.path.name} was replaced by another vault; start again")
+        try:
+            opened = AESGCM(self._key).decrypt(message.blobs["nonce"], message.blobs["sealed"], self._said())
+            return dict(decode(opened).blobs)
+        except (InvalidTag, ValueError, MessageError):
+            raise _altered(self.path) from None
+
+    def get(self, name: str) -> bytes | None:
+        """One secret, where there is one of that name."""
+        return self.read().get(name)
+
+    def change(self, change: Callable[[dict[str, bytes]], None]) -> None:
+        """Let `change` alter the secrets while no other process can; where it raises, nothing was changed."""
+        with self._alone():
+            held = self.read()
+            before = dict(held)
+            change(held)
+            if held != before:
+                self._write(held)
+
+    def _write(self, held: Mapping[str, bytes]) -> None:
+        nonce = secrets.token_bytes(_NONCE)
+        sealed = AESGCM(self._key).encrypt(nonce, encode(Message(blobs=held)), self._said())
+        write_whole(self.path, encode(Message(self._facts, blobs={"nonce": nonce, "sealed": sealed})))
+
+    def _said(self) -> bytes:
+        return encode(Message(dict(sorted(self._facts.items()))))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        # A file of its own: the vault itself is another file after each change.
+        with _faults(self.path):
+            lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Replace a file, which only its owner may read, in one go, and force it to disk."""
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with _faults(path):
+        try:
+            descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            scratch.replace(path)
+        finally:
+            scratch.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def check_private(path: Path) -> None:
+    """Refuse a file that others than its owner can read or write."""
+    with _faults(path):
+        found = path.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        raise KeyMaterialError(f"{path.name} is no plain file")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise KeyMaterialError(f"{path.name} can be read by others; only its owner may (chmod 600)")
+
+
+def _check_folder(path: Path) -> None:
+    with _faults(path):
+        mode = path.parent.stat().st_mode
+    if mode & 0o022:
+        raise KeyMaterialError(f"the folder of {path.name} can be written by others; only its owner may (chmod 700)")
+
+
+def _read(path: Path) -> Message:
+    """What the file says, and its sealed contents."""
+    check_private(path)
+    with _faults(path):
+        data = path.read_bytes()
+    try:
+        message = decode(data)
+    except MessageError:
+        raise _altered(path) from None
+    if message.values.get("kind") != VAULT_MARK or message.blobs.keys() != {"nonce", "sealed"} or message.arrays:
+        raise _altered(path)
+    return message
+
+
+def _altered(path: Path) -> KeyMaterialError:
+    return KeyMaterialError(f"{path.name} was altered or is no vault; put a copy of it back")
+
+
+def _from_passphrase(passphrase: str, facts: Mapping[str, Value]) -> bytes:
+    salt, cost = facts.get("salt"), facts.get("cost")
+    good = isinstance(cost, int) and _COSTS[0] <= cost <= _COSTS[1] and cost.bit_count() == 1
+    try:
+        salted = bytes.fromhex(salt) if isinstance(salt, str) else b""
+    except ValueError:
+        salted = b""
+    if not isinstance(cost, int) or not good or len(salted) != _SALT:
+        raise KeyMaterialError("the vault was altered: it does not say how its passphrase is used")
+    return Scrypt(salt=salted, length=_KEY, n=cost, r=_BLOCK, p=_PARALLEL).derive(passphrase.encode())
+
+
+def _derived(key: bytes, label: bytes) -> bytes:
+    return HKDF(hashes.SHA256(), _CHECK, salt=None, info=label).derive(key)
+
+
+def _keyring_set(entry: str, value: str) -> None:
+    with _keyring_faults():
+        import keyring
+
+        keyring.set_password(_SERVICE, entry, value)
+
+
+def _keyring_get(entry: str) -> str | None:
+    with _keyring_faults():
+        import keyring
+
+        return keyring.get_password(_SERVICE, entry)
+
+
+@contextmanager
+def _keyring_faults() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise KeyMaterialError("the keyring needs a package that is not here: install wardround[keyring]") from None
+    except Exception as error:  # each operating system's keyring has errors of its own
+        raise KeyMaterialError(f"the keyring cannot be used ({type(error).__name__}); use a passphrase") from None
+
+
+@contextmanager
+def _faults(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise KeyMaterialError(f"{path.name} cannot be used ({error.strerror or type(error).__name__})") from None

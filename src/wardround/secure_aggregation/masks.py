@@ -1,0 +1,131 @@
+"""Masks: slots that look random, modulo the number that updates are added by, and cancel where they should.
+
+Two sites share a secret that nobody else knows. From it and from the exchange both derive the same slots; the one whose
+name comes first adds them, the other subtracts them: in the sum of the whole cohort nothing is left of them, and any
+smaller sum is noise. A site's own mask stays until the site gives its seed.
+
+A key is used for one stream only. Contexts therefore name one exchange, and each kind of mask has a label of its own.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from wardround.errors import MessageError
+from wardround.federation.federation import SiteId
+from wardround.federation.message import Array
+from wardround.secure_aggregation.identities import Identity, PublicKeys
+
+__all__ = ["add", "commitment", "derived", "new_seed", "own", "pairwise", "stream", "subtract"]
+
+_PAIR, _OWN = b"wardround-mask-1\x00", b"wardround-own-1\x00"
+_COMMITMENT = b"wardround-seed-commitment-2\x00"
+_KEY_LENGTH = 32
+_CHUNK = 1 << 15  # slots at a time: what is worked on stays in the processor's cache
+_NOTHING = bytes(8 * _CHUNK)  # enciphered, it is the key stream itself
+_LARGEST_MODULUS = 1 << 63  # the sum of two slots must fit in 64 bits
+
+
+def new_seed() -> bytes:
+    """A seed for a site's own mask in one exchange."""
+    return secrets.token_bytes(_KEY_LENGTH)
+
+
+def stream(key: bytes, slots: int, modulus: int) -> Array:
+    """Words that are uniform below `modulus`, as uint64: the key stream of AES-256 in counter mode, which starts at 0.
+
+    A slot is 64 bits of it, or 32 where the modulus needs no more, lowest byte first, cut to the bits that a number
+    below the modulus has. Where that is not below it, the next slot that is, after the first `slots` of them, takes its
+    place: a remainder instead would favour small numbers.
+    """
+    assert len(key) == _KEY_LENGTH and 2 <= modulus < _LARGEST_MODULUS, "a key of 32 bytes, a modulus below 2^63"
+    # The nonce may be zero because a key is never used twice.
+    source = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    found = _drawn(source, slots, modulus)
+    missing = np.flatnonzero(found >= modulus)
+    while len(missing):
+        more = _drawn(source, len(missing), modulus)
+        more = more[more < modulus]
+        found[missing[: len(more)]] = more
+        missing = missing[len(more) :]
+    return found
+
+
+def pairwise(
+    identity: Identity, cards: Mapping[SiteId, PublicKeys], *, context: bytes, slots: int, modulus: int
+) -> Array:
+    """The masks this site shares with each other of the cohort, added up; over the whole cohort they cancel.
+
+    The cards are those of the cohort, one's own among them, and were checked before.
+    """
+    me = identity.card.name
+    if cards.get(me) != identity.card or any(card.name != name for name, card in cards.items()):
+        raise MessageError("card", "the cohort lists a card under another name, or not this site's own")
+    total: Array = np.zeros(slots, np.uint64)
+    for name, card in cards.items():
+        if name != me:
+            key = derived(identity.agree(card), _PAIR, context, *(part.encode("ascii") for part in sorted((me, name))))
+            (add if me < name else subtract)(total, stream(key, slots, modulus), modulus)
+    return total
+
+
+def own(seed: bytes, *, context: bytes, slots: int, modulus: int) -> Array:
+    """The mask of one site alone, until it gives the seed."""
+    if len(seed) != _KEY_LENGTH:
+        raise MessageError("seed", f"a seed has {_KEY_LENGTH} bytes")
+    return stream(derived(seed, _OWN, context), slots, modulus)
+
+
+def commitment(seed: bytes, *, context: bytes, site: SiteId) -> str:
+    """Return the digest by which a site binds itself to the seed of its own mask before it reveals it."""
+    return sha256(_COMMITMENT + context + seed + site.encode("ascii")).hexdigest()
+
+
+def add(into: Array, other: Array, modulus: int) -> None:
+    """Add modulo `modulus`, in place; both are uint64 slots below it."""
+    for part, more in _chunks(into, other):
+        part += more
+        _reduce(part, modulus)
+
+
+def subtract(into: Array, other: Array, modulus: int) -> None:
+    """Subtract modulo `modulus`, in place; both are uint64 slots below it."""
+    for part, less in _chunks(into, other):
+        part += np.uint64(modulus) - less
+        _reduce(part, modulus)
+
+
+def derived(secret: bytes, label: bytes, *parts: bytes) -> bytes:
+    """A key for one purpose; each part follows its length, so that no two lists of parts read the same."""
+    info = label + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    return HKDF(algorithm=SHA256(), length=_KEY_LENGTH, salt=None, info=info).derive(secret)
+
+
+def _drawn(source: CipherContext, slots: int, modulus: int) -> Array:
+    """The next slots of a key stream, cut to the bits that a number below the modulus has."""
+    bits = (modulus - 1).bit_length()
+    dtype = np.dtype("<u4" if bits <= 32 else "<u8")
+    low, drawn = dtype.type(2**bits - 1), np.empty(slots, np.uint64)
+    for start in range(0, slots, _CHUNK):
+        part = drawn[start : start + _CHUNK]
+        raw = source.update(memoryview(_NOTHING)[: len(part) * dtype.itemsize])
+        np.bitwise_and(np.frombuffer(raw, dtype), low, out=part)
+    return drawn
+
+
+def _chunks(into: Array, other: Array) -> Iterator[tuple[Array, Array]]:
+    assert into.dtype == other.dtype == np.uint64 and into.shape == other.shape, "words are uint64, as many as others"
+    for start in range(0, len(into), _CHUNK):
+        yield into[start : start + _CHUNK], other[start : start + _CHUNK]
+
+
+def _reduce(part: Array, modulus: int) -> None:
+    """From below twice the modulus to below it: of a smaller number the difference wraps round, and is the larger."""
+    np.minimum(part, part - np.uint64(modulus), out=part)

@@ -1,0 +1,232 @@
+"""Mechanisms that protect updates: each declares who can read what, what it needs, and how to build its two ends.
+
+`site review`, the report, the console and the checks of a study read these declarations, so that a mechanism is
+described once. A further mechanism is one class here and one line in `MECHANISMS`. Nothing heavy is imported until a
+mechanism is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from wardround.errors import UsageError
+from wardround.federation.aggregation import AggregationClient, AggregationServer
+
+if TYPE_CHECKING:
+    from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
+    from wardround.secure_aggregation.client import SecretSource
+    from wardround.secure_aggregation.identities import Certifier, Identity
+    from wardround.secure_aggregation.keys.material import PublicParameters
+    from wardround.secure_aggregation.plain import PlainCodec
+
+__all__ = ["MECHANISMS", "ClientSetup", "Masked", "Mechanism", "Plain", "Sealed", "SealedMasked", "ServerSetup"]
+
+
+@dataclass(frozen=True)
+class ServerSetup:
+    """What the coordinator's end is built from."""
+
+    agree: Callable[[], AgreedMechanism]  # what both ends must agree on
+    codec: Callable[[], PlainCodec]  # how readable updates are encoded
+    parameters: Callable[[], PublicParameters] | None = None  # public facts of the sealing key
+    certifier: Certifier | None = None  # checks the public keys of sites
+
+
+@dataclass(frozen=True)
+class ClientSetup:
+    """What a site's end is built from."""
+
+    agree: Callable[[], AgreedMechanism]
+    codec: Callable[[], PlainCodec]
+    folder: Path  # where the site keeps its lasting record
+    identity: Callable[[], Identity]
+    secrets: SecretSource | None = None  # sealing keys
+    certifier: Certifier | None = None
+    clips: Mapping[str, float] | None = None  # by layer group; a missing one is learned
+    error_feedback: bool = False  # add what rounding took from an update to the next one
+    largest_share: float = 1.0  # of one site in a mean
+    lasting: bool = False  # write to disk before anything leaves
+
+
+class Mechanism:
+    """A way to add updates, and what it reveals to whom."""
+
+    name: ClassVar[str]
+    protects: ClassVar[bool] = True  # whether single updates are hidden from the coordinator
+    seals: ClassVar[bool] = False  # updates are encrypted; only sites can open the sum
+    masks: ClassVar[bool] = False  # masks hide an update also from those who open the sum
+    minimum_sites: ClassVar[int] = 1  # fewest sites whose sum hides one of them
+    packages: ClassVar[tuple[str, ...]] = ()  # that must be installed
+    # Who can read an update, and predictions on a public set, in a sentence or two for `site review`.
+    updates_readable_by: ClassVar[str]
+    predictions_readable_by: ClassVar[str]
+    # The same in one line, for the console.
+    summary: ClassVar[str]
+    predictions_summary: ClassVar[str]
+    # The same of a run that is finished, for the report.
+    report: ClassVar[str]
+    # Whether these can read what the report's table asks about; see `READERS` in the report.
+    coordinator_reads_update: ClassVar[bool] = False
+    coordinator_reads_sum: ClassVar[bool] = False
+    coordinator_and_one_site_read_update: ClassVar[bool] = False
+
+    def check_installed(self) -> None:
+        """Raise a `UsageError` if a package that this mechanism needs is missing."""
+        for package in self.packages:
+            if find_spec(package) is None:
+                raise UsageError(f"[privacy] {self.name} needs {package}: install wardround[sealed]")
+
+    def server(self, setup: ServerSetup) -> AggregationServer:
+        """Build the coordinator's end."""
+        from wardround.secure_aggregation.server import SecureAggregationServer
+
+        return SecureAggregationServer(setup.agree(), parameters=setup.parameters, certifier=setup.certifier)
+
+    def client(self, setup: ClientSetup) -> AggregationClient:
+        """Build a site's end."""
+        from wardround.secure_aggregation.client import SecureAggregationClient
+        from wardround.secure_aggregation.submission import Submission
+
+        client = SecureAggregationClient(
+            setup.agree(),
+            setup.identity(),
+            secrets=setup.secrets,
+            certifier=setup.certifier,
+            feedback=setup.error_feedback,
+        )
+        return Submission(
+            client,
+            setup.folder,
+            clips=setup.clips or {},
+            feedback=setup.error_feedback,
+            lasting=setup.lasting,
+            largest_share=setup.largest_share,
+        )
+
+
+class Plain(Mechanism):
+    """No protection: the coordinator sees every update."""
+
+    name = "plain"
+    protects = False
+    updates_readable_by = (
+        "The coordinator sees each of your updates by itself. Updates are not notes, but they are made from notes: "
+        "from the gradient of a small batch words, and with effort sentences, can be guessed."
+    )
+    predictions_readable_by = (
+        "The coordinator sees what your model predicts on the public notes. It does not see the model; still, a model "
+        "that was trained on few notes predicts differently where it knows them."
+    )
+    summary = "Nothing is sealed: the coordinator can read each site's update."
+    predictions_summary = "Nothing is sealed: the coordinator can read each site's predictions on the public set."
+    report = "Updates were readable to the coordinator, each by itself; nothing but the channel protected them."
+    coordinator_reads_update = True
+    coordinator_reads_sum = True
+    coordinator_and_one_site_read_update = True
+
+    def server(self, setup: ServerSetup) -> AggregationServer:
+        """Build the coordinator's end."""
+        from wardround.secure_aggregation.plain import PlainServer
+
+        return PlainServer(setup.codec())
+
+    def client(self, setup: ClientSetup) -> AggregationClient:
+        """Build a site's end."""
+        from wardround.secure_aggregation.plain import PlainClient
+
+        return PlainClient(setup.folder, setup.codec(), lasting=setup.lasting)
+
+
+class Masked(Mechanism):
+    """Pairwise masks: the coordinator sees the sum."""
+
+    name = "masked"
+    masks = True
+    minimum_sites = 3
+    packages = ("cryptography",)
+    updates_readable_by = (
+        "The coordinator sees the sum of the updates of a round, and none by itself: masks between the sites hide "
+        "them. It could take your update out of the sum only with all other sites of the round against you."
+    )
+    predictions_readable_by = (
+        "The coordinator sees the mean of the sites' predictions of a round, and none by itself: masks between the "
+        "sites hide them."
+    )
+    summary = "Masked: the coordinator can read the sum of a round's updates, and none by itself."
+    predictions_summary = "Masked: the coordinator can read the mean of a round's predictions, and none by itself."
+    report = (
+        "Each update bore masks that cancel in the sum: the coordinator could read the sum of a round, and no update "
+        "alone."
+    )
+    coordinator_reads_sum = True
+
+
+class Sealed(Mechanism):
+    """Homomorphic encryption: the coordinator sees nothing, the sites open the sum."""
+
+    name = "sealed"
+    seals = True
+    minimum_sites = 2
+    packages = ("cryptography", "tenseal")
+    updates_readable_by = (
+        "The coordinator adds ciphertexts and can read neither an update nor the sum. Every site holds the key that "
+        "opens the sum: a site that conspires with the coordinator could open your update."
+    )
+    predictions_readable_by = (
+        "The coordinator adds ciphertexts. The sites of a round open the mean and give it to the coordinator; every "
+        "site holds the key: one that conspires with the coordinator could open your predictions."
+    )
+    summary = "Sealed: the coordinator adds ciphertexts and can read neither an update nor the sum; the sites open it."
+    predictions_summary = (
+        "Sealed: the coordinator adds ciphertexts; the sites open the mean prediction and give it back."
+    )
+    report = (
+        "Updates were encrypted before they left: the coordinator added them without reading any, and only sites could "
+        "open the sum. Every site has the key: one that worked together with the coordinator could read another's."
+    )
+    coordinator_and_one_site_read_update = True
+
+
+class SealedMasked(Sealed):
+    """Masks inside ciphertexts: a site that colludes with the coordinator sees only the sum."""
+
+    name = "sealed+masked"
+    masks = True
+    minimum_sites = 3
+    updates_readable_by = (
+        "The coordinator adds ciphertexts and can read neither an update nor the sum. The sites open the sum, and "
+        "masks between them hide your update in it: also a site that conspires with the coordinator sees no more."
+    )
+    predictions_readable_by = (
+        "The coordinator adds ciphertexts. The sites of a round open the mean and give it to the coordinator; masks "
+        "between them hide your predictions in it, also from a site that conspires with the coordinator."
+    )
+    summary = (
+        "Sealed and masked: the coordinator adds ciphertexts and can read neither an update nor the sum; the sites "
+        "open the sum, and masks hide each update in it."
+    )
+    predictions_summary = (
+        "Sealed and masked: the coordinator adds ciphertexts; the sites open the mean prediction and give it back, and "
+        "masks hide each site's in it."
+    )
+    report = (
+        "Updates were masked and encrypted before they left: the coordinator added them without reading any, only "
+        "sites could open the sum, and nobody could read one update alone, not even the coordinator together with one "
+        "site."
+    )
+    coordinator_and_one_site_read_update = False
+
+
+MECHANISMS: Mapping[str, Mechanism] = {
+    mechanism.name: mechanism
+    for mechanism in (
+        Plain(),
+        Masked(),
+        Sealed(),
+        SealedMasked(),
+    )
+}

@@ -1,0 +1,214 @@
+"""Updates as whole numbers: clipped, scaled, rounded, and several packed into one slot that can be added.
+
+A slot is a number modulo the ring's modulus and holds `fields` signed numbers:
+
+    slot = n₀ + n₁·2^(width+1) + n₂·2^(2·(width+1)) …   (mod modulus)
+
+Words add field by field as long as no field leaves its width + 1 bits. It cannot: the shares of an exchange add up to
+at most 1, so that a sum of clipped updates is itself within the clip, and the spare bit takes what rounding adds.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from wardround.errors import MessageError
+from wardround.federation.message import Array
+
+__all__ = ["MASKED", "Layout", "Packed", "Packing"]
+
+_EXACT = 2**53  # whole numbers below it are exact in float64, in which all of this is reckoned
+_MOST_SITES = 2**20
+_SMALLEST_CLIP, _LARGEST_CLIP = 1e-20, 1e20  # so that no mean leaves float32, however small the shares
+_SMALLEST_SHARE = 1e-9
+_TINY = 1e-9  # by which shares may add up to more than their sum said
+_STRETCH = 6 * 2**14  # numbers reckoned at once: they stay in the cache, and 1, 2 or 3 fields divide them
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How many signed numbers of how many bits share a slot, each with a spare bit, modulo what."""
+
+    width: int
+    fields: int
+    modulus: int
+
+    def __post_init__(self) -> None:
+        assert self.width >= 2 and self.fields >= 1 and _STRETCH % self.fields == 0, "no such fields"
+        assert self.modulus < _EXACT, "words are reckoned in float64"
+        largest = 3 * 2 ** (self.width - 2)  # a field, with as much from rounding as `most_sites` add
+        assert largest * sum(self.base**field for field in range(self.fields)) < self.modulus / 2, "words overflow"
+
+    @property
+    def scale(self) -> int:
+        """The whole number that stands for the clip."""
+        return 1 << (self.width - 1)
+
+    @property
+    def base(self) -> int:
+        """What one field counts in the next."""
+        return 1 << (self.width + 1)
+
+    @property
+    def most_sites(self) -> int:
+        """Whose rounding, all in one direction, still leaves half of the spare bit."""
+        return min(_MOST_SITES, self.scale)
+
+
+MASKED = Packing(31, 1, 2**32)
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """An update times its share, as slots; how many of its numbers were clipped, and what rounding lost."""
+
+    slots: Array  # [slots], uint64
+    clipped: int
+    residue: dict[str, Array]  # float32, in units of the update; what the clip cut off is not in it
+    largest: dict[str, float]  # the largest number of each array before rounding, in units: up to 0.5 it rounds to zero
+
+
+class _Part(NamedTuple):
+    """Where some numbers of one array lie within a chunk of all numbers."""
+
+    name: str
+    numbers: slice  # of the array
+    place: slice  # in the chunk
+
+
+class Layout:
+    """Which number of which array lies where: one after the other, in the order of `shapes`."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], clips: Mapping[str, float], packing: Packing) -> None:
+        if shapes.keys() != clips.keys():
+            raise MessageError("clip", "there is one clip for each array, and none besides")
+        if not all(_SMALLEST_CLIP <= clip <= _LARGEST_CLIP for clip in clips.values()):
+            raise MessageError("clip", f"a clip lies between {_SMALLEST_CLIP:g} and {_LARGEST_CLIP:g}")
+        self.shapes = dict(shapes)
+        self.clips = {name: float(clips[name]) for name in shapes}
+        self.packing = packing
+        self._names = tuple(shapes)
+        self._starts = (0, *accumulate(math.prod(shape) for shape in shapes.values()))
+        self.numbers = self._starts[-1]
+        self.slots = -(-self.numbers // packing.fields)
+
+    def pack(self, update: Mapping[str, Array], *, share: float) -> Packed:
+        """The clipped update times its share, rounded; beside the result only one chunk takes memory."""
+        _check_share(share)
+        if {name: array.shape for name, array in update.items()} != self.shapes:
+            raise MessageError("shapes", "an update has other names or shapes than its exchange")
+        flat = {name: array.reshape(-1) for name, array in update.items()}
+        residue = {name: np.empty(shape, np.float32) for name, shape in self.shapes.items()}
+        lost = {name: array.reshape(-1) for name, array in residue.items()}
+        slots, clipped = np.empty(self.slots, np.uint64), 0
+        largest = dict.fromkeys(self.shapes, 0.0)
+        for place, parts in self._stretches():
+            numbers = np.zeros((place.stop - place.start) * self.packing.fields)
+            for part in parts:
+                own, clip = numbers[part.place], self.clips[part.name]
+                own[:] = flat[part.name][part.numbers]
+                clipped += _clip(own, clip, part.name)
+                own *= share * self.packing.scale / clip
+                largest[part.name] = max(largest[part.name], float(np.abs(own).max(initial=0.0)))
+                lost[part.name][part.numbers] = _round(own, share * self.packing.scale / clip)
+            slots[place] = _fold(numbers, self.packing)
+        return Packed(slots, clipped, residue, largest)
+
+    def unpack(self, slots: Array, *, share: float, sites: int) -> dict[str, Array]:
+        """The mean: the summed slots over the summed shares, of as many sites.
+
+        A field beyond what clipped updates can add up to is refused: some site ignored the clip or its weight. One that
+        did so within those bounds cannot be told from an honest one.
+        """
+        _check_share(share)
+        self._check_words(slots, sites)
+        most = self.packing.scale * share * (1 + _TINY) + sites / 2 + 1
+        mean = {name: np.empty(shape, np.float32) for name, shape in self.shapes.items()}
+        flat = {name: array.reshape(-1) for name, array in mean.items()}
+        for place, parts in self._stretches():
+            numbers = _unfold(slots[place], self.packing)
+            if np.abs(numbers).max() > most:
+                raise MessageError("range", "a sum exceeds its clip: a site ignored the clip or its weight")
+            for part in parts:
+                unit = self.clips[part.name] / (self.packing.scale * share)
+                np.multiply(numbers[part.place], unit, out=flat[part.name][part.numbers], casting="same_kind")
+        return mean
+
+    def _check_words(self, slots: Array, sites: int) -> None:
+        if slots.dtype != np.uint64 or slots.shape != (self.slots,):
+            raise MessageError("words", "a sum has another number of words than its exchange")
+        if not 1 <= sites <= self.packing.most_sites:
+            raise MessageError("sites", f"at most {self.packing.most_sites:,} sites can be added in this packing")
+        if slots.max(initial=0) >= self.packing.modulus:
+            raise MessageError("range", "a word lies outside its ring")
+
+    def _stretches(self) -> Iterator[tuple[slice, list[_Part]]]:
+        """All numbers, a chunk at a time: which slots it fills, and from what."""
+        fields = self.packing.fields
+        for start in range(0, self.numbers, _STRETCH):
+            stop = min(start + _STRETCH, self.numbers)
+            yield slice(start // fields, -(-stop // fields)), list(self._parts(start, stop))
+
+    def _parts(self, start: int, stop: int) -> Iterator[_Part]:
+        index = bisect_right(self._starts, start) - 1
+        while index < len(self._names) and self._starts[index] < stop:
+            first, last = max(start, self._starts[index]), min(stop, self._starts[index + 1])
+            own = slice(first - self._starts[index], last - self._starts[index])
+            yield _Part(self._names[index], own, slice(first - start, last - start))
+            index += 1
+
+
+def _check_share(share: float) -> None:
+    if not _SMALLEST_SHARE <= share <= 1 + _TINY:
+        raise MessageError("weight", "a site's share of an exchange is more than 0 and at most 1")
+
+
+def _clip(numbers: Array, clip: float, name: str) -> int:
+    """Clip in place; how many needed it."""
+    low, high = numbers.min(initial=0), numbers.max(initial=0)
+    if not (math.isfinite(low) and math.isfinite(high)):  # the ends speak for all, NaN included
+        raise MessageError("not-a-number", f"{name} holds NaN or infinity")
+    if -clip <= low and high <= clip:
+        return 0
+    outside = int(np.count_nonzero(numbers > clip) + np.count_nonzero(numbers < -clip))
+    np.clip(numbers, -clip, clip, out=numbers)
+    return outside
+
+
+def _round(numbers: Array, scale: float) -> Array:
+    """Round scaled numbers in place; what rounding lost, in units of the numbers as they came."""
+    lost = numbers.copy()
+    np.rint(numbers, out=numbers)
+    lost -= numbers
+    lost /= scale
+    return lost
+
+
+def _fold(numbers: Array, packing: Packing) -> Array:
+    """Several numbers to a slot, from the last field to the first; a negative slot counts from the modulus down."""
+    slots = numbers[packing.fields - 1 :: packing.fields].copy()
+    for field in reversed(range(packing.fields - 1)):
+        slots *= packing.base
+        slots += numbers[field :: packing.fields]
+    slots[slots < 0] += packing.modulus
+    return slots
+
+
+def _unfold(slots: Array, packing: Packing) -> Array:
+    """The numbers of each slot, the last field keeping whatever is left over."""
+    rest = slots.astype(np.float64)
+    rest[rest > packing.modulus / 2] -= packing.modulus
+    numbers = np.empty(len(rest) * packing.fields)
+    for field in range(packing.fields - 1):
+        above = np.rint(rest / packing.base)
+        numbers[field :: packing.fields] = rest - above * packing.base
+        rest = above
+    numbers[packing.fields - 1 :: packing.fields] = rest
+    return numbers

@@ -1,0 +1,303 @@
+"""A site's updates under a mechanism that seals them for one another: held, given, revealed, opened as a sum.
+
+What was given and revealed is written to `given.json` before it leaves, and is not put back with the site's state: an
+update that was revealed as part of one sum is never given to another. Where its round is asked for again, the site
+draws anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wardround.errors import MessageError, RefusedSumError
+from wardround.federation.aggregation import Reader, Rows, Tensors, share_limit
+from wardround.federation.message import Array, Message, Value, grouped
+from wardround.federation.site_history import SiteHistory, most_repeats
+from wardround.parsing import read_json
+from wardround.secure_aggregation.client import SealedUpdate, SecureAggregationClient
+from wardround.secure_aggregation.exchange import Exchange
+from wardround.secure_aggregation.replica import Replica
+from wardround.training.state_files import force, under
+
+if TYPE_CHECKING:
+    from wardround.federation.site_runtime import Site
+
+__all__ = ["Record", "Submission", "replica_steps"]
+
+_FILE = "given.json"
+_PRIVATE = 0o600
+_FAR = 1000.0  # times above or below a site's own largest number: a clip that would leave nothing of its update
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a site has given last, and how often it had to draw anew."""
+
+    round: int = 0
+    nonce: str = ""
+    nonces: tuple[str, ...] = ()  # of the round, the last among them
+    digest: str = ""
+    seed: str = ""  # of its own mask, until it is revealed
+    revealed: int = 0  # the last round whose update must not be given again
+    redraws: int = 0
+
+    def having_given(self, exchange: Exchange, given: SealedUpdate) -> Record:
+        """The record after one more exchange; with it, the seed of the one before is gone."""
+        before = self.nonces if exchange.round == self.round else ()
+        return replace(
+            self,
+            round=exchange.round,
+            nonce=exchange.nonce,
+            nonces=(*before, exchange.nonce),
+            digest=given.digest,
+            seed=given.seed.hex(),
+        )
+
+
+class Submission:
+    """What `Site` needs beside the giver: the update between two exchanges, and what was done with it."""
+
+    def __init__(
+        self,
+        client: SecureAggregationClient,
+        folder: Path,
+        *,
+        clips: Mapping[str, float],
+        feedback: bool = False,
+        lasting: bool = False,
+        largest_share: float = 1.0,
+    ) -> None:
+        self.client = client
+        self.history = SiteHistory(folder, lasting=lasting)
+        self._largest_share = largest_share  # that the study lets one site have in a mean
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path, self._feedback, self._lasting = folder / _FILE, feedback, lasting
+        self._agreed = dict(clips)  # of the study
+        self._clips: dict[str, float] = {}  # of the exchanges so far
+        self._update: dict[str, Tensor] = {}
+        self._residue: dict[str, Tensor] = {}  # of the last update that was used
+        self._left: dict[str, Tensor] = {}  # of the last one that was given
+        self._weight = 0.0
+        self._extents: dict[str, float] = {}  # largest numbers of the update that is held, by layer group
+        self.changes = 0  # of what goes with the state of the site, beside the update
+        self.record = _read(self._path)
+
+    @property
+    def redraws(self) -> int:
+        """Return how often this site drew other sentences because its update had been revealed."""
+        return self.record.redraws
+
+    def steps(self, replica: Replica | None) -> dict[str, Callable[[Site, Message], Message]]:
+        """Return the steps of the later phases; with a copy of the shared half, those that open the sum here."""
+        steps: dict[str, Callable[[Site, Message], Message]] = {
+            "give": lambda site, message: self.give(
+                message, name=site.name, round_number=site.round, rounds=site.rounds
+            ),
+            "reveal": lambda site, message: self.reveal(message),
+        }
+        if self.client.mechanism.mean_comes_back and self.client.reader is Reader.SITE:
+            steps["open_mean"] = lambda site, message: Message({}, grouped("mean", self.open(message)))
+        return steps | (replica_steps(replica, self) if replica is not None else {})
+
+    def begin(self, round_number: int, *, after: int, most_redraws: int = most_repeats(0)) -> None:
+        """Before training from the state after a round; where a later one was revealed, what is drawn is drawn anew.
+
+        Whatever its number, a round from an old state could else give once more what was revealed from there.
+        """
+        if after < self.record.revealed:
+            if self.record.redraws >= most_redraws:
+                raise MessageError("repeats", "too many rounds were asked again after their updates were revealed")
+            # Of the rounds before it, what was revealed stays so: their updates may still be held.
+            revealed = min(self.record.revealed, round_number - 1)
+            self._note(replace(self.record, revealed=revealed, redraws=self.record.redraws + 1))
+
+    def announce(
+        self, update: Tensors, *, weight: float, values: Mapping[str, Value], learn_clips: bool = False
+    ) -> Message:
+        """Keep an update until it is known who else gives; while clips are learned, tell how large its numbers are."""
+        whole = {name: part.whole() if isinstance(part, Rows) else np.array(part) for name, part in update.items()}
+        for name, left in self._residue.items():
+            whole[name] += left.numpy()
+        self._extents = self.client.largest_by_group(whole)
+        if learn_clips:
+            self._clips = {}
+        self._update = {name: torch.from_numpy(array) for name, array in whole.items()}
+        self._weight = weight
+        said: dict[str, Value] = {**values, "weight": weight}
+        if not self._clips:
+            said["extents"] = {group: size for group, size in self._extents.items() if group not in self._agreed}
+        return Message(said, {}, {"card": self.client.card})
+
+    def give(self, message: Message, *, name: str, round_number: int, rounds: int = 0) -> Message:
+        """Seal the held update for the sites of an exchange; `rounds` are those of the study."""
+        exchange = Exchange.from_values(message.value("exchange", dict))
+        self._check(exchange, name, round_number)
+        self.history.check_clips(exchange.clips, rounds=rounds)
+        given = self.client.seal(
+            {part: tensor.numpy() for part, tensor in self._update.items()},
+            exchange=exchange,
+            cards={site.removeprefix("card/"): card for site, card in message.blobs.items()},
+        )
+        self.changes += self._clips != exchange.clips
+        self._clips = dict(exchange.clips)
+        residue = given.residue if self._feedback else {}
+        self._left = {part: torch.from_numpy(array) for part, array in residue.items()}
+        self._note(self.record.having_given(exchange, given))
+        return given.message
+
+    def reveal(self, message: Message) -> Message:
+        """Give up the seed of this site's own mask, and with it the right to give the update again."""
+        if not self.record.seed or message.value("nonce", str) != self.record.nonce:
+            raise MessageError("nonce", "this site has given nothing to the exchange that could be revealed")
+        seed = bytes.fromhex(self.record.seed)
+        self._note(replace(self.record, seed="", revealed=self.record.round))
+        self._used()
+        return Message({}, {}, {"seed": seed})
+
+    def open(self, message: Message) -> dict[str, Array]:
+        """The mean of an exchange."""
+        exchange = Exchange.from_values(message.value("exchange", dict))
+        self.history.check_sum(exchange.nonce, exchange.epoch)
+        own = self.record.digest if exchange.nonce == self.record.nonce else None
+        try:
+            mean = self.client.open(message, own=own)
+        except RefusedSumError as error:
+            if error.counts:
+                self.history.note_refused(exchange.epoch)
+            raise
+        self.history.note_opened(exchange.nonce)
+        if own is not None:
+            self._used()
+        return mean
+
+    def state(self) -> dict[str, Tensor]:
+        """What goes with the state of the site."""
+        tensors = {f"update/{name}": tensor for name, tensor in self._update.items()}
+        tensors |= {f"residue/{name}": tensor for name, tensor in self._residue.items()}
+        tensors |= {f"left/{name}": tensor for name, tensor in self._left.items()}
+        tensors |= {f"clip/{group}": torch.tensor(clip, dtype=torch.float64) for group, clip in self._clips.items()}
+        tensors |= {f"extent/{group}": torch.tensor(size, dtype=torch.float64) for group, size in self._extents.items()}
+        return tensors | {"weight": torch.tensor(self._weight, dtype=torch.float64)}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take up what `state` gave."""
+        self._update, self._residue = under("update", tensors), under("residue", tensors)
+        self._left = under("left", tensors)
+        self._clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
+        self._extents = {group: float(size) for group, size in under("extent", tensors).items()}
+        self._weight = float(tensors["weight"])
+
+    def _check(self, exchange: Exchange, name: str, round_number: int) -> None:
+        self.client.check_exchange(exchange)
+        self.history.check_key(exchange.epoch)
+        if not self._update or exchange.round != round_number:
+            raise MessageError("round", "this site holds no update of the round")
+        if exchange.round <= self.record.revealed:
+            raise MessageError("spent", "this update was revealed in another exchange; it is not given again")
+        if exchange.nonce in self.record.nonces:
+            raise MessageError("replay", "this site has given to the exchange before")
+        self._check_weight(exchange, name)
+        agreed = self._clips or self._agreed
+        if any(exchange.clips.get(group) != clip for group, clip in agreed.items()):
+            raise MessageError("clip", "the exchange has another clip than the study, or than the rounds before")
+        for group, clip in exchange.clips.items():
+            extent = self._extents.get(group, 0.0)
+            if group not in agreed and extent and not extent / _FAR <= clip <= extent * _FAR:
+                raise MessageError("clip", "a learned clip is far from the largest number of this site's update")
+
+    def _check_weight(self, exchange: Exchange, name: str) -> None:
+        """Refuse a weight that is neither this site's nor what the study's largest share leaves of it."""
+        if name not in exchange.weights:
+            raise MessageError("weight", "the exchange has no weight for this site")
+        weight, share = exchange.weights[name], exchange.share_of(name)
+        largest = share_limit(len(exchange.weights), self._largest_share)
+        if share > largest + _ROUNDING:
+            raise MessageError("weight", "this site's update would be most of the sum")
+        capped = weight < self._weight and abs(share - largest) <= _ROUNDING
+        if weight != self._weight and not capped:
+            raise MessageError("weight", "the exchange has another weight for this site than its own")
+
+    def _used(self) -> None:
+        """The update went into a mean: what rounding took from it is made up for next time.
+
+        Under both masks and seals it is told so twice, when it is revealed and when the mean is opened.
+        """
+        if self._left:
+            self._residue, self._left = self._left, {}
+            self.changes += 1
+
+    def _note(self, record: Record) -> None:
+        """To disk before anything leaves."""
+        partial = self._path.with_name(_FILE + ".partial")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
+        with os.fdopen(descriptor, "w") as stream:
+            json.dump(asdict(record), stream)
+        if self._lasting:
+            force(partial)
+        partial.replace(self._path)
+        if self._lasting:
+            force(self._path.parent)  # else a power cut may take the new name back, and with it what was revealed
+        self.record = record
+
+
+def _read(path: Path) -> Record:
+    if not path.is_file():
+        return Record()
+    try:
+        found = read_json(path)
+        return Record(**{**found, "nonces": tuple(found["nonces"])})
+    except (ValueError, TypeError, KeyError):
+        raise MessageError("state", f"{path.name} is damaged") from None
+
+
+def replica_steps(replica: Replica, submission: Submission) -> dict[str, Callable[[Site, Message], Message]]:
+    """Return the steps of a site that opens sums itself and steps its own copy of the shared half."""
+    client = submission.client
+
+    def take(site: Site, message: Message) -> Message:
+        """Open the sum of a round and step this site's copy of the shared half."""
+        number = message.value("round", int)
+        replica.arrays(after=number - 1)  # refuse a wrong round before anything is opened
+        replica.step(submission.open(message), message.values, number=number)
+        site.note_past(replica.shared_bytes())
+        return Message({"shared": client.fingerprint(replica.shared_bytes())})
+
+    def share_copy(site: Site, message: Message) -> Message:
+        """Send this site's copy of the shared half to a site that is behind, encrypted for the study's sites."""
+        number = message.value("round", int)
+        replica.arrays(after=number)
+        return Message({}, {}, {"copy": client.lock(replica.to_bytes(), purpose=f"copy/{number}")})
+
+    def take_copy(site: Site, message: Message) -> Message:
+        """Continue from another site's copy of the shared half, if this one's is older or differs."""
+        number = message.value("round", int)
+        if replica.number > number:
+            raise MessageError("round", f"this site's shared half is of round {replica.number}")
+        copy = client.unlock(message.blobs.get("copy", b""), purpose=f"copy/{number}")
+        with site.all_or_nothing():
+            replica.take_up(copy)
+            replica.arrays(after=number)
+            site.note_past(replica.shared_bytes())
+        return Message({"shared": client.fingerprint(replica.shared_bytes())})
+
+    def begin(site: Site, message: Message) -> Message:
+        """Load the shared half that the study starts from."""
+        replica.begin(message.group("shared"))
+        return Message()
+
+    steps: dict[str, Callable[[Site, Message], Message]] = {
+        "take": take,
+        "share_copy": share_copy,
+        "take_copy": take_copy,
+    }
+    return steps | ({"begin": begin} if replica.is_told_its_start else {})

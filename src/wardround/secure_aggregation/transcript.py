@@ -1,0 +1,216 @@
+"""Who gave what to an exchange, and the check that lets a site trust a sum it did not add up itself.
+
+The coordinator names an `Exchange`; each site signs a `Contribution` to it; with the sum each site gets the
+`Transcript`, the signed list of the contributions in it. A sum of too few sites, without one's own contribution, or of
+another exchange is refused before it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from wardround.errors import MessageError
+from wardround.federation.federation import SiteId
+from wardround.federation.message import Message, Value, content_digest, decode, encode
+from wardround.secure_aggregation import masks
+from wardround.secure_aggregation.exchange import DIGEST, Exchange, is_site_name
+from wardround.secure_aggregation.identities import Certifier, Identity, PublicKeys, check_public_keys, check_signature
+from wardround.secure_aggregation.mac import Tag
+
+__all__ = [
+    "Contribution",
+    "Transcript",
+    "check_contribution",
+    "check_seed",
+    "contribute",
+    "sealed_digest",
+]
+
+_SEALED = "wardround-sealed-2"
+_SIGNATURE_LENGTH = 64
+_TAG_LENGTH, _MOST_TAGS = 8, 3  # bytes of one number of a tag; numbers of a tag
+_CONTRIBUTION, _TRANSCRIPT = "contribution", "transcript"  # what their blobs are called in a message
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """A site's signed statement that it gave something, known by its digest, to an exchange."""
+
+    site: SiteId
+    digest: str  # of what it gave: see `sealed_digest`
+    signature: bytes
+    tag: Tag = ()  # over the ciphertexts: see `ciphertext_mac`; empty where nothing is sealed
+    commitment: str = ""  # to the seed of the site's own mask; empty where it has none
+
+    def __post_init__(self) -> None:
+        if not is_site_name(self.site) or not DIGEST.fullmatch(self.digest):
+            raise MessageError("contribution", "names no site or no digest")
+        if self.commitment and not DIGEST.fullmatch(self.commitment):
+            raise MessageError("contribution", f"{self.site}: its commitment is no digest")
+        if len(self.tag) > _MOST_TAGS or not all(0 <= number < 1 << (8 * _TAG_LENGTH) for number in self.tag):
+            raise MessageError("contribution", f"{self.site}: its tag is no tag")
+        if len(self.signature) != _SIGNATURE_LENGTH:
+            raise MessageError("contribution", f"{self.site}: a signature has {_SIGNATURE_LENGTH} bytes")
+
+    def to_blobs(self) -> dict[str, bytes]:
+        """To be put beside what was given; `sealed_digest` leaves this blob out."""
+        return {_CONTRIBUTION: self.to_bytes()}
+
+    @classmethod
+    def from_message(cls, message: Message) -> Contribution:
+        """The contribution that a message brings with it."""
+        if _CONTRIBUTION not in message.blobs:
+            raise MessageError("contribution", "is missing")
+        return cls.from_bytes(message.blobs[_CONTRIBUTION])
+
+    def to_bytes(self) -> bytes:
+        """As `from_bytes` reads it."""
+        values: dict[str, Value] = {"site": self.site, "digest": self.digest, "commitment": self.commitment}
+        return encode(Message(values, {}, {"signature": self.signature, "tag": _tag_bytes(self.tag)}))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Contribution:
+        """The contribution in `data`, unchecked beyond its shape."""
+        with _refused_as("contribution"):
+            message = decode(data)
+            site, digest, commitment = (message.value(name, str) for name in ("site", "digest", "commitment"))
+        if len(message.values) != 3 or message.arrays or {*message.blobs} != {"signature", "tag"}:
+            raise MessageError("contribution", "has other parts than a contribution")
+        tag = message.blobs["tag"]
+        if len(tag) % _TAG_LENGTH:
+            raise MessageError("contribution", "has a tag of another length")
+        numbers = (tag[start : start + _TAG_LENGTH] for start in range(0, len(tag), _TAG_LENGTH))
+        parsed = tuple(int.from_bytes(number, "big") for number in numbers)
+        return cls(site, digest, message.blobs["signature"], parsed, commitment)
+
+
+def sealed_digest(message: Message) -> str:
+    """SHA-256 of all that a message says but its contribution, whatever order its parts have."""
+    return content_digest(message, purpose=_SEALED, without=_CONTRIBUTION)
+
+
+def contribute(
+    identity: Identity, exchange: Exchange, digest: str, *, tag: Tag = (), commitment: str = ""
+) -> Contribution:
+    """Sign, as a site of the cohort, that it gave what has this digest, under this tag and this commitment."""
+    site = identity.card.name
+    if site not in exchange.weights:
+        raise MessageError("exchange", f"{site} cannot give to an exchange that does not name it")
+    signature = identity.sign(_signed(exchange, site, digest, tag, commitment))
+    return Contribution(site, digest, signature, tag, commitment)
+
+
+def check_contribution(contribution: Contribution, exchange: Exchange, card: PublicKeys) -> None:
+    """Refuse, with a `MessageError`, what the card's holder did not sign or what is for another exchange."""
+    site = contribution.site
+    if site != card.name or site not in exchange.weights:
+        raise MessageError("contribution", f"{site}: is no site of the exchange, or the card is another's")
+    signed = _signed(exchange, site, contribution.digest, contribution.tag, contribution.commitment)
+    check_signature(card, signed, contribution.signature)
+
+
+def check_seed(contribution: Contribution, exchange: Exchange, seed: bytes) -> None:
+    """Refuse, with a `MessageError`, a seed that is not the one the site committed to when it contributed."""
+    if masks.commitment(seed, context=exchange.context, site=contribution.site) != contribution.commitment:
+        raise MessageError("seed", f"{contribution.site}: revealed another seed than it committed to")
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """The signed list of the contributions in a sum."""
+
+    exchange: Exchange
+    cards: Mapping[SiteId, PublicKeys]  # at least those of the sites that contributed
+    contributions: Sequence[Contribution]
+
+    @property
+    def sites(self) -> tuple[SiteId, ...]:
+        """Who contributed."""
+        return tuple(contribution.site for contribution in self.contributions)
+
+    @property
+    def share(self) -> float:
+        """The part of the whole cohort's mean that the contributions are; 1 where nobody is missing."""
+        return self.exchange.share_of(*self.sites)
+
+    def to_blobs(self) -> dict[str, bytes]:
+        """One blob to be put into a message; cards of those who did not contribute stay out of it."""
+        parts = {f"contribution/{number}": part.to_bytes() for number, part in enumerate(self.contributions)}
+        cards = {f"card/{number}": self.cards[site].to_bytes() for number, site in enumerate(self.sites)}
+        return {_TRANSCRIPT: encode(Message({"exchange": self.exchange.to_values()}, {}, parts | cards))}
+
+    @classmethod
+    def from_message(cls, message: Message) -> Transcript:
+        """The transcript that a message brings with it, unchecked beyond its shape."""
+        if _TRANSCRIPT not in message.blobs:
+            raise MessageError("transcript", "is missing")
+        with _refused_as("transcript"):
+            found = decode(message.blobs[_TRANSCRIPT])
+            exchange = Exchange.from_values(found.value("exchange", dict))
+            numbers = range(len(found.blobs) // 2)
+            names = {f"{part}/{number}" for number in numbers for part in ("contribution", "card")}
+            if len(found.values) != 1 or found.arrays or {*found.blobs} != names:
+                raise MessageError("parts", "are others than a transcript's")
+            cards = [PublicKeys.from_bytes(found.blobs[f"card/{number}"]) for number in numbers]
+            contributions = [Contribution.from_bytes(found.blobs[f"contribution/{number}"]) for number in numbers]
+        return cls(exchange, {card.name: card for card in cards}, tuple(contributions))
+
+    def check(
+        self, *, minimum: int, me: SiteId, own: str | None, study: str, round: int, certifier: Certifier | None
+    ) -> None:
+        """Refuse, with a `MessageError`, the sum this stands for, unless it is what the site `me` may open.
+
+        `own` is the digest of what the site gave to this exchange, None where it gave nothing. Whether the exchange was
+        seen before is for whoever opens its sum to know.
+        """
+        if self.exchange.study != study or self.exchange.round != round:
+            raise MessageError("transcript", "is of another study or another round")
+        self._check_sites(minimum)
+        self._check_mine(me, own)
+        with _refused_as("transcript"):
+            for contribution in self.contributions:
+                card = self.cards.get(contribution.site)
+                if card is None:
+                    raise MessageError("card", f"{contribution.site}: is missing")
+                check_public_keys(card, contribution.site, certifier)
+                check_contribution(contribution, self.exchange, card)
+
+    def _check_sites(self, minimum: int) -> None:
+        sites = self.sites
+        if len(set(sites)) < len(sites):
+            raise MessageError("transcript", "lists a site twice")
+        if not self.exchange.weights.keys() >= set(sites):
+            raise MessageError("transcript", "lists a site outside the cohort")
+        if len(sites) < minimum:
+            raise MessageError("transcript", f"lists {len(sites)} sites where the study wants at least {minimum}")
+
+    def _check_mine(self, me: SiteId, own: str | None) -> None:
+        mine = [contribution.digest for contribution in self.contributions if contribution.site == me]
+        if own is None and mine:
+            raise MessageError("transcript", f"lists {me}, which gave nothing")
+        if own is not None and not mine:
+            raise MessageError("transcript", f"leaves out what {me} gave")
+        if own is not None and mine != [own]:
+            raise MessageError("transcript", f"lists {me} with something else than it gave")
+
+
+def _signed(exchange: Exchange, site: SiteId, digest: str, tag: Tag, commitment: str) -> bytes:
+    """What a contribution signs; every part has a fixed length or follows its length, and the name comes last."""
+    parts = _tag_bytes(tag), bytes.fromhex(commitment)
+    variable = b"".join(len(part).to_bytes(1, "big") + part for part in parts)
+    return exchange.context + bytes.fromhex(digest) + variable + site.encode("ascii")
+
+
+def _tag_bytes(tag: Tag) -> bytes:
+    return b"".join(number.to_bytes(_TAG_LENGTH, "big") for number in tag)
+
+
+@contextmanager
+def _refused_as(code: str) -> Iterator[None]:
+    """Under one code, whatever is wrong in detail."""
+    try:
+        yield
+    except MessageError as error:
+        raise MessageError(code, str(error)) from None

@@ -1,0 +1,249 @@
+"""A sealed sum on several cores: its blocks are divided among processes, for SEAL's bindings keep threads waiting.
+
+Most of an addition expands a ciphertext's random half from its seed, block by block, so that two processes take half
+as long as one. This process takes the first share, and each worker one of the others. Workers stay from one exchange to
+the next, since starting one takes as long as adding a few updates.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from itertools import count, pairwise
+from typing import Any
+
+import numpy as np
+
+from wardround.errors import FederationError, MessageError
+from wardround.federation.federation import code_of
+from wardround.federation.message import Array
+from wardround.federation.worker_process import WorkerProcess
+from wardround.secure_aggregation.bfv import BfvParameters, BfvSum, Ciphertexts, check
+from wardround.secure_aggregation.running_sum import RunningSum
+from wardround.secure_aggregation.worker_loop import buffer_of
+
+__all__ = ["DividedSum", "WorkerPool", "running_sum"]
+
+_COMMAND = (sys.executable, "-P", "-m", "wardround.secure_aggregation.worker_loop")
+_MOST_CORES = 4
+_FEWEST_BLOCKS = 100  # of an update that is worth dividing; one core adds them in 0.015 s, two in 0.010 s
+_LONGEST_CHUNK = 512  # blocks that go to a worker at once
+_BUFFER = _LONGEST_CHUNK * 66_000  # bytes; a block of a sum has 65,659
+_HEAD_START = 0.002  # seconds
+_SECONDS, _SECONDS_A_BLOCK = 60.0, 0.01  # that a worker may take; it needs 0.0002 a block
+
+
+def running_sum(parameters: BfvParameters, blocks: int) -> RunningSum[Ciphertexts]:
+    """A sum of so many blocks, divided where there are cores for it and it is long enough."""
+    cores = min(_MOST_CORES, len(os.sched_getaffinity(0)))
+    if cores == 1 or blocks < _FEWEST_BLOCKS:
+        return BfvSum(parameters, blocks)
+    return DividedSum(parameters, blocks, _shared_workers(os.getpid(), cores - 1))
+
+
+class WorkerPool:
+    """Processes that add beside this one; each starts when it is first needed, and anew when it has died."""
+
+    def __init__(self, count: int) -> None:
+        self.all = tuple(_Worker() for _ in range(count))
+
+    def close(self) -> None:
+        """End the processes, and with them what they hold; the next sum starts others."""
+        for worker in self.all:
+            worker.process.close()
+
+
+class DividedSum:
+    """A `RunningSum[Ciphertexts]` whose blocks, at least one for each, are divided among this process and workers.
+
+    A worker that dies takes its share along: that, and whatever is asked of the sum afterwards, is a `FederationError`.
+    The share of a worker that could not begin is added here.
+    """
+
+    def __init__(self, parameters: BfvParameters, blocks: int, workers: WorkerPool) -> None:
+        self._parameters, self._blocks = parameters, blocks
+        self._patience = _SECONDS + _SECONDS_A_BLOCK * blocks
+        self._turns = _turns(blocks, 1 + len(workers.all))
+        self._shares = [self._share_here()]
+        # Nobody waits for it yet: workers start while the sites are still sealing.
+        self._beginning = [(worker, worker.begin(self, parameters, len(self._turns))) for worker in workers.all]
+        self._is_whole = True
+
+    def add(self, ciphertexts: Ciphertexts) -> None:
+        """Add one site's; what is refused, as by `check`, leaves the sum as it was."""
+        check(self._parameters, ciphertexts, self._blocks)
+        length = self._parameters.fresh.length
+
+        def work(part: RunningSum[Ciphertexts], chunk: slice) -> None:
+            part.add(Ciphertexts(ciphertexts.data[_bytes(chunk, length)], ciphertexts.lengths[chunk]))
+
+        self._check_whole()
+        self._settle()
+        self._is_whole = False  # unless all come to the end of it
+        self._each(work)
+        self._is_whole = True
+
+    def total(self) -> Ciphertexts:
+        """The sum so far; adding may go on."""
+        length = self._parameters.summed.length
+        data: Array = np.empty(self._blocks * length, np.uint8)
+
+        def work(part: RunningSum[Ciphertexts], chunk: slice) -> None:
+            data[_bytes(chunk, length)] = part.total().data
+
+        self._check_whole()
+        self._settle()
+        self._each(work)
+        return Ciphertexts(data, np.full(self._blocks, length, np.int32))
+
+    def _check_whole(self) -> None:
+        if not self._is_whole:
+            raise FederationError("a part of the exchange's sum is lost; try the round again")
+
+    def _settle(self) -> None:
+        """Know who adds what."""
+        for worker, begun in self._beginning:
+            self._wait([(worker, begun)])
+            self._shares.append(self._share_here() if begun.exception() else _Share(begun.result(), worker))
+        self._beginning = []
+
+    def _share_here(self) -> _Share:
+        return _Share([BfvSum(self._parameters) for _ in self._turns])
+
+    def _each(self, work: Callable[[RunningSum[Ciphertexts], slice], None]) -> None:
+        """Have everybody work on his chunk, turn after turn."""
+        for turn, chunks in enumerate(self._turns):
+            shares = zip(self._shares, chunks, strict=True)
+            self._at_once([(share.worker, partial(work, share.sums[turn], chunk)) for share, chunk in shares])
+
+    def _at_once(self, tasks: Sequence[tuple[_Worker | None, Callable[[], None]]]) -> None:
+        asked = [(worker, worker.thread.submit(task)) for worker, task in tasks if worker is not None]
+        # A thread that calls SEAL again and again hardly ever leaves others time to ask, so they go first.
+        wait([done for _, done in asked], _HEAD_START)
+        try:
+            for worker, task in tasks:
+                if worker is None:
+                    task()
+        finally:
+            self._wait(asked)
+        for _, done in asked:
+            done.result()
+
+    def _wait(self, asked: Sequence[tuple[_Worker, Future[Any]]]) -> None:
+        """Until all are done; one that takes too long is killed, which is an answer too."""
+        late = wait([done for _, done in asked], self._patience).not_done
+        for worker, done in asked:
+            if done in late:
+                worker.process.kill()
+
+
+class _Worker:
+    """A process, the thread that asks it one thing after the other, and the buffer between them."""
+
+    def __init__(self) -> None:
+        self.process = WorkerProcess(_COMMAND, errors=subprocess.DEVNULL, descriptors=lambda: (self.buffer.descriptor,))
+        self.thread = ThreadPoolExecutor(1)
+        self._numbers = count(1)
+        self._forgotten: deque[Sequence[int]] = deque()
+
+    @cached_property
+    def buffer(self) -> _SharedBuffer:
+        return _SharedBuffer()
+
+    def begin(self, owner: DividedSum, parameters: BfvParameters, sums: int) -> Future[list[_SumThere]]:
+        """Have as many sums begun, which are forgotten some time after their owner is gone."""
+        numbers = [next(self._numbers) for _ in range(sums)]
+        # Python may say that the owner is gone in the midst of anything: it is noted, and told when the next begins.
+        weakref.finalize(owner, self._forgotten.append, numbers)
+        return self.thread.submit(self._begin, parameters, numbers)
+
+    def ask(self, step: str, number: int, data: bytes = b"") -> bytes:
+        try:
+            return self.process.answer_bytes(step, number, data)
+        except (MessageError, OSError) as error:
+            code = code_of(error)
+            if code == "ciphertext":
+                raise MessageError(code, "a sum is not random: no honest site is in it; ask others") from None
+            raise FederationError(f"a process that adds sealed updates failed ({code}); try the round again") from None
+
+    def _begin(self, parameters: BfvParameters, numbers: Sequence[int]) -> list[_SumThere]:
+        while self._forgotten:
+            for number in self._forgotten.popleft():
+                self.ask("forget", number)
+        said = json.dumps({"packing": parameters.name, "buffer": self.buffer.path}).encode()
+        for number in numbers:
+            self.ask("begin", number, said)
+        return [_SumThere(self, parameters, number) for number in numbers]
+
+
+class _SharedBuffer:
+    """Memory that a worker sees too, once it has opened its path; room for the sum of the longest chunk.
+
+    A worker inherits the descriptor: it may not open files of a parent that is closed to others.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor = os.memfd_create("wardround", os.MFD_CLOEXEC)
+        weakref.finalize(self, os.close, self.descriptor)
+        os.ftruncate(self.descriptor, _BUFFER)  # what is never written takes no memory
+        self.path = f"/proc/self/fd/{self.descriptor}"
+        self.bytes = buffer_of(self.descriptor)
+
+
+@dataclass(frozen=True)
+class _Share:
+    """The sum of a chunk for each turn; here, where there is no worker."""
+
+    sums: Sequence[RunningSum[Ciphertexts]]
+    worker: _Worker | None = None
+
+
+@dataclass(frozen=True)
+class _SumThere:
+    """A running sum in a worker; for the worker's thread alone."""
+
+    worker: _Worker
+    parameters: BfvParameters
+    number: int
+
+    def add(self, ciphertexts: Ciphertexts) -> None:
+        self.worker.buffer.bytes[: len(ciphertexts.data)] = ciphertexts.data
+        self.worker.ask("add", self.number, b"%d" % len(ciphertexts.lengths))
+
+    def total(self) -> Ciphertexts:
+        """On the buffer, until the worker is asked again."""
+        blocks, length = int(self.worker.ask("total", self.number)), self.parameters.summed.length
+        return Ciphertexts(self.worker.buffer.bytes[: blocks * length], np.full(blocks, length, np.int32))
+
+
+def _bytes(chunk: slice, length: int) -> slice:
+    return slice(chunk.start * length, chunk.stop * length)
+
+
+def _turns(blocks: int, shares: int) -> list[list[slice]]:
+    """Blocks in turns, and each turn in a chunk a share that is not too long."""
+    assert blocks >= shares, "fewer blocks than processes"
+    turns = _edges(0, blocks, -(-blocks // (shares * _LONGEST_CHUNK)))
+    return [[slice(*ends) for ends in pairwise(_edges(*turn, shares))] for turn in pairwise(turns)]
+
+
+def _edges(start: int, stop: int, pieces: int) -> list[int]:
+    """Where the pieces begin, of which none is more than one longer than another, and where the last ends."""
+    return [start + (stop - start) * piece // pieces for piece in range(pieces + 1)]
+
+
+@lru_cache(maxsize=1)
+def _shared_workers(process: int, count: int) -> WorkerPool:
+    """The workers of a process; one that was forked off has none of its parent's."""
+    workers = WorkerPool(count)
+    atexit.register(workers.close)
+    return workers

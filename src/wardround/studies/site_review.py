@@ -1,0 +1,226 @@
+"""A study in plain words, for the person who decides whether a site takes part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from wardround.models.parameter_split import LayeredModel
+from wardround.reports.sizes import size_text
+from wardround.studies.aggregation_setup import PayloadSpec, payload_spec_of
+from wardround.studies.assemble import model_of, task_on
+from wardround.studies.public_set import public_set
+from wardround.studies.study_file import Study
+from wardround.text.tag_sets import TagSet
+
+__all__ = ["STEPS_IN_WORDS", "TOLD_TO_ALL", "ReviewSection", "review"]
+
+# Every step that some algorithm asks for; a test holds this against the algorithms.
+STEPS_IN_WORDS: Mapping[str, str] = {
+    "describe": "says how many training examples (sentences, or pairs of entities) and test notes you have",
+    "gradient": "computes the gradient of one mini-batch of your notes and sends that of the shared layers",
+    "train_share": "trains on some mini-batches of your notes and sends how far the shared layers came",
+    "train": "trains on some mini-batches of your notes and sends how far the shared layers came",
+    "train_near": "trains on some mini-batches of your notes and sends how far the shared layers came",
+    "train_and_hold": "trains on some mini-batches of your notes and sends a number for each shared layer",
+    "give_attended": "sends how far the shared layers came, weighted",
+    "train_and_predict": "trains on your notes and sends what the model then predicts on the public notes",
+    "train_completed": (
+        "marks in your notes, here and for this training alone, what the shared model finds of types that you do not "
+        "annotate; trains on both and sends how far the shared layers came"
+    ),
+    "train_adversarially": (
+        "marks in your notes, here and for this training alone, what the shared model finds of types that you do not "
+        "annotate; trains on both, and against layers that tell your sentences from other sites'; sends how far the "
+        "shared layers came, these among them"
+    ),
+    "open_mean": "opens the mean of the sites' predictions here and sends that mean to the coordinator",
+    "train_alone": "trains on some mini-batches of your notes and sends nothing but the mean loss",
+    "give": "sends the update that was held, protected for the sites of this round",
+    "reveal": "sends the seed of your own mask, once all sites of the round have given",
+    "begin": "takes the layers that the study begins from, where they are those that the study names; sends nothing",
+    "take": "opens the sum of the round here and moves the shared layers by it; sends a digest of them",
+    "share_copy": "sends your copy of the shared layers to a site that missed a round, locked for the study's sites",
+    "take_copy": "takes another site's copy of the shared layers, where you missed a round; sends a digest of them",
+    "score": "scores your development notes and sends counts by type: right, wrong, missed",
+    "finish": "scores your test notes, keeps the model here, sends counts by type and an interval of F1",
+    "save": "writes your site's state to your disk; sends nothing",
+    "restore": "goes back to your site's state of an earlier round; sends nothing",
+}
+_WEIGHTS = "Other sites are told who gives in a round, and the weight of each: its number of training {}."
+_WEIGHED_ALIKE = "Other sites are told who gives in a round; every site weighs the same."
+_WORDS_SHARED = (
+    "The word embeddings are shared: which of their rows change in an update shows which words, up to words that share "
+    "a row, stand in the notes it was made from."
+)
+
+# What the coordinator sends to all sites, by algorithm; a test holds this against the algorithms.
+_ONLY_LAYERS = "Other sites receive only the shared layers that came out."
+_SIZES = "Other sites receive the shared layers that came out, and how many sentences each site trains on."
+TOLD_TO_ALL: Mapping[str, str] = {
+    "fedner": _SIZES,
+    "fedavg": _ONLY_LAYERS,
+    "fedprox": _ONLY_LAYERS,
+    "fedatt": (
+        "Other sites receive the shared layers that came out, and a share for each site and shared layer, by site: "
+        "the further its update went, the larger."
+    ),
+    "feded": (
+        "Other sites receive the central model that came out, or, where each keeps its own, the mean of all sites' "
+        "predictions on the public notes."
+    ),
+    "public": "Other sites receive the model that learned from the public notes alone; of your notes nothing is in it.",
+    "tagsets": (
+        "Other sites receive the shared layers that came out and, where sentences are weighted, the sum of one small "
+        "gradient of each site: of two sites, each knows the other's."
+    ),
+    "adversarial": (
+        "Other sites receive the shared layers that came out. Some of these tell sites apart: they say in what the "
+        "sentences of each site, yours too, differ from the others' as the network reads them."
+    ),
+    "single": "Other sites receive nothing.",
+    "pooled": _SIZES,
+}
+
+
+@dataclass(frozen=True)
+class ReviewSection:
+    """A heading and its sentences."""
+
+    heading: str
+    lines: tuple[str, ...]
+
+
+def review(study: Study, site: str, *, coordinator: str) -> list[ReviewSection]:
+    """What the study would do at `site`, what would leave it, and who would see that."""
+    section = study.sites[site]
+    types = TagSet(section.types or ("any",))
+    model = model_of(study, types, scheme=section.scheme, encoder=section.encoder)
+    task = task_on(study, model, types)
+    form = payload_spec_of(study, task, public_set(study, task))
+    return [
+        ReviewSection("The study", tuple(_about(study, coordinator))),
+        ReviewSection("What would run here", tuple(_steps(study))),
+        ReviewSection("What would leave this site", tuple(_leaving(study, form))),
+        ReviewSection("What would stay", tuple(_staying(study, model))),
+        ReviewSection("Who could read what leaves", tuple(_readers(study, model, gives=bool(form.shapes)))),
+    ]
+
+
+def _about(study: Study, coordinator: str) -> Iterator[str]:
+    yield f"{study.study.name}. {study.study.description}".rstrip(". ") + "."
+    yield f"Its coordinator is at {coordinator}; it has {len(study.sites)} sites: {', '.join(study.sites)}."
+    config = study.algorithm.config
+    yield f"The algorithm is {study.algorithm.name}, for {config.rounds:,} rounds at most."
+    if study.model.begins:
+        yield "Its shared layers begin from a model that was trained before; the coordinator has it."
+    if study.public.is_there:
+        labels = "with its annotation" if study.public.labelled else "without its annotation"
+        yield f"Everybody in it reads one public set of notes, {labels}; none of yours is among them."
+    if not study.task.tags:
+        yield f"It learns relations: {', '.join(study.task.relations)}."
+        return
+    for name, site in study.sites.items():
+        yield f"{name} annotates {', '.join(site.types) if site.types else 'what it does not say here'}."
+        if more := [kind for kind in site.scored if kind not in site.types]:
+            yield f"The test notes of {name} are annotated with {', '.join(more)} as well, and scored on them."
+
+
+def _steps(study: Study) -> Iterator[str]:
+    yield "Only these steps, of the software installed here; the coordinator cannot send code."
+    for step in ("describe", *study.algorithm.kind.steps, *_protecting(study), "score", "finish", "save", "restore"):
+        yield f"{step}: {STEPS_IN_WORDS[step]}"
+
+
+def _protecting(study: Study) -> Iterator[str]:
+    privacy = study.privacy
+    if privacy.protection.protects:
+        yield "give"
+    if privacy.protection.masks or (privacy.protection.seals and study.algorithm.kind.central):
+        yield "reveal"
+    if privacy.protection.seals and study.algorithm.kind.central:
+        yield "open_mean"
+    if study.shared_at_sites:
+        yield from ("take", "share_copy", "take_copy")
+    if study.told_its_start:
+        yield "begin"
+
+
+def _leaving(study: Study, form: PayloadSpec) -> Iterator[str]:
+    numbers = sum(prod(shape) for shape in form.shapes.values())
+    if form.shapes:
+        rounds = study.algorithm.config.rounds
+        what = "predictions" if study.algorithm.kind.central else "an update"
+        yield (
+            f"In each round {what} of {len(form.shapes)} arrays, {numbers:,} numbers, {size_text(numbers * 4)}; over "
+            f"all rounds up to {size_text(numbers * 4 * rounds)}."
+        )
+        for name, shape in form.shapes.items():
+            yield f"{name} {' × '.join(map(str, shape))}"
+    yield _terms(study, gives_updates=bool(form.shapes))
+    yield f"With it your number of training {_examples(study)}, and the mean loss of the batch."
+    if form.shapes and study.privacy.protection.protects:
+        yield from _with_protection(study)
+    yield "Now and then counts of right, wrong and missed mentions by type; no text, no word, no note's name or number."
+    if study.task.kind == "deidentify":
+        yield "With them how many words and mentions would stay readable, and in how many of your notes, by type."
+    yield "Every message is written to this site's ledger before it is sent: `wardround ledger show`."
+
+
+def _examples(study: Study) -> str:
+    return "pairs of entities" if study.task.kind == "relations" else "sentences"
+
+
+def _with_protection(study: Study) -> Iterator[str]:
+    yield (
+        "With it two public keys of this start of your site, how many of the update's numbers had to be clipped, and "
+        "in how many layer groups rounding left nothing of it."
+    )
+    if not study.privacy.clip and not study.algorithm.config.value_bound:
+        yield (
+            "In the first round, and again where an update rounds to zero, the largest number of the update in each "
+            "shared layer group, to learn its clip."
+        )
+    if study.shared_at_sites:
+        yield "The shared layers that come out are at the sites alone; the coordinator never has them."
+
+
+def _terms(study: Study, *, gives_updates: bool) -> str:
+    if not gives_updates:
+        return "Requests outside the study's own settings are refused."
+    least = study.privacy.fewest_sentences
+    sentences = "1 sentence" if least == 1 else f"{least:,} sentences"
+    all_of_them = "" if study.privacy.smallest_batch else ", or of all that you have, if you have fewer"
+    return (
+        f"An update is made of at least {sentences}{all_of_them}; requests outside the study's own settings "
+        "are refused. A round that is asked again draws other sentences, and only so many rounds may be."
+    )
+
+
+def _staying(study: Study, model: LayeredModel) -> Iterator[str]:
+    yield "Your notes and their annotation, the names of your files and folders."
+    private = model.split.private
+    if study.algorithm.kind.central:
+        yield "Your model: nothing of it leaves but what it predicts on the public notes."
+    else:
+        yield (
+            f"The private layers: {', '.join(private)}." if private else "No layer: this study shares the whole model."
+        )
+    yield "What goes wrong here crosses as a code, never as a text."
+
+
+def _readers(study: Study, model: LayeredModel, *, gives: bool) -> Iterator[str]:
+    mechanism, central = study.privacy.protection, study.algorithm.kind.central
+    yield f"The mechanism is {mechanism.name}."
+    if gives:
+        yield mechanism.predictions_readable_by if central else mechanism.updates_readable_by
+    if not mechanism.protects and not central and "words" in model.split.shared and "words" in model.groups:
+        yield _WORDS_SHARED
+    if mechanism.protects:
+        alike = study.algorithm.kind.server.uniform_weights
+        yield _WEIGHED_ALIKE if alike else _WEIGHTS.format(_examples(study))
+    if study.privacy.largest_share < 1 and len(study.sites) > 2:
+        yield f"In a mean of three or more sites, no site counts for more than {study.privacy.largest_share:.0%}."
+    yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
+    yield TOLD_TO_ALL[study.algorithm.name]

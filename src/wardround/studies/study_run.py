@@ -1,0 +1,370 @@
+"""A study from its first round to its scores, on any engine; interrupted, it goes on where it was."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from wardround.errors import FederationError, MessageError, StudyError
+from wardround.evaluation.counts import TypedCounts
+from wardround.federation.coordinator import Round
+from wardround.federation.federation import Federation, Quorum, Reply, SiteId, Traffic, checked
+from wardround.federation.message import Message, Value, grouped
+from wardround.federation.round_cost import RoundCost
+from wardround.models.saved import save_model
+from wardround.studies.aggregation_setup import payload_spec_of, server_of
+from wardround.studies.assemble import common_model, common_task, coordinator_of, readings_of
+from wardround.studies.outcomes import (
+    SiteOutcome,
+    StudyOutcome,
+    check_counts,
+    check_outcome,
+    counts_in,
+    interval_in,
+    outcome_in,
+)
+from wardround.studies.protection import Protection
+from wardround.studies.public_set import public_set
+from wardround.studies.run_folder import RunFolder
+from wardround.studies.study_file import Study, to_toml
+from wardround.studies.versions import versions
+from wardround.training.state_files import save_tensors, under
+
+__all__ = ["Engine", "SiteOutcome", "StudyOutcome", "StudyRun", "Watcher"]
+
+_SCORINGS = 20  # in a study that does not say how often
+_DIGITS = 5  # of seconds in the log
+_STUDY, _SCORES, _SHARED = "study.toml", "scores.json", "shared.safetensors"
+# By which a site shows that its copy of the shared half is old, of another history, or was left without a sum.
+_PARTED = frozenset({"behind", "round", "sum"})
+
+
+class Watcher(Protocol):
+    """Who looks on."""
+
+    def on_start(self, number: int) -> None:
+        """The study begins after this round."""
+
+    def on_round(self, record: Round) -> None:
+        """A round is finished."""
+
+    def on_scores(self, number: int, f1: Mapping[SiteId, float]) -> None:
+        """The development sets were scored."""
+
+    def on_event(self, text: str) -> None:
+        """Something that is neither."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How a study is driven on an engine."""
+
+    checkpoint_every: int  # rounds
+    sites_save: bool  # each site writes its state before it answers; otherwise it is asked to at a checkpoint
+    retries: int = 0  # of a round that too few sites answered
+    pause: float = 5.0  # seconds before each
+
+
+@dataclass
+class _Progress:
+    """What the runner itself must remember between rounds."""
+
+    best: dict[str, torch.Tensor]  # the shared half of the best round, or of the last where that is kept
+    best_f1: float = -1.0
+    best_round: int = 0
+    stale: int = 0  # scorings since
+    traffic: Traffic = field(default_factory=Traffic)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        figures = [self.best_f1, self.best_round, self.stale, *asdict(self.traffic).values()]
+        named = {f"best/{name}": tensor for name, tensor in self.best.items()}
+        return named | {"figures": torch.tensor(figures, dtype=torch.float64)}
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, torch.Tensor]) -> _Progress:
+        f1, number, stale, down, up, *seconds = tensors["figures"].tolist()
+        return cls(under("best", tensors), f1, int(number), int(stale), Traffic(int(down), int(up), *seconds))
+
+
+class StudyRun:
+    """Drives the rounds of one study in one run folder."""
+
+    def __init__(
+        self,
+        study: Study,
+        federation: Federation,
+        folder: RunFolder,
+        *,
+        engine: Engine,
+        watcher: Watcher,
+        protection: Protection | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        self.study, self.federation, self.folder = study, federation, folder
+        self._engine, self._watcher = engine, watcher
+        task = common_task(study)
+        public = public_set(study, task)
+        if study.algorithm.kind.central and device is not None:
+            task.model.to(device)  # where it learns
+        self._public = {"public": {"examples": len(public.examples), **task.lost}} if public.examples else {}
+        self.coordinator = coordinator_of(study, task, public)
+        form = payload_spec_of(study, task, public)
+        self._aggregator, self._quorum = server_of(study, form, protection), Quorum(study.privacy.minimum_sites)
+        self._every = study.evaluation.every or max(1, study.algorithm.config.rounds // _SCORINGS)
+        self._readings = readings_of(study)
+        self._progress = _Progress(self._shared())
+
+    def run(self) -> StudyOutcome:
+        """All rounds that are left, then the scores."""
+        self._begin()
+        # A study that had stalled before it was interrupted is finished, not gone on with.
+        for record in () if self._has_stalled() else self._rounds():
+            self._note(record)
+            last = record.number == self.study.algorithm.config.rounds
+            if last or record.number % self._every == 0:
+                self._score()
+            if last or record.number % self._engine.checkpoint_every == 0:
+                self._checkpoint()
+            if self._has_stalled():
+                break
+        return self._finish()
+
+    def _begin(self) -> None:
+        text = to_toml(self.study)
+        known = self.folder.path / _STUDY
+        if known.is_file() and known.read_text(encoding="utf-8") != text:
+            raise StudyError(f"the run folder {self.folder.path.name} holds another study; name a new one")
+        known.write_text(text, encoding="utf-8")
+        if self.folder.checkpoint.is_file():
+            self._progress = _Progress.of(self.coordinator.restore(self.folder.checkpoint))
+        number = self.coordinator.number
+        figures = {"round": number, "sites": len(self.study.sites), **self._public, "versions": versions()}
+        self.folder.log("resumed" if number else "started", figures)
+        self._put_sites_back(self.federation.sites)
+        self._watcher.on_start(number)
+
+    def _rounds(self) -> Iterator[Round]:
+        """The rounds; one that too few sites answered is tried again where the engine has patience."""
+        left = self._engine.retries
+        while True:
+            try:
+                for record in self.coordinator.rounds(self.federation, self._aggregator, self._quorum):
+                    left = self._engine.retries
+                    yield record
+                return
+            except FederationError as error:
+                number = self.coordinator.number + 1
+                spent = self.coordinator.failed_round_cost
+                self.folder.log("round_failed", {"round": number, "reason": str(error), **_costs(spent)})
+                self._progress.traffic += spent.total
+                if not left:
+                    raise
+                self._watcher.on_event(f"round {number} is tried again: {error}")
+            left -= 1
+            time.sleep(self._engine.pause)
+            self._put_sites_back(self.federation.sites)
+
+    def _note(self, record: Round) -> None:
+        absent = [[gone.site, gone.absence.value, gone.code] for gone in record.absent]
+        traffic = asdict(record.traffic)
+        figures = {"round": record.number, "loss": record.loss, "answered": record.answered, "absent": absent}
+        if self.study.privacy.protection.protects:
+            figures["clipped"] = record.clipped
+        if record.vanished:
+            figures["vanished"] = dict(record.vanished)
+            names = ", ".join(sorted(record.vanished))
+            self._watcher.on_event(
+                f"round {record.number}: updates of {names} rounded to zero; clips are learned again"
+            )
+        if record.figures:
+            figures["figures"] = dict(record.figures)
+        self.folder.log("round", figures | traffic | _costs(record.account))
+        self._progress.traffic += record.traffic
+        self._watcher.on_round(record)
+        # A site that is ahead took part in a round that was lost at the coordinator.
+        ahead = list(dict.fromkeys(gone.site for gone in record.absent if gone.code == "round"))
+        if ahead:
+            self._put_sites_back(ahead)
+        if self.study.shared_at_sites:
+            # From two exchanges of the round, it may be.
+            self._catch_up(list(dict.fromkeys(gone.site for gone in record.absent if gone.code in _PARTED)))
+        self._compare(record.digests)
+
+    def _compare(self, digests: Mapping[SiteId, str]) -> None:
+        """Copies of the shared half must not differ; the fewer go on from one of the more."""
+        counted = Counter(digests.values())
+        if len(counted) < 2:
+            return
+        most = counted.most_common(1)[0][0]
+        others = [site for site, digest in digests.items() if digest != most]
+        self.folder.log("diverged", {"round": self.coordinator.number, "sites": others})
+        self._catch_up(others)
+
+    def _catch_up(self, behind: Sequence[SiteId]) -> None:
+        """Have sites whose copy of the shared half is old, or differs, go on from another's; nobody here reads it."""
+        question = Message({"round": self.coordinator.number})
+        for other in [site for site in self.federation.sites if site not in behind] if behind else []:
+            for reply in self._asked("share_copy", question, to=[other], check=_check_copy):
+                if reply.message is not None:
+                    copy = Message(question.values, {}, {"copy": reply.message.blobs["copy"]})
+                    taken = [r.site for r in self._asked("take_copy", copy, to=behind) if r.message is not None]
+                    if taken:
+                        self.folder.log("caught_up", {"round": self.coordinator.number, "sites": taken})
+                    return
+
+    def _put_sites_back(self, sites: Any) -> None:
+        """Let sites go on from the last finished round, or from where they were before it."""
+        question = Message({"round": self.coordinator.number})
+        for reply in self._asked("restore", question, to=sites):
+            if reply.message is None and not self._engine.sites_save:
+                raise FederationError(f"{reply.site} cannot go on from round {self.coordinator.number}: {reply.code}")
+        if self.study.told_its_start and not self.coordinator.number:
+            told = grouped("shared", self.coordinator.arrays())
+            for _ in self._asked("begin", Message(question.values, told), to=sites):
+                pass  # who misses it is behind in round 1, and takes another site's copy after it
+
+    def _score(self) -> None:
+        """The development sets under the shared half as it is now."""
+        question = self._question(self._shared())
+        scored = {}
+        for reply in self._asked("score", question, check=partial(check_counts, self._readings)):
+            if reply.message is not None:
+                scored[reply.site] = (counts_in(reply.message, self._readings[0]), interval_in(reply.message))
+        f1 = {site: counts.micro.f1 for site, (counts, _) in scored.items()}
+        mean = sum(f1.values()) / len(f1) if f1 else 0.0
+        figures = {"round": self.coordinator.number, "f1": f1, "mean_f1": mean}
+        figures["interval"] = {site: list(interval) for site, (_, interval) in scored.items()}
+        figures["counts"] = {site: _by_type(counts) for site, (counts, _) in scored.items()}
+        self.folder.log("scored", figures)
+        self._watcher.on_scores(self.coordinator.number, f1)
+        progress = self._progress
+        progress.stale += 1
+        better = bool(f1) and mean > progress.best_f1
+        if better:
+            progress.best_f1, progress.stale = mean, 0
+        # A round that no site was there to score is at no site either, where only sites have the shared half.
+        if better or (self.study.keeps_last and (f1 or not self.study.shared_at_sites)):
+            progress.best, progress.best_round = self._shared(), self.coordinator.number
+
+    def _shared(self) -> dict[str, torch.Tensor]:
+        """A copy of the shared half, where the coordinator has it."""
+        if self.study.shared_at_sites:
+            return {}
+        return {name: tensor.clone() for name, tensor in self.coordinator.shared.items()}
+
+    def _question(self, shared: Mapping[str, torch.Tensor]) -> Message:
+        """Of the last finished round: with the shared half, or with which round's was the best."""
+        values: dict[str, Value] = {"round": self.coordinator.number}
+        if self.study.shared_at_sites:
+            values["best_round"] = self._progress.best_round
+        told = {} if self.study.algorithm.config.sites_keep_models else shared
+        return Message(values, grouped("shared", {name: tensor.numpy() for name, tensor in told.items()}))
+
+    def _has_stalled(self) -> bool:
+        patience = self.study.evaluation.patience
+        return bool(patience) and self._progress.stale >= patience
+
+    def _checkpoint(self) -> None:
+        """The sites first: what the coordinator has written, they can go back to."""
+        if not self._engine.sites_save:
+            for reply in self._asked("save", Message({"round": self.coordinator.number})):
+                if reply.message is None:
+                    raise FederationError(f"{reply.site} could not save its state: {reply.code}")
+        self.coordinator.save(self.folder.checkpoint, more=self._progress.tensors())
+
+    def _finish(self) -> StudyOutcome:
+        best = {name: tensor.numpy() for name, tensor in self._progress.best.items()}
+        sites = self._outcomes()
+        sites = {name: sites[name] for name in self.study.sites if name in sites}  # not as they happened to answer
+        if len(sites) < self.study.privacy.minimum_sites:
+            raise FederationError("too few sites scored the finished model; run the same command again")
+        outcome = StudyOutcome(sites, self.coordinator.number, self._progress.best_round, self._progress.traffic, best)
+        self._write(outcome)
+        return outcome
+
+    def _outcomes(self) -> dict[SiteId, SiteOutcome]:
+        """How each site scored; one that is behind is asked again once it has caught up."""
+        question, left = self._question(self._progress.best), list(self.federation.sites)
+        sites: dict[SiteId, SiteOutcome] = {}
+        for _ in range(2):
+            behind = []
+            for reply in self._asked("finish", question, to=left, check=partial(check_outcome, self._readings)):
+                if reply.message is not None:
+                    found = outcome_in(self._readings, reply.message)
+                    names_types = self.study.task.tags  # of joint they are everybody's
+                    sites[reply.site] = found.of(self.study.sites[reply.site]) if names_types else found
+                elif reply.code == "behind":
+                    behind.append(reply.site)
+            if not behind:
+                break
+            self._catch_up(behind)
+            left = behind
+        return sites
+
+    def _write(self, outcome: StudyOutcome) -> None:
+        figures = {
+            "rounds": outcome.rounds,
+            "best_round": outcome.best_round,
+            "traffic": asdict(outcome.traffic),
+            "sites": {name: site.as_json() for name, site in outcome.sites.items()},
+        }
+        self.folder.write_json(_SCORES, figures)
+        if outcome.shared:
+            tensors = {name: torch.from_numpy(np.array(array)) for name, array in outcome.shared.items()}
+            save_tensors(self.folder.path / _SHARED, tensors)
+        self._write_model(outcome)
+        f1 = {name: site.main.micro.f1 for name, site in outcome.sites.items()}
+        self.folder.log("finished", {"rounds": outcome.rounds, "best_round": outcome.best_round, "f1": f1})
+
+    def _write_model(self, outcome: StudyOutcome) -> None:
+        """Where nothing is private, the study's model is whole; unless only sites have it."""
+        if self.study.shared_at_sites or (self.study.task.tags and not self.study.types):
+            return
+        model = common_model(self.study)
+        if model.private_parameters() and not self.study.algorithm.kind.central:
+            return
+        with torch.no_grad():
+            for name, parameter in model.parameters_in(model.groups).items():
+                parameter.copy_(torch.from_numpy(np.array(outcome.shared[name])))
+        save_model(model, self.folder.model, notes={"study": self.study.study.name, "round": outcome.best_round})
+
+    def _asked(
+        self, step: str, message: Message, *, to: Any = None, check: Callable[[Message], None] | None = None
+    ) -> Iterator[Reply]:
+        """Ask beside the rounds; bytes are counted, absences logged, those too whose answer `check` refuses."""
+        account = RoundCost()
+        replies = account.heard(step, self.federation.ask(step, message, to=to))
+        for reply in checked(replies, check) if check else replies:
+            self._progress.traffic += reply.traffic
+            if reply.message is None:
+                assert reply.absence is not None
+                gone = {"site": reply.site, "absence": reply.absence.value, "code": reply.code}
+                self.folder.log("absent", {"step": step, "round": self.coordinator.number, **gone})
+            yield reply
+        self.folder.log("asked", {"round": self.coordinator.number, **_costs(account)})
+
+
+def _costs(account: RoundCost) -> dict[str, Any]:
+    """By step and site bytes down and up, seconds and those worked; by phase the coordinator's own seconds."""
+    exchanges = {
+        step: {site: [c.down, c.up, round(c.seconds, _DIGITS), round(c.worked, _DIGITS)] for site, c in sites.items()}
+        for step, sites in account.exchanges.items()
+    }
+    own = {phase: round(seconds, _DIGITS) for phase, seconds in account.seconds.items()}
+    return {"exchanges": exchanges} | ({"coordinator": own} if own else {})
+
+
+def _by_type(counts: TypedCounts) -> dict[str, list[int]]:
+    return {kind: [found.tp, found.fp, found.fn] for kind, found in counts.items()}
+
+
+def _check_copy(message: Message) -> None:
+    if not message.blobs.get("copy"):
+        raise MessageError("value-missing", "a copy of the shared half")

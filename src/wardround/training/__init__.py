@@ -1,0 +1,1 @@
+"""The training loop, its optimizers, schedules, batches and checkpoints."""

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wardround.federation.culprit_search import CulpritSearch
+
+FOUR = ["a", "b", "c", "d"]
+
+
+def rounds_until_found(search: CulpritSearch, sites: list[str], culprits: set[str], most: int = 200) -> int:
+    """Sums that were spoiled until nobody who spoils them is left."""
+    spoiled = 0
+    for _ in range(most):
+        present = [site for site in sites if site not in search.absent]
+        assert len(present) >= search.minimum
+        if culprits & set(present):
+            spoiled += 1
+            search.note_spoiled(present)
+        else:
+            search.note_good(present)
+        if culprits <= set(search.excluded):
+            return spoiled
+    raise AssertionError(f"{culprits - set(search.excluded)} was not found")
+
+
+def test_a_search_by_hand() -> None:
+    """Of a, b, c, d the third spoils sums; two sites must stay."""
+    search = CulpritSearch(minimum=2)
+    assert search.note_spoiled(FOUR)
+    assert search.absent == {"a", "b"}
+    assert search.note_spoiled(["c", "d"])  # so it is c or d
+    assert search.absent == {"c"}
+    search.note_good(["a", "b", "d"])  # so it is c, who takes part again
+    assert (search.absent, search.excluded) == (frozenset(), [])
+    assert search.note_spoiled(FOUR)
+    assert (search.absent, search.excluded) == ({"c"}, ["c"])
+
+
+def test_one_spoiled_sum_excludes_nobody() -> None:
+    search = CulpritSearch(minimum=3)
+    search.note_spoiled(FOUR)
+    assert search.absent == {"a"}
+    for _ in range(5):
+        search.note_good([site for site in FOUR if site not in search.absent])
+    assert (search.absent, search.excluded) == (frozenset(), [])
+
+
+def test_where_no_site_can_be_done_without_nothing_is_found() -> None:
+    search = CulpritSearch(minimum=4)
+    assert not search.note_spoiled(FOUR)
+    assert not search.absent
+
+
+def test_a_good_sum_before_any_was_spoiled_changes_nothing() -> None:
+    search = CulpritSearch(minimum=2)
+    search.note_good(FOUR)
+    assert not search.absent
+
+
+def test_a_site_that_is_known_is_excluded_at_once_and_only_once() -> None:
+    search = CulpritSearch(minimum=2)
+    search.note_spoiled(FOUR)
+    search.exclude("d")
+    search.exclude("d")
+    assert (search.absent, search.excluded) == ({"d"}, ["d"])
+
+
+@pytest.mark.parametrize(("sites", "minimum", "most"), [(4, 3, 4), (8, 3, 5), (64, 3, 8), (100, 50, 9)])
+def test_one_culprit_is_found_in_few_tries(sites: int, minimum: int, most: int) -> None:
+    names = [f"s{number:03}" for number in range(sites)]
+    worst = max(rounds_until_found(CulpritSearch(minimum), names, {culprit}) for culprit in names)
+    assert worst <= most
+
+
+@given(st.integers(4, 12), st.data())
+def test_no_honest_site_is_excluded_while_culprits_always_cheat(sites: int, data: st.DataObject) -> None:
+    names = [f"s{number}" for number in range(sites)]
+    minimum = data.draw(st.integers(1, sites - 1))
+    culprit = data.draw(st.sampled_from(names))
+    search = CulpritSearch(minimum)
+    rounds_until_found(search, names, {culprit})
+    assert search.excluded == [culprit]

@@ -1,0 +1,236 @@
+"""Sites that seal hand-made updates for one another, for the tests of protected exchanges; no model, no notes."""
+
+from __future__ import annotations
+
+import gc
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wardround.errors import MessageError
+from wardround.federation.federation import SiteId
+from wardround.federation.message import Array, Message, decode, encode
+from wardround.secure_aggregation import ckks
+from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
+from wardround.secure_aggregation.client import SealedUpdate, SecureAggregationClient
+from wardround.secure_aggregation.exchange import Exchange
+from wardround.secure_aggregation.identities import Certifier, Identity
+from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret, new_secret
+from wardround.secure_aggregation.server import ExchangeSum, SecureAggregationServer
+
+pytest.importorskip("tenseal", reason="install wardround[sealed]")
+
+STUDY = sha256(b"study").hexdigest()
+SITES = ("h1", "h2", "h3")
+SHAPES = {"words": (2, 2), "bias": (3,)}
+GROUPS = {"words": "embedding", "bias": "top"}
+CLIPS = {"embedding": 1.0, "top": 4.0}
+WEIGHTS = {"h1": 1.0, "h2": 2.0, "h3": 5.0}
+
+MASKED = AgreedMechanism(STUDY, "masked", SHAPES, GROUPS, (*SITES, "h4"), 2)
+SEALED = replace(MASKED, name="sealed")
+COMPACT = replace(SEALED, packing="compact")
+BOTH = replace(SEALED, name="sealed+masked")
+BOTH_COMPACT = replace(BOTH, packing="compact")
+CKKS = replace(SEALED, scheme="ckks")
+RETURNED = replace(SEALED, mean_comes_back=True)
+RETURNED_COMPACT = replace(RETURNED, packing="compact")
+EXACT = (MASKED, SEALED, COMPACT, BOTH, BOTH_COMPACT, RETURNED, RETURNED_COMPACT)  # whose error the width bounds
+
+
+def named(value: object) -> str | None:
+    """For the names of tests."""
+    if not isinstance(value, AgreedMechanism):
+        return None
+    returned = "-returned" if value.mean_comes_back else ""
+    return f"{value.name}-{value.scheme if value.scheme == 'ckks' else value.packing}{returned}"
+
+
+@lru_cache(maxsize=16)
+def secret_of(scheme: str, epoch: int = 1, number: int = 0) -> SealingSecret:
+    """The secret of an epoch; each `number` is another one."""
+    return SealingSecret(epoch, scheme, new_secret(scheme))
+
+
+class Keys:
+    """Secrets by epoch, and a refusal of any other."""
+
+    def __init__(self, *secrets: SealingSecret) -> None:
+        self._secrets = {secret.epoch: secret for secret in secrets}
+
+    def secret(self, epoch: int) -> SealingSecret:
+        if epoch not in self._secrets:
+            raise MessageError("epoch", "is not here")
+        return self._secrets[epoch]
+
+
+def update_of(slots: Sequence[float] = (0, 0, 0, 0), bias: Sequence[float] = (0, 0, 0)) -> dict[str, Array]:
+    """An update of the shapes above."""
+    return {"words": np.array(slots, np.float32).reshape(2, 2), "bias": np.array(bias, np.float32)}
+
+
+UPDATES = {
+    "h1": update_of((0.5, -1.0, 0.0, 0.25), (4.0, -4.0, 0.0)),
+    "h2": update_of((0.5, 1.0, -0.125, 0.25), (0.0, 2.0, 1.0)),
+    "h3": update_of((0.5, 0.2, 0.1, -0.75), (0.8, 0.0, -0.4)),
+}
+# (1·h1 + 2·h2 + 5·h3) / 8, by hand.
+MEAN = update_of((0.5, 0.25, 0.03125, -0.375), (1.0, 0.0, 0.0))
+
+
+@dataclass
+class Cohort:
+    """Both ends of one mechanism."""
+
+    mechanism: AgreedMechanism
+    givers: dict[SiteId, SecureAggregationClient]
+    aggregator: SecureAggregationServer
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: AgreedMechanism,
+        *,
+        keys: Keys | None = None,
+        certifiers: Mapping[SiteId, Certifier] | None = None,
+    ) -> Cohort:
+        """With fresh identities; without `keys`, under the one secret of epoch 1."""
+        vouching = certifiers or {}
+        secret = secret_of(mechanism.key_scheme) if mechanism.is_sealed else None
+        source = keys or (Keys(secret) if secret else None)
+        givers = {
+            site: SecureAggregationClient(
+                mechanism, Identity.new(site, vouching.get(site)), secrets=source, certifier=vouching.get(site)
+            )
+            for site in mechanism.sites
+        }
+        parameters: Callable[[], PublicParameters] | None = (lambda: secret.public(STUDY)) if secret else None
+        aggregator = SecureAggregationServer(
+            mechanism, parameters=parameters, certifier=next(iter(vouching.values()), None)
+        )
+        return cls(mechanism, givers, aggregator)
+
+    def exchange(
+        self,
+        weights: Mapping[SiteId, float] = WEIGHTS,
+        *,
+        round_number: int = 1,
+        clips: Mapping[str, float] = CLIPS,
+    ) -> Exchange:
+        """A new one."""
+        return self.aggregator.exchange(round_number=round_number, step="train", weights=weights, clips=clips)
+
+    def cards(self, exchange: Exchange) -> dict[SiteId, bytes]:
+        """Of the sites of an exchange."""
+        return {site: self.givers[site].card for site in exchange.weights}
+
+    def seal(
+        self, exchange: Exchange, updates: Mapping[SiteId, Mapping[str, Array]] = UPDATES
+    ) -> dict[SiteId, SealedUpdate]:
+        """What the sites of an exchange give."""
+        cards = self.cards(exchange)
+        return {
+            site: self.givers[site].seal(updates[site], exchange=exchange, cards=cards) for site in exchange.weights
+        }
+
+    def total(self, exchange: Exchange, given: Mapping[SiteId, SealedUpdate]) -> ExchangeSum:
+        """What the coordinator has added."""
+        total = self.aggregator.total(exchange, self.cards(exchange))
+        for site, sealed in given.items():
+            total.add(site, sent(sealed.message))
+        return total
+
+    def opened(
+        self, exchange: Exchange, given: Mapping[SiteId, SealedUpdate], *, at: SiteId = "h1"
+    ) -> dict[str, Array]:
+        """The mean, wherever it opens."""
+        total, seeds = self.total(exchange, given), seeds_of(self.mechanism, given)
+        if not self.mechanism.is_sealed:
+            return total.mean(seeds)
+        own = given[at].digest if at in given else None
+        return self.givers[at].open(sent(total.message(seeds)), own=own)
+
+    def mean(self, updates: Mapping[SiteId, Mapping[str, Array]] = UPDATES) -> dict[str, Array]:
+        """Through the whole path, of one exchange."""
+        exchange = self.exchange()
+        return self.opened(exchange, self.seal(exchange, updates))
+
+
+def sent(message: Message) -> Message:
+    """As it comes out of the codec."""
+    return decode(encode(message))
+
+
+def seeds_of(mechanism: AgreedMechanism, given: Mapping[SiteId, SealedUpdate]) -> dict[SiteId, bytes]:
+    """What the sites reveal."""
+    return {site: sealed.seed for site, sealed in given.items()} if mechanism.needs_every_participant else {}
+
+
+def bound_of(mechanism: AgreedMechanism, exchange: Exchange, name: str) -> float:
+    """Sites · clip / 2^width: how far a mean may be off."""
+    return float(len(exchange.weights) * exchange.clips[mechanism.groups[name]] / 2**mechanism.slots.width)
+
+
+def code_of(call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
+    """Of the refusal, which there must be."""
+    with pytest.raises(MessageError) as refused:
+        call(*arguments, **named)
+    return refused.value.code
+
+
+def ckks_block(cipher: Any, numbers: int, *, ntt: bool) -> bytes:
+    """A ciphertext of CKKS as TenSEAL sends it, not compressed, with SEAL's mark of NTT form as it is wanted."""
+    count = 2 * len(ckks.PRIMES) * 8192
+    version = ckks._tenseal().sealapi.Serialization.SEALHeader()
+
+    def framed(body: bytes) -> bytes:
+        head = struct.pack("<HBBBBxxQ", 0xA15E, 16, version.version_major, version.version_minor, 0, 16 + len(body))
+        return head + body
+
+    members = struct.pack("<4Q?QQQdQ", *cipher.parms_id(), ntt, 2, 8192, len(ckks.PRIMES), cipher.scale, 1)
+    coefficients = np.array([cipher[place] for place in range(count)], "<u8").tobytes()
+    data = framed(members + framed(struct.pack("<Q", count) + coefficients))
+    # Fields 1, 2 and 3 of TenSEAL's message: sizes, the ciphertext, and the scale.
+    return b"\x0a" + _counted(_varint(numbers)) + b"\x12" + _counted(data) + b"\x19" + struct.pack("<d", cipher.scale)
+
+
+def _counted(data: bytes) -> bytes:
+    return _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    found = b""
+    while number > 127:
+        found, number = found + bytes([number & 127 | 128]), number >> 7
+    return found + bytes([number])
+
+
+def reachable(thing: Any) -> list[Any]:
+    """Everything that hangs on a thing: not its classes, and of functions not the modules they were written in."""
+    found: dict[int, Any] = {}
+    left = [thing]
+    while left:
+        one = left.pop()
+        if id(one) not in found and not issubclass(type(one), type | ModuleType):
+            found[id(one)] = one
+            parts = (one.__closure__, one.__defaults__) if type(one) is FunctionType else gc.get_referents(one)
+            left.extend(parts)
+    return list(found.values())
+
+
+def buffers(thing: Any) -> Iterator[bytes]:
+    """The bytes of everything that hangs on a thing."""
+    for one in reachable(thing):
+        if issubclass(type(one), bytes | bytearray | memoryview):
+            yield bytes(one)
+        elif issubclass(type(one), str):
+            yield one.encode(errors="replace")
+        elif issubclass(type(one), np.ndarray):
+            yield one.tobytes()

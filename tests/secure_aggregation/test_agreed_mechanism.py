@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.secure_aggregation.cohort import (
+    BOTH,
+    BOTH_COMPACT,
+    CKKS,
+    CLIPS,
+    COMPACT,
+    MASKED,
+    RETURNED,
+    SEALED,
+    Cohort,
+    code_of,
+    named,
+)
+
+from wardround.federation.aggregation import Reader
+from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
+from wardround.secure_aggregation.codecs import BfvCodec, CkksCodec, NumberLayout, PlaintextCodec
+from wardround.secure_aggregation.packing import Layout
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "sealed", "masked", "key", "width"),
+    [
+        (MASKED, False, True, "", 31),
+        (SEALED, True, False, "bfv-standard", 22),
+        (COMPACT, True, False, "bfv-compact", 15),
+        (BOTH, True, True, "bfv-standard", 22),
+        (BOTH_COMPACT, True, True, "bfv-compact", 15),
+        (CKKS, True, False, "ckks", 22),
+    ],
+    ids=named,
+)
+def test_what_each_mechanism_is(mechanism: AgreedMechanism, sealed: bool, masked: bool, key: str, width: int) -> None:
+    assert (mechanism.is_sealed, mechanism.is_masked, mechanism.key_scheme) == (sealed, masked, key)
+    assert mechanism.reader is (Reader.SITE if sealed else Reader.COORDINATOR)
+    assert mechanism.slots.width == width
+
+
+def test_an_update_is_opened_once_under_masks_and_where_means_come_back() -> None:
+    assert [mechanism.needs_every_participant for mechanism in (MASKED, SEALED, BOTH, RETURNED)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert not RETURNED.is_masked
+
+
+def test_how_updates_travel() -> None:
+    assert isinstance(MASKED.carrier, PlaintextCodec)
+    assert isinstance(BOTH.carrier, BfvCodec)
+    assert isinstance(CKKS.carrier, CkksCodec)
+    assert MASKED.carrier is MASKED.carrier  # a context of SEAL is not made for every exchange
+
+
+def test_layer_groups_each_once_in_the_order_of_the_layers() -> None:
+    shapes = {"z": (1,), "a": (1,), "y": (1,)}
+    groups = {"a": "low", "z": "top", "y": "top"}
+    assert replace(MASKED, shapes=shapes, groups=groups).layer_groups == ("top", "low")
+
+
+def test_the_clip_of_a_layer_is_its_groups() -> None:
+    assert MASKED.clip_of(Cohort.of(MASKED).exchange()) == {"words": 1.0, "bias": 4.0}
+
+
+@pytest.mark.parametrize("clips", [{}, {"embedding": 1.0}, {**CLIPS, "lstm": 1.0}, {"embedding": 1.0, "bias": 4.0}])
+def test_clips_of_other_groups_are_refused(clips: dict[str, float]) -> None:
+    exchange = Cohort.of(MASKED).exchange(clips=clips)
+    assert code_of(MASKED.clip_of, exchange) == "clip"
+    assert code_of(MASKED.layout, exchange) == "clip"
+
+
+def test_where_the_numbers_of_an_update_lie() -> None:
+    """Seven numbers: under masks alone one a slot, two in a standard one, three in a compact one; CKKS packs none."""
+    exchange = Cohort.of(MASKED).exchange()
+    layouts = [mechanism.layout(exchange) for mechanism in (MASKED, SEALED, COMPACT, CKKS)]
+    assert [layout.slots for layout in layouts] == [7, 4, 3, 7]
+    assert [type(layout) for layout in layouts] == [Layout, Layout, Layout, NumberLayout]

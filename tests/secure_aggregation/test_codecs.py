@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tests.secure_aggregation.cohort import CLIPS, SHAPES, code_of, reachable, secret_of, update_of
+
+from wardround.errors import MessageError
+from wardround.federation.message import Array
+from wardround.secure_aggregation.bfv import BfvParameters
+from wardround.secure_aggregation.codecs import BfvCodec, CkksCodec, Codec, NumberLayout, PlaintextCodec
+from wardround.secure_aggregation.mac import Tag, added
+
+STANDARD = BfvParameters("standard")
+SECRET = secret_of("bfv-standard").secret
+CKKS_SECRET = secret_of("ckks").secret
+GROUP_KEY, CONTEXT = bytes(range(32)), b"c" * 32
+WORDS, NUMBERS_CARRIER = BfvCodec(STANDARD), CkksCodec()
+
+
+def slots(*numbers: int) -> Array:
+    return np.array(numbers, np.uint64)
+
+
+def secret_for(carrier: Codec) -> bytes:
+    return CKKS_SECRET if isinstance(carrier, CkksCodec) else SECRET
+
+
+def sealed(carrier: Codec, numbers: Array, *, context: bytes = CONTEXT) -> tuple[dict[str, Array], Tag]:
+    key = carrier.hash_key(GROUP_KEY, context, len(numbers)) if carrier.moduli else None
+    return carrier.seal(numbers, secret_for(carrier), key)
+
+
+def hashed(carrier: Codec, arrays: dict[str, Array], count: int) -> Tag:
+    return carrier.hash(arrays, count, secret_for(carrier), carrier.hash_key(GROUP_KEY, CONTEXT, count))
+
+
+def summed(carrier: Codec, count: int, *parts: dict[str, Array]) -> dict[str, Array]:
+    running = carrier.sum(count)
+    for part in parts:
+        running.add(part)
+    return running.total()
+
+
+def test_bare_words_add_modulo_two_to_the_32() -> None:
+    carrier = PlaintextCodec()
+    (first, no_tag), (second, _) = (sealed(carrier, numbers) for numbers in (slots(1, 2**32 - 1, 7), slots(2, 3, 0)))
+    assert first["words"].dtype == np.uint32  # four bytes a number, as float32
+    found = carrier.open(summed(carrier, 3, first, second), 3, b"")
+    assert found.tolist() == [3, 2, 7]
+    assert found.dtype == np.uint64
+    assert no_tag == carrier.moduli == ()
+
+
+def test_bare_words_have_no_tag_and_no_stand_in_but_zeros() -> None:
+    carrier = PlaintextCodec()
+    with pytest.raises(AssertionError, match="not sealed"):
+        carrier.hash_key(GROUP_KEY, CONTEXT, 3)
+    with pytest.raises(AssertionError, match="not sealed"):
+        carrier.hash(BARE, 3, b"", WORDS.hash_key(GROUP_KEY, CONTEXT, 3))
+    assert carrier.open_stand_in(3, b"").tolist() == [0, 0, 0]
+
+
+def test_what_is_sealed_has_a_tag() -> None:
+    for carrier, numbers in ((WORDS, slots(1)), (NUMBERS_CARRIER, np.ones(1))):
+        with pytest.raises(AssertionError, match="has a tag"):
+            carrier.seal(numbers, secret_for(carrier), None)
+
+
+def test_sealed_words_add_modulo_the_ring_and_their_hashes_modulo_q() -> None:
+    last = STANDARD.packing.modulus - 1
+    (first, one), (second, two) = sealed(WORDS, slots(1, last, 7)), sealed(WORDS, slots(2, 3, 0))
+    total = summed(WORDS, 3, first, second)
+    assert WORDS.open(total, 3, SECRET).tolist() == [3, 2, 7]
+    assert WORDS.moduli == (STANDARD.coefficient_modulus,)
+    assert hashed(WORDS, total, 3) == added([one, two], WORDS.moduli)
+    assert hashed(WORDS, summed(WORDS, 3, first), 3) == one
+
+
+def test_sealed_numbers_add_nearly_and_their_hashes_modulo_three_primes() -> None:
+    (first, one), (second, two) = (sealed(NUMBERS_CARRIER, np.array(n)) for n in ([0.5, -1.0], [0.25, 3.0]))
+    total = summed(NUMBERS_CARRIER, 2, first, second)
+    assert np.abs(NUMBERS_CARRIER.open(total, 2, CKKS_SECRET) - [0.75, 2.0]).max() < 1e-6
+    assert len(NUMBERS_CARRIER.moduli) == 3
+    assert hashed(NUMBERS_CARRIER, total, 2) == added([one, two], NUMBERS_CARRIER.moduli)
+    assert hashed(NUMBERS_CARRIER, summed(NUMBERS_CARRIER, 2, first), 2) == one
+
+
+@pytest.mark.parametrize("carrier", [WORDS, NUMBERS_CARRIER], ids=["bfv", "ckks"])
+def test_a_hash_is_of_one_exchange_and_of_one_sum(carrier: Codec) -> None:
+    numbers = slots(1, 2) if carrier is WORDS else np.array([1.0, 2.0])
+    arrays, tag = sealed(carrier, numbers)
+    again, other = sealed(carrier, numbers)
+    assert tag != other  # the same numbers, encrypted again
+    elsewhere = carrier.hash_key(GROUP_KEY, b"d" * 32, 2)
+    assert carrier.hash(summed(carrier, 2, arrays), 2, secret_for(carrier), elsewhere) != tag
+    stranger = carrier.hash_key(bytes(32), CONTEXT, 2)
+    assert carrier.hash(summed(carrier, 2, arrays), 2, secret_for(carrier), stranger) != tag
+    assert hashed(carrier, summed(carrier, 2, arrays, again), 2) not in (tag, other)
+
+
+@pytest.mark.parametrize(("slots", "blocks"), [(1, 1), (4096, 1), (4097, 2)])
+def test_a_hash_has_a_weight_for_each_block_and_a_number_for_each_coefficient(slots: int, blocks: int) -> None:
+    for carrier, width in ((WORDS, 2 * 4096), (NUMBERS_CARRIER, 2 * 8192)):
+        key = carrier.hash_key(GROUP_KEY, CONTEXT, slots)
+        assert key.moduli == carrier.moduli
+        assert len(key.blocks) == blocks
+        assert [len(vector) for vector in key.coefficients] == [width] * len(carrier.moduli)
+
+
+def test_stand_ins_are_opened_to_zeros() -> None:
+    found = WORDS.open_stand_in(4097, SECRET)
+    assert (found.dtype, found.shape, found.any()) == (np.uint64, (4097,), False)
+    found = NUMBERS_CARRIER.open_stand_in(4097, CKKS_SECRET)
+    assert (found.dtype, found.shape, found.any()) == (np.float64, (4097,), False)
+
+
+def changed(arrays: dict[str, Array], place: int, bit: int = 1) -> dict[str, Array]:
+    data = arrays["sealed"].copy()
+    data[place] ^= bit
+    return {**arrays, "sealed": data}
+
+
+SEALED, _ = sealed(WORDS, slots(1, 2, 3))
+BARE, _ = sealed(PlaintextCodec(), slots(1, 2, 3))
+NUMBERS, _ = sealed(NUMBERS_CARRIER, np.array([1.0, 2.0, 3.0]))
+Change = Callable[[dict[str, Array]], dict[str, Array]]
+
+
+@pytest.mark.parametrize(
+    ("carrier", "whole", "change", "code"),
+    [
+        (PlaintextCodec(), BARE, lambda a: {}, "shapes"),
+        (PlaintextCodec(), BARE, lambda a: {"words": a["words"][:2]}, "shapes"),
+        (PlaintextCodec(), BARE, lambda a: {"words": a["words"].astype(np.uint64)}, "shapes"),
+        (PlaintextCodec(), BARE, lambda a: {"words": a["words"].reshape(3, 1)}, "shapes"),
+        (WORDS, SEALED, lambda a: {"sealed": a["sealed"]}, "shapes"),
+        (WORDS, SEALED, lambda a: {**a, "sealed": a["sealed"][:-1]}, "ciphertext"),
+        (WORDS, SEALED, lambda a: {**a, "lengths": a["lengths"] - 1}, "ciphertext"),
+        (WORDS, SEALED, lambda a: {**a, "lengths": a["lengths"].astype(np.int64)}, "shapes"),
+        (WORDS, SEALED, lambda a: changed(a, 0), "ciphertext"),
+        (WORDS, SEALED, lambda a: changed(a, 100), "ciphertext"),
+        (WORDS, SEALED, lambda a: changed(a, 123 + 7, 0x80), "ciphertext"),  # above the modulus
+        (NUMBERS_CARRIER, NUMBERS, lambda a: {**a, "sealed": a["sealed"][:-1]}, "ciphertext"),
+        (NUMBERS_CARRIER, NUMBERS, lambda a: changed(a, 0, 0xFF), "ciphertext"),
+        (NUMBERS_CARRIER, NUMBERS, lambda a: SEALED, "ciphertext"),
+    ],
+)
+def test_what_is_refused_leaves_the_sum_as_it_was(
+    carrier: Codec, whole: dict[str, Array], change: Change, code: str
+) -> None:
+    running = carrier.sum(3)
+    running.add(whole)
+    assert code_of(running.add, change(whole)) == code
+    found = carrier.open(running.total(), 3, secret_for(carrier))
+    assert np.abs(found.astype(np.float64) - [1, 2, 3]).max() < 1e-6
+
+
+def test_a_sum_of_another_length_is_refused() -> None:
+    assert code_of(PlaintextCodec().open, BARE, 4, b"") == "shapes"
+    assert code_of(WORDS.open, SEALED, 5000, SECRET) == "ciphertext"
+
+
+def test_what_has_not_the_form_of_a_sum_is_not_hashed() -> None:
+    total = summed(WORDS, 3, SEALED)
+    assert code_of(hashed, WORDS, total, 5000) == "ciphertext"
+    assert code_of(hashed, WORDS, SEALED, 3) == "ciphertext"  # fresh, not a sum
+    assert code_of(hashed, WORDS, {}, 3) == "shapes"
+    assert code_of(hashed, WORDS, changed(total, 100), 3) == "ciphertext"
+    assert code_of(hashed, WORDS, changed(total, 123 + 7, 0x80), 3) == "ciphertext"  # above the modulus
+    numbers = summed(NUMBERS_CARRIER, 3, NUMBERS)
+    assert code_of(hashed, NUMBERS_CARRIER, numbers, 4) == "ciphertext"
+    assert code_of(hashed, NUMBERS_CARRIER, changed(numbers, 0, 0xFF), 3) == "ciphertext"
+    assert code_of(hashed, NUMBERS_CARRIER, total, 3) == "ciphertext"
+
+
+def test_under_another_key_nothing_opens() -> None:
+    carriers: tuple[tuple[Codec, dict[str, Array], str], ...] = (
+        (WORDS, SEALED, "bfv-standard"),
+        (NUMBERS_CARRIER, NUMBERS, "ckks"),
+    )
+    for carrier, whole, scheme in carriers:
+        assert code_of(carrier.open, summed(carrier, 3, whole), 3, secret_of(scheme, number=1).secret) == "key"
+
+
+def test_who_adds_numbers_holds_no_secret_key() -> None:
+    contexts = [one for one in reachable(CkksCodec().sum(3)) if hasattr(one, "is_private")]
+    assert contexts and not any(context.is_private() for context in contexts)
+
+
+def clips() -> dict[str, float]:
+    return {"words": CLIPS["embedding"], "bias": CLIPS["top"]}
+
+
+def test_unpacked_numbers_are_clipped_and_times_their_share() -> None:
+    layout = NumberLayout(SHAPES, clips())
+    packed = layout.pack(update_of((1.5, -1.5, 1.0, 0.5), (5.0, -4.0, 0.25)), share=0.5)
+    assert packed.slots.tolist() == [0.5, -0.5, 0.5, 0.25, 2.0, -2.0, 0.125]
+    assert packed.clipped == 3
+    assert not any(array.any() for array in packed.residue.values())
+    assert packed.largest == {"words": np.inf, "bias": np.inf}  # nothing is rounded, so that nothing vanishes
+    mean = layout.unpack(packed.slots, share=0.5, sites=1)
+    assert mean["words"].tolist() == [[1.0, -1.0], [1.0, 0.5]]
+    assert mean["bias"].tolist() == [4.0, -4.0, 0.25]
+    assert {array.dtype for array in mean.values()} == {np.dtype(np.float32)}
+
+
+def test_what_cannot_be_told_from_zero_is_zero() -> None:
+    """Of four sites the noise is twice one's: below 3e-8 nothing is heard, whatever the share."""
+    layout = NumberLayout(SHAPES, clips())
+    sums = np.array([2.9e-8, -2.9e-8, 3.1e-8, -3.1e-8, 0.0, 1e-9, 1e-6])
+    mean = layout.unpack(sums, share=0.5, sites=4)
+    assert mean["words"].ravel() == pytest.approx([0.0, 0.0, 6.2e-8, -6.2e-8], rel=1e-6)
+    assert mean["bias"] == pytest.approx([0.0, 0.0, 2e-6], rel=1e-6)
+
+
+@pytest.mark.parametrize("sites", [1, 9])
+def test_sealed_zeros_come_out_as_zeros(sites: int) -> None:
+    layout, carrier = NumberLayout({"w": (4096,)}, {"w": 1.0}), CkksCodec()
+    zeros, _ = sealed(carrier, np.zeros(4096))
+    found = carrier.open(summed(carrier, 4096, *[zeros] * sites), 4096, CKKS_SECRET)
+    assert found.any()
+    assert not layout.unpack(found, share=1.0, sites=sites * sites)["w"].any()  # the same noise so many times over
+
+
+@pytest.mark.parametrize("other", [{"words": (2, 2)}, {"words": (4,), "bias": (3,)}, {**SHAPES, "more": (1,)}])
+def test_updates_of_other_shapes_are_refused(other: dict[str, tuple[int, ...]]) -> None:
+    update = {name: np.zeros(shape, np.float32) for name, shape in other.items()}
+    assert code_of(NumberLayout(SHAPES, clips()).pack, update, share=1.0) == "shapes"
+
+
+def test_a_mean_outside_the_clip_is_refused() -> None:
+    layout = NumberLayout(SHAPES, clips())
+    sums = np.array([1.0, 0, 0, 0, 4.0, 0, 0])
+    layout.unpack(sums, share=1.0, sites=3)
+    with pytest.raises(MessageError, match="words: a site ignored its clip or its weight"):
+        layout.unpack(sums * [1.001, 1, 1, 1, 1, 1, 1], share=1.0, sites=3)
+    with pytest.raises(MessageError, match="bias: a site ignored its clip or its weight"):
+        layout.unpack(sums * [0, 0, 0, 0, 1.001, 0, 0], share=1.0, sites=3)

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.x509.oid import NameOID
+
+from wardround.errors import MessageError
+from wardround.federation.message import Message, decode, encode
+from wardround.secure_aggregation import identities
+from wardround.secure_aggregation.exchange import is_site_name
+from wardround.secure_aggregation.identities import Identity, PublicKeys, check_public_keys, check_signature
+from wardround.secure_aggregation.signatures import Signatures
+
+NOW = datetime.now(UTC)
+
+
+def certificate_of(name: str, key: rsa.RSAPrivateKey, *, issuer: rsa.RSAPrivateKey, ca: bool = False) -> bytes:
+    builder = x509.CertificateBuilder(
+        issuer_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "study")]),
+        subject_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]),
+        public_key=key.public_key(),
+        serial_number=x509.random_serial_number(),
+        not_valid_before=NOW - timedelta(1),
+        not_valid_after=NOW + timedelta(1),
+    ).add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+    return builder.sign(issuer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+@pytest.fixture(scope="module")
+def parties() -> dict[str, Signatures]:
+    """The signatures of h1, h2 and the coordinator, under one root."""
+    root = rsa.generate_private_key(65537, 2048)
+    trusted = certificate_of("study", root, issuer=root, ca=True)
+    found = {}
+    for name in ("h1", "h2", "coordinator"):
+        key = rsa.generate_private_key(65537, 2048)
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        found[name] = Signatures(key=pem, certificate=certificate_of(name, key, issuer=root), root=trusted)
+    return found
+
+
+class Counting:
+    """Lets everything pass and counts how often it was asked."""
+
+    certificate = b"mine"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def sign(self, data: bytes) -> bytes:
+        return b"signed"
+
+    def check(self, data: bytes, signature: bytes, *, certificate: bytes, name: str | None) -> None:
+        self.asked += 1
+        if signature != b"signed":
+            raise MessageError("signature")
+
+
+def refusal(card: PublicKeys, name: str, certifier: identities.Certifier | None) -> str:
+    try:
+        check_public_keys(card, name, certifier)
+    except MessageError as error:
+        return error.code
+    return ""
+
+
+def test_a_card_comes_back_as_it_was(parties: dict[str, Signatures]) -> None:
+    for certifier in (None, parties["h1"]):
+        card = Identity.new("h1", certifier).card
+        assert PublicKeys.from_bytes(card.to_bytes()) == card
+        assert (len(card.signing), len(card.agreement)) == (32, 32)
+        assert bool(card.signature) == bool(card.certificate) == (certifier is not None)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"name": ""},
+        {"name": "h1\n"},
+        {"name": "Höhe"},
+        {"name": "\ud800"},
+        {"name": "h" * 64},
+        {"name": "coordinator"},
+        {"name": "keys"},
+        {"signing": bytes(31)},
+        {"signing": bytes(33)},
+        {"agreement": b""},
+        {"signature": bytes(1025)},
+        {"certificate": bytes(16_385)},
+    ],
+)
+def test_what_is_no_card(changed: dict[str, Any]) -> None:
+    parts = {"name": "h1", "signing": bytes(32), "agreement": bytes(32), "signature": b"", "certificate": b""}
+    PublicKeys.from_bytes(encode(Message({"name": parts.pop("name")}, {}, parts)))  # type: ignore[dict-item, arg-type]
+    parts = {"name": "h1"} | parts | changed
+    with pytest.raises(MessageError, match=r"^card"):
+        PublicKeys.from_bytes(encode(Message({"name": parts.pop("name")}, {}, parts)))  # type: ignore[dict-item, arg-type]
+
+
+def test_bytes_with_other_parts_than_a_card() -> None:
+    good = decode(Identity.new("h1", None).card.to_bytes())
+    others = [
+        Message({**good.values, "round": 1}, {}, good.blobs),
+        Message({"name": 1}, {}, good.blobs),
+        Message({}, {}, good.blobs),
+        Message(good.values, {}, {**good.blobs, "more": b""}),
+        Message(good.values, {}, {name: blob for name, blob in good.blobs.items() if name != "signature"}),
+    ]
+    for data in (b"", b"WRM1", *map(encode, others)):
+        with pytest.raises(MessageError) as caught:
+            PublicKeys.from_bytes(data)
+        assert caught.value.code == "card"
+
+
+@pytest.mark.parametrize("name", ["h1", "st-mary", "A.b_c-9", "9", "h" * 63])
+def test_names_of_sites(name: str) -> None:
+    assert is_site_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "-h", "h/1", "h 1", "h1\x00", "h" * 64, "admin", "client", "server"])
+def test_names_of_no_site(name: str) -> None:
+    assert not is_site_name(name)
+
+
+def test_two_sites_agree_on_a_secret_and_a_third_does_not() -> None:
+    one, two, three = (Identity.new(name, None) for name in ("h1", "h2", "h3"))
+    secret = one.agree(two.card)
+    assert secret == two.agree(one.card)
+    assert len(secret) == 32
+    assert secret not in (three.agree(one.card), three.agree(two.card), one.agree(three.card))
+
+
+def test_a_key_that_gives_everybody_the_same_secret_is_refused() -> None:
+    # The points 0 and 1 of Curve25519 have small order: any private key times them is 0.
+    for point in (bytes(32), b"\x01" + bytes(31)):
+        with pytest.raises(MessageError, match=r"^card: h2"):
+            Identity.new("h1", None).agree(PublicKeys("h2", bytes(32), point))
+
+
+def test_each_identity_is_fresh() -> None:
+    one, other = Identity.new("h1", None), Identity.new("h1", None)
+    assert one.card.signing != other.card.signing
+    assert one.card.agreement != other.card.agreement
+
+
+def test_a_signature_holds_for_its_card_and_bytes_only() -> None:
+    one, other = Identity.new("h1", None), Identity.new("h1", None)
+    signature = one.sign(b"data")
+    check_signature(one.card, b"data", signature)
+    for card, data, given in (
+        (one.card, b"Data", signature),
+        (other.card, b"data", signature),
+        (one.card, b"data", signature[:-1]),
+        (one.card, b"data", b""),
+        (one.card, b"data", bytes([signature[0] ^ 1]) + signature[1:]),
+        (replace(one.card, signing=b"\xff" * 32), b"data", signature),
+    ):
+        with pytest.raises(MessageError) as caught:
+            check_signature(card, data, given)
+        assert caught.value.code == "signature"
+
+
+def test_a_contribution_is_signed_under_its_own_label() -> None:
+    one = Identity.new("h1", None)
+    key = Ed25519PublicKey.from_public_bytes(one.card.signing)
+    key.verify(one.sign(b"data"), b"wardround-contribution-2\x00data")
+
+
+def test_a_certified_card_is_believed_by_everybody_with_the_root(parties: dict[str, Signatures]) -> None:
+    card = PublicKeys.from_bytes(Identity.new("h1", parties["h1"]).card.to_bytes())
+    assert refusal(card, "h1", parties["h1"]) == ""
+    assert refusal(card, "h1", parties["h2"]) == ""
+    assert refusal(card, "h2", parties["h2"]) == "card"
+
+
+def test_a_card_of_which_anything_was_changed(parties: dict[str, Signatures]) -> None:
+    card = Identity.new("h1", parties["h1"]).card
+    other = Identity.new("h2", parties["h2"]).card
+    assert refusal(replace(card, signing=other.signing), "h1", parties["h2"]) == "signature"
+    assert refusal(replace(card, agreement=other.agreement), "h1", parties["h2"]) == "signature"
+    assert refusal(replace(card, signing=card.agreement, agreement=card.signing), "h1", parties["h2"]) == "signature"
+    assert refusal(replace(card, signature=other.signature), "h1", parties["h2"]) == "signature"
+    assert refusal(replace(card, name="h2"), "h2", parties["h2"]) == "certificate"
+    assert refusal(replace(card, certificate=other.certificate), "h1", parties["h2"]) == "certificate"
+    assert refusal(replace(card, certificate=b"", signature=b""), "h1", parties["h2"]) == "certificate"
+
+
+def test_another_site_cannot_make_a_card_for_this_one(parties: dict[str, Signatures]) -> None:
+    assert refusal(Identity.new("h1", parties["h2"]).card, "h1", parties["h1"]) == "certificate"
+
+
+def test_a_coordinator_is_no_site_whatever_its_certificate(parties: dict[str, Signatures]) -> None:
+    with pytest.raises(MessageError, match=r"^card"):
+        Identity.new("coordinator", parties["coordinator"])
+
+
+def test_a_request_that_was_signed_is_no_card(parties: dict[str, Signatures]) -> None:
+    # The same certificate signs a site's answers: over the bytes without the card's label it must not do.
+    card = Identity.new("h1", parties["h1"]).card
+    other = parties["h1"].sign(card.signing + card.agreement + b"h1")
+    assert refusal(replace(card, signature=other), "h1", parties["h2"]) == "signature"
+
+
+def test_without_certificates_a_card_has_none(parties: dict[str, Signatures]) -> None:
+    card = Identity.new("h1", None).card
+    assert refusal(card, "h1", None) == ""
+    assert refusal(card, "h2", None) == "card"
+    assert refusal(replace(card, signature=b"s"), "h1", None) == "card"
+    assert refusal(replace(card, certificate=b"c"), "h1", None) == "card"
+    assert refusal(card, "h1", parties["h1"]) == "certificate"
+
+
+def test_the_same_card_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [7200.0]
+    monkeypatch.setattr(identities.time, "monotonic", lambda: clock[0])  # type: ignore[attr-defined]
+    certifier, other = Counting(), Counting()
+    card = Identity.new("h1", certifier).card
+    for _ in range(3):
+        check_public_keys(PublicKeys.from_bytes(card.to_bytes()), "h1", certifier)
+    assert certifier.asked == 1
+    check_public_keys(card, "h1", other)
+    assert other.asked == 1
+    clock[0] += 3600  # a certificate may have run out since
+    check_public_keys(card, "h1", certifier)
+    assert certifier.asked == 2
+
+
+def test_a_refused_card_is_not_remembered_as_good() -> None:
+    certifier = Counting()
+    forged = replace(Identity.new("h1", certifier).card, signature=b"forged")
+    assert [refusal(forged, "h1", certifier) for _ in range(2)] == ["signature", "signature"]
+    assert certifier.asked == 2
+
+
+def test_no_key_is_shown() -> None:
+    signing, agreement = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
+    card = PublicKeys("h1", signing.public_key().public_bytes_raw(), agreement.public_key().public_bytes_raw())
+    shown = repr(Identity(card, signing=signing, agreement=agreement))
+    assert shown == "Identity(h1)"
+    for key in (signing.private_bytes_raw(), agreement.private_bytes_raw()):
+        assert key.hex() not in shown and repr(key) not in shown
+        assert key not in card.to_bytes()

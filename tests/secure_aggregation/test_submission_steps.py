@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.algorithms.hospitals import CALM, SHAKEN
+from tests.algorithms.protected_hospitals import NAMES, Hospitals, furthest, same
+from tests.algorithms.wards import Go, changing, codes, without
+
+from wardround.errors import FederationError
+from wardround.federation.federation import SiteId
+from wardround.federation.message import Message, grouped
+from wardround.secure_aggregation.exchange import Exchange
+
+MECHANISMS = ("masked", "sealed", "sealed+masked")
+ALL = pytest.mark.parametrize("mechanism", MECHANISMS)
+AT_SITES = pytest.mark.parametrize("mechanism", ["sealed", "sealed+masked"])
+UNDER_MASKS = pytest.mark.parametrize("mechanism", ["masked", "sealed+masked"])
+OTHERS = NAMES[:1] + NAMES[2:]  # than hillside
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hospitals, list[float]]:
+    """Four rounds of the same study without protection."""
+    hospitals = Hospitals(tmp_path_factory.mktemp("plain"), "plain")
+    return hospitals, [record.loss for record in hospitals.run(4)]
+
+
+def test_a_site_knows_the_steps_of_its_mechanism_and_no_other(tmp_path: Path) -> None:
+    giving, copying = {"give", "reveal"}, {"take", "share_copy", "take_copy"}
+    known = {}
+    for mechanism in ("plain", *MECHANISMS):
+        hospital = Hospitals(tmp_path / mechanism, mechanism).sites["harbour"]
+        known[mechanism] = (giving | copying) & hospital.steps.keys()
+    assert known == {
+        "plain": set(),
+        "masked": giving,
+        "sealed": giving | copying,
+        "sealed+masked": giving | copying,
+    }
+
+
+@ALL
+def test_a_protected_study_goes_the_way_of_a_plain_one(
+    mechanism: str, plain: tuple[Hospitals, list[float]], tmp_path: Path
+) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    records = hospitals.run(4)
+    assert [record.absent for record in records] == [()] * 4
+    assert [record.loss for record in records] == pytest.approx(plain[1], rel=1e-4)
+    # Adam divides by the gradient's size: where that is next to nothing, rounding it changes a step noticeably.
+    assert furthest(hospitals.shared(), plain[0].shared()) < 1e-3
+    if mechanism != "masked":
+        assert all(same(hospitals.shared(name), hospitals.shared()) for name in NAMES)
+        assert same(hospitals.coordinator.shared, hospitals.server().shared)  # nothing has come to the coordinator
+
+
+@AT_SITES
+@pytest.mark.parametrize("step", ["gradient", "train", "score"])
+def test_nobody_tells_a_site_of_a_sealed_study_what_the_shared_half_is(
+    mechanism: str, step: str, tmp_path: Path
+) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    hospitals.run()
+    number = 1 if step == "score" else 2
+    asked = hospitals.train(number, steps=2, keep_moments=True, best_round=0)
+    mine = {name: tensor.numpy() for name, tensor in hospitals.shared().items()}  # even where it would be the same
+    told = Message(asked.values, grouped("shared", mine))
+    before = hospitals.sites["harbour"].round
+    assert hospitals.ask(step, told, to=["harbour"]) == {"harbour": "terms"}
+    assert hospitals.sites["harbour"].round == before
+    assert isinstance(hospitals.ask(step, asked, to=["harbour"])["harbour"], Message)
+
+
+@ALL
+def test_nothing_is_given_before_it_was_trained(mechanism: str, tmp_path: Path) -> None:
+    hospitals, seen = Hospitals(tmp_path, mechanism), []
+
+    def before_training(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if step == "give":
+            seen.append(message)
+        return go(message)
+
+    hospitals.meddle = before_training
+    hospitals.run()
+    fresh = Hospitals(tmp_path / "other", mechanism)
+    assert set(fresh.ask("give", seen[0]).values()) == {"round"}
+    assert set(hospitals.ask("give", seen[0]).values()) <= {"replay", "spent"}
+
+
+# Drawn anew
+
+
+def trained(hospitals: Hospitals, number: int) -> dict[SiteId, bytes]:
+    """What the sites hold after they were asked to train."""
+    for answer in hospitals.ask("gradient", hospitals.train(number)).values():
+        assert isinstance(answer, Message)
+    return {name: hospitals.held(name) for name in NAMES}
+
+
+@pytest.mark.parametrize("config", [CALM, SHAKEN], ids=["batches", "dropout"])
+@pytest.mark.parametrize("restarted", [False, True], ids=["at once", "restarted"])
+def test_an_update_that_was_revealed_is_drawn_anew_when_its_round_comes_again(
+    config: Any, restarted: bool, tmp_path: Path
+) -> None:
+    hospitals = Hospitals(tmp_path, "sealed+masked", config=config)
+    hospitals.run(2)
+    first = {name: hospitals.held(name) for name in NAMES}
+    hospitals.put_back(1)
+    if restarted:
+        for name in NAMES:
+            hospitals.restart(name)
+    second = trained(hospitals, 2)
+    assert all(first[name] != second[name] for name in NAMES)
+    hospitals.put_back(1)
+    assert trained(hospitals, 2) == second  # which nobody has seen yet: the same draw will do
+
+
+def test_an_update_that_nobody_revealed_is_drawn_as_before(tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, "sealed", config=SHAKEN)
+    hospitals.run(2)
+    first = {name: hospitals.held(name) for name in NAMES}
+    hospitals.put_back(1)
+    assert trained(hospitals, 2) == first
+
+
+@UNDER_MASKS
+def test_no_detour_has_a_revealed_update_given_again(mechanism: str, tmp_path: Path) -> None:
+    """The coordinator has revealed rounds 1 and 2. It puts a site back to round 1, whose update is in that state, has
+    it begin round 2 in a way that fails, and asks for the update of round 1 once more."""
+    hospitals, asked = Hospitals(tmp_path, mechanism), []
+
+    def listen(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if step == "give":
+            asked.append(message)
+        return go(message)
+
+    hospitals.meddle = listen
+    hospitals.run(2)
+    hospitals.put_back(1)
+    first = Exchange.from_values(asked[0].value("exchange", dict))
+    values = {**first.to_values(), "nonce": Exchange.new_nonce()}
+    again = Message({"round": 1, "exchange": values}, {}, asked[0].blobs)
+    assert set(hospitals.ask("give", again).values()) == {"spent"}
+    assert set(hospitals.ask("gradient", hospitals.train(2, sizes={})).values()) == {"sizes"}
+    assert set(hospitals.ask("give", again).values()) == {"spent"}
+    hospitals.run()
+    assert set(hospitals.ask("give", again).values()) <= {"round", "spent"}
+
+
+@UNDER_MASKS
+def test_a_round_that_failed_at_reveal_succeeds_when_it_is_tried_again(mechanism: str, tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    hospitals.run()
+    hospitals.meddle = without(("hillside", "reveal"))
+    with pytest.raises(FederationError, match="hillside went away after it had given"):
+        hospitals.run()
+    hospitals.meddle = without()
+    hospitals.put_back(1)
+    (record,) = hospitals.run()
+    assert (record.number, record.answered, record.absent) == (2, 4, ())
+    assert len(set(record.digests.values())) == (0 if mechanism == "masked" else 1)
+
+
+# Taken
+
+
+@AT_SITES
+def test_a_sum_is_taken_once_and_in_its_round_alone(mechanism: str, tmp_path: Path) -> None:
+    hospitals, sums = Hospitals(tmp_path, mechanism), []
+
+    def listen(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if (site, step) == ("harbour", "take"):
+            sums.append(message)
+        return go(message)
+
+    hospitals.meddle = listen
+    hospitals.run(2)
+    before = hospitals.sites["harbour"].replica.shared_bytes()  # type: ignore[union-attr]
+    first, second = sums
+    for replayed, code in (
+        (first, "round"),
+        (second, "round"),
+        (Message({**first.values, "round": 3}, first.arrays, first.blobs), "replay"),
+        (Message({**second.values, "round": 3}, second.arrays, second.blobs), "replay"),
+        (Message({**second.values, "round": 5}, second.arrays, second.blobs), "behind"),
+    ):
+        assert set(hospitals.ask("take", replayed).values()) == {code}
+    assert hospitals.sites["harbour"].replica.shared_bytes() == before  # type: ignore[union-attr]
+
+
+@AT_SITES
+def test_a_site_that_missed_a_sum_is_behind_until_it_has_anothers_copy(mechanism: str, tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    hospitals.run()
+    hospitals.meddle = without(("hillside", "take"))
+    hospitals.run()
+    hospitals.meddle = without()
+    (record,) = hospitals.run()
+    assert codes(record) == [("hillside", "behind")] * 2
+    assert record.answered == 3
+    asked = Message({"round": 3})
+    assert hospitals.ask("share_copy", asked, to=["hillside"]) == {"hillside": "behind"}
+    copy = hospitals.ask("share_copy", asked, to=["station"])["station"]
+    taken = hospitals.ask("take_copy", Message({"round": 3}, {}, copy.blobs), to=["hillside"])["hillside"]
+    assert taken.value("shared", str) == record.digests["harbour"]
+    assert same(hospitals.shared("hillside"), hospitals.shared("harbour"))
+    hospitals.restart("hillside")  # it was written before it was answered
+    (record,) = hospitals.run()
+    assert (record.answered, record.absent) == (4, ())
+    assert len(set(record.digests.values())) == 1
+
+
+@AT_SITES
+def test_a_copy_that_came_out_differently_is_replaced_for_good(mechanism: str, tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    hospitals.run()
+    with_a_twist(hospitals, "hillside")
+    (record,) = hospitals.run()
+    assert record.digests["hillside"] not in {record.digests[name] for name in OTHERS}
+    assert len({record.digests[name] for name in OTHERS}) == 1
+    copy = hospitals.ask("share_copy", Message({"round": 2}), to=["harbour"])["harbour"]
+    hospitals.ask("take_copy", Message({"round": 2}, {}, copy.blobs), to=["hillside"])
+    assert same(hospitals.shared("hillside"), hospitals.shared("harbour"))
+    hospitals.restart("hillside")
+    assert same(hospitals.shared("hillside"), hospitals.shared("harbour"))
+
+
+def with_a_twist(hospitals: Hospitals, name: SiteId) -> None:
+    """As another processor might reckon."""
+    next(iter(hospitals.shared(name).values())).view(-1)[0] += 1e-6
+
+
+@AT_SITES
+def test_no_copy_but_a_sites_own_is_taken(mechanism: str, tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    hospitals.run(2)
+    mine = hospitals.sites["hillside"].replica
+    assert mine is not None
+    before = mine.shared_bytes()
+    copy = hospitals.ask("share_copy", Message({"round": 2}), to=["harbour"])["harbour"].blobs["copy"]
+    altered = copy[:-1] + bytes([copy[-1] ^ 1])
+    for number, wrong, code in (
+        (2, altered, "lock"),
+        (2, copy[: len(copy) // 2], "lock"),
+        (3, copy, "lock"),  # of another round than it says
+        (1, copy, "round"),  # this site is further
+        (2, mine.to_bytes(), "epoch"),  # not locked at all
+        (2, b"", "epoch"),
+    ):
+        found = hospitals.ask("take_copy", Message({"round": number}, {}, {"copy": wrong}), to=["hillside"])
+        assert found == {"hillside": code}
+    assert mine.shared_bytes() == before
+    assert mine.to_bytes()[:64] not in copy  # nobody on the way reads it
+
+
+# Restarted in mid-round
+
+
+def restarting(hospitals: Hospitals, name: SiteId, before: str) -> Callable[[SiteId, str, Message, Go], Message]:
+    """The site's process dies and comes back before it is asked a step, once."""
+    left = [True]
+
+    def meddle(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if left and (site, step) == (name, before):
+            left.clear()
+            hospitals.restart(name)
+        return go(message)
+
+    return meddle
+
+
+@ALL
+@pytest.mark.parametrize("before", ["gradient", "give", "reveal", "take"])
+def test_a_site_restarted_in_mid_round_does_not_stop_it(mechanism: str, before: str, tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    hospitals.run()
+    hospitals.meddle = restarting(hospitals, "hillside", before)
+    (record,) = hospitals.run()
+    left_out = before == "give"  # its card was of the keys that died
+    assert record.answered == (3 if left_out else 4)
+    assert codes(record)[:1] == ([("hillside", "signature" if mechanism == "sealed" else "card")] if left_out else [])
+    if mechanism == "sealed" and left_out:
+        copy = hospitals.ask("share_copy", Message({"round": 2}), to=["harbour"])["harbour"]
+        hospitals.ask("take_copy", Message({"round": 2}, {}, copy.blobs), to=["hillside"])
+    (record,) = hospitals.run()
+    assert (record.answered, record.absent) == (4, ())
+    if mechanism != "masked":
+        assert all(same(hospitals.shared(name), hospitals.shared()) for name in NAMES)
+
+
+@ALL
+def test_restarted_after_a_round_a_site_has_lost_nothing(mechanism: str, tmp_path: Path) -> None:
+    """Neither clips nor what rounding took: both are of the round that is over."""
+    hospitals = Hospitals(tmp_path, mechanism)
+    hospitals.run()
+    before = {name: tensor.clone() for name, tensor in hospitals.sites["hillside"].state().items()}
+    assert {"giving/clip/words"} <= before.keys()
+    assert any(name.startswith("giving/residue/") for name in before)
+    hospitals.restart("hillside")
+    after = hospitals.sites["hillside"].state()
+    assert same(before, after)
+
+
+@AT_SITES
+def test_what_was_kept_for_the_best_round_outlasts_the_process(mechanism: str, tmp_path: Path) -> None:
+    """Also where the site itself scored no better than before."""
+    hospitals = Hospitals(tmp_path, mechanism)
+    hospitals.run()
+    for name in NAMES:
+        hospitals.sites[name]._kept_f1 = 1.0  # nothing is better than that
+    hospitals.ask("score", Message({"round": 1, "best_round": 0}))
+    hospitals.restart("hillside")
+    replica = hospitals.sites["hillside"].replica
+    assert replica is not None
+    kept = replica.best(1)
+    assert all(np.array_equal(kept[name], tensor.numpy()) for name, tensor in hospitals.shared("hillside").items())
+
+
+@AT_SITES
+def test_a_sum_that_its_list_does_not_fit_leaves_the_site_as_it_was(mechanism: str, tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    hospitals.run()
+    state = {name: tensor.clone() for name, tensor in hospitals.sites["hillside"].state().items()}
+
+    def spoil(site: SiteId, step: str, message: Message, go: Go) -> Message:
+        if step != "take":
+            return go(message)
+        state.update({name: tensor.clone() for name, tensor in hospitals.sites["hillside"].state().items()})
+        data = message.arrays["sealed"].copy()
+        data[123 + 8 * 5 + 6] ^= 0x40  # far above the noise
+        return go(Message(message.values, {**message.arrays, "sealed": data}, message.blobs))
+
+    hospitals.meddle = spoil
+    with pytest.raises(FederationError, match=r"0 of 4 sites answered.*\(harbour failed (sum|key)"):
+        hospitals.run()
+    assert same(hospitals.sites["hillside"].state(), state)
+    assert hospitals.coordinator.number == 1
+
+
+@ALL
+def test_fedavg_runs_protected_with_no_change_to_it(mechanism: str, tmp_path: Path) -> None:
+    bare = Hospitals(tmp_path / "plain", "plain", algorithm="fedavg")
+    hospitals = Hospitals(tmp_path / "protected", mechanism, algorithm="fedavg")
+    losses = [record.loss for record in bare.run(3)]
+    assert [record.loss for record in hospitals.run(3)] == pytest.approx(losses, rel=1e-4)
+    assert furthest(hospitals.shared(), bare.shared()) < 1e-5
+
+
+@ALL
+def test_an_update_altered_on_the_way_costs_its_site_one_round(mechanism: str, tmp_path: Path) -> None:
+    hospitals = Hospitals(tmp_path, mechanism)
+    hospitals.meddle = changing("hillside", "give", lambda message: Message(message.values, {}, message.blobs))
+    (record,) = hospitals.run()
+    assert codes(record)[0] == ("hillside", "altered")
+    assert record.answered == 3
