@@ -13,7 +13,7 @@ from wardround.errors import MessageError
 from wardround.evaluation.counts import SpanCounts
 from wardround.federation.message import Array, Message, encode, grouped
 from wardround.federation.request_policy import RequestPolicy
-from wardround.federation.site_runtime import Site, score_message
+from wardround.federation.site_runtime import Site, rates_in, score_message
 from wardround.tasks.ner import NerTask, TaggedSentence
 from wardround.text.tag_sets import TagSet
 from wardround.training.optimizer import Rates
@@ -329,3 +329,8 @@ def test_an_update_is_made_of_the_smallest_batch_or_of_all_there_is(tmp_path: Pa
 def test_with_a_smallest_batch_of_one_batches_are_as_without_terms(tmp_path: Path) -> None:
     bound, free = site(tmp_path / "bound", terms=RequestPolicy(4)), site(tmp_path / "free")
     assert [bound.next_batch(5) for _ in range(9)] == [free.next_batch(5) for _ in range(9)]
+
+
+def test_rates_cross_in_a_message() -> None:
+    rates = Rates(0.1, 0.2, 0.3)
+    assert rates_in(Message(rates.as_values())) == rates

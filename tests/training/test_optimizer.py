@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from wardround.errors import MessageError, TrainingError
-from wardround.federation.message import Message
 from wardround.training.optimizer import HalfOptimizer, Rates, RoundTrainingConfig, clip, finite
 
 
@@ -20,11 +19,6 @@ def test_a_linear_rate_ends_at_one_part_of_its_start() -> None:
     assert config.rates(3, 4).output == pytest.approx(0.4)
     assert replace(config, schedule="constant").rates(4, 4) == Rates(0.4, 0.8)
     assert replace(config, output_learning_rate=0.0).rates(1, 4).output == 0.4
-
-
-def test_rates_cross_in_a_message() -> None:
-    rates = Rates(0.1, 0.2, 0.3)
-    assert Rates.of(Message(rates.as_values())) == rates
 
 
 def test_output_layers_step_at_their_own_rate_and_decay_is_decoupled() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value
-from wardround.federation.site_runtime import Site, Step
+from wardround.federation.site_runtime import Site, Step, rates_in
 from wardround.training.optimizer import Rates, clip, finite
 
 __all__ = [
@@ -122,7 +122,7 @@ def train_locally(
     `loss` takes the place of the task's: it is given the rows of a batch among the site's training examples.
     """
     number, size = message.value("round", int), message.value("batch_size", int)
-    rates, largest = Rates.of(message), message.value("clip", float)
+    rates, largest = rates_in(message), message.value("clip", float)
     steps = _mini_batches(site, message, size)
     # Several mini-batches share the sentences that an update is made of at least; whole epochs have all there are.
     fewest = -(-site.fewest_sentences // steps) if message.value("steps", int) else 1

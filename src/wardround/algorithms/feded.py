@@ -20,10 +20,10 @@ from wardround.algorithms.fedavg import LocalConfig, train_locally
 from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value, grouped
-from wardround.federation.site_runtime import PublicSet, Site, Step
+from wardround.federation.site_runtime import PublicSet, Site, Step, rates_in
 from wardround.secure_aggregation.predictions import Precision, check_mean
 from wardround.tasks.task import Task, head_scores
-from wardround.training.optimizer import Rates, RoundTrainingConfig
+from wardround.training.optimizer import RoundTrainingConfig
 
 __all__ = ["STEPS", "FedEd", "FedEdConfig", "PublicConfig", "PublicOnly", "prediction_shapes", "train_and_predict"]
 
@@ -310,7 +310,7 @@ def _learn_from_others(site: Site, message: Message, exchange: Exchanged) -> Non
         site.notes.public.examples,
         {head: teacher(rows, exchange, config.temperature) for head, rows in mean.items()},
         config=config,
-        rates=Rates.of(message),
+        rates=rates_in(message),
         clip=message.value("clip", float),
         seed=f"{site.seed}/{site.name}/round-{message.value('round', int)}/public",
     )

@@ -19,8 +19,8 @@ from wardround.errors import MessageError, TrainingError
 from wardround.federation.aggregation import Rows
 from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value
-from wardround.federation.site_runtime import Site, Step
-from wardround.training.optimizer import HalfOptimizer, Rates, RoundTrainingConfig, clip, finite
+from wardround.federation.site_runtime import Site, Step, rates_in
+from wardround.training.optimizer import HalfOptimizer, RoundTrainingConfig, clip, finite
 
 __all__ = ["STEPS", "FedNer", "FedNerConfig", "batch_share", "gradient", "train_share"]
 
@@ -92,7 +92,7 @@ def gradient(site: Site, message: Message) -> Message:
     site.check_policy({"steps": 1})  # of a study with more between two exchanges, no single mini-batch is given
     site.check_round(number)
     share = batch_share(site, message, fewest=site.fewest_sentences)
-    rates, largest = Rates.of(message), message.value("clip", float)
+    rates, largest = rates_in(message), message.value("clip", float)
     site.receive(message)
     site.model.train()
     site.model.zero_grad(set_to_none=True)

@@ -26,11 +26,11 @@ from wardround.federation.site_history import Drawn, most_repeats
 from wardround.tasks.batches import length_buckets
 from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document
-from wardround.training.optimizer import HalfOptimizer
+from wardround.training.optimizer import HalfOptimizer, Rates
 from wardround.training.randomness import seeded_from
 from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
 
-__all__ = ["COMMON_STEPS", "PublicSet", "Site", "SiteNotes", "Step", "score_message"]
+__all__ = ["COMMON_STEPS", "PublicSet", "Site", "SiteNotes", "Step", "rates_in", "score_message"]
 
 _GENERATIONS = 2  # states kept on disk: the newest, and the one before in case the coordinator never saw it
 
@@ -324,6 +324,11 @@ def _fill(parameter: Tensor, array: Array) -> None:
         np.copyto(parameter.detach().numpy(), array)  # at once; a tensor cannot be made of what must not be written to
     else:
         parameter.copy_(torch.from_numpy(array.copy()))
+
+
+def rates_in(message: Message) -> Rates:
+    """Return the rates that `Rates.as_values` put into a message."""
+    return Rates(message.value("rate", float), message.value("output_rate", float), message.value("decay", float))
 
 
 def score_message(score: TaskScore) -> Message:

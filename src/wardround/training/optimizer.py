@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from wardround.errors import MessageError, TrainingError
-from wardround.federation.message import Message, Value
 from wardround.training.state_files import load_moments, moments
 
 __all__ = ["HalfOptimizer", "Rates", "RoundTrainingConfig", "clip", "finite"]
@@ -37,7 +36,7 @@ class RoundTrainingConfig:
         if self.schedule not in ("linear", "constant"):
             raise TrainingError(f"schedule is {self.schedule!r}; it can be linear or constant")
 
-    def constant_settings(self) -> dict[str, Value]:
+    def constant_settings(self) -> dict[str, float]:
         """What a site is asked alike in every round."""
         return {"batch_size": self.batch_size, "clip": self.clip, "decay": self.weight_decay}
 
@@ -60,14 +59,9 @@ class Rates:
     output: float
     decay: float = 0.0
 
-    def as_values(self) -> dict[str, Value]:
-        """As part of a question."""
+    def as_values(self) -> dict[str, float]:
+        """Return the rates as values of a message."""
         return {"rate": self.below, "output_rate": self.output, "decay": self.decay}
-
-    @classmethod
-    def of(cls, message: Message) -> Rates:
-        """What `as_values` put there."""
-        return cls(message.value("rate", float), message.value("output_rate", float), message.value("decay", float))
 
 
 class HalfOptimizer:
