@@ -111,7 +111,7 @@ class Consortium:
             return holds() or self.commands["coordinator"].process.poll() is not None
 
         eventually(over, PATIENCE)
-        assert holds(), f"{what}: {self.told()}"
+        assert holds(), f"{what}: {self.outputs()}"
 
     def outputs(self) -> dict[str, str]:
         """What the parties said last."""
@@ -120,7 +120,7 @@ class Consortium:
     def finish(self) -> None:
         """Every command ends by itself, and well; no process is left."""
         codes = {name: command.wait(PATIENCE) for name, command in self.commands.items()}
-        assert set(codes.values()) == {0}, (codes, self.broadcast_arrays())
+        assert set(codes.values()) == {0}, (codes, self.outputs())
         assert eventually(lambda: not processes_of(self.folder))
 
     def batches_drawn(self, name: str) -> int:
