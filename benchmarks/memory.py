@@ -116,7 +116,7 @@ def study_text(rounds: int, every: int) -> str:
 
 def among_hospitals(file: Path, running: ExitStack) -> Started:
     """The study as `coordinator start` and `site start` run it, without their supervisors."""
-    from wardround.federation.engines.flare.kits import provision, read_kit
+    from wardround.provisioning.kits import provision, read_kit
     from wardround.studies.networked import SiteChoice
     from wardround.studies.site_agent import accept
 

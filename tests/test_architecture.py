@@ -1,4 +1,4 @@
-"""The rules of the house, read off the source: who may import whom, what is never imported, how long things may be."""
+"""The rules of the code base, checked on its source: imports between packages, forbidden imports, sizes, docstrings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
-HOUSE = SOURCE / "wardround"
-FILES = sorted(HOUSE.rglob("*.py"))
-EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOUSE)))
+ROOT = SOURCE / "wardround"
+FILES = sorted(ROOT.rglob("*.py"))
+EVERY_FILE = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 
-# A room may import itself and the rooms named here; nobody is named by somebody he imports.
-GROUND = {"errors", "settings", "parsing", "plugins", "process_hardening"}
+# A package may import itself and the packages named here. "" is the root package, for its version.
+BASE = {"errors", "settings", "parsing", "plugins", "process_hardening"}
 MAY_IMPORT = {
     "errors": set[str](),
     "settings": {"errors"},
@@ -24,27 +24,24 @@ MAY_IMPORT = {
     "plugins": {"errors"},
     "process_hardening": set[str](),
     "text": {"errors"},
-    "corpora": GROUND | {"text"},
-    "evaluation": GROUND | {"text"},
-    "reports": GROUND | {"text", "evaluation"},
-    "models": GROUND | {"text"},
-    "tasks": GROUND | {"text", "evaluation", "models"},
-    "redaction": GROUND | {"text", "corpora", "evaluation", "reports", "models", "tasks"},
-    "training": GROUND | {"text", "evaluation", "models", "tasks", "federation"},
-    "federation": GROUND | {"text", "evaluation", "models", "tasks", "training"},
-    "secure_aggregation": GROUND | {"federation", "training"},
-    "engines": GROUND | {"federation", "secure_aggregation"},  # a layer of its own, above the seams
-    "algorithms": GROUND | {"text", "evaluation", "models", "tasks", "training", "federation", "secure_aggregation"},
+    "corpora": BASE | {"text"},
+    "evaluation": BASE | {"text"},
+    "reports": BASE | {"text", "evaluation"},
+    "models": BASE | {"text"},
+    "tasks": BASE | {"text", "evaluation", "models"},
+    "redaction": BASE | {"text", "corpora", "evaluation", "reports", "models", "tasks"},
+    "training": BASE | {"text", "evaluation", "models", "tasks"},
+    "federation": BASE | {"text", "evaluation", "models", "tasks", "training"},
+    "secure_aggregation": BASE | {"federation", "training"},
+    "provisioning": BASE | {"federation", "secure_aggregation"},
+    "algorithms": BASE | {"text", "evaluation", "models", "tasks", "training", "federation", "secure_aggregation"},
 }
-MAY_IMPORT["studies"] = set(MAY_IMPORT) - {"redaction"}  # a tool beside studies, which only commands call
-# "" is the house itself, for its version.
-MAY_IMPORT["sweeps"] = GROUND | {"text", "evaluation", "federation", "reports", "studies", ""}  # many studies
+MAY_IMPORT["studies"] = set(MAY_IMPORT) - {"redaction"}  # only commands call redaction
+MAY_IMPORT["sweeps"] = BASE | {"text", "evaluation", "federation", "reports", "studies", ""}
 MAY_IMPORT["cli"] = {*MAY_IMPORT, ""}
 
-CYCLES: list[set[str]] = [{"federation", "training"}]
-
-# All that an algorithm knows of engines and of cryptography.
-DOORS = (
+# The modules of federation and secure_aggregation that an algorithm may import.
+SEAMS = (
     "wardround.federation.aggregation",
     "wardround.federation.coordinator",
     "wardround.federation.federation",
@@ -53,7 +50,7 @@ DOORS = (
     "wardround.secure_aggregation.predictions",
 )
 
-# Heavy or dangerous things have one place each: a folder below the house.
+# The folders that may import heavy or dangerous packages.
 ONLY_IN = {
     "torch": (
         "models",
@@ -78,7 +75,7 @@ ONLY_IN = {
     "tensorboard": ("reports/tracking",),
     "mlflow": ("reports/tracking",),
 }
-# A file in one of these can run code when it is read.
+# Reading a file with one of these can run code.
 NOWHERE = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml"}
 
 LONGEST_FUNCTION, LONGEST_FILE = 60, 500
@@ -89,22 +86,14 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def room_of(path: Path) -> str:
-    """`models` for models/crf.py, `errors` for errors.py, nothing for the house's own __init__."""
-    parts = path.relative_to(HOUSE).parts
-    if parts[:2] == ("federation", "engines"):
-        return "engines"
-    first = parts[0].removesuffix(".py")
+def package_of(path: Path) -> str:
+    """Return `models` for models/crf.py, `errors` for errors.py, and "" for the root package's own __init__."""
+    first = path.relative_to(ROOT).parts[0].removesuffix(".py")
     return "" if first == "__init__" else first
 
 
-def room_named(name: str) -> str:
-    """The room of an imported dotted name of ours."""
-    return "engines" if name.startswith("wardround.federation.engines") else name.split(".")[1]
-
-
 def imports(tree: ast.Module) -> Iterator[str]:
-    """The dotted name of everything imported anywhere in the file, functions included."""
+    """Yield the dotted name of every import in the file, also inside functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -114,47 +103,54 @@ def imports(tree: ast.Module) -> Iterator[str]:
 
 
 def calls(tree: ast.Module, *names: str) -> Iterator[ast.Call]:
-    """Calls of these dotted names."""
+    """Yield the calls of these dotted names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in names:
             yield node
 
 
-def test_the_house_is_not_empty() -> None:
+def test_every_package_is_listed() -> None:
     assert len(FILES) > 50
-    assert {room_of(path) for path in FILES} - {""} <= MAY_IMPORT.keys(), "a new room needs a line in MAY_IMPORT"
+    assert {package_of(path) for path in FILES} - {""} <= MAY_IMPORT.keys(), "a new package needs a line in MAY_IMPORT"
 
 
 @EVERY_FILE
 def test_imports_point_one_way(path: Path) -> None:
-    room = room_of(path)
-    ours = {room_named(name) for name in imports(parsed(path)) if name.split(".")[0] == "wardround"}
-    # `from wardround import __version__` is an import of the house itself.
+    package = package_of(path)
+    ours = {name.split(".")[1] for name in imports(parsed(path)) if name.split(".")[0] == "wardround"}
+    # `from wardround import __version__` imports the root package.
     found = {"" if name.startswith("__") else name for name in ours}
-    assert found <= MAY_IMPORT.get(room, set()) | {room}
+    assert found <= MAY_IMPORT.get(package, set()) | {package}
 
 
-def test_no_two_rooms_import_each_other() -> None:
-    for room, rooms in MAY_IMPORT.items():
-        assert not [other for other in rooms - {room, ""} if room in MAY_IMPORT[other] and {room, other} not in CYCLES]
+def test_no_package_imports_itself_through_others() -> None:
+    def reachable(package: str) -> set[str]:
+        found: set[str] = set()
+        ahead = MAY_IMPORT[package] - {""}
+        while ahead:
+            found |= ahead
+            ahead = {other for name in ahead for other in MAY_IMPORT[name]} - found - {""}
+        return found
+
+    assert not [package for package in MAY_IMPORT if package in reachable(package)]
 
 
-@pytest.mark.parametrize("path", sorted((HOUSE / "algorithms").glob("*.py")), ids=lambda path: path.name)
-def test_an_algorithm_knows_only_the_two_doors(path: Path) -> None:
-    behind = ("wardround.federation", "wardround.secure_aggregation")
+@pytest.mark.parametrize("path", sorted((ROOT / "algorithms").glob("*.py")), ids=lambda path: path.name)
+def test_an_algorithm_imports_only_the_two_seams(path: Path) -> None:
+    guarded = ("wardround.federation", "wardround.secure_aggregation")
     for name in imports(parsed(path)):
-        assert not name.startswith(behind) or name.startswith(DOORS), name
+        assert not name.startswith(guarded) or name.startswith(SEAMS), name
 
 
 @EVERY_FILE
-def test_heavy_things_stay_in_their_place(path: Path) -> None:
-    folder = path.relative_to(HOUSE).as_posix()
+def test_heavy_packages_are_imported_only_where_allowed(path: Path) -> None:
+    folder = path.relative_to(ROOT).as_posix()
     for package in {name.split(".")[0] for name in imports(parsed(path))} & ONLY_IN.keys():
         assert folder.startswith(tuple(f"{place}/" for place in ONLY_IN[package])), package
 
 
 @EVERY_FILE
-def test_nothing_that_is_read_can_run_code(path: Path) -> None:
+def test_reading_a_file_never_runs_code(path: Path) -> None:
     tree = parsed(path)
     assert not {name.split(".")[0] for name in imports(tree)} & NOWHERE
     assert "torch.load" not in set(imports(tree))
@@ -162,15 +158,15 @@ def test_nothing_that_is_read_can_run_code(path: Path) -> None:
     for call in calls(tree, "np.load", "numpy.load"):
         assert "allow_pickle=False" in ast.unparse(call)
     for call in calls(tree, "import_module", "importlib.import_module"):
-        assert ast.unparse(call.args[0]).startswith(("'", "f'wardround.")), "what is imported is written down here"
+        assert ast.unparse(call.args[0]).startswith(("'", "f'wardround.")), "imported modules are literal names"
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "trust_remote_code":
-            assert path.relative_to(HOUSE).as_posix() == "models/pretrained.py"
+            assert path.relative_to(ROOT).as_posix() == "models/pretrained.py"
             assert ast.unparse(node.value) == "False"
 
 
 @EVERY_FILE
-def test_every_module_says_what_is_public(path: Path) -> None:
+def test_every_module_declares_its_public_names(path: Path) -> None:
     if path.name in ("__init__.py", "__main__.py"):
         return
     module = import_module(".".join(path.relative_to(SOURCE).with_suffix("").parts))
@@ -192,7 +188,7 @@ def test_functions_and_files_are_short(path: Path) -> None:
 
 
 @EVERY_FILE
-def test_every_file_begins_with_what_it_is_for(path: Path) -> None:
+def test_every_file_has_a_docstring(path: Path) -> None:
     assert ast.get_docstring(parsed(path))
 
 
@@ -205,10 +201,10 @@ def test_every_file_begins_with_what_it_is_for(path: Path) -> None:
         ("if TYPE_CHECKING:\n    import pickle", ["pickle"]),
     ],
 )
-def test_the_reader_of_imports_sees_everywhere(source: str, expected: list[str]) -> None:
+def test_imports_are_found_everywhere(source: str, expected: list[str]) -> None:
     assert list(imports(ast.parse(source))) == expected
 
 
-def test_the_reader_of_calls_knows_a_method_from_a_builtin() -> None:
+def test_calls_of_methods_are_not_calls_of_builtins() -> None:
     tree = ast.parse("model.eval()\neval('1')\ntorch.load(path)")
     assert [call.lineno for call in calls(tree, "eval", "torch.load")] == [2, 3]

@@ -25,8 +25,8 @@ from wardround.federation.worker_process import serve_worker
 try:
     from wardround.federation.engines.flare.coordinator_session import serve
     from wardround.federation.engines.flare.flare_federation import FlareFederation
-    from wardround.federation.engines.flare.kits import Kit, KitPlan, provision, read_kit
     from wardround.federation.engines.flare.site_session import attend
+    from wardround.provisioning.kits import Kit, KitPlan, provision, read_kit
     from wardround.secure_aggregation.signatures import Signatures, open_signatures
 except ModuleNotFoundError as missing:  # the extra `flare` is not installed
     print(json.dumps({"missing": str(missing.name)}))
@@ -46,9 +46,9 @@ def main() -> int:
         return 0
     kit = read_kit(folder)
     if role == "coordinator":
-        return serve(kit, measure, signatures=signatures_of(kit), deadline=DEADLINE)
+        return serve(kit.party, measure, signatures=signatures_of(kit), deadline=DEADLINE)
     command = [sys.executable, __file__, "worker", str(folder)]
-    return attend(kit, command, signatures=signatures_of(kit), accepted=lambda: True)
+    return attend(kit.party, command, signatures=signatures_of(kit), accepted=lambda: True)
 
 
 def rehearse() -> int:

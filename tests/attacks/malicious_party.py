@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from wardround.federation.engines.flare.flare_federation import FlareFederation
-from wardround.federation.engines.flare.kits import read_kit
 from wardround.federation.federation import Replies
 from wardround.federation.message import Message
+from wardround.provisioning.kits import read_kit
 from wardround.secure_aggregation.client import SecureAggregationClient
 from wardround.secure_aggregation.submission import Submission
 from wardround.secure_aggregation.transcript import Contribution, contribute, sealed_digest

@@ -203,7 +203,7 @@ def test_an_option_of_a_command_that_is_no_whole_number(value: str) -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("nvflare", reason="kits need wardround[flare]")
-    from wardround.federation.engines.flare.kits import KitPlan, provision
+    from wardround.provisioning.kits import KitPlan, provision
 
     study = b'[study]\nname = "heart"\n[sites.harbour]\n'
     plan = KitPlan("heart", "localhost", 8002, ("harbour",), days=30)
@@ -231,7 +231,7 @@ FACTS: dict[str, Any] = {
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in FACTS.items() for value in values])
 def test_facts_of_a_kit_of_another_kind(key: str, value: Any, kit: Path) -> None:
-    from wardround.federation.engines.flare.kits import read_kit
+    from wardround.provisioning.kits import read_kit
 
     facts = json.loads((kit / "kit.json").read_text())
     (kit / "kit.json").write_text(json.dumps(facts | {key: value}))
@@ -243,7 +243,7 @@ def test_facts_of_a_kit_of_another_kind(key: str, value: Any, kit: Path) -> None
 @pytest.mark.parametrize("value", [True, 8002.0, "8002", None])
 def test_a_plan_has_numbers_for_numbers(value: Any) -> None:
     pytest.importorskip("nvflare", reason="kits need wardround[flare]")
-    from wardround.federation.engines.flare.kits import KitPlan
+    from wardround.provisioning.kits import KitPlan
 
     with pytest.raises(KitError, match="port: a whole number"):
         KitPlan("heart", "localhost", value, ("harbour",))
@@ -253,7 +253,7 @@ def test_a_plan_has_numbers_for_numbers(value: Any) -> None:
 
 @pytest.mark.parametrize("data", JSON.values(), ids=JSON)
 def test_what_is_no_kit_at_all(data: bytes, kit: Path) -> None:
-    from wardround.federation.engines.flare.kits import read_kit
+    from wardround.provisioning.kits import read_kit
 
     (kit / "kit.json").write_bytes(data)
     with pytest.raises(KitError, match=r"kit\.json"):
@@ -261,7 +261,7 @@ def test_what_is_no_kit_at_all(data: bytes, kit: Path) -> None:
 
 
 def test_a_kit_that_fills_the_memory(kit: Path) -> None:
-    from wardround.federation.engines.flare.kits import read_kit
+    from wardround.provisioning.kits import read_kit
 
     with (kit / "kit.json").open("r+b") as stream:
         stream.truncate(10**12)

@@ -72,7 +72,7 @@ class OpenAuthority:
 @pytest.fixture
 def consortium(tmp_path: Path) -> Path:
     pytest.importorskip("nvflare", reason="kits need wardround[flare]")
-    from wardround.federation.engines.flare.kits import KitPlan, open_consortium
+    from wardround.provisioning.kits import KitPlan, open_consortium
 
     study = b'[study]\nname = "heart"\n[sites.harbour]\n'
     open_consortium(KitPlan("heart", "localhost", 8002, ("harbour",), days=30), study, tmp_path / "consortium")
@@ -83,7 +83,7 @@ def consortium(tmp_path: Path) -> Path:
 def test_a_request_for_a_weak_key_is_not_approved(
     key: tuple[str, ...], fault: str, consortium: Path, tmp_path: Path
 ) -> None:
-    from wardround.federation.engines.flare.kits import approve
+    from wardround.provisioning.kits import approve
 
     asked = request_for("harbour", tmp_path / "site", key)
     with pytest.raises(KitError, match=rf"harbour\.csr .*{fault}; .*wardround site request"):
@@ -94,7 +94,7 @@ def test_a_request_for_a_weak_key_is_not_approved(
 
 @pytest.mark.parametrize("digest", WEAK_HASHES.values(), ids=WEAK_HASHES)
 def test_a_request_signed_with_a_weak_hash_is_not_approved(digest: str, consortium: Path, tmp_path: Path) -> None:
-    from wardround.federation.engines.flare.kits import approve
+    from wardround.provisioning.kits import approve
 
     asked = request_for("harbour", tmp_path / "site", ("-newkey", "rsa:2048"), digest)
     with pytest.raises(KitError, match=r"harbour\.csr .*wardround site request"):
@@ -103,7 +103,7 @@ def test_a_request_signed_with_a_weak_hash_is_not_approved(digest: str, consorti
 
 def test_a_request_for_an_endless_key_is_not_approved(consortium: Path, tmp_path: Path) -> None:
     """Every signature under it would be checked for seconds; it is refused before its own is."""
-    from wardround.federation.engines.flare.kits import approve
+    from wardround.provisioning.kits import approve
 
     numbers = rsa.RSAPublicNumbers(65537, (1 << 16_383) + 1)
     asked = request_for("harbour", tmp_path / "site", ("-newkey", "rsa:2048"))
@@ -151,7 +151,7 @@ def test_a_kit_with_a_weak_key_is_not_opened(
     key: tuple[str, ...], fault: str, consortium: Path, tmp_path: Path
 ) -> None:
     """As an older coordinator has approved it."""
-    from wardround.federation.engines.flare.kits import approve, complete, read_kit, request
+    from wardround.provisioning.kits import approve, complete, read_kit, request
 
     site = tmp_path / "site"
     site.mkdir()
@@ -168,7 +168,7 @@ def test_a_kit_with_a_weak_key_is_not_opened(
 
 
 def test_a_kit_under_a_weak_root_is_not_opened(consortium: Path, tmp_path: Path) -> None:
-    from wardround.federation.engines.flare.certificates import check_issued
+    from wardround.provisioning.kits import check_issued
 
     weak = OpenAuthority(tmp_path / "authority", ("-newkey", "rsa:1024"))
     issued = weak.certificate(request_for("harbour", tmp_path / "site", ("-newkey", "rsa:2048")))

@@ -24,7 +24,7 @@ pytest.importorskip("tenseal", reason="new keys need wardround[sealed]")
 from wardround.cli.provision import planned
 from wardround.errors import MessageError
 from wardround.federation.engines.flare import supervisor
-from wardround.federation.engines.flare.kits import approve, complete, open_consortium, provision, read_kit, request
+from wardround.provisioning.kits import approve, complete, open_consortium, provision, read_kit, request
 from wardround.secure_aggregation.keys.key_client import KeyClient
 from wardround.secure_aggregation.keys.key_log import read_log
 from wardround.secure_aggregation.keys.material import SealingSecret
@@ -192,7 +192,7 @@ def _ask(kit: Path, port: int) -> list[str]:
     """A process that asks without end."""
     text = f"""
 from pathlib import Path
-from wardround.federation.engines.flare.kits import read_kit
+from wardround.provisioning.kits import read_kit
 from wardround.secure_aggregation.keys.key_client import KeyClient
 kit = read_kit(Path({str(kit)!r}))
 while True:

@@ -12,7 +12,7 @@ from tests.cli.running import exit_code
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
 from wardround.federation.engines import flare
-from wardround.federation.engines.flare.kits import read_kit
+from wardround.provisioning.kits import read_kit
 from wardround.studies.study_file import parse_study, read_study
 
 STUDY = b"""[study]

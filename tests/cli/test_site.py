@@ -18,7 +18,7 @@ pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 from wardround.cli.provision import planned
 from wardround.corpora.jsonl import Jsonl
 from wardround.federation.engines.flare import supervisor
-from wardround.federation.engines.flare.kits import provision
+from wardround.provisioning.kits import provision
 from wardround.studies.study_file import parse_study
 from wardround.text.tag_sets import TagSet
 

@@ -10,7 +10,7 @@ from tests.processes import Command, eventually, free_port, kill, processes_of
 from tests.studies.tiny_studies import events_of
 
 from wardround.cli.provision import planned
-from wardround.federation.engines.flare.kits import Kit, provision, read_kit
+from wardround.provisioning.kits import Kit, provision, read_kit
 from wardround.studies import networked
 from wardround.studies import site_agent as attendance
 from wardround.studies.study_file import SiteSection

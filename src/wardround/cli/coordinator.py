@@ -23,7 +23,7 @@ from wardround.cli.provision import (
 from wardround.errors import UsageError
 
 if TYPE_CHECKING:
-    from wardround.federation.engines.flare.kits import Kit
+    from wardround.provisioning.kits import Kit
 
 __all__ = ["app"]
 
@@ -45,7 +45,7 @@ def open_consortium(
 ) -> None:
     """Make the study's certificate authority and the coordinator's own kit; sites ask for theirs."""
     with flare_needed():
-        from wardround.federation.engines.flare import kits
+        from wardround.provisioning import kits
     plan, content = planned(study, host=host, port=port, days=days, keys=keys)
     kit = kits.read_kit(kits.open_consortium(plan, content, out))
     typer.echo(f"{out.resolve().name}/{kit.path.name}: the coordinator's kit")
@@ -64,7 +64,7 @@ def approve(
 ) -> None:
     """Let the site in that made the request; ask it first whether the request is its own."""
     with flare_needed():
-        from wardround.federation.engines.flare import kits
+        from wardround.provisioning import kits
     approval = kits.approve(consortium, request, out, again=again)
     party = "key service" if approval.name.startswith(f"{kits.KEYS}.") else "site"
     typer.echo(f"{approval.name}: send it to the {party}; it holds no key")
@@ -76,8 +76,8 @@ def start(
 ) -> None:
     """Lead the study to its end; what was interrupted goes on at the round it had. Ctrl-C ends it, nothing is lost."""
     with flare_needed():
-        from wardround.federation.engines.flare.kits import read_kit
         from wardround.federation.engines.flare.supervisor import become
+        from wardround.provisioning.kits import read_kit
         from wardround.studies.networked import led_study
         from wardround.studies.site_agent import LocalPaths, party_command
     from wardround.reports.tracking.feeding import check_trackers
@@ -99,7 +99,7 @@ def work(
 ) -> None:
     """What `start` runs, and runs again when it dies."""
     with flare_needed():
-        from wardround.federation.engines.flare.kits import read_kit
+        from wardround.provisioning.kits import read_kit
         from wardround.studies.networked import lead
         from wardround.studies.site_agent import LocalPaths
     raise typer.Exit(
@@ -114,7 +114,7 @@ def key(
 ) -> None:
     """Note which key is in use, where keys are issued offline; a file that holds a secret is refused."""
     with flare_needed():
-        from wardround.federation.engines.flare.kits import read_kit
+        from wardround.provisioning.kits import read_kit
     from wardround.secure_aggregation.keys.material import PublicParameters, refuse_secrets
     from wardround.secure_aggregation.keys.party import CoordinatorKeys
 

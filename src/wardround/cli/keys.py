@@ -25,11 +25,11 @@ from wardround.cli.provision import (
     make_request,
 )
 from wardround.errors import UsageError
-from wardround.federation.engines.flare.kit_files import KEYS
+from wardround.provisioning.kit_plan import KEYS
 from wardround.reports.tables import Table
 
 if TYPE_CHECKING:
-    from wardround.federation.engines.flare.kits import Kit
+    from wardround.provisioning.kits import Kit
     from wardround.secure_aggregation.keys.key_log import LogLine
     from wardround.secure_aggregation.keys.material import PublicParameters
     from wardround.secure_aggregation.keys.service_state import Epochs, KeyState
@@ -176,7 +176,7 @@ def log(
 def _issuer(kit: Path) -> Kit:
     """The kit of whoever issues keys: the key service, or offline some site; never the coordinator."""
     with flare_needed():
-        from wardround.federation.engines.flare.kits import read_kit
+        from wardround.provisioning.kits import read_kit
     opened = read_kit(kit)
     if opened.role == "coordinator":
         raise UsageError(f"{kit.name} is the coordinator's kit; the coordinator never holds keys, another party does")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from wardround.errors import UsageError
-from wardround.federation.engines.flare.kit_files import KitPlan
+from wardround.provisioning.kit_plan import KitPlan
 
 __all__ = [
     "Approval",
@@ -73,7 +73,7 @@ def command(
     request` instead: there each site makes its own key, and none travels.
     """
     with flare_needed():
-        from wardround.federation.engines.flare.kits import provision
+        from wardround.provisioning.kits import provision
     made = provision(*planned(study, host=host, port=port, days=days, keys=keys), out)
     for name in made:
         typer.echo(f"{out.resolve().name}/{name}")
@@ -104,7 +104,7 @@ def planned(path: Path, *, host: str, port: int, days: int, keys: str = "") -> t
 def make_request(name: str, out: Path) -> None:
     """A private key in `out` and the request for its certificate, and what to do with them."""
     with flare_needed():
-        from wardround.federation.engines.flare import kits
+        from wardround.provisioning import kits
     made = kits.request(name, out)
     typer.echo(f"{out.resolve().name}/{made.name}: send it to the coordinator")
     typer.echo(f"{out.resolve().name}/{made.with_suffix('.key').name}: the private key; never send it")
@@ -113,7 +113,7 @@ def make_request(name: str, out: Path) -> None:
 def make_kit(folder: Path, approval: Path) -> None:
     """The kit of whoever made the request in `folder`, and what to compare."""
     with flare_needed():
-        from wardround.federation.engines.flare import kits
+        from wardround.provisioning import kits
     kit = kits.read_kit(kits.complete(folder, approval))
     holder = "the key service" if kit.role == "keys" else kit.name
     typer.echo(f"{folder.resolve().name}/{kit.path.name}: the kit of {holder} in the study {kit.plan.study}")

@@ -31,7 +31,7 @@ from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
 
 if TYPE_CHECKING:
-    from wardround.federation.engines.flare.kits import Kit
+    from wardround.provisioning.kits import Kit
     from wardround.secure_aggregation.keys.vault import Lock
 
 __all__ = ["app"]
@@ -60,7 +60,7 @@ def review(
 ) -> None:
     """Say in plain words what the study would do here and what would leave; the site answers once it is accepted."""
     with flare_needed():
-        from wardround.federation.engines.flare.kits import read_kit
+        from wardround.provisioning.kits import read_kit
         from wardround.studies import networked
         from wardround.studies import site_agent as attendance
     from wardround.studies.site_review import review as reviewed
@@ -98,8 +98,8 @@ def start(
 ) -> None:
     """Take part in the study to its end. Where the notes are stays here; Ctrl-C ends it, nothing is lost."""
     with flare_needed():
-        from wardround.federation.engines.flare.kits import read_kit
         from wardround.federation.engines.flare.supervisor import become
+        from wardround.provisioning.kits import read_kit
         from wardround.studies import networked
         from wardround.studies import site_agent as attendance
     from wardround.secure_aggregation.keys.passphrase import hand_on
@@ -130,7 +130,7 @@ def start(
 def work(kit: KitFolder) -> None:
     """What `start` runs, and runs again when it dies."""
     with flare_needed():
-        from wardround.federation.engines.flare.kits import read_kit
+        from wardround.provisioning.kits import read_kit
         from wardround.studies.site_agent import take_part
     raise typer.Exit(take_part(read_kit(kit)))
 
@@ -147,7 +147,7 @@ def key(
 ) -> None:
     """Keep the study's sealing key in this site's vault: from a copy that came, or from the key service."""
     with flare_needed():
-        from wardround.federation.engines.flare.kits import read_kit
+        from wardround.provisioning.kits import read_kit
     from wardround.secure_aggregation.keys.passphrase import lock_from
     from wardround.secure_aggregation.keys.peers import fingerprint_of
 

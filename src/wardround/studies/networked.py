@@ -13,7 +13,7 @@ from rich.console import Console
 from wardround.errors import FederationError, UsageError
 from wardround.federation.engines.flare.coordinator_session import serve
 from wardround.federation.engines.flare.flare_federation import FlareFederation
-from wardround.federation.engines.flare.kits import Kit
+from wardround.provisioning.kits import Kit
 from wardround.reports.study_progress import StudyProgress
 from wardround.reports.study_scores import study_tables
 from wardround.secure_aggregation.signatures import open_signatures
@@ -82,7 +82,7 @@ def lead(kit: Kit, places: LocalPaths | None = None, *, trackers: tuple[str, ...
             _conduct(study, federation, run_folder(kit), terminal, protection)
 
     return serve(
-        kit,
+        kit.party,
         conduct,
         signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),
         deadline=study.federation.deadline,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from wardround.federation.engines.flare.kits import Kit
 from wardround.federation.engines.flare.site_session import attend
 from wardround.parsing import read_json
+from wardround.provisioning.kits import Kit
 from wardround.secure_aggregation.signatures import open_signatures
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.worker_spec import worker_command
@@ -29,7 +29,7 @@ def site_folder(kit: Kit) -> RunFolder:
 def take_part(kit: Kit) -> int:
     """Run the site in this process until the study is over; the exit code. Its choice was written before."""
     return attend(
-        kit,
+        kit.party,
         worker_command(site_folder(kit).path / SPEC),
         signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),
         accepted=_acceptance(kit),

@@ -22,7 +22,7 @@ STUDY = b'[study]\nname = "rehearsal"\n'
 
 def make_kits(out: Path, port: int, study: bytes = STUDY, sites: tuple[str, ...] = SITES) -> dict[str, Path]:
     pytest.importorskip("nvflare", reason="install wardround[flare]")
-    from wardround.federation.engines.flare.kits import KitPlan, provision
+    from wardround.provisioning.kits import KitPlan, provision
 
     return provision(KitPlan("rehearsal", "localhost", port, sites, days=2), study, out)
 
@@ -84,7 +84,7 @@ class Program:
                 continue
 
 
-class InMemoryKeys:
+class Rehearsal:
     """Kits in a folder and the processes that were started from them."""
 
     def __init__(self, folder: Path) -> None:
@@ -141,9 +141,9 @@ class InMemoryKeys:
 
 
 @pytest.fixture(scope="module")
-def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InMemoryKeys]:
+def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """Three sites, each under its supervisor, and a coordinator; shared by the tests of a module."""
-    made = InMemoryKeys(tmp_path_factory.mktemp("rehearsal"))
+    made = Rehearsal(tmp_path_factory.mktemp("rehearsal"))
     try:
         made.sites = {name: made.site(name) for name in SITES[:3]}
         made.coordinate().order(wait=3, seconds=120)

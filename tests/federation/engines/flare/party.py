@@ -19,15 +19,15 @@ from typing import Any, TextIO
 import numpy as np
 
 from wardround.errors import MessageError, UsageError
-from wardround.federation.engines.flare.cells import open_line
+from wardround.federation.engines.flare.cells import open_connection
 from wardround.federation.engines.flare.coordinator_session import serve
 from wardround.federation.engines.flare.flare_federation import FlareFederation
-from wardround.federation.engines.flare.kits import Kit, read_kit
 from wardround.federation.engines.flare.requests import Envelope
 from wardround.federation.engines.flare.site_session import attend
 from wardround.federation.engines.flare.supervisor import supervise
 from wardround.federation.federation import Reply
 from wardround.federation.message import Message
+from wardround.provisioning.kits import Kit, read_kit
 from wardround.secure_aggregation.signatures import Signatures, open_signatures
 
 TOY = Path(__file__).resolve().parents[2] / "toy_worker.py"
@@ -62,7 +62,7 @@ def conduct(federation: FlareFederation, terminal: TextIO) -> None:
 
 def probe(kit: Kit) -> None:
     """What becomes of messages that no honest site sends, an array a line."""
-    line = open_line(kit)
+    line = open_connection(kit.party)
     while not line.is_connected("server"):
         time.sleep(0.05)
     outcomes = []
@@ -92,11 +92,15 @@ def main() -> int:
         kit = replace(kit, name=arguments.pop(1))
     if role == "coordinator":
         kit = replace(kit, plan=replace(kit.plan, sites=kit.plan.sites[:3]))  # the fourth has a kit, but no place
-        return serve(kit, conduct, signatures=signatures_of(kit), deadline=20.0, largest=LARGEST)
+        return serve(kit.party, conduct, signatures=signatures_of(kit), deadline=20.0, largest=LARGEST)
     command = [sys.executable, str(TOY), *arguments[1:]]
     closed = kit.path / "closed"
     return attend(
-        kit, command, signatures=signatures_of(kit), accepted=lambda: not closed.exists(), largest=LARGEST_AT_SITES
+        kit.party,
+        command,
+        signatures=signatures_of(kit),
+        accepted=lambda: not closed.exists(),
+        largest=LARGEST_AT_SITES,
     )
 
 

@@ -16,9 +16,9 @@ from nvflare.fuel.f3.streaming.stream_const import StreamHeaderKey
 
 from wardround.errors import FederationError, MessageError
 from wardround.federation.engines.flare import cells
-from wardround.federation.engines.flare.cells import Line, open_line
-from wardround.federation.engines.flare.kits import KitPlan, provision, read_kit
+from wardround.federation.engines.flare.cells import Connection, open_connection
 from wardround.federation.engines.flare.requests import Envelope
+from wardround.provisioning.kits import KitPlan, provision, read_kit
 
 
 class FakeCell:
@@ -49,8 +49,8 @@ class FakeCell:
         return self.reply
 
 
-def line_over(cell: Any) -> Line:
-    return Line(cell, ["h1", "h2"], largest=10)
+def line_over(cell: Any) -> Connection:
+    return Connection(cell, ["h1", "h2"], largest=10)
 
 
 def arriving(origin: str, *, peer: str | None = None, to: str = "server", **headers: Any) -> CellMessage:
@@ -153,7 +153,7 @@ def test_a_port_that_is_taken_is_said_at_once(tmp_path: Path) -> None:
         port = other.getsockname()[1]
         kits = provision(KitPlan("study", "localhost", port, ("h1",), days=2), b"", tmp_path / "kits")
         with pytest.raises(FederationError, match=f"^port {port} cannot be listened on"):
-            open_line(read_kit(kits["coordinator"]))
+            open_connection(read_kit(kits["coordinator"]).party)
 
 
 def test_what_flare_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

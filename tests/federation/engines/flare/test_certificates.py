@@ -38,7 +38,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def site(authority: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
     """A site's key and certificate."""
     asked = make_request("harbour", "client", tmp_path_factory.mktemp("site"))
-    name, certificate = sign(asked, authority, kind="client", days=5)
+    name, certificate = sign(asked.read_bytes(), authority, kind="client", days=5, what=asked.name)
     assert name == "harbour"
     return asked.with_suffix(".key").read_bytes(), certificate
 
@@ -55,7 +55,9 @@ def test_the_chain_verifies_and_names_the_site(authority: Path, site: tuple[byte
 
 
 def test_no_certificate_outlives_its_authority(authority: Path, tmp_path: Path) -> None:
-    _, certificate = sign(make_request("a", "client", tmp_path), authority, kind="client", days=3000)
+    _, certificate = sign(
+        make_request("a", "client", tmp_path).read_bytes(), authority, kind="client", days=3000, what="a.csr"
+    )
     held = check_issued(certificate, root(authority), what="client.crt")
     assert held.expires - datetime.now(UTC) <= timedelta(days=10)
 
@@ -72,7 +74,9 @@ def test_only_the_authority_may_sign_others(authority: Path, site: tuple[bytes, 
 
 def test_the_coordinators_certificate_bears_its_host(authority: Path, tmp_path: Path) -> None:
     asked = make_request("coordinator", "server", tmp_path)
-    _, certificate = sign(asked, authority, kind="server", days=5, host="study.example.org")
+    _, certificate = sign(
+        asked.read_bytes(), authority, kind="server", days=5, what=asked.name, host="study.example.org"
+    )
     (names,) = (
         extension.value
         for extension in load_crt_bytes(certificate).extensions

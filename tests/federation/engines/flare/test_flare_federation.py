@@ -20,8 +20,8 @@ from tests.processes import eventually
 from wardround.errors import FederationError, MessageError
 from wardround.federation.engines.flare import flare_federation
 from wardround.federation.engines.flare.flare_federation import FlareFederation
-from wardround.federation.engines.flare.requests import Envelope, Reception
-from wardround.federation.engines.flare.site_session import RequestDesk
+from wardround.federation.engines.flare.requests import Envelope, SiteSession
+from wardround.federation.engines.flare.site_session import SignedRequestHandler
 from wardround.federation.federation import Absence, Reply
 from wardround.federation.message import Message, decode, encode
 
@@ -57,9 +57,9 @@ class String:
         self.alter: dict[str, Callable[[Envelope], Envelope]] = {}
         self.over: list[str] = []
 
-    def new_desk(self, site: str) -> RequestDesk:
-        reception = Reception(site, study="s", signatures=Initials(site), coordinator=b"coordinator")
-        return RequestDesk(reception, Worker(self.asleep), accepted=lambda: self.accepted[site])
+    def new_desk(self, site: str) -> SignedRequestHandler:
+        reception = SiteSession(site, study="s", signatures=Initials(site), coordinator=b"coordinator")
+        return SignedRequestHandler(reception, Worker(self.asleep), accepted=lambda: self.accepted[site])
 
     def restart(self, site: str) -> None:
         self.desks[site] = self.new_desk(site)
@@ -125,7 +125,7 @@ def test_the_question_is_sent_when_it_is_asked(federation: FlareFederation, line
     array = np.zeros(1, np.float32)
     replies = federation.ask("train", Message({}, {"w": array}))
     array += 7
-    while not all(desk._reception.last for desk in line.desks.values()):
+    while not all(desk._session.last for desk in line.desks.values()):
         time.sleep(0.01)
     assert [float(reply.message.arrays["w"][0]) for reply in replies if reply.message] == [1.0, 1.0, 1.0]
 
@@ -247,7 +247,7 @@ def test_a_site_that_has_not_accepted(federation: FlareFederation, line: String)
     assert codes(asked(federation)) == {"h1": (Absence.REFUSED, "not-accepted")}
     with pytest.raises(FederationError) as caught:
         federation.wait_for(3, 0.05)
-    assert str(caught.value) == "2 sites are here where the study wants 3 (h1 not-accepted)"
+    assert str(caught.value) == "2 sites are present; the study needs 3 (h1 not-accepted)"
     threading.Timer(0.2, line.accepted.update, ({"h1": True},)).start()
     assert federation.wait_for(3, 60.0) == ["h1", "h2", "h3"]
 
@@ -255,7 +255,7 @@ def test_a_site_that_has_not_accepted(federation: FlareFederation, line: String)
 def test_waiting_for_some_is_not_waiting_for_all(federation: FlareFederation, line: String) -> None:
     line.cut |= {"h1", "h3"}
     assert federation.wait_for(1, 0.0) == ["h2"]
-    with pytest.raises(FederationError, match="1 sites are here where the study wants 2"):
+    with pytest.raises(FederationError, match="1 sites are present; the study needs 2"):
         federation.wait_for(2, 0.05)
 
 

@@ -13,8 +13,8 @@ pytest.importorskip("nvflare", reason="install wardround[flare]")
 from tests.federation.engines.flare.initials import Initials
 
 from wardround.errors import MessageError, TrainingError
-from wardround.federation.engines.flare.requests import Answer, Correspondence, Envelope, Reception, digest_of
-from wardround.federation.engines.flare.site_session import RequestDesk
+from wardround.federation.engines.flare.requests import Answer, CoordinatorSession, Envelope, SiteSession, digest_of
+from wardround.federation.engines.flare.site_session import SignedRequestHandler
 from wardround.federation.federation import Absence
 
 
@@ -39,9 +39,9 @@ class Office:
     def __init__(self, work: Callable[[bytes], bytes] = bytes.upper, *, largest: int = 100) -> None:
         self.accepted = True
         self.worker = Worker(work)
-        self.reception = Reception("h1", study="s", signatures=Initials("h1"), coordinator=b"coordinator")
-        self.desk = RequestDesk(self.reception, self.worker, accepted=lambda: self.accepted, largest=largest)
-        self.coordinator = Correspondence("h1", study="s", signatures=Initials("coordinator"))
+        self.reception = SiteSession("h1", study="s", signatures=Initials("h1"), coordinator=b"coordinator")
+        self.desk = SignedRequestHandler(self.reception, self.worker, accepted=lambda: self.accepted, largest=largest)
+        self.coordinator = CoordinatorSession("h1", study="s", signatures=Initials("coordinator"))
 
     def greet(self) -> Answer:
         hello = self.coordinator.hello()

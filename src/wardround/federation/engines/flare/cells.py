@@ -1,8 +1,8 @@
-"""The cells of FLARE, with which envelopes travel: one port at the coordinator, mutual TLS, nothing else listening.
+"""Connections over FLARE's cells: one port at the coordinator, mutual TLS, nothing else listens.
 
-Only FLARE's message layer runs, not its server: there is no job that could be submitted, no administrator, no log that
-could be fetched. A cell takes messages from the parties it knows, for itself alone, under the name in the certificate
-of the connection they came over; and none that FLARE would have to turn into objects.
+Only FLARE's message layer runs, not its server: no job can be submitted, there is no administrator, and no log can be
+fetched. A cell accepts a message only if it is addressed to this cell, comes from a party it knows under the name in
+the certificate of the connection, and does not make FLARE build objects.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 from nvflare.apis.signal import Signal
 from nvflare.fuel.f3.cellnet.cell import Cell
@@ -24,12 +22,11 @@ from nvflare.fuel.f3.message import Message as CellMessage
 from nvflare.fuel.f3.streaming.stream_const import StreamHeaderKey
 
 from wardround.errors import FederationError, MessageError
-from wardround.federation.engines.flare.kits import COORDINATOR, Kit
-from wardround.federation.engines.flare.requests import Envelope
+from wardround.federation.engines.flare.requests import COORDINATOR, Envelope, FlareParty
 from wardround.federation.engines.flare.streams import ReceivedStream, StreamingCell
 from wardround.federation.federation import SiteId
 
-__all__ = ["LARGEST_BODY", "Line", "Signal", "open_line"]
+__all__ = ["LARGEST_BODY", "Connection", "Signal", "open_connection"]
 
 _log = logging.getLogger(__name__)
 LARGEST_BODY = 512_000_000  # bytes
@@ -46,8 +43,8 @@ _CODES = {
 }
 
 
-class Line:
-    """One party's cell."""
+class Connection:
+    """One party's cell, over which envelopes travel."""
 
     def __init__(self, cell: Cell, peers: Sequence[str], *, largest: int) -> None:
         self._cell = cell
@@ -59,7 +56,10 @@ class Line:
     def send(
         self, site: SiteId, topic: str, envelope: Envelope, *, seconds: float, stop: Signal | None = None
     ) -> Envelope:
-        """The reply to an envelope; a `MessageError` without one: deadline, unreachable, oversized, transport."""
+        """Return the reply to an envelope.
+
+        Without a reply, raise a `MessageError` with the code deadline, unreachable, oversized or transport.
+        """
         if len(envelope.body) > self._largest:
             raise MessageError("oversized", f"a message has at most {self._largest:,} bytes")
         request = CellMessage({_HEADER: envelope.header, _SIGNATURE: envelope.signature}, envelope.body)
@@ -74,7 +74,7 @@ class Line:
                 optional=True,
                 abort_signal=stop,
             )
-        except Exception as error:  # FLARE names no class of its own for what its drivers raise
+        except Exception as error:  # FLARE has no class of its own for what its drivers raise
             _log.warning("site=%s topic=%s cannot be sent: %s", site, topic, type(error).__name__)
             raise MessageError("transport", "the message cannot be sent") from None
         code = reply.get_header(MessageHeaderKey.RETURN_CODE)
@@ -83,7 +83,7 @@ class Line:
         return _envelope(reply)
 
     def answer_with(self, topic: str, answer: Callable[[Envelope], Envelope]) -> None:
-        """Have every envelope on a topic answered; `answer` runs in a thread of FLARE's and raises nothing."""
+        """Answer every envelope on a topic with `answer`, which runs in a thread of FLARE and must not raise."""
 
         def callback(request: CellMessage) -> CellMessage:
             try:
@@ -99,15 +99,15 @@ class Line:
         self._cell.register_request_cb(channel=_CHANNEL, topic=topic, cb=callback)
 
     def is_connected(self, site: SiteId) -> bool:
-        """Whether a connection to the site stands, as far as this end knows."""
+        """Return whether the site is connected, as far as this end knows."""
         return bool(self._cell.core_cell.is_cell_connected(site))
 
     def close(self) -> None:
-        """Say goodbye and leave no thread behind."""
+        """Close the cell and end its threads."""
         self._cell.stop()
 
     def _refusal(self, message: CellMessage) -> CellMessage | None:
-        """None lets a message in."""
+        """Return a refusal, or None to accept a message."""
         origin = message.get_header(MessageHeaderKey.ORIGIN)
         endpoint = message.get_prop(MessagePropKey.ENDPOINT)
         known = origin in self._peers and endpoint is not None and endpoint.name == origin
@@ -119,35 +119,41 @@ class Line:
         return make_reply(ReturnCode.UNAUTHENTICATED)
 
 
-def open_line(kit: Kit, *, largest: int = LARGEST_BODY) -> Line:
-    """The cell of a kit's holder: the coordinator listens, a site connects, and connects again whenever it must."""
-    _configure(largest, parties=len(kit.plan.sites))
-    coordinator = kit.role == "coordinator"
-    host = _listening_host(kit) if coordinator else kit.plan.host
-    url = f"grpc://{host}:{kit.plan.port}"
+def open_connection(party: FlareParty, *, largest: int = LARGEST_BODY) -> Connection:
+    """Open a party's cell: the coordinator listens; a site connects, and reconnects whenever it must."""
+    _configure(largest, parties=len(party.sites))
+    coordinator = party.name == COORDINATOR
+    host = _listening_host(party) if coordinator else party.host
+    url = f"grpc://{host}:{party.port}"
+    end = "server" if coordinator else "client"
     ReceivedStream.install()
     cell = StreamingCell(
-        fqcn=FQCN.ROOT_SERVER if coordinator else kit.name,
+        fqcn=FQCN.ROOT_SERVER if coordinator else party.name,
         root_url=[url] if coordinator else url,
         secure=True,
-        credentials=_credentials(kit.key, kit.certificate, kit.root, end="server" if coordinator else "client"),
+        credentials={
+            "ca_cert": str(party.root),
+            f"{end}_cert": str(party.certificate),
+            f"{end}_key": str(party.key),
+            "connection_security": "mtls",
+        },
         create_internal_listener=False,
-        auth_identity=kit.name,
+        auth_identity=party.name,
         auth_identity_map={FQCN.ROOT_SERVER: COORDINATOR},
     )
-    line = Line(cell, kit.plan.sites if coordinator else [FQCN.ROOT_SERVER], largest=largest)
+    connection = Connection(cell, party.sites if coordinator else [FQCN.ROOT_SERVER], largest=largest)
     cell.start()
     if coordinator:
-        _wait_until_heard(host, kit.plan.port)
-    return line
+        _wait_until_listening(host, party.port)
+    return connection
 
 
 def _configure(largest: int, *, parties: int) -> None:
-    """Tell FLARE what it would read in a file of its own, `comm_config.json`, once for the process."""
+    """Set the options that FLARE would read from its file `comm_config.json`, once for the process."""
     options = [
         ("grpc.max_send_message_length", _LARGEST_FRAME),
         ("grpc.max_receive_message_length", _LARGEST_FRAME),
-        # FLARE notices a connection that was closed, not one that went silent: a firewall forgot it, a cable was cut.
+        # FLARE notices a connection that was closed, but not one that went silent (a firewall, a cut cable).
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.http2.ping_timeout_ms", 20_000),
@@ -157,29 +163,29 @@ def _configure(largest: int, *, parties: int) -> None:
     ]
     CommConfigurator._configuration = {
         "streaming_max_blob_size": largest,
-        "allow_adhoc_conns": False,  # sites do not talk to one another
-        # A connection takes a thread for as long as it stands; twice, for those that come back.
+        "allow_adhoc_conns": False,  # sites do not connect to one another
+        # A connection occupies a thread while it is open; twice as many, for sites that reconnect.
         "grpc": {"max_workers": 2 * parties + 20, "options": options},
     }
     CommConfigurator._config_loaded = True
 
 
-def _listening_host(kit: Kit) -> str:
-    """Where the coordinator listens, once nobody else does: FLARE would try for ever, and share a port with others."""
-    host = "127.0.0.1" if kit.plan.host in _LOOPBACK else "0.0.0.0"  # noqa: S104 - sites come from outside
+def _listening_host(party: FlareParty) -> str:
+    """Return where the coordinator listens; raise if the port is taken, for FLARE would retry for ever or share it."""
+    host = "127.0.0.1" if party.host in _LOOPBACK else "0.0.0.0"  # noqa: S104 - sites come from outside
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, kit.plan.port))
+            probe.bind((host, party.port))
         except OSError as error:
             raise FederationError(
-                f"port {kit.plan.port} cannot be listened on ({error.strerror}); is another coordinator running?"
+                f"port {party.port} cannot be listened on ({error.strerror}); is another coordinator running?"
             ) from None
     return host
 
 
-def _wait_until_heard(host: str, port: int) -> None:
-    """FLARE listens in a thread, and a cell that is closed before it does so never ends."""
+def _wait_until_listening(host: str, port: int) -> None:
+    """Wait until the port is open: FLARE listens in a thread, and a cell that is closed before that never ends."""
     end = time.monotonic() + _SECONDS_TO_LISTEN
     while time.monotonic() < end:
         try:
@@ -190,18 +196,9 @@ def _wait_until_heard(host: str, port: int) -> None:
     raise FederationError(f"port {port} cannot be listened on; the kit's log says why")
 
 
-def _credentials(key: Path, certificate: Path, root: Path, *, end: str) -> dict[str, Any]:
-    return {
-        "ca_cert": str(root),
-        f"{end}_cert": str(certificate),
-        f"{end}_key": str(key),
-        "connection_security": "mtls",
-    }
-
-
 def _code_of(code: str, spent: float, seconds: float) -> str:
     if code == ReturnCode.TIMEOUT:
-        # Before its time this is a reply that was begun and refused, for its size or because the connection broke.
+        # An early timeout is a reply that began and was refused, for its size or because the connection broke.
         return "deadline" if spent >= 0.9 * seconds else "transport"
     return _CODES.get(code, "transport")
 

@@ -1,7 +1,7 @@
 """Keys and certificates of a study, made and checked with FLARE's own tools.
 
-A study has an authority of its own: whoever holds a certificate it signed is who the certificate says, and nobody else
-is let in. An authority is a folder: its certificate, its key, and the small file FLARE's tools look for.
+A study has its own authority, and only holders of certificates that it signed are admitted. An authority is a folder
+with its certificate, its key, and a small file that FLARE's tools look for.
 """
 
 from __future__ import annotations
@@ -31,49 +31,50 @@ from nvflare.tool.cert.cert_commands import generate_csr_files, sign_csr_files
 from nvflare.tool.cert.fingerprint import cert_fingerprint_sha256
 
 from wardround.errors import KitError
-from wardround.parsing import read_limited
-from wardround.secure_aggregation.key_strength import weakness_of_certificate, weakness_of_request
 
 __all__ = [
     "ROOT",
     "Identified",
+    "Kind",
+    "check_authority",
     "check_issued",
     "check_pair",
+    "check_readable",
     "fingerprint",
     "make_authority",
     "make_request",
+    "no_request",
     "sign",
     "write_private",
 ]
 
 ROOT = "rootCA.pem"
 _ROOT_KEY = "rootCA.key"
-_MARK = "ca.json"  # FLARE's tools refuse an authority without it
-_LONGEST_REQUEST = 100_000  # bytes; one has some two thousand
+_MARKER = "ca.json"  # FLARE's tools refuse an authority without it
 Kind = Literal["client", "server"]
 
 
 @dataclass(frozen=True)
 class Identified:
-    """What a checked certificate says."""
+    """The holder of a certificate that was checked, and when the certificate expires."""
 
     name: str
     expires: datetime
 
 
 def make_authority(folder: Path, *, study: str, days: int) -> None:
-    """The key and the self-signed certificate that everybody in the study trusts."""
+    """Make the key and the self-signed certificate that everybody in the study trusts."""
     key, public = generate_keys()
     identity = Identity(study)
     certificate = generate_cert(identity, identity, key, public, valid_days=days, ca=True)
     folder.mkdir(mode=0o700)
     write_private(folder / _ROOT_KEY, serialize_pri_key(key))
     write_private(folder / ROOT, serialize_cert(certificate))
-    write_private(folder / _MARK, b"{}\n")
+    write_private(folder / _MARKER, b"{}\n")
 
 
 def make_request(name: str, kind: Kind, folder: Path) -> Path:
-    """A key that stays in `folder`, and beside it the request for a certificate, which may be sent."""
+    """Make a private key in `folder`, and beside it a request for a certificate, which may be sent; return its path."""
     if (folder / f"{name}.key").exists():
         raise KitError(f"{name}.key exists already; a second request needs a folder of its own")
     with _silent(f"the request for {name!r} cannot be made; is the folder writable?"):
@@ -81,34 +82,38 @@ def make_request(name: str, kind: Kind, folder: Path) -> Path:
     return Path(made["csr_path"])
 
 
-def sign(request: Path, authority: Path, *, kind: Kind, days: int, host: str | None = None) -> tuple[str, bytes]:
-    """The name a request bears and its certificate; one not signed by its own key, or with a weak key, is refused."""
-    if not (authority / _ROOT_KEY).is_file():
-        raise KitError(f"{_ROOT_KEY} is missing; without the authority's key nobody can be let in")
-    complaint = f"{request.name} is no request for a certificate; make it with `wardround site request`"
-    try:
-        asked = read_limited(request, _LONGEST_REQUEST)
-        weak = weakness_of_request(asked)
-    except (OSError, ValueError):
-        raise KitError(complaint) from None
-    if weak:
-        raise KitError(f"{request.name} {weak}; make it with `wardround site request`")
-    with TemporaryDirectory(dir=authority) as scratch, _silent(complaint):
-        looked_at = Path(scratch) / "asked"  # what is signed is what was checked
-        looked_at.write_bytes(asked)
+def sign(
+    request: bytes, authority: Path, *, kind: Kind, days: int, what: str, host: str | None = None
+) -> tuple[str, bytes]:
+    """Sign a request; return the name in it and the certificate.
+
+    A request that its own key did not sign is refused. `what` names the request in errors.
+    """
+    check_authority(authority)
+    with TemporaryDirectory(dir=authority) as scratch, _silent(no_request(what)):
+        file = Path(scratch) / "request"
+        file.write_bytes(request)
         signed = sign_csr_files(
-            str(looked_at), str(authority), scratch, cert_type=kind, valid_days=days, server_default_host=host
+            str(file), str(authority), scratch, cert_type=kind, valid_days=days, server_default_host=host
         )
         return signed["subject_cn"], Path(signed["signed_cert"]).read_bytes()
 
 
+def check_authority(authority: Path) -> None:
+    """Raise a `KitError` if the authority's key is missing."""
+    if not (authority / _ROOT_KEY).is_file():
+        raise KitError(f"{_ROOT_KEY} is missing; without the authority's key nobody can be let in")
+
+
+def no_request(what: str) -> str:
+    """Return the sentence about a file that is no request for a certificate."""
+    return f"{what} is no request for a certificate; make it with `wardround site request`"
+
+
 def check_issued(certificate: bytes, root: bytes, *, what: str) -> Identified:
-    """Who the certificate names, once it is known to be in force and signed by the study's authority."""
-    issued, trusted = _certificate(certificate, what), _certificate(root, ROOT)
+    """Return the holder of a certificate that is in force and signed by the study's authority; raise otherwise."""
+    issued, trusted = check_readable(certificate, what), check_readable(root, ROOT)
     now = datetime.now(UTC)
-    for pem, name in ((certificate, what), (root, ROOT)):
-        if weak := weakness_of_certificate(pem):
-            raise KitError(f"{name} {weak}; ask for a new approval")
     for checked, name in ((issued, what), (trusted, ROOT)):
         if checked.not_valid_after_utc <= now:
             raise KitError(f"{name} expired on {checked.not_valid_after_utc:%Y-%m-%d}; ask for a new approval")
@@ -119,33 +124,34 @@ def check_issued(certificate: bytes, root: bytes, *, what: str) -> Identified:
         return Identified(get_cn_from_cert(issued), issued.not_valid_after_utc)
     except MissingCN:
         raise KitError(f"{what} names nobody") from None
-    except Exception:  # the verifier's own errors are of several kinds, none of them ours to name
+    except Exception:  # the verifier raises errors of several kinds
         raise KitError(f"{what} was not signed by this study's authority; use the kit of one study only") from None
 
 
 def check_pair(key: bytes, certificate: bytes, *, what: str) -> None:
-    """Refuse a certificate made for another key."""
+    """Raise a `KitError` for a certificate made for another key."""
     try:
         public = load_private_key(key.decode("ascii")).public_key()
     except (ValueError, TypeError):
         raise KitError("the private key cannot be read; make a new request") from None
-    if public != _certificate(certificate, what).public_key():
+    if public != check_readable(certificate, what).public_key():
         raise KitError(f"{what} belongs to another private key; complete the approval where its request was made")
 
 
 def fingerprint(certificate: bytes) -> str:
-    """SHA-256 of the certificate as OpenSSL writes it, to be compared over the telephone."""
-    return str(cert_fingerprint_sha256(_certificate(certificate, ROOT)))
+    """Return the SHA-256 of a certificate as OpenSSL writes it, for people to compare over the telephone."""
+    return str(cert_fingerprint_sha256(check_readable(certificate, ROOT)))
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """A new file that only its owner may read; an existing one is not written over."""
+    """Write a new file that only its owner can read; an existing one is not overwritten."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(data)
 
 
-def _certificate(pem: bytes, what: str) -> Any:
+def check_readable(pem: bytes, what: str) -> Any:
+    """Return FLARE's form of a certificate; raise a `KitError` if it is none."""
     try:
         return load_crt_bytes(pem)
     except ValueError:
@@ -154,7 +160,7 @@ def _certificate(pem: bytes, what: str) -> Any:
 
 @contextmanager
 def _silent(complaint: str) -> Iterator[None]:
-    """FLARE's tools print, with full paths, and exit; here a refusal is an error like any other."""
+    """Raise a `KitError` where FLARE's tools would print, with full paths, and exit."""
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             yield

@@ -1,4 +1,4 @@
-"""The first door over a network: every site is asked at once, and answers are taken as they come."""
+"""A `Federation` over a network: every site is asked at once, and replies are yielded as they arrive."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from wardround.errors import FederationError, MessageError
-from wardround.federation.engines.flare.cells import Line, Signal
-from wardround.federation.engines.flare.requests import Answer, Correspondence, Envelope, Signatures, digest_of
+from wardround.federation.engines.flare.cells import Connection, Signal
+from wardround.federation.engines.flare.requests import Answer, CoordinatorSession, Envelope, Signatures, digest_of
 from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, those_asked
 from wardround.federation.message import Message, encode
 from wardround.federation.request_handler import heard
@@ -22,39 +22,40 @@ __all__ = ["FlareFederation"]
 _log = logging.getLogger(__name__)
 _PING_SECONDS = 2.0
 _HELLO_SECONDS = 5.0
-_PAUSE_SECONDS = 0.2  # between two looks at who is there
+_PAUSE_SECONDS = 0.2  # between two checks of which sites are present
 
 
 class FlareFederation:
-    """The sites of a study, each behind its own connection; a site that does not answer costs its own absence only.
+    """The sites of a study, each with its own connection; a site that does not answer is absent and delays nobody.
 
-    An answer must come within `deadline` seconds of the question; it may be set anew before each. A site that is not
-    connected, or that was started again since it was asked, is absent at once. Bytes are counted as in one process:
-    those of the messages.
+    An answer must arrive within `deadline` seconds of the question; the deadline may be changed before each question. A
+    site that is not connected, or that restarted after it was asked, is absent at once. The bytes of the messages are
+    counted, as in one process.
     """
 
     def __init__(
-        self, line: Line, sites: Sequence[SiteId], *, study: str, signatures: Signatures, deadline: float
+        self, connection: Connection, sites: Sequence[SiteId], *, study: str, signatures: Signatures, deadline: float
     ) -> None:
         self._sites = tuple(sites)
         self.deadline = deadline
         self._peers = {
-            site: _Peer(line, Correspondence(site, study=study, signatures=signatures)) for site in self._sites
+            site: _Peer(connection, CoordinatorSession(site, study=study, signatures=signatures))
+            for site in self._sites
         }
 
     @property
     def sites(self) -> Sequence[SiteId]:
-        """Everybody in the study."""
+        """Return every site of the study."""
         return self._sites
 
     def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
-        """Ask all at once; an answer that came waits, encoded, until it is taken."""
+        """Ask all sites at once; an answer that arrived stays encoded until it is consumed."""
         asked = those_asked(to, self._sites)
         question = _Question(step, message, self.deadline)
         return _Exchange([self._peers[site] for site in asked], question).replies()
 
     def wait_for(self, least: int, seconds: float) -> list[SiteId]:
-        """Who is there, as soon as it is at least so many; an error where it takes longer than so many seconds."""
+        """Return the sites that are present once there are `least` of them; raise after `seconds`."""
         end = time.monotonic() + seconds
         while True:
             reasons = {site: peer.greeting() for site, peer in self._peers.items()}
@@ -63,7 +64,7 @@ class FlareFederation:
                 return present
             if time.monotonic() >= end:
                 absent = "; ".join(f"{site} {reason}" for site, reason in reasons.items() if reason)
-                raise FederationError(f"{len(present)} sites are here where the study wants {least} ({absent})")
+                raise FederationError(f"{len(present)} sites are present; the study needs {least} ({absent})")
             time.sleep(_PAUSE_SECONDS)
 
     def say_over(self) -> None:
@@ -76,7 +77,7 @@ class FlareFederation:
 
 
 class _Question:
-    """What is asked, encoded once, and until when."""
+    """A question, encoded once, and its deadline."""
 
     def __init__(self, step: str, message: Message, seconds: float) -> None:
         self.step = step
@@ -91,46 +92,46 @@ class _Question:
 
 
 class _Peer:
-    """One site: greeted when it must be, asked, pinged."""
+    """One site: greeted when necessary, asked, pinged."""
 
-    def __init__(self, line: Line, correspondence: Correspondence) -> None:
-        self.site = correspondence.site
-        self._line = line
-        self._correspondence = correspondence
-        self._lock = threading.Lock()  # an exchange that was given up may still be running
+    def __init__(self, connection: Connection, session: CoordinatorSession) -> None:
+        self.site = session.site
+        self._connection = connection
+        self._session = session
+        self._lock = threading.Lock()  # an exchange that timed out may still be running
 
     @property
     def is_connected(self) -> bool:
-        return self._line.is_connected(self.site)
+        return self._connection.is_connected(self.site)
 
     @property
     def nonce(self) -> str:
-        return self._correspondence.nonce
+        return self._session.nonce
 
     def exchange(self, question: _Question, stop: Signal) -> Answer:
-        """The site's answer; one that was started again is greeted and asked again."""
+        """Return the site's answer; a site that restarted is greeted and asked again."""
         answer = self._exchange_once(question, stop)
         if answer.code != "session":
             return answer
         with self._lock:
-            self._correspondence.forget()
+            self._session.forget()
         return self._exchange_once(question, stop)
 
     def greeting(self) -> str:
-        """Greet the site where its present start is not known; the code with which it cannot be, or nothing."""
+        """Greet the site unless its present start is known; return the error code, or an empty string."""
         if not self.is_connected:
             return "unreachable"
         try:
             with self._lock:
                 if self.nonce and self.ping() != self.nonce:
-                    self._correspondence.forget()
+                    self._session.forget()
                 return self._greeted().code
         except MessageError as error:
             return error.code
 
     def ping(self) -> str:
-        """The nonce of the site's present start."""
-        reply = self._line.send(self.site, "ping", Envelope(b"", b""), seconds=_PING_SECONDS)
+        """Return the nonce of the site's present start."""
+        reply = self._connection.send(self.site, "ping", Envelope(b"", b""), seconds=_PING_SECONDS)
         return reply.header.decode("ascii", "replace")
 
     def say_over(self) -> None:
@@ -138,8 +139,8 @@ class _Peer:
             return
         try:
             with self._lock:
-                request = self._correspondence.over()
-            self._line.send(self.site, "request", request, seconds=_PING_SECONDS)
+                request = self._session.over()
+            self._connection.send(self.site, "request", request, seconds=_PING_SECONDS)
         except MessageError as error:
             _log.info("site=%s was not told that the study is over: %s", self.site, error.code)
 
@@ -148,22 +149,22 @@ class _Peer:
             greeting = self._greeted()
             if greeting.absence is not None:
                 return greeting
-            request = self._correspondence.ask(question.step, question.round, question.body, question.digest)
-        # The exchange says when it is too late, and stops this; a little longer, so that it is the first to say so.
+            request = self._session.ask(question.step, question.round, question.body, question.digest)
+        # The exchange enforces the deadline and stops this call; a little longer, so that the exchange acts first.
         seconds = max(question.left(), 0) + _PING_SECONDS
-        reply = self._line.send(self.site, "request", request, seconds=seconds, stop=stop)
-        return self._correspondence.answer(request, reply)
+        reply = self._connection.send(self.site, "request", request, seconds=seconds, stop=stop)
+        return self._session.answer(request, reply)
 
     def _greeted(self) -> Answer:
-        if self._correspondence.nonce:
+        if self._session.nonce:
             return Answer()
-        hello = self._correspondence.hello()
-        welcome = self._line.send(self.site, "request", hello, seconds=_HELLO_SECONDS)
-        return self._correspondence.greeted(hello, welcome)
+        hello = self._session.hello()
+        welcome = self._connection.send(self.site, "request", hello, seconds=_HELLO_SECONDS)
+        return self._session.greeted(hello, welcome)
 
 
 class _Pending:
-    """A site that was asked and has not answered."""
+    """A site that was asked and has not answered yet."""
 
     def __init__(self, peer: _Peer) -> None:
         self.peer = peer
@@ -172,13 +173,13 @@ class _Pending:
 
 
 class _Exchange:
-    """One question to several sites: a thread a site, and the caller's own, which gives up on those that are gone."""
+    """One question to several sites: one thread per site, while the caller's thread gives up on sites that are gone."""
 
     def __init__(self, peers: Sequence[_Peer], question: _Question) -> None:
         self._question = question
         self._arrived: SimpleQueue[tuple[SiteId, Answer]] = SimpleQueue()
         self._pending = {peer.site: _Pending(peer) for peer in peers}
-        self._next_look = question.started + _PING_SECONDS
+        self._next_check = question.started + _PING_SECONDS
         for pending in self._pending.values():
             threading.Thread(target=self._run, args=(pending,), daemon=True).start()
 
@@ -188,7 +189,7 @@ class _Exchange:
                 try:
                     site, answer = self._arrived.get(timeout=max(self._seconds_to_wait(), 0))
                 except Empty:
-                    self._look_after_the_silent()
+                    self._check_silent_sites()
                     continue
                 if self._pending.pop(site, None) is not None:
                     yield self._reply(site, answer)
@@ -197,7 +198,7 @@ class _Exchange:
                 pending.stop.trigger(True)
 
     def _seconds_to_wait(self) -> float:
-        return min(self._question.left(), self._next_look - time.monotonic())
+        return min(self._question.left(), self._next_check - time.monotonic())
 
     def _run(self, pending: _Pending) -> None:
         peer = pending.peer
@@ -207,12 +208,12 @@ class _Exchange:
             answer = peer.exchange(self._question, pending.stop)
         except MessageError as error:
             answer = _absence(error.code)
-        except Exception as error:  # the round goes on without this site
+        except Exception as error:  # the round continues without this site
             _log.error("site=%s cannot be asked: %s", peer.site, type(error).__name__)
             answer = _absence("transport")
         self._arrived.put((peer.site, answer))
 
-    def _look_after_the_silent(self) -> None:
+    def _check_silent_sites(self) -> None:
         late = self._question.left() <= 0
         for site, pending in self._pending.items():
             if late:
@@ -222,7 +223,7 @@ class _Exchange:
             elif not pending.pinging:
                 pending.pinging = True
                 threading.Thread(target=self._ping, args=(site, pending), daemon=True).start()
-        self._next_look = time.monotonic() + _PING_SECONDS
+        self._next_check = time.monotonic() + _PING_SECONDS
 
     def _ping(self, site: SiteId, pending: _Pending) -> None:
         try:
@@ -230,7 +231,7 @@ class _Exchange:
             if known not in ("", present):
                 self._give_up(site, pending, "restarted")
         except MessageError:
-            pass  # it waits behind a large message on a slow link; a dead connection is closed without our help
+            pass  # it may wait behind a large message on a slow link; FLARE closes a dead connection itself
         pending.pinging = False
 
     def _give_up(self, site: SiteId, pending: _Pending, code: str) -> None:

@@ -1,4 +1,4 @@
-"""What crosses the wire of a networked study: signed headers, each bound to its body, its site and its moment.
+"""Messages on the wire of a networked study: signed headers, each bound to its body, its site and its request.
 
     coordinator                                    site
     hello   study, site, challenge          ->
@@ -8,9 +8,9 @@
                                             <-     answer   digest of the request's header, digest of the body;
                                                             or a code instead of a body
 
-Every header is signed. A site does what the coordinator's certificate signed, for its own name and study, with the
-nonce it drew when it started and a number above all before: a recorded request is worth nothing a second time.
-An answer names the request it answers, so that it can be passed off neither as another site's nor as another round's.
+Every header is signed. A site follows a request only if the coordinator's certificate signed it for this site and this
+study, with the nonce that the site drew when it started and a number above all earlier ones: a recorded request cannot
+be replayed. An answer names the request it answers, so it cannot pass for another site's or another round's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import secrets
 import threading
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from typing import Protocol
 
 from wardround.errors import MessageError
@@ -26,37 +27,56 @@ from wardround.federation.federation import Absence, SiteId, safe_code
 from wardround.federation.message import Message, Value, decode, encode
 
 __all__ = [
+    "COORDINATOR",
     "VERSION",
     "Answer",
-    "Correspondence",
+    "CoordinatorSession",
     "Envelope",
-    "Reception",
+    "FlareParty",
     "Request",
     "Signatures",
+    "SiteSession",
     "digest_of",
 ]
 
-VERSION = 2
+VERSION = 3  # of the messages between the parties; 2 had other names for the steps of secure aggregation
+COORDINATOR = "coordinator"  # its name in certificates
 _LARGEST_HEADER = 65_536  # bytes; a welcome with a certificate has some two thousand
 _ANSWERED = "answered"
 _STATUSES = {"failed": Absence.FAILED, "refused": Absence.REFUSED}
 
 
 class Signatures(Protocol):
-    """One's own key, and the root that tells whose certificates count."""
+    """Signs with a party's own key, and verifies what others signed, up to the root of the study."""
 
     certificate: bytes
 
     def sign(self, data: bytes) -> bytes:
-        """The signature over `data`."""
+        """Return the signature over `data`."""
 
     def check(self, data: bytes, signature: bytes, *, certificate: bytes, name: str | None) -> None:
-        """Refuse, with a `MessageError`, what the holder of `certificate`, made out to `name`, did not sign."""
+        """Raise a `MessageError` unless the holder of `certificate`, issued to `name`, signed `data`."""
+
+
+@dataclass(frozen=True)
+class FlareParty:
+    """One party of a networked study: who it is, where it connects, and its keys and certificates."""
+
+    name: str
+    study: str  # SHA-256 of the study file
+    host: str  # of the coordinator
+    port: int
+    sites: tuple[SiteId, ...]
+    folder: Path  # for logs
+    key: Path
+    certificate: Path
+    root: Path  # the certificate of the study's authority
+    coordinator_certificate: Path
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """A header, its signature and the body it speaks of."""
+    """A header, its signature and the body that it describes."""
 
     header: bytes
     signature: bytes
@@ -65,7 +85,7 @@ class Envelope:
 
 @dataclass(frozen=True)
 class Request:
-    """What a site was asked, once it is known to come from the coordinator."""
+    """A request that is known to come from the coordinator."""
 
     kind: str  # hello, ask or over
     header: bytes = field(repr=False)
@@ -77,7 +97,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a site said, once it is known to be its word: a body, or why there is none."""
+    """An answer that is known to come from the site: a body, or the reason why there is none."""
 
     body: bytes = field(default=b"", repr=False)
     absence: Absence | None = None
@@ -85,12 +105,12 @@ class Answer:
 
 
 def digest_of(data: bytes) -> str:
-    """SHA-256 in hexadecimal."""
+    """Return the SHA-256 in hexadecimal."""
     return sha256(data).hexdigest()
 
 
-class Correspondence:
-    """One site, as the coordinator writes to it. Not for two threads at a time."""
+class CoordinatorSession:
+    """The coordinator's session with one site. Not for two threads at a time."""
 
     def __init__(self, site: SiteId, *, study: str, signatures: Signatures) -> None:
         self.site = site
@@ -102,42 +122,42 @@ class Correspondence:
 
     @property
     def nonce(self) -> str:
-        """Which start of the site is known; nothing before it was greeted."""
+        """Return the nonce of the site's start that is known; empty before it was greeted."""
         return self._nonce
 
     def hello(self) -> Envelope:
-        """A greeting with a fresh challenge."""
+        """Return a greeting with a fresh challenge."""
         return self._signed({"kind": "hello", "challenge": secrets.token_hex(16)})
 
     def greeted(self, hello: Envelope, welcome: Envelope) -> Answer:
-        """Learn the site's nonce and certificate from its answer to `hello`; or the reason it gives for none."""
+        """Learn the site's nonce and certificate from its answer to `hello`; return the answer."""
         header = _decoded(welcome)
         certificate = header.blobs.get("certificate", b"")
         self._check_origin(welcome, header, certificate, hello)
         answer = _answer(header, welcome.body)
         if answer.absence is None:
-            # The challenge is in the digest of the greeting that the site signed: this is no old welcome.
+            # The site signed the digest of the greeting, which contains the challenge: this welcome is fresh.
             self._nonce, self._number = header.value("nonce", str), header.value("number", int)
             self._certificate = certificate
         return answer
 
     def ask(self, step: str, round_number: int, body: bytes, digest: str) -> Envelope:
-        """A request under the next number; `digest` is the body's, made once for all sites."""
+        """Return a request with the next number; `digest` is that of the body, computed once for all sites."""
         asked: dict[str, Value] = {"kind": "ask", "step": step, "round": round_number}
         return self._numbered(asked, body, digest)
 
     def over(self) -> Envelope:
-        """The study is over."""
+        """Return the message that the study is over."""
         return self._numbered({"kind": "over", "step": "", "round": 0}, b"", digest_of(b""))
 
     def answer(self, request: Envelope, reply: Envelope) -> Answer:
-        """What the site said to `request`; a `MessageError` where the reply is not its word."""
+        """Return the site's answer to `request`; raise a `MessageError` if the reply is not from the site."""
         header = _decoded(reply)
         self._check_origin(reply, header, self._certificate, request)
         return _answer(header, reply.body)
 
     def forget(self) -> None:
-        """The site is to be greeted again."""
+        """Forget the nonce, so that the site is greeted again."""
         self._nonce = ""
 
     def _numbered(self, values: dict[str, Value], body: bytes, digest: str) -> Envelope:
@@ -161,25 +181,25 @@ class Correspondence:
             raise MessageError("request", "the answer is to another request")
 
 
-class Reception:
-    """The coordinator, as a site reads from it. May be used by several threads."""
+class SiteSession:
+    """A site's session with the coordinator. May be used by several threads."""
 
     def __init__(self, site: SiteId, *, study: str, signatures: Signatures, coordinator: bytes) -> None:
         self._site = site
         self._study = study
         self._signatures = signatures
-        self._coordinator = coordinator  # its certificate, which came with the kit
+        self._coordinator = coordinator  # its certificate, from the kit
         self.nonce = secrets.token_hex(16)
         self._last = 0
         self._lock = threading.Lock()
 
     @property
     def last(self) -> int:
-        """The number of the newest request that was good."""
+        """Return the number of the newest valid request."""
         return self._last
 
     def open(self, envelope: Envelope) -> Request:
-        """The request in an envelope; a `MessageError` with a code where it must not be followed."""
+        """Return the request in an envelope; raise a `MessageError` if it must not be followed."""
         header = _decoded(envelope)
         self._signatures.check(envelope.header, envelope.signature, certificate=self._coordinator, name=None)
         if header.value("study", str) != self._study:
@@ -191,29 +211,29 @@ class Reception:
         return self._numbered(header, envelope)
 
     def welcome(self, request: Request) -> Envelope:
-        """The answer to a greeting."""
+        """Return the answer to a greeting."""
         values: dict[str, Value] = {"status": _ANSWERED, "nonce": self.nonce, "number": self._last}
         return self._reply(request.header, values, b"")
 
     def answer(self, request: Request, body: bytes) -> Envelope:
-        """The answer to a request."""
+        """Return the answer to a request."""
         return self._reply(request.header, {"status": _ANSWERED}, body)
 
     def absence(self, header: bytes, absence: Absence, code: str) -> Envelope:
-        """No answer, and a code; `header` is the request's, good or not."""
+        """Return a refusal or failure with a code; `header` is that of the request, valid or not."""
         return self._reply(header, {"status": absence.value, "code": safe_code(code)}, b"")
 
     def _numbered(self, header: Message, envelope: Envelope) -> Request:
         kind, number = header.value("kind", str), header.value("number", int)
         if kind not in ("ask", "over"):
-            raise MessageError("kind", "is no request of this version")
+            raise MessageError("kind", "is not a request of this version")
         if header.value("nonce", str) != self.nonce:
             raise MessageError("session", "the request is for an earlier start of this site")
         _check_body(header, envelope.body)
         step, round_number = header.value("step", str), header.value("round", int)
         with self._lock:
             if number <= self._last:
-                raise MessageError("replay", "the request was made before another that came already")
+                raise MessageError("replay", "an equal or later request has arrived already")
             self._last = number
         return Request(kind, envelope.header, number, step, round_number, body=envelope.body)
 
@@ -235,7 +255,10 @@ def _decoded(envelope: Envelope) -> Message:
         raise MessageError("header", f"is longer than {_LARGEST_HEADER:,} bytes")
     header = decode(envelope.header)
     if header.value("version", int) != VERSION:
-        raise MessageError("version", "the other side speaks another version")
+        raise MessageError(
+            "version",
+            "the other side runs another version of Wardround; install the same version everywhere",
+        )
     return header
 
 
@@ -243,7 +266,7 @@ def _answer(header: Message, body: bytes) -> Answer:
     status = header.value("status", str)
     if status != _ANSWERED:
         if status not in _STATUSES:
-            raise MessageError("status", "is no answer of this version")
+            raise MessageError("status", "is not an answer of this version")
         return Answer(absence=_STATUSES[status], code=safe_code(header.values.get("code")))
     _check_body(header, body)
     return Answer(body)
@@ -253,4 +276,4 @@ def _check_body(header: Message, body: bytes) -> None:
     if header.value("bytes", int) != len(body):
         raise MessageError("length", "the body is longer or shorter than it was when it was signed")
     if header.value("digest", str) != digest_of(body):
-        raise MessageError("digest", "the body is another than the one that was signed")
+        raise MessageError("digest", "the body is not the one that was signed")

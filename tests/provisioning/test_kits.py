@@ -1,4 +1,4 @@
-"""Kits: made, sent, joined, read; each way in which one can be wrong; and FLARE starting from them."""
+"""Kits: made, sent, joined and read, and every way in which one can be wrong."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 from cryptography.x509 import ObjectIdentifier
 from nvflare.lighter.utils import Identity, generate_cert, load_crt, load_private_key_file, serialize_cert
 
-from wardround.federation.engines.flare.kit_files import configuration
-from wardround.federation.engines.flare.kits import (
+from wardround.provisioning.kits import (
     Kit,
     KitPlan,
     approve,
@@ -84,13 +83,12 @@ def test_a_kit_for_each_participant(made: dict[str, Path]) -> None:
         found = read_kit(path)
         assert (found.name, found.plan, found.study) == (name, PLAN, STUDY)
         assert found.role == ("coordinator" if name == "coordinator" else "site")
-        assert all((path / file).read_bytes() == content for file, content in configuration(PLAN, name).items())
         assert timedelta(days=29) < found.expires - datetime.now(UTC) <= timedelta(days=30)
 
 
 def test_what_a_kit_says_of_itself(made: dict[str, Path]) -> None:
     assert loaded(made["hillside"] / "kit.json") == {
-        "version": 2,
+        "version": 3,
         "role": "site",
         "name": "hillside",
         "study": "heart",
@@ -292,10 +290,10 @@ def test_an_approval_cut_short(consortium_copy: Path, tmp_path: Path) -> None:
 def test_parts_of_an_approval_that_nobody_asked_for_are_left_in_it(consortium_copy: Path, tmp_path: Path) -> None:
     approval = approve(consortium_copy, request("harbour", tmp_path / "site"), tmp_path)
     with zipfile.ZipFile(approval, "a") as archive:
-        archive.writestr("local/resources.json", "{}")
+        archive.writestr("startup/resources.json", "{}")
         archive.writestr("../../escaped", "x")
     found = complete(tmp_path / "site", approval)
-    assert loaded(found / "local" / "resources.json")["class_allow_list"] == []
+    assert not (found / "startup" / "resources.json").exists()
     assert not list(tmp_path.rglob("escaped"))
 
 
@@ -317,7 +315,7 @@ def test_the_key_service_gets_a_kit_as_a_site_does(with_keys: Path, tmp_path: Pa
     found = read_kit(complete(tmp_path / "keys", approve(with_keys, asked, tmp_path, again=True)))
     assert (found.role, found.name, found.plan) == ("keys", "keys", WITH_KEYS)
     assert (found.key.name, found.certificate.name) == ("server.key", "server.crt")
-    assert list((found.path / "local").iterdir()) == []
+    assert not (found.path / "local").exists()
     assert loaded(found.path / "kit.json")["keys"] == "keys.example.org:8003"
     names = load_crt(found.certificate).extensions.get_extension_for_oid(ObjectIdentifier("2.5.29.17")).value
     assert [name.value for name in names] == ["keys.example.org"]  # its own host, not the coordinator's
@@ -368,8 +366,7 @@ def test_a_study_changed_afterwards(kit: Path) -> None:
     "file",
     [
         *("kit.json", "study.toml", "coordinator.crt", "startup/rootCA.pem", "startup/client.crt"),
-        *("startup/client.key", "startup/fed_client.json", "local/resources.json", "local/authorization.json"),
-        *("local/comm_config.json", "local/log_config.json"),
+        "startup/client.key",
     ],
 )
 def test_a_missing_file_is_named(file: str, kit: Path) -> None:
@@ -379,17 +376,19 @@ def test_a_missing_file_is_named(file: str, kit: Path) -> None:
     assert str(kit.parent) not in str(refused.value)
 
 
-@pytest.mark.parametrize("file", ["startup/fed_client.json", "local/resources.json", "local/authorization.json"])
-def test_a_softened_configuration(file: str, kit: Path) -> None:
-    altered(kit / file, allow_log_streaming=True)
-    with pytest.raises(KitError, match=f"{file} was altered"):
+def test_a_file_that_is_no_part_of_a_kit_is_refused(kit: Path) -> None:
+    (kit / "startup" / "more__resources.json").write_text("{}")
+    with pytest.raises(KitError, match=r"startup/more__resources\.json is no part of a kit; remove it"):
         read_kit(kit)
 
 
-def test_flare_finds_no_file_that_we_did_not_put_there(kit: Path) -> None:
-    (kit / "local" / "more__resources.json").write_text("{}")
-    with pytest.raises(KitError, match=r"local/more__resources\.json is no part of a kit; remove it"):
-        read_kit(kit)
+def test_a_kit_of_version_0_1_is_read_with_a_warning(kit: Path) -> None:
+    altered(kit / "kit.json", version=2)
+    (kit / "startup" / "fed_client.json").write_text("{}")
+    (kit / "local").mkdir()
+    (kit / "local" / "resources.json").write_text("{}")
+    with pytest.warns(UserWarning, match=r"nothing reads startup/fed_client\.json, local of this kit any more$"):
+        assert read_kit(kit).name == "harbour"
 
 
 def test_a_key_that_others_can_read(kit: Path) -> None:
@@ -434,8 +433,8 @@ def test_facts_that_are_none(facts: bytes, kit: Path) -> None:
 
 def test_facts_that_do_not_hold_together(kit: Path) -> None:
     for changes, complaint in (
-        ({"version": 1}, "kit.json has format 1, and this version of Wardround takes format 2: make the kit again"),
-        ({"version": 3}, "kit.json has format 3, and this version of Wardround takes format 2: make the kit again"),
+        ({"version": 1}, "kit.json has format 1, and this version of Wardround reads formats 2 and 3: make the kit"),
+        ({"version": 4}, "kit.json has format 4, and this version of Wardround reads formats 2 and 3: make the kit"),
         ({"version": "Mrs Marker"}, "is not what a kit says of itself"),
         ({"role": "coordinator"}, "a participant that the study does not have"),
         ({"name": "lakeside"}, "a participant that the study does not have"),

@@ -1,16 +1,13 @@
-"""Kits: who may take part in a networked study.
-
-A kit is a folder from which one participant, the coordinator, the key service or a site, takes part:
+"""Kits: folders from which the coordinator, the key service and the sites of a networked study take part.
 
     kit.json          role, name, study, host, port, sites, where keys come from, and the SHA-256 of the study file
-    study.toml        the study file, byte for byte as it was given
-    coordinator.crt   with it a site checks that a request comes from the coordinator
-    startup/, local/  what FLARE reads: certificates, the private key, and the files of `kit_files`
+    study.toml        the study file, byte for byte
+    coordinator.crt   the certificate that a site checks the coordinator's requests against
+    startup/          the party's private key, its certificate, and the certificate of the study's authority
 
-At a real study each site, and the key service, makes its own key and sends only a request: `open_consortium` and
+In a real study each site, and the key service, makes its own key and sends only a request: `open_consortium` and
 `approve` run at the coordinator, `request` and `complete` at the others, and no private key ever travels. The approval
-that comes back holds nothing but certificates, the study and where the coordinator is; FLARE's files are written where
-they are used.
+that comes back holds certificates, the study and the address of the coordinator, nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import warnings
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -30,15 +28,10 @@ from typing import Any, Literal
 from wardround.errors import KitError
 from wardround.federation.engines.flare import certificates
 from wardround.federation.engines.flare.certificates import ROOT, write_private
-from wardround.federation.engines.flare.kit_files import (
-    COORDINATOR,
-    KEYS,
-    KitPlan,
-    check_site_name,
-    configuration,
-    has_server_certificate,
-)
+from wardround.federation.engines.flare.requests import FlareParty
 from wardround.parsing import MalformedDataError, is_whole, parse_json, read_limited
+from wardround.provisioning.kit_plan import COORDINATOR, KEYS, KitPlan, check_site_name
+from wardround.secure_aggregation.key_strength import weakness_of_certificate, weakness_of_request
 from wardround.secure_aggregation.keys.peers import PartyFiles
 
 __all__ = [
@@ -47,6 +40,7 @@ __all__ = [
     "Kit",
     "KitPlan",
     "approve",
+    "check_issued",
     "complete",
     "open_consortium",
     "provision",
@@ -56,7 +50,11 @@ __all__ = [
 
 Role = Literal["coordinator", "keys", "site"]
 
-_VERSION = 2  # 1 had no MAC over ciphertexts
+_VERSION = 3  # 1 had no MAC over ciphertexts; 2 also held the configuration of FLARE's own server and client
+_READABLE = (2, 3)
+# The files of format 2 that nothing reads.
+_UNUSED = ("startup/fed_server.json", "startup/fed_client.json", "local")
+_LONGEST_REQUEST = 100_000  # bytes; one has some two thousand
 _LARGEST_PART = 1_000_000  # bytes of anything in an approval or a kit
 _FACTS, _STUDY, _COORDINATOR_CERTIFICATE = "kit.json", "study.toml", "coordinator.crt"
 _AUTHORITY, _APPROVED = "authority", "approved"
@@ -66,7 +64,7 @@ _PARTS = (_FACTS, _STUDY, _COORDINATOR_CERTIFICATE, _CERTIFICATE, ROOT)
 
 @dataclass(frozen=True)
 class Kit:
-    """A kit that was checked."""
+    """A kit whose files have been checked."""
 
     path: Path
     name: str
@@ -76,54 +74,70 @@ class Kit:
 
     @property
     def role(self) -> Role:
-        """What its holder does in the study."""
+        """Return what its holder does in the study."""
         return _role(self.name)
 
     @property
     def files(self) -> PartyFiles:
-        """Where things of this kit are."""
+        """Return the paths of the kit's keys and certificates."""
         return PartyFiles(self.path, self.key, self.certificate, self.root)
 
     @property
+    def party(self) -> FlareParty:
+        """Return what the engine needs to connect as this party."""
+        return FlareParty(
+            name=self.name,
+            study=self.study_digest,
+            host=self.plan.host,
+            port=self.plan.port,
+            sites=self.plan.sites,
+            folder=self.path,
+            key=self.key,
+            certificate=self.certificate,
+            root=self.root,
+            coordinator_certificate=self.coordinator_certificate,
+        )
+
+    @property
     def study_digest(self) -> str:
-        """SHA-256 of the study file."""
+        """Return the SHA-256 of the study file."""
         return sha256(self.study).hexdigest()
 
     @property
     def key(self) -> Path:
-        """The private key, in PEM."""
+        """Return the path of the private key, in PEM."""
         return self.path / _key_and_certificate(self.name)[0]
 
     @property
     def certificate(self) -> Path:
-        """The certificate that goes with the key."""
+        """Return the path of the certificate that belongs to the key."""
         return self.path / _key_and_certificate(self.name)[1]
 
     @property
     def root(self) -> Path:
-        """The certificate of the study's authority."""
+        """Return the path of the certificate of the study's authority."""
         return self.path / "startup" / ROOT
 
     @property
     def coordinator_certificate(self) -> Path:
-        """The certificate with which the coordinator's signatures are checked."""
+        """Return the path of the certificate that verifies the coordinator's signatures."""
         return self.path / _COORDINATOR_CERTIFICATE
 
     @property
     def fingerprint(self) -> str:
-        """Of the study's authority: where two participants read the same, nobody stands between them."""
+        """Return the fingerprint of the study's authority; if two parties see the same one, nobody intercepts them."""
         return certificates.fingerprint(self.root.read_bytes())
 
 
 def provision(plan: KitPlan, study: bytes, out: Path) -> dict[str, Path]:
-    """All kits at once, by name, for a rehearsal on one machine.
+    """Make all kits of a study at once, for a rehearsal on one machine; return their paths by name.
 
-    Every private key is made here, so whoever runs this can speak for every site: hospitals use `request` and
-    `approve` instead. The authority is thrown away; nobody can be added later.
+    Every private key is made here, so the person who runs this can impersonate every site: hospitals use `request` and
+    `approve` instead. The authority is deleted afterwards; nobody can be added later.
     """
     _make_folder(out)
     with TemporaryDirectory(dir=out) as scratch:
-        consortium = Path(scratch) / "_"  # which no site is called
+        consortium = Path(scratch) / "_"  # no site can have this name
         made = {COORDINATOR: open_consortium(plan, study, consortium)}
         for name in plan.parties[1:]:
             folder = Path(scratch) / name
@@ -133,14 +147,14 @@ def provision(plan: KitPlan, study: bytes, out: Path) -> dict[str, Path]:
 
 
 def open_consortium(plan: KitPlan, study: bytes, folder: Path) -> Path:
-    """At the coordinator: the study's authority, and the coordinator's own kit, which is returned."""
+    """Make the study's authority and the coordinator's own kit, at the coordinator; return the path of the kit."""
     _make_folder(folder)
     authority = folder / _AUTHORITY
     certificates.make_authority(authority, study=plan.study, days=plan.days)
     (folder / _APPROVED).mkdir(mode=0o700)
     with TemporaryDirectory(dir=folder) as scratch:
         asked = certificates.make_request(COORDINATOR, "server", Path(scratch))
-        _, certificate = certificates.sign(asked, authority, kind="server", days=plan.days, host=plan.host)
+        _, certificate = _sign(asked, authority, kind="server", days=plan.days, host=plan.host)
         key = asked.with_suffix(".key").read_bytes()
     parts = {
         _FACTS: _facts(plan, COORDINATOR, study),
@@ -153,9 +167,9 @@ def open_consortium(plan: KitPlan, study: bytes, folder: Path) -> Path:
 
 
 def request(name: str, folder: Path) -> Path:
-    """At a site, or at the key service, whose name is `keys`: a private key, which stays in `folder`, and a request.
+    """Make a private key and a request for a certificate, at a site or at the key service (whose name is `keys`).
 
-    The request for a certificate is the small file to send.
+    The key stays in `folder`. The request, whose path is returned, is the file to send to the coordinator.
     """
     if name != KEYS:
         check_site_name(name)
@@ -163,22 +177,22 @@ def request(name: str, folder: Path) -> Path:
 
 
 def approve(consortium: Path, request_file: Path, out: Path, *, again: bool = False) -> Path:
-    """At the coordinator: let the party in that made the request; the file to send back holds no key.
+    """Admit the party that made a request, at the coordinator; return the approval to send back, which holds no key.
 
-    `again` lets a site in that lost its key. Its older certificate stays valid until it expires: where the key was
-    stolen, open a new consortium.
+    `again` admits a site that lost its key. Its older certificate stays valid until it expires: if the key was stolen,
+    open a new consortium.
     """
     kit = read_kit(consortium / COORDINATOR)
-    # The name stands in the request, which FLARE reads only while signing; what is signed for a stranger is dropped.
+    # FLARE reads the name in a request only while it signs; a certificate for a stranger is dropped.
     authority, days = consortium / _AUTHORITY, kit.plan.days
-    name, certificate = certificates.sign(request_file, authority, kind="client", days=days)
+    name, certificate = _sign(request_file, authority, kind="client", days=days)
     if name == KEYS and not kit.plan.keys:
         raise KitError(f"{request_file.name} comes from a key service, which {kit.plan.study!r} does not have")
     if name not in (*kit.plan.sites, KEYS):
         raise KitError(f"{request_file.name} comes from {name!r}, which is no site of the study {kit.plan.study!r}")
     if name == KEYS:
         host = kit.plan.keys_host
-        _, certificate = certificates.sign(request_file, authority, kind="server", days=days, host=host)
+        _, certificate = _sign(request_file, authority, kind="server", days=days, host=host)
     record = consortium / _APPROVED / f"{name}.crt"
     if record.exists() and not again:
         raise KitError(f"{name!r} was approved already; approve it again only if it asked for that")
@@ -196,7 +210,7 @@ def approve(consortium: Path, request_file: Path, out: Path, *, again: bool = Fa
 
 
 def complete(request_folder: Path, approval: Path) -> Path:
-    """At the site or the key service: join its key and the approval into a kit, the folder `kit` beside the request."""
+    """Join a key and its approval into a kit, at a site or the key service; return its path, `kit` beside the key."""
     parts = _read_approval(approval)
     name, _, _ = _read_facts(parts[_FACTS], approval.name)
     key = request_folder / f"{name}.key"
@@ -206,35 +220,52 @@ def complete(request_folder: Path, approval: Path) -> Path:
 
 
 def read_kit(path: Path) -> Kit:
-    """The kit in a folder, refused where anything in it is missing, altered, expired or somebody else's."""
+    """Read a kit; raise a `KitError` if anything in it is missing, altered, expired or belongs to another party."""
     name, plan, digest = _read_facts(_read(path, _FACTS), _FACTS)
     study = _read(path, _STUDY)
     if sha256(study).hexdigest() != digest:
         raise KitError(f"{_STUDY} was altered after the kit was made; a changed study needs new kits")
-    _check_files(path, plan, name)
+    unused = [file for file in _UNUSED if (path / file).exists()]
+    if unused:
+        warnings.warn(f"{path.name}: nothing reads {', '.join(unused)} of this kit any more", stacklevel=2)
+    allowed = {*_key_and_certificate(name), f"startup/{ROOT}", *unused}
+    for found in sorted((path / "startup").glob("*")):
+        if f"startup/{found.name}" not in allowed:
+            raise KitError(f"startup/{found.name} is no part of a kit; remove it")
     return Kit(path.resolve(), name, plan, study, _check_identity(path, name))
 
 
-def _check_files(path: Path, plan: KitPlan, name: str) -> None:
-    """FLARE reads whatever lies in its two folders, so that they hold what we put there and nothing else."""
-    expected = configuration(plan, name)
-    for file, content in expected.items():
-        if _read(path, file) != content:
-            raise KitError(f"{file} was altered after the kit was made; make the kit again")
-    allowed = {*expected, *_key_and_certificate(name), f"startup/{ROOT}"}
-    for folder in ("startup", "local"):
-        for found in sorted((path / folder).iterdir()):
-            if f"{folder}/{found.name}" not in allowed:
-                raise KitError(f"{folder}/{found.name} is no part of a kit; remove it")
+def check_issued(certificate: bytes, root: bytes, *, what: str) -> certificates.Identified:
+    """Check a certificate as `certificates.check_issued` does, and that neither it nor the root is weak."""
+    for pem, name in ((certificate, what), (root, ROOT)):
+        certificates.check_readable(pem, name)
+        if weak := weakness_of_certificate(pem):
+            raise KitError(f"{name} {weak}; ask for a new approval")
+    return certificates.check_issued(certificate, root, what=what)
+
+
+def _sign(
+    request_file: Path, authority: Path, *, kind: certificates.Kind, days: int, host: str | None = None
+) -> tuple[str, bytes]:
+    """Sign a request whose key is strong; return the name in it and the certificate."""
+    certificates.check_authority(authority)
+    try:
+        asked = read_limited(request_file, _LONGEST_REQUEST)
+        weak = weakness_of_request(asked)
+    except (OSError, ValueError):
+        raise KitError(certificates.no_request(request_file.name)) from None
+    if weak:
+        raise KitError(f"{request_file.name} {weak}; make it with `wardround site request`")
+    return certificates.sign(asked, authority, kind=kind, days=days, host=host, what=request_file.name)
 
 
 def _check_identity(path: Path, name: str) -> datetime:
     key_file, certificate_file = _key_and_certificate(name)
     certificate, root = _read(path, certificate_file), _read(path, f"startup/{ROOT}")
-    held = certificates.check_issued(certificate, root, what=certificate_file)
+    held = check_issued(certificate, root, what=certificate_file)
     if held.name != name:
         raise KitError(f"{_FACTS} names {name!r}, but {certificate_file} names {held.name!r}; use one site's kit")
-    speaker = certificates.check_issued(_read(path, _COORDINATOR_CERTIFICATE), root, what=_COORDINATOR_CERTIFICATE)
+    speaker = check_issued(_read(path, _COORDINATOR_CERTIFICATE), root, what=_COORDINATOR_CERTIFICATE)
     if speaker.name != COORDINATOR:
         raise KitError(f"{_COORDINATOR_CERTIFICATE} is not the coordinator's; complete the approval again")
     key = _read(path, key_file)
@@ -262,19 +293,19 @@ def _facts(plan: KitPlan, name: str, study: bytes) -> bytes:
 
 
 def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
-    """Name, plan and the study's digest."""
+    """Return the name, the plan and the study's digest in a `kit.json`."""
     try:
         facts: dict[str, Any] = parse_json(data)
         version = facts["version"]
         if not is_whole(version):
             raise TypeError
-        if version != _VERSION:
+        if version not in _READABLE:
             raise KitError(
-                f"{place} has format {version}, and this version of Wardround takes format {_VERSION}: make the kit "
-                "again"
+                f"{place} has format {version}, and this version of Wardround reads formats "
+                f"{' and '.join(map(str, _READABLE))}: make the kit again"
             )
         name, digest = facts["name"], facts["study_sha256"]
-        sites, keys = facts["sites"], facts.get("keys", "")  # older kits do not speak of keys
+        sites, keys = facts["sites"], facts.get("keys", "")  # kits without a key service have none
         if not isinstance(keys, str) or not isinstance(digest, str) or not isinstance(sites, list):
             raise TypeError
         if not (is_whole(facts["port"]) and is_whole(facts["days"])):
@@ -288,8 +319,8 @@ def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
 
 
 def _write_kit(path: Path, parts: dict[str, bytes], key: bytes) -> Path:
-    """A kit written whole, then read as its user will read it; a refused one is removed."""
-    name, plan, _ = _read_facts(parts[_FACTS], _FACTS)
+    """Write a kit and read it as its user will; a kit that is refused is removed."""
+    name, _, _ = _read_facts(parts[_FACTS], _FACTS)
     if path.exists():
         raise KitError(f"{path.name} exists already; move it away")
     key_file, certificate_file = _key_and_certificate(name)
@@ -297,9 +328,9 @@ def _write_kit(path: Path, parts: dict[str, bytes], key: bytes) -> Path:
     files |= {key_file: key, certificate_file: parts[_CERTIFICATE], f"startup/{ROOT}": parts[ROOT]}
     with TemporaryDirectory(dir=path.parent) as scratch:
         made = Path(scratch) / path.name
-        for folder in (made, made / "startup", made / "local"):
+        for folder in (made, made / "startup"):
             folder.mkdir(mode=0o700)
-        for file, content in (files | configuration(plan, name)).items():
+        for file, content in files.items():
             write_private(made / file, content)
         read_kit(made)
         return made.rename(path)
@@ -314,7 +345,7 @@ def _write_approval(path: Path, parts: dict[str, bytes]) -> Path:
 
 
 def _read_approval(path: Path) -> dict[str, bytes]:
-    """The parts of an approval, held in memory: nothing in it says where it is written."""
+    """Return the parts of an approval, in memory: no name in the archive decides where a file is written."""
     try:
         with zipfile.ZipFile(path) as archive:
             return {part: _read_part(archive, part) for part in _PARTS}
@@ -345,7 +376,7 @@ def _key_and_certificate(name: str) -> tuple[str, str]:
 
 
 def _kind(name: str) -> certificates.Kind:
-    return "server" if has_server_certificate(name) else "client"
+    return "server" if name in (COORDINATOR, KEYS) else "client"  # the others connect to these two
 
 
 def _role(name: str) -> Role:
@@ -353,7 +384,7 @@ def _role(name: str) -> Role:
 
 
 def _make_folder(folder: Path) -> None:
-    """A new or empty folder that is its owner's alone."""
+    """Make a new or empty folder that only its owner can read."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise KitError(f"{folder.name} exists already; name a new folder")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
