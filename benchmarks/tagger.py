@@ -16,10 +16,10 @@ from common import Bar, arguments, finish, peer_python, run_json
 
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
 from wardround.reports.tables import Table
-from wardround.tasks.batches import length_buckets
 from wardround.tasks.ner import encode
 from wardround.text.tag_schemes import BIO
 from wardround.text.tag_sets import TagSet
+from wardround.training.batches import length_buckets
 
 BAR = 2.0  # times the throughput of the peer
 BATCH = 64

@@ -100,7 +100,7 @@ class HandWritten:
 
     def _step(self, parameters: Mapping[str, Tensor], optimizer: torch.optim.Optimizer) -> None:
         torch.nn.utils.clip_grad_norm_(parameters.values(), self._training.clip)
-        optimizer.param_groups[0]["lr"] = self._training.rates(self._number, self._rounds).below
+        optimizer.param_groups[0]["lr"] = self._training.rates(self._number, self._rounds).base
         optimizer.step()
 
 

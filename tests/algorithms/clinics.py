@@ -35,7 +35,7 @@ from wardround.secure_aggregation.server import SecureAggregationServer
 from wardround.secure_aggregation.submission import Submission
 from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 NAMES = ("harbour", "hillside", "riverside", "station")
 SIZES = {"harbour": 3, "hillside": 5, "riverside": 8, "station": 2}

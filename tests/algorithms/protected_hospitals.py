@@ -31,7 +31,7 @@ from wardround.secure_aggregation.plain import PlainServer
 from wardround.secure_aggregation.replica import Replica
 from wardround.secure_aggregation.server import SecureAggregationServer
 from wardround.secure_aggregation.submission import Submission
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 NAMES = ("harbour", "hillside", "riverside", "station")
 ROUNDS = 8

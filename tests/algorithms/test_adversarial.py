@@ -34,8 +34,8 @@ from wardround.studies.public_set import public_set
 from wardround.studies.site_review import review
 from wardround.studies.study_file import Study, parse_study, to_toml
 from wardround.text.tag_sets import TagSet
-from wardround.training.optimizer import RoundTrainingConfig
 from wardround.training.state_files import load_tensors
+from wardround.training.training_config import RoundTrainingConfig
 
 METHODS: tuple[Method, ...] = ("ganin", "peng", "hong")
 NAMES = ("east", "west")

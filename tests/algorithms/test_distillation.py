@@ -29,7 +29,7 @@ from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Example, Task, TaskScore, head_scores
 from wardround.text.document import Document, Relation
 from wardround.text.relation_sets import RelationSet, RelationType
-from wardround.training.optimizer import Rates
+from wardround.training.training_config import Rates
 
 CONFIG = DistillationConfig(batch_size=2)
 RATES = Rates(0.1, 0.1)

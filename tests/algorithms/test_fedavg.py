@@ -22,7 +22,7 @@ from wardround.federation.request_policy import RequestPolicy
 from wardround.federation.site_runtime import Site, Step
 from wardround.secure_aggregation.plain import PlainServer
 from wardround.tasks.ner import batch_loss
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 TRAINING = RoundTrainingConfig(batch_size=5, learning_rate=0.01, clip=0.0, schedule="constant")
 TWO = {"harbour": NOTES[:4], "hill": NOTES[3:]}  # 12 and 9 sentences

@@ -21,7 +21,7 @@ from wardround.federation.site_runtime import Site
 from wardround.secure_aggregation.plain import PlainServer, PlainUpdates
 from wardround.tasks.ner import batch_loss
 from wardround.text.tag_sets import TagSet
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 CONFIG = FedNerConfig(rounds=6)
 TRAINING = RoundTrainingConfig(batch_size=8, learning_rate=0.01)

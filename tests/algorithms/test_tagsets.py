@@ -27,7 +27,7 @@ from wardround.tasks.completion import CompletedNer, Taught, Unknown
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 DRUG, ADE = TagSet(("Drug",)), TagSet(("ADE",))
 NOTES = notes(7)

@@ -26,7 +26,7 @@ from wardround.secure_aggregation.identities import Identity
 from wardround.secure_aggregation.replica import Replica
 from wardround.secure_aggregation.server import SecureAggregationServer
 from wardround.secure_aggregation.submission import Submission
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 NAMES = ("h1", "h2", "h3", "h4")
 SIZES = {"h1": 1, "h2": 2, "h3": 5, "h4": 8}

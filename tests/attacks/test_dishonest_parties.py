@@ -27,7 +27,7 @@ from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.plain import PlainServer, PlainUpdates
 from wardround.secure_aggregation.transcript import Contribution, contribute, sealed_digest
 from wardround.studies.site_setup import request_policy_of
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 UNDER_MASKS = pytest.mark.parametrize("mechanism", [MASKED, BOTH], ids=["masked", "sealed+masked"])
 

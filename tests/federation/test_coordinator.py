@@ -11,7 +11,7 @@ from wardround.federation.coordinator import Coordinator, RoundContext, RoundsCo
 from wardround.federation.federation import Quorum, Replies, Reply, Traffic
 from wardround.federation.message import Array, Message, Value
 from wardround.secure_aggregation.plain import PlainServer, PlainUpdates
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 SITES = tuple(f"h{number}" for number in range(10))
 

@@ -4,7 +4,7 @@ import pytest
 
 from wardround.errors import MessageError
 from wardround.federation.message import Value
-from wardround.federation.request_policy import RequestPolicy, filled_up
+from wardround.federation.request_policy import RequestPolicy
 
 TERMS = RequestPolicy(
     rounds=4,
@@ -55,15 +55,3 @@ def test_a_setting_that_is_not_the_studys(name: str, value: Value) -> None:
 )
 def test_a_rate_that_no_round_has(name: str, value: Value) -> None:
     assert refusal(ASKED | {name: value}) == f"terms: {name} is outside the study's"
-
-
-def test_what_is_left_is_filled_with_the_first_of_the_order() -> None:
-    batches = [[4, 2, 6], [0], [5, 1, 3]]
-    assert filled_up(batches, 1) == batches
-    assert filled_up(batches, 3) == [[4, 2, 6], [0, 4, 2], [5, 1, 3]]
-    assert batches[1] == [0]
-
-
-def test_no_sentence_is_twice_in_a_batch() -> None:
-    assert filled_up([[0, 3], [4, 2, 6], [5, 1, 7]], 3) == [[0, 3, 4], [4, 2, 6], [5, 1, 7]]
-    assert filled_up([[1, 0]], 2) == [[1, 0]]

@@ -16,7 +16,7 @@ from wardround.federation.request_policy import RequestPolicy
 from wardround.federation.site_runtime import Site, rates_in, score_message
 from wardround.tasks.ner import NerTask, TaggedSentence
 from wardround.text.tag_sets import TagSet
-from wardround.training.optimizer import Rates
+from wardround.training.training_config import Rates
 
 
 def shared_of(hospital: Site) -> dict[str, Array]:

@@ -12,7 +12,7 @@ from wardround.algorithms.fedner import FedNer, FedNerConfig
 from wardround.federation.coordinator import Coordinator
 from wardround.federation.message import Array
 from wardround.secure_aggregation.replica import Replica, digest_of_start
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 
 def server(kind: str = "fedavg", width: int = 2) -> Coordinator:

@@ -11,7 +11,7 @@ from wardround.federation.coordinator import Coordinator
 from wardround.federation.site_runtime import PublicSet
 from wardround.studies.catalogue import ALGORITHMS, Sharing
 from wardround.tasks.ner import NerTask
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 SHARED = {"w": np.zeros(2, np.float32)}
 

@@ -20,7 +20,7 @@ from wardround.studies.single_site import SiteData, load_part, load_site, pick_d
 from wardround.tasks import ner
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document
-from wardround.training.loop import EpochRecord, Silence
+from wardround.training.loop import EpochRecord, SilentListener
 from wardround.training.training_config import TrainingConfig
 
 NOTES = notes(38)
@@ -32,7 +32,7 @@ class Killed(Exception):
     """Somebody pulled the plug."""
 
 
-class Kill(Silence):
+class Kill(SilentListener):
     """Pulls the plug at a step of an epoch, or, without a step, at its end."""
 
     def __init__(self, epoch: int, step: int | None = None) -> None:

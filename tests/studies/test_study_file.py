@@ -35,7 +35,7 @@ from wardround.studies.study_file import (
     study_for_kits,
     to_toml,
 )
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 RESERVED = ("admin", "client", "coordinator", "server")
 WHOLE = """

@@ -13,7 +13,7 @@ from wardround.errors import TrainingError
 from wardround.models.tagging_model import TaggingModel
 from wardround.tasks.ner import NerTask, encode, score
 from wardround.text.document import Document
-from wardround.training.loop import EpochRecord, TrainingLoop, rate_factor
+from wardround.training.loop import EpochRecord, TrainingLoop
 from wardround.training.training_config import TrainingConfig
 
 NOTES = notes(34)
@@ -46,21 +46,6 @@ class Watch:
 
     def on_epoch(self, record: EpochRecord) -> None:
         self.epochs.append(record)
-
-
-@pytest.mark.parametrize(("step", "factor"), [(0, 1 / 3), (1, 2 / 3), (2, 8 / 8), (3, 7 / 8), (6, 4 / 8), (9, 1 / 8)])
-def test_the_rate_rises_then_falls(step: int, factor: float) -> None:
-    """Ten steps, two of them warm-up."""
-    assert rate_factor(step, 10, TrainingConfig(warmup=0.2)) == pytest.approx(factor)
-
-
-@pytest.mark.parametrize(("step", "factor"), [(0, 1 / 3), (1, 2 / 3), (2, 1.0), (9, 1.0)])
-def test_the_rate_rises_then_stays(step: int, factor: float) -> None:
-    assert rate_factor(step, 10, TrainingConfig(warmup=0.2, schedule="constant")) == pytest.approx(factor)
-
-
-def test_the_rate_without_warmup() -> None:
-    assert [rate_factor(step, 4, TrainingConfig()) for step in range(4)] == [1.0, 0.75, 0.5, 0.25]
 
 
 def test_a_tiny_model_learns_tiny_notes_by_heart() -> None:

@@ -11,7 +11,7 @@ import torch
 
 import wardround.training.state_files as state_files
 from wardround.errors import TrainingError
-from wardround.training.state_files import copy_into, load_moments, load_tensors, moments, save_tensors, under
+from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
 
 
 def test_what_is_saved_is_loaded_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -123,19 +123,3 @@ def test_what_does_not_fit_changes_nothing(given: dict[str, torch.Tensor]) -> No
     with pytest.raises(TrainingError, match="another model"):
         copy_into(parameters, given)
     assert all(not tensor.any() for tensor in parameters.values())
-
-
-def test_an_optimizer_goes_on_with_the_memory_of_another() -> None:
-    def stepped(parameter: torch.Tensor, optimizer: torch.optim.Optimizer) -> torch.Tensor:
-        parameter.grad = parameter * 2
-        optimizer.step()
-        return parameter.clone()
-
-    first = torch.tensor([1.0, -2.0])
-    optimizer = torch.optim.Adam([first], lr=0.1)
-    stepped(first, optimizer)
-    second = first.clone()
-    resumed = torch.optim.Adam([second], lr=0.1)
-    load_moments(resumed, {name: tensor.clone() for name, tensor in moments(optimizer).items()})
-    assert torch.equal(stepped(first, optimizer), stepped(second, resumed))
-    assert {name for name in moments(resumed)} == {"0/step", "0/exp_avg", "0/exp_avg_sq"}

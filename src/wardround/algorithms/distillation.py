@@ -8,7 +8,7 @@ Eq. 5 averages what it writes as p and calls a logit: here either can be average
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Literal, get_args
@@ -21,11 +21,12 @@ from torch.nn.functional import kl_div
 
 from wardround.errors import TrainingError
 from wardround.evaluation.counts import SpanCounts
-from wardround.tasks.batches import length_buckets
 from wardround.tasks.task import Example, Task
-from wardround.training.optimizer import HalfOptimizer, Rates, finite
-from wardround.training.optimizer import clip as clip_gradients
+from wardround.training.batches import length_buckets
+from wardround.training.loop import train_batches
+from wardround.training.optimizer import ParameterOptimizer
 from wardround.training.randomness import seeded_from
+from wardround.training.training_config import Rates
 
 __all__ = [
     "Agreement",
@@ -152,20 +153,28 @@ def distil(
     """
     lesson = _lesson(task, examples, teacher or {})
     parameters = {name: tensor for name, tensor in task.model.named_parameters() if tensor.requires_grad}
-    stepper = HalfOptimizer(parameters, task.model.output_names(parameters))
-    total = 0.0
+    lengths = [task.length(example) for example in examples]
+    batches = [
+        batch
+        for epoch in range(1, config.epochs + 1)
+        for batch in length_buckets(lengths, config.batch_size, f"{seed}/epoch-{epoch}")
+    ]
+
+    def loss_of(batch: Sequence[int]) -> Tensor:
+        targets, labels = lesson.of(batch, task.model.device)
+        heads = task.heads([examples[index] for index in batch])
+        return distillation_loss(heads, targets, labels if config.labelled else None, config)
+
+    losses = train_batches(
+        task.model,
+        batches,
+        loss_of,
+        optimizers=(ParameterOptimizer(parameters, task.model.output_names(parameters)),),
+        rates=lambda step: rates,
+        clip=clip,
+    )
     with seeded_from(seed, task.model):
-        task.model.train()
-        for batch in _batches(task, examples, config, seed):
-            task.model.zero_grad(set_to_none=True)
-            targets, labels = lesson.of(batch, task.model.device)
-            heads = task.heads([examples[index] for index in batch])
-            loss = distillation_loss(heads, targets, labels if config.labelled else None, config)
-            total += finite(loss) * len(batch)
-            if loss.requires_grad:  # else the model can read no row of the batch
-                loss.backward()  # type: ignore[no-untyped-call]
-                clip_gradients(parameters, clip)
-                stepper.step(rates)
+        total = sum(loss * len(batch) for batch, loss in zip(batches, losses, strict=True))
     task.model.zero_grad(set_to_none=True)  # as large as the model, and of no more use
     return total / (config.epochs * len(examples))
 
@@ -201,12 +210,6 @@ def _lesson(task: Task, examples: Sequence[Example], teacher: Mapping[str, Tenso
     if teacher and {head: tuple(part.shape) for head, part in teacher.items()} != expected:
         raise TrainingError("the teacher has other heads, rows or classes than the public set under this model")
     return _Lesson(rows, joined, teacher)
-
-
-def _batches(task: Task, examples: Sequence[Example], config: DistillationConfig, seed: str) -> Iterator[Sequence[int]]:
-    lengths = [task.length(example) for example in examples]
-    for epoch in range(1, config.epochs + 1):
-        yield from length_buckets(lengths, config.batch_size, f"{seed}/epoch-{epoch}")
 
 
 # How near a student came.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ from wardround.errors import MessageError, TrainingError
 from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value
 from wardround.federation.site_runtime import Site, Step, rates_in
-from wardround.training.optimizer import Rates, clip, finite
+from wardround.training.loop import train_batches
 
 __all__ = [
     "STEPS",
@@ -122,26 +121,30 @@ def train_locally(
     `loss` takes the place of the task's: it is given the rows of a batch among the site's training examples.
     """
     number, size = message.value("round", int), message.value("batch_size", int)
-    rates, largest = rates_in(message), message.value("clip", float)
     steps = _mini_batches(site, message, size)
     # Several mini-batches share the sentences that an update is made of at least; whole epochs have all there are.
     fewest = -(-site.fewest_sentences // steps) if message.value("steps", int) else 1
     size = max(size, fewest)
+    rates, optimizers = rates_in(message), (site.shared_optimizer, site.private_optimizer)
     if not message.value("keep_moments", bool):
-        site.shared_optimizer.forget()
-        site.private_optimizer.forget()
-    losses = []
+        for optimizer in optimizers:
+            optimizer.reset()
+    losses = train_batches(
+        site.model,
+        (site.next_rows(size, fewest=fewest) for _ in range(steps)),
+        loss or (lambda rows: site.task.batch_loss([site.notes.train[row] for row in rows])),
+        optimizers=optimizers,
+        rates=lambda step: rates,
+        clip=message.value("clip", float),
+        adjust_gradients=(lambda: _pull(site, towards, pull)) if towards else None,
+    )
     with site.randomness(number):
-        for _ in range(steps):
-            losses.append(_backward(site, size, fewest, loss or partial(_task_loss, site)))
-            if towards:
-                _pull(site, towards, pull)
-            _step(site, rates, largest)
+        mean = sum(losses) / steps
     if not message.value("keep_moments", bool):
-        site.shared_optimizer.forget()  # nothing of it is written to disk
-        site.private_optimizer.forget()
+        for optimizer in optimizers:
+            optimizer.reset()  # so that nothing of it is written to disk
     site.round = number
-    return sum(losses) / len(losses)
+    return mean
 
 
 def add(shared: Mapping[str, Tensor], mean: Mapping[str, Array], *, rate: float = 1.0) -> None:
@@ -159,28 +162,10 @@ def _mini_batches(site: Site, message: Message, size: int) -> int:
     return steps or epochs * -(-len(site.notes.train) // size)
 
 
-def _task_loss(site: Site, rows: Sequence[int]) -> Tensor:
-    return site.task.batch_loss([site.notes.train[row] for row in rows])
-
-
-def _backward(site: Site, size: int, fewest: int, loss_of: Callable[[Sequence[int]], Tensor]) -> float:
-    site.model.train()
-    site.model.zero_grad(set_to_none=True)
-    loss = loss_of(site.next_rows(size, fewest=fewest))
-    loss.backward()  # type: ignore[no-untyped-call]
-    return finite(loss)
-
-
 def _pull(site: Site, centre: Mapping[str, Tensor], strength: float) -> None:
     for name, parameter in site.shared.items():
         towards = strength * (parameter.detach() - centre[name])
         parameter.grad = towards if parameter.grad is None else parameter.grad + towards
-
-
-def _step(site: Site, rates: Rates, largest: float) -> None:
-    clip(site.shared | site.private, largest)
-    site.shared_optimizer.step(rates)
-    site.private_optimizer.step(rates)
 
 
 STEPS: dict[str, Step] = {"train": train}

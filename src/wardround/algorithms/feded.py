@@ -23,7 +23,7 @@ from wardround.federation.message import Array, Message, Value, grouped
 from wardround.federation.site_runtime import PublicSet, Site, Step, rates_in
 from wardround.secure_aggregation.predictions import Precision, check_mean
 from wardround.tasks.task import Task, head_scores
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = ["STEPS", "FedEd", "FedEdConfig", "PublicConfig", "PublicOnly", "prediction_shapes", "train_and_predict"]
 

@@ -20,7 +20,9 @@ from wardround.federation.aggregation import Rows
 from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value
 from wardround.federation.site_runtime import Site, Step, rates_in
-from wardround.training.optimizer import HalfOptimizer, RoundTrainingConfig, clip, finite
+from wardround.training.loop import compute_gradients
+from wardround.training.optimizer import ParameterOptimizer, clip_gradients
+from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = ["STEPS", "FedNer", "FedNerConfig", "batch_share", "gradient", "train_share"]
 
@@ -58,7 +60,7 @@ class FedNer(Coordinator):
         super().__init__(shared, config, training, seed=seed, output=output)
         if not shared:
             raise TrainingError("no layer of the model is shared; there is nothing to train together")
-        self.stepper = HalfOptimizer(self.shared, self.output)
+        self.stepper = ParameterOptimizer(self.shared, self.output)
 
     def gather(self, context: RoundContext) -> RoundSum | None:
         """The gradients of Eq. 2."""
@@ -74,7 +76,7 @@ class FedNer(Coordinator):
             return
         for name, parameter in self.shared.items():
             parameter.grad = torch.from_numpy(mean[name])  # clipping writes into it
-        clip(self.shared, self.training.clip)
+        clip_gradients(self.shared.values(), self.training.clip)
         self.stepper.step(self.training.rates(self.number + 1, self.config.rounds))
 
     def optimizer_state(self) -> dict[str, Tensor]:
@@ -94,15 +96,12 @@ def gradient(site: Site, message: Message) -> Message:
     share = batch_share(site, message, fewest=site.fewest_sentences)
     rates, largest = rates_in(message), message.value("clip", float)
     site.receive(message)
-    site.model.train()
-    site.model.zero_grad(set_to_none=True)
     with site.randomness(number), _sparse_tables(site):
-        loss = site.task.batch_loss(site.next_batch(share, fewest=site.fewest_sentences))
-        loss.backward()  # type: ignore[no-untyped-call]
-    values: dict[str, Value] = {"loss": finite(loss)}
-    clip(site.private, largest)
+        batch = site.next_batch(share, fewest=site.fewest_sentences)
+        loss = compute_gradients(site.model, lambda: site.task.batch_loss(batch))
+    clip_gradients(site.private.values(), largest)
     update = {name: _gradient_of(parameter) for name, parameter in site.shared.items()}
-    answer = site.give(update, weight=float(len(site.notes.train)), values=values)
+    answer = site.give(update, weight=float(len(site.notes.train)), values={"loss": loss})
     site.private_optimizer.step(rates)  # last: where anything is refused, the private half is as it was
     site.round = number
     return answer

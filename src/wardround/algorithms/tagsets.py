@@ -25,9 +25,9 @@ from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, Value, grouped
 from wardround.federation.site_runtime import Site, Step
-from wardround.tasks.batches import in_length_order
 from wardround.tasks.completion import CompletedNer, Taught, Unknown
 from wardround.tasks.ner import NerTask
+from wardround.tasks.task import in_length_order
 
 __all__ = [
     "REACH",

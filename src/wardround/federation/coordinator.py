@@ -44,8 +44,8 @@ from wardround.federation.federation import (
 )
 from wardround.federation.message import Array, Message, Value, grouped
 from wardround.federation.round_cost import RoundCost
-from wardround.training.optimizer import RoundTrainingConfig
 from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
+from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = ["Absent", "Coordinator", "Round", "RoundContext", "RoundSum", "RoundsConfig"]
 

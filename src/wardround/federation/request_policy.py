@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wardround.errors import MessageError
 from wardround.federation.message import Value
 
-__all__ = ["RequestPolicy", "filled_up"]
+__all__ = ["RequestPolicy"]
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,3 @@ class RequestPolicy:
             rate = values.get(name, most)
             if not isinstance(rate, float) or not 0 <= rate <= most:
                 raise MessageError("terms", f"{name} is outside the study's")
-
-
-def filled_up(batches: Sequence[Sequence[int]], least: int) -> list[list[int]]:
-    """The batches of an epoch; what is short of `least` gets the first of the others besides, none of them twice."""
-    order = [index for batch in batches for index in batch]
-    return [_filled(batch, order, least) for batch in batches]
-
-
-def _filled(batch: Sequence[int], order: Sequence[int], least: int) -> list[int]:
-    if len(batch) >= least:
-        return list(batch)
-    others = [index for index in order if index not in set(batch)]
-    return [*batch, *others[: least - len(batch)]]

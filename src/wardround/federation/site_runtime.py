@@ -21,14 +21,15 @@ from torch import Tensor
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.aggregation import AggregationClient, SharedCopy, Tensors
 from wardround.federation.message import Array, Message, Value, content_digest
-from wardround.federation.request_policy import RequestPolicy, filled_up
+from wardround.federation.request_policy import RequestPolicy
 from wardround.federation.site_history import Drawn, most_repeats
-from wardround.tasks.batches import length_buckets
 from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document
-from wardround.training.optimizer import HalfOptimizer, Rates
+from wardround.training.batches import length_buckets, pad_batches
+from wardround.training.optimizer import ParameterOptimizer
 from wardround.training.randomness import seeded_from
 from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
+from wardround.training.training_config import Rates
 
 __all__ = ["COMMON_STEPS", "PublicSet", "Site", "SiteNotes", "Step", "rates_in", "score_message"]
 
@@ -199,7 +200,7 @@ class Site:
         if self._order_of != (epoch, size, fewest, self._again()):
             lengths = [self.task.length(example) for example in self.notes.train]
             batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}{self._again()}")
-            self._order = filled_up(batches, fewest)
+            self._order = pad_batches(batches, fewest)
             self._order_of = (epoch, size, fewest, self._again())
         self.batches_drawn += 1
         return self._order[position]
@@ -297,8 +298,8 @@ class Site:
         revealed = self.aggregation.redraws
         return f"/again-{revealed}-{self._redraw}" if revealed or self._redraw else ""
 
-    def _stepper(self, parameters: Mapping[str, Tensor]) -> HalfOptimizer:
-        return HalfOptimizer(parameters, self.model.output_names(parameters))
+    def _stepper(self, parameters: Mapping[str, Tensor]) -> ParameterOptimizer:
+        return ParameterOptimizer(parameters, self.model.output_names(parameters))
 
     def _discard(self, paths: Sequence[Path]) -> None:
         """Remove these states, and what was laid aside: it is no longer the newest."""

@@ -19,9 +19,8 @@ from wardround.errors import UsageError
 from wardround.models.tagging_model import TaggingModel
 from wardround.redaction.findings import Finding
 from wardround.redaction.patterns import Patterns
-from wardround.tasks.batches import in_length_order
 from wardround.tasks.relations import RelationTask
-from wardround.tasks.task import Task
+from wardround.tasks.task import Task, in_length_order
 from wardround.text.alignment import Sentence, align
 from wardround.text.document import Document, Range
 from wardround.text.normalised import as_typed

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from wardround.algorithms import adversarial, fedatt, fedavg, feded, fedner, fedprox, single, tagsets
 from wardround.federation.coordinator import RoundsConfig
 from wardround.federation.site_runtime import Step
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = ["ALGORITHMS", "AlgorithmKind", "Sharing"]
 

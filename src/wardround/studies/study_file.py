@@ -37,7 +37,7 @@ from wardround.studies.study_sections import (
     StudySection,
 )
 from wardround.studies.task_sections import PublicSection, TaskSection, public_from, task_from
-from wardround.training.optimizer import RoundTrainingConfig
+from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = [
     "LARGEST_STUDY",

@@ -17,8 +17,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wardround.models.crf import Posterior
 from wardround.models.tagging_model import Inputs, SplitLoss, TaggingModel
-from wardround.tasks.batches import in_length_order
 from wardround.tasks.ner import NerTask, TaggedSentence
+from wardround.tasks.task import in_length_order
 from wardround.text.completion import completed
 from wardround.text.tag_schemes import split_tag
 

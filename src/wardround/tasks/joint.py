@@ -20,11 +20,10 @@ from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.relations import given_gold, strict
 from wardround.evaluation.spans import score_corpus
 from wardround.models.joint_extractor import JointExtractor, PairRows
-from wardround.tasks.batches import in_length_order
 from wardround.tasks.joint_examples import JointExample, encode, mention_rules, wanted_of
 from wardround.tasks.passages import Candidate, CutDocument, Place, cut_passages
 from wardround.tasks.relation_instances import relations_of
-from wardround.tasks.task import Example, Task, TaskScore
+from wardround.tasks.task import Example, Task, TaskScore, in_length_order
 from wardround.text.document import Document, Entity, Range, Relation
 from wardround.text.relation_sets import RelationSet
 

@@ -12,8 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from wardround.errors import TrainingError
 from wardround.evaluation.spans import CorpusScore, score_corpus
 from wardround.models.tagging_model import TaggingModel
-from wardround.tasks.batches import in_length_order
-from wardround.tasks.task import Example, Task, TaskScore
+from wardround.tasks.task import Example, Task, TaskScore, in_length_order
 from wardround.text.alignment import Alignment, AlignmentCounts, align, entities_from_spans
 from wardround.text.document import Document, Entity
 from wardround.text.tag_schemes import TagScheme

@@ -13,7 +13,6 @@ from wardround.evaluation.bootstrap import Average, Interval, Measure, intervals
 from wardround.evaluation.counts import SpanCounts
 from wardround.evaluation.relations import RelationScore, given_gold, score_relations
 from wardround.models.relation_classifier import RelationClassifier
-from wardround.tasks.batches import in_length_order
 from wardround.tasks.relation_instances import (
     LabelledInstance,
     LabelledInstances,
@@ -25,7 +24,7 @@ from wardround.tasks.relation_instances import (
     labelled_instances,
     relations_of,
 )
-from wardround.tasks.task import Example, Task, TaskScore
+from wardround.tasks.task import Example, Task, TaskScore, in_length_order
 from wardround.text.document import Document, Level, Relation
 from wardround.text.relation_sets import RelationSet
 

@@ -8,7 +8,7 @@ sentence a row a word, of a pair of entities one row. They are what distillation
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,10 +21,9 @@ from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.leakage import LeakageScore
 from wardround.evaluation.spans import CorpusScore
 from wardround.models.parameter_split import LayeredModel
-from wardround.tasks.batches import in_length_order
 from wardround.text.document import Document
 
-__all__ = ["Example", "Task", "TaskScore", "head_scores"]
+__all__ = ["Example", "Task", "TaskScore", "head_scores", "in_length_order"]
 
 Example: TypeAlias = Any  # of the task that made it
 
@@ -118,6 +117,12 @@ class Task(ABC):
     @abstractmethod
     def heads(self, batch: Sequence[Example]) -> dict[str, Tensor]:
         """By head, the scores of every class in the rows of `labels`, before any softmax; with gradients."""
+
+
+def in_length_order(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+    """Yield batches of all indices, shortest first: for prediction, where the order does not matter."""
+    order = sorted(range(len(lengths)), key=lambda index: lengths[index])
+    return (order[start : start + batch_size] for start in range(0, len(order), batch_size))
 
 
 @torch.inference_mode()

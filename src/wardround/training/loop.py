@@ -1,73 +1,129 @@
-"""Training at one site: epochs of mini-batches, early stopping on a development set, exact resume.
+"""The one training loop: mini-batch steps for every training, and epochs with early stopping for one site.
 
-Batch order and dropout of an epoch depend on the seed and the epoch's number alone, so a training restored at the end
-of any epoch goes on bit for bit as if it had never stopped.
+`train_batches` runs the mini-batches of any training: at one site, inside the rounds of a study, on a public set.
+`TrainingLoop` adds epochs, scoring, early stopping and checkpoints. The batch order and the dropout of an epoch depend
+only on the seed and the number of the epoch, so a training that is restored at the end of any epoch continues bit for
+bit as if it had never stopped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from wardround.errors import TrainingError
-from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel
-from wardround.tasks.batches import length_buckets
+from wardround.errors import MessageError, TrainingError
+from wardround.models.parameter_split import LayeredModel
 from wardround.tasks.task import Example, Task
 from wardround.text.document import Document
+from wardround.training.batches import length_buckets
+from wardround.training.optimizer import ParameterOptimizer, clip_gradients, finite
 from wardround.training.randomness import seeded_from
-from wardround.training.state_files import load_moments, moments, under
-from wardround.training.training_config import TrainingConfig
+from wardround.training.state_files import under
+from wardround.training.training_config import Rates, TrainingConfig
 
-__all__ = ["EpochRecord", "Listener", "Silence", "TrainingLoop", "TrainingState", "rate_factor"]
+__all__ = [
+    "EpochRecord",
+    "Listener",
+    "SilentListener",
+    "TrainingLoop",
+    "TrainingState",
+    "compute_gradients",
+    "train_batches",
+]
+
+
+def compute_gradients(model: LayeredModel, loss: Callable[[], Tensor], *, mixed_precision: bool = False) -> float:
+    """Replace the gradients of the model by those of `loss()`, computed in training mode; return the loss.
+
+    A loss that no parameter contributed to leaves all gradients unset.
+    """
+    model.train()
+    model.zero_grad(set_to_none=True)
+    on_gpu = model.device.type == "cuda"
+    with torch.autocast("cuda", dtype=torch.bfloat16) if mixed_precision and on_gpu else nullcontext():
+        value = loss()
+    number = finite(value)
+    if value.requires_grad:
+        value.backward()  # type: ignore[no-untyped-call]
+    return number
+
+
+def train_batches(
+    model: LayeredModel,
+    batches: Iterable[Sequence[int]],
+    loss: Callable[[Sequence[int]], Tensor],
+    *,
+    optimizers: Sequence[ParameterOptimizer],
+    rates: Callable[[int], Rates],
+    clip: float,
+    adjust_gradients: Callable[[], None] | None = None,
+    mixed_precision: bool = False,
+) -> Iterator[float]:
+    """Train a model in place on mini-batches of example numbers; yield the loss of each.
+
+    `rates` takes the number of the step, counted from 0. `adjust_gradients` may change the gradients before they are
+    clipped. Raise `MessageError` if a loss or a gradient is not finite; the model is then left half-trained.
+    """
+    parameters = [tensor for optimizer in optimizers for tensor in optimizer.parameters.values()]
+    for step, batch in enumerate(batches):
+        value = compute_gradients(model, partial(loss, batch), mixed_precision=mixed_precision)
+        if any(parameter.grad is not None for parameter in parameters):
+            if adjust_gradients is not None:
+                adjust_gradients()
+            clip_gradients(parameters, clip)
+            for optimizer in optimizers:
+                optimizer.step(rates(step))
+        yield value
 
 
 class Listener(Protocol):
-    """Whoever wants to watch."""
+    """Receives the progress of a training."""
 
     def on_step(self, epoch: int, *, step: int, steps: int, loss: float) -> None:
-        """A mini-batch was done."""
+        """Receive the loss of one mini-batch."""
 
     def on_epoch(self, record: EpochRecord) -> None:
-        """An epoch was done and scored."""
+        """Receive the record of one epoch."""
 
 
-class Silence:
-    """A listener that does not listen."""
+class SilentListener:
+    """A listener that ignores everything."""
 
     def on_step(self, epoch: int, *, step: int, steps: int, loss: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_epoch(self, record: EpochRecord) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch in figures."""
+    """The results of one epoch."""
 
     epoch: int  # from 1
     loss: float  # mean over the examples
-    dev_f1: float  # micro, under the task's main reading
-    best: bool  # no epoch before scored higher
+    dev_f1: float  # micro, under the task's main matching mode
+    best: bool  # True if no earlier epoch scored higher
     seconds: float
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """All that a training needs to go on: tensors by name, and the records so far."""
+    """Everything that a training needs to continue: tensors by name, and the records so far."""
 
     tensors: dict[str, Tensor]
     records: tuple[EpochRecord, ...]
 
 
 class TrainingLoop:
-    """Trains a model in place; at the end the model holds the weights of its best epoch."""
+    """Train a model in place at one site; at the end the model holds the weights of its best epoch."""
 
     def __init__(
         self,
@@ -80,111 +136,68 @@ class TrainingLoop:
         self.task, self.config, self.train, self.dev = task, config, train, dev
         self.model = task.model
         self.records: list[EpochRecord] = []
-        self._optimizer = _optimizer(self.model, config)
-        self._rates = [group["lr"] for group in self._optimizer.param_groups]
+        parameters = {name: tensor for name, tensor in self.model.named_parameters() if tensor.requires_grad}
+        self._optimizer = ParameterOptimizer(parameters, self.model.output_names(parameters), kind=config.optimizer)
         self._best: dict[str, Tensor] = {}
-        self._steps_an_epoch = -(-len(train) // config.batch_size)
 
     def run(self, listener: Listener | None = None) -> Iterator[EpochRecord]:
-        """Train epoch by epoch until done, then put the best weights back."""
-        listener = listener or Silence()
-        while not self._done():
-            yield self._epoch(len(self.records) + 1, listener)
+        """Train epoch by epoch until the last one or until early stopping, then restore the best weights."""
+        listener = listener or SilentListener()
+        while len(self.records) < self.config.epochs:
+            since_best = next((age for age, record in enumerate(reversed(self.records)) if record.best), 0)
+            if since_best >= self.config.patience:
+                break
+            yield self._train_epoch(len(self.records) + 1, listener)
         self.model.load_state_dict(self._best)
 
-    def _done(self) -> bool:
-        since_best = next((age for age, record in enumerate(reversed(self.records)) if record.best), 0)
-        return len(self.records) >= self.config.epochs or since_best >= self.config.patience
-
-    def _epoch(self, number: int, listener: Listener) -> EpochRecord:
+    def _train_epoch(self, number: int, listener: Listener) -> EpochRecord:
         started = perf_counter()
         name = f"{self.config.seed}/epoch-{number}"
         batches = length_buckets(list(map(self.task.length, self.train)), self.config.batch_size, name)
+        steps = len(batches)
+        losses = train_batches(
+            self.model,
+            batches,
+            lambda rows: self.task.batch_loss([self.train[row] for row in rows]),
+            optimizers=(self._optimizer,),
+            rates=lambda step: self.config.rates((number - 1) * steps + step, self.config.epochs * steps),
+            clip=self.config.clip,
+            mixed_precision=self.config.mixed_precision,
+        )
         total = 0.0
         with seeded_from(name, self.model):
-            self.model.train()
-            for step, batch in enumerate(batches):
-                self._set_rate((number - 1) * self._steps_an_epoch + step)
-                loss = self.step([self.train[index] for index in batch])
-                _check_finite(loss, number)
-                total += loss * len(batch)
-                listener.on_step(number, step=step + 1, steps=len(batches), loss=loss)
-        record = self._score(number, total / len(self.train), started)
-        listener.on_epoch(record)
-        return record
-
-    def step(self, batch: Sequence[Example]) -> float:
-        """One mini-batch: gradient, clip, update; returns the loss before it."""
-        self._optimizer.zero_grad(set_to_none=True)
-        with self._precision():
-            loss = self.task.batch_loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
-        if self.config.clip:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        self._optimizer.step()
-        return loss.item()
-
-    def _precision(self) -> AbstractContextManager[Any]:
-        if self.config.mixed_precision and self.model.device.type == "cuda":
-            return torch.autocast("cuda", dtype=torch.bfloat16)
-        return nullcontext()
-
-    def _score(self, number: int, loss: float, started: float) -> EpochRecord:
+            try:
+                for step, (batch, loss) in enumerate(zip(batches, losses, strict=True), start=1):
+                    total += loss * len(batch)
+                    listener.on_step(number, step=step, steps=steps, loss=loss)
+            except MessageError as error:
+                raise TrainingError(
+                    f"the loss of epoch {number} is not a number; lower learning_rate or set clip"
+                ) from error
         f1 = self.task.score(self.dev).main.micro.f1
         best = f1 > max((record.dev_f1 for record in self.records), default=-1.0)
-        record = EpochRecord(number, loss, f1, best, perf_counter() - started)
+        record = EpochRecord(number, total / len(self.train), f1, best, perf_counter() - started)
         self.records.append(record)
         if best:
             self._best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        listener.on_epoch(record)
         return record
 
-    def _set_rate(self, step: int) -> None:
-        factor = rate_factor(step, self.config.epochs * self._steps_an_epoch, self.config)
-        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate * factor
-
     def state(self) -> TrainingState:
-        """A snapshot between epochs, which further training does not change."""
+        """Return a snapshot between two epochs; further training does not change it."""
         tensors = {f"model/{name}": tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         tensors |= {f"best/{name}": tensor for name, tensor in self._best.items()}
-        tensors |= {f"optimizer/{name}": tensor.clone() for name, tensor in moments(self._optimizer).items()}
+        tensors |= {f"optimizer/{name}": tensor.clone() for name, tensor in self._optimizer.state().items()}
         return TrainingState(tensors, tuple(self.records))
 
     def restore(self, state: TrainingState) -> None:
-        """Go back to a snapshot of a training with the same model, data and settings."""
+        """Restore a snapshot of a training with the same model, data and settings."""
         try:
             self.model.load_state_dict(under("model", state.tensors))
         except RuntimeError as error:
             raise TrainingError("the checkpoint belongs to another model; start afresh in a new folder") from error
         device = self.model.device
         self._best = {name: tensor.to(device) for name, tensor in under("best", state.tensors).items()}
-        # Copies, for the optimizer writes into what it is given.
-        remembered = {name: tensor.clone() for name, tensor in under("optimizer", state.tensors).items()}
-        load_moments(self._optimizer, remembered)
+        # Copies, because the optimizer writes into the tensors that it loads.
+        self._optimizer.load({name: tensor.clone() for name, tensor in under("optimizer", state.tensors).items()})
         self.records = list(state.records)
-
-
-def rate_factor(step: int, steps: int, config: TrainingConfig) -> float:
-    """What the learning rate is multiplied by at `step` of `steps`: warm-up, then constant or down to zero."""
-    warm = config.warmup * steps
-    if step < warm:
-        return (step + 1) / (warm + 1)
-    return 1.0 if config.schedule == "constant" else (steps - step) / max(steps - warm, 1)
-
-
-def _optimizer(model: LayeredModel, config: TrainingConfig) -> torch.optim.Optimizer:
-    top = model.parameters_in(OUTPUT_GROUPS)
-    rest = [p for name, p in model.named_parameters() if p.requires_grad and name not in top]
-    rates = (config.learning_rate, config.output_learning_rate or config.learning_rate)
-    groups = [{"params": p, "lr": rate} for p, rate in zip((rest, list(top.values())), rates, strict=True)]
-    decay = config.weight_decay
-    if config.optimizer == "sgd":
-        return torch.optim.SGD(groups, weight_decay=decay)
-    if config.optimizer == "adam":
-        return torch.optim.Adam(groups, weight_decay=decay, fused=True)
-    return torch.optim.AdamW(groups, weight_decay=decay, fused=True)
-
-
-def _check_finite(loss: float, epoch: int) -> None:
-    if not torch.isfinite(torch.tensor(loss)):
-        raise TrainingError(f"the loss of epoch {epoch} is not a number; lower learning_rate or set clip")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wardround.errors import TrainingError
 
-__all__ = ["copy_into", "force", "load_moments", "load_tensors", "moments", "save_tensors", "under"]
+__all__ = ["copy_into", "force", "load_tensors", "save_tensors", "under"]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: dict[str, str] | None = None) -> None:
@@ -56,18 +56,3 @@ def copy_into(parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])
-
-
-def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What the optimizer remembers, as `<number of the parameter>/<name>`."""
-    state = optimizer.state_dict()["state"]
-    return {f"{number}/{name}": tensor for number, parts in state.items() for name, tensor in parts.items()}
-
-
-def load_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Give an optimizer the memory of another one of the same parameters."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        number, _, name = key.partition("/")
-        state.setdefault(int(number), {})[name] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.tasks.batches import in_length_order, length_buckets
+from wardround.tasks.task import in_length_order
+from wardround.training.batches import length_buckets, pad_batches
 
 LENGTHS = st.lists(st.integers(1, 50), max_size=200)
 SIZES = st.integers(1, 20)
@@ -46,3 +47,15 @@ def test_batches_do_not_come_in_order_of_length() -> None:
 def test_prediction_begins_with_the_shortest() -> None:
     assert list(in_length_order([5, 1, 3, 1], 2)) == [[1, 3], [2, 0]]
     assert list(in_length_order([], 2)) == []
+
+
+def test_a_short_batch_is_padded_with_the_first_examples_of_the_epoch() -> None:
+    batches = [[4, 2, 6], [0], [5, 1, 3]]
+    assert pad_batches(batches, 1) == batches
+    assert pad_batches(batches, 3) == [[4, 2, 6], [0, 4, 2], [5, 1, 3]]
+    assert batches[1] == [0]
+
+
+def test_padding_repeats_no_sentence_of_the_batch() -> None:
+    assert pad_batches([[0, 3], [4, 2, 6], [5, 1, 7]], 3) == [[0, 3, 4], [4, 2, 6], [5, 1, 7]]
+    assert pad_batches([[1, 0]], 2) == [[1, 0]]
