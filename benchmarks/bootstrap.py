@@ -9,8 +9,8 @@ import numpy as np
 from common import Bar, arguments, fastest, finish
 from scipy.stats import bootstrap
 
-from wardround.evaluation.bootstrap import Average, Measure, intervals
 from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.significance import Average, Measure, intervals
 from wardround.reports.tables import Table
 
 RESAMPLES = 1000

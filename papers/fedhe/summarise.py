@@ -32,7 +32,7 @@ from papers.fedhe.variations import (
     RANDOM_NETWORKS,
 )
 
-from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.significance import Interval
 from wardround.reports.plots import Labels, Plot, bar_chart
 
 HERE = Path(__file__).resolve().parent

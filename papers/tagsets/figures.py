@@ -23,7 +23,7 @@ from papers.tagsets.variations import (
     weighing,
 )
 
-from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.significance import Interval
 from wardround.reports.plots import Curve, Labels, Plot, bar_chart, learning_curves
 from wardround.reports.sizes import size_text
 

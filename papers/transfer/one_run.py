@@ -19,9 +19,9 @@ from papers.common.one_run import ASKED, SUMMARY
 from papers.transfer.variations import RECALL_FIRST
 
 from wardround.corpora.jsonl import Jsonl
-from wardround.evaluation.bootstrap import Measure, intervals
+from wardround.evaluation.entity_scores import score_corpus
 from wardround.evaluation.leakage import LeakageScore, score_leakage
-from wardround.evaluation.spans import score_corpus
+from wardround.evaluation.significance import Measure, intervals
 from wardround.models.transfer import Tagger, load_source
 from wardround.models.word_tagger import WordTagger
 from wardround.redaction.finding import model_finder

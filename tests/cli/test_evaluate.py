@@ -9,9 +9,9 @@ import pytest
 from tests.cli.running import DEV, TEST, TRAIN, Run, related_notes, write_site
 from tests.models.tiny import TINY
 from wardround.corpora.jsonl import Jsonl
-from wardround.evaluation.bootstrap import Measure, intervals
 from wardround.evaluation.counts import SpanCounts
-from wardround.evaluation.spans import CorpusScore
+from wardround.evaluation.entity_scores import CorpusScore
+from wardround.evaluation.significance import Measure, intervals
 from wardround.models.saved import load_model, save_model
 from wardround.models.word_tagger import WordTagger
 from wardround.tasks import ner

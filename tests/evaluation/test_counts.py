@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.counts import SpanCounts, TagSetScores, TypedCounts, macro_f1
 
 
 def test_scores_of_counts() -> None:
@@ -50,5 +50,42 @@ def test_macro_of_nothing_is_zero() -> None:
 
 
 def test_tally() -> None:
-    counts = TypedCounts.tally(gold=["A", "A", "B"], predicted=["A", "C"], right=["A"])
+    counts = TypedCounts.tally(gold=["A", "A", "B"], predicted=["A", "C"], correct=["A"])
     assert counts == TypedCounts({"A": SpanCounts(1, 0, 1), "B": SpanCounts(0, 0, 1), "C": SpanCounts(0, 1, 0)})
+
+
+# F1: 2·3/(4 + 4) = 3/4; 2·1/(1 + 3) = 1/2; 0. Bed occurs neither in gold nor in prediction.
+COUNTS = TypedCounts(
+    {
+        "Drug": SpanCounts(3, 1, 1),
+        "ADE": SpanCounts(1, 0, 2),
+        "Disease": SpanCounts(0, 0, 4),
+        "Bed": SpanCounts(0, 0, 0),
+    }
+)
+
+
+def test_macro_f1_worked_by_hand() -> None:
+    assert macro_f1(COUNTS, ("Drug", "ADE")) == pytest.approx(5 / 8)
+    assert macro_f1(COUNTS, ("Drug", "ADE", "Disease")) == pytest.approx(5 / 12)
+    assert macro_f1(COUNTS, COUNTS) == pytest.approx(COUNTS.macro.f1) == pytest.approx(5 / 12)
+
+
+def test_type_that_does_not_occur_has_no_f1() -> None:
+    assert macro_f1(COUNTS, ("Drug", "Bed", "Dose")) == 0.75
+    assert macro_f1(COUNTS, ("Bed",)) is None
+    assert macro_f1(COUNTS, ()) is None
+    assert macro_f1(TypedCounts({"Bed": SpanCounts(0, 2, 0)}), ("Bed",)) == 0.0  # only spurious predictions
+
+
+def test_annotated_types_are_separated_from_the_others() -> None:
+    site = TagSetScores(COUNTS, ("Drug",), ("Drug", "ADE", "Disease", "Bed"))
+    assert site.macro() == {"all": pytest.approx(5 / 12), "annotated": 0.75, "not_annotated": 0.25}
+    assert [site.f1(kind) for kind in ("Drug", "ADE", "Disease", "Bed", "Dose")] == [0.75, 0.5, 0.0, None, None]
+
+
+def test_unscored_type_is_ignored() -> None:
+    # A site may report counts of types that, according to the study, its test notes are not annotated with.
+    site = TagSetScores(COUNTS, ("Drug",), ("Drug",))
+    assert site.macro() == {"all": 0.75, "annotated": 0.75, "not_annotated": None}
+    assert site.f1("ADE") is None

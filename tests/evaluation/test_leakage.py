@@ -6,7 +6,14 @@ import pytest
 
 from wardround.errors import TextError
 from wardround.evaluation.counts import SpanCounts
-from wardround.evaluation.leakage import LeakageScore, TypeLeakage, score_leakage
+from wardround.evaluation.leakage import (
+    HidingScore,
+    LeakageScore,
+    TypeLeakage,
+    score_hiding,
+    score_leakage,
+    score_words,
+)
 from wardround.text.document import Document, Entity, Range
 
 TEXT = "Mr John Smith of Leeds, 12/03"
@@ -20,12 +27,12 @@ GOLD = note(("NAME", 3, 13), ("CITY", 17, 22), ("DATE", 24, 29))
 
 
 def test_worked_example() -> None:
-    # Hidden: "John", "Leeds" as a name, "12" and "03" without the stroke between them, and the word "of" in vain.
+    # Hidden: "John", "Leeds" as a name, "12" and "03" without the slash between them, and the word "of" (no PHI).
     found = note(("NAME", 3, 7), ("NAME", 17, 22), ("DATE", 24, 26), ("DATE", 27, 29), ("NAME", 14, 16))
     score = score_leakage([(GOLD, found)])
     assert score.by_type == {
         "CITY": TypeLeakage(1, 1, 0, 0),
-        "DATE": TypeLeakage(1, 1, 0, 0),  # a stroke tells nothing
+        "DATE": TypeLeakage(1, 1, 0, 0),  # a slash reveals nothing
         "NAME": TypeLeakage(1, 0, 1, 1),
     }
     # Words to hide: John, Smith, Leeds, 12, /, 03.
@@ -52,15 +59,15 @@ def test_a_mention_of_punctuation_alone_must_be_covered() -> None:
     assert score_leakage([(gold, note(text="a --- b"))]).by_type["ID"] == TypeLeakage(1, 0, 0, 1)
 
 
-def test_other_texts_are_refused() -> None:
+def test_different_texts_cannot_be_scored() -> None:
     with pytest.raises(TextError, match="different texts"):
         score_leakage([(GOLD, note(text="other"))])
 
 
-def test_counts_go_as_plain_values_and_come_back() -> None:
+def test_counts_survive_a_round_trip_through_plain_values() -> None:
     score = score_leakage([(GOLD, note(("NAME", 3, 7))), (GOLD, GOLD)])
     values = score.as_values()
-    # Words: John, Smith, Leeds, 12, /, 03, twice; of the first note John alone is hidden.
+    # Words: John, Smith, Leeds, 12, /, 03, twice; in the first note only John is hidden.
     assert values == {
         "notes": [2, 1, 1],
         "words": [7, 0, 5],
@@ -84,7 +91,7 @@ def test_counts_go_as_plain_values_and_come_back() -> None:
         {"types": {"CITY": [1, 2, 3, 4, 5]}},
     ],
 )
-def test_values_that_are_no_counts(change: dict[str, Any]) -> None:
+def test_invalid_values_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         LeakageScore.from_values({**LeakageScore().as_values(), **change})
 
@@ -101,3 +108,62 @@ def test_figures() -> None:
         "leaking_notes": 1,
     }
     assert figures["mentions"]["recall"] == 0.5
+
+
+WORDS_TEXT = "Mr John Smith of Leeds"
+WORDS = [Range(0, 2), Range(3, 7), Range(8, 13), Range(14, 16), Range(17, 22)]
+
+
+def name_note(*ranges: tuple[int, int]) -> Document:
+    return Document("n", WORDS_TEXT, tuple(Entity(str(i), "NAME", (Range(*r),)) for i, r in enumerate(ranges)))
+
+
+def test_hiding_worked_example() -> None:
+    # To hide: John Smith, Leeds. Hidden: Mr John, and "Smi".
+    score = score_hiding(name_note((3, 13), (17, 22)), name_note((0, 7), (8, 11)), WORDS)
+    assert score.words == SpanCounts(tp=2, fp=1, fn=1)
+    assert score.characters == SpanCounts(tp=4 + 3, fp=2, fn=2 + 5)  # the blank in the name does not count
+    assert (score.notes, score.leaking_notes) == (1, 1)
+
+
+def test_the_type_does_not_matter() -> None:
+    other = Document("n", WORDS_TEXT, (Entity("1", "CITY", (Range(3, 7),)),))
+    assert score_hiding(name_note((3, 7)), other, WORDS).words == SpanCounts(1, 0, 0)
+
+
+def test_a_note_with_nothing_missed_does_not_leak() -> None:
+    assert score_hiding(name_note((3, 7)), name_note((0, 22)), WORDS).leaking_notes == 0
+    assert score_hiding(name_note(), name_note(), WORDS) == HidingScore(notes=1)
+
+
+def test_notes_add() -> None:
+    tight = score_hiding(name_note((3, 7)), name_note((3, 7)), WORDS)
+    leaking = score_hiding(name_note((3, 7), (8, 13)), name_note(), WORDS)
+    total = tight + tight + tight + leaking
+    assert total.words == SpanCounts(3, 0, 2)
+    assert total.words.recall == pytest.approx(0.6)
+    assert total.leakage == pytest.approx(0.25)
+    assert HidingScore().leakage == 0.0
+
+
+def test_invalid_arguments_are_refused() -> None:
+    with pytest.raises(TextError, match="different texts"):
+        score_hiding(name_note(), Document("n", "other"), WORDS)
+    with pytest.raises(TextError, match="in order"):
+        score_hiding(name_note(), name_note(), WORDS[::-1])
+
+
+def test_words_by_type() -> None:
+    gold = Document("n", WORDS_TEXT, (Entity("1", "NAME", (Range(3, 13),)), Entity("2", "CITY", (Range(17, 22),))))
+    # "Mr John" as a name, "Smith" as a city, half of "Leeds" as a city and as a name.
+    marks = (("NAME", 0, 7), ("CITY", 8, 13), ("CITY", 17, 19), ("NAME", 17, 22))
+    found = Document(
+        "n", WORDS_TEXT, tuple(Entity(f"{n}", kind, (Range(a, b),)) for n, (kind, a, b) in enumerate(marks))
+    )
+    assert dict(score_words(gold, found, WORDS)) == {"CITY": SpanCounts(1, 1, 0), "NAME": SpanCounts(1, 2, 1)}
+
+
+def test_a_word_in_two_mentions_of_one_type_counts_once() -> None:
+    assert dict(score_words(name_note((3, 7)), name_note((3, 5), (5, 7)), WORDS)) == {"NAME": SpanCounts(1, 0, 0)}
+    with pytest.raises(TextError, match="in order"):
+        score_words(name_note(), name_note(), WORDS[::-1])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from nervaluate import Evaluator
 
-from wardround.evaluation.muc import READINGS, MucCounts, MucReadings, MucScore, score_muc
-from wardround.evaluation.overlaps import Mention, Overlaps, align
+from wardround.evaluation.muc import MATCHING_MODES, MucCounts, MucModes, MucScore, score_muc
+from wardround.evaluation.overlaps import Mention, Overlaps, find_overlaps
 from wardround.text.document import Range
 
 
@@ -16,13 +16,13 @@ def mention(type_: str, *edges: int) -> Mention:
 
 
 def overlaps(gold: list[Mention], predicted: list[Mention]) -> Overlaps:
-    return align(sorted(gold), sorted(predicted))
+    return find_overlaps(sorted(gold), sorted(predicted))
 
 
 def test_each_category_once() -> None:
     gold = [mention("Drug", 0, 5), mention("Drug", 10, 15), mention("ADE", 20, 25), mention("ADE", 30, 35)]
     predicted = [mention("Drug", 0, 5), mention("ADE", 10, 15), mention("ADE", 18, 23), mention("Drug", 40, 45)]
-    # One equal; one with the wrong type; one displaced; one missed; one from nowhere.
+    # One equal; one with the wrong type; one shifted; one missed; one spurious.
     score = score_muc(overlaps(gold, predicted)).overall
     assert score.strict == MucCounts(correct=1, incorrect=2, missed=1, spurious=1)
     assert score.exact == MucCounts(correct=2, incorrect=1, missed=1, spurious=1)
@@ -30,7 +30,7 @@ def test_each_category_once() -> None:
     assert score.ent_type == MucCounts(correct=2, incorrect=1, missed=1, spurious=1)
 
 
-def test_a_partial_mention_is_worth_a_half() -> None:
+def test_a_partial_mention_counts_half() -> None:
     counts = MucCounts(correct=2, partial=1, missed=1, spurious=2)
     assert (counts.possible, counts.actual) == (4, 5)
     assert counts.recall == pytest.approx(2.5 / 4)
@@ -42,7 +42,7 @@ def test_undefined_scores_are_zero() -> None:
     assert (MucCounts().precision, MucCounts().recall, MucCounts().f1) == (0.0, 0.0, 0.0)
 
 
-def test_scores_by_type_see_that_type_alone() -> None:
+def test_scores_by_type_use_only_that_type() -> None:
     score = score_muc(overlaps([mention("Drug", 0, 5)], [mention("ADE", 0, 5)]))
     assert score.overall.strict == MucCounts(incorrect=1)
     assert score.by_type["Drug"].strict == MucCounts(missed=1)
@@ -50,19 +50,19 @@ def test_scores_by_type_see_that_type_alone() -> None:
 
 
 def test_ent_type_takes_the_nearest_of_its_type() -> None:
-    # 3-20 touches both gold mentions and is nearer to 8-20 (5 off) than to 0-5 (18 off), which 4-5 then gets.
+    # 3-20 overlaps both gold mentions and is nearer to 8-20 (distance 5) than to 0-5 (distance 18); 4-5 takes that.
     gold = [mention("Drug", 0, 5), mention("Drug", 8, 20)]
     predicted = [mention("Drug", 3, 20), mention("Drug", 4, 5)]
     assert score_muc(overlaps(gold, predicted)).overall.ent_type == MucCounts(correct=2)
 
 
-def test_an_equal_mention_is_served_before_a_nested_neighbour() -> None:
+def test_an_equal_mention_is_matched_before_a_nested_neighbour() -> None:
     gold = [mention("Drug", 4, 8)]
     predicted = [mention("Drug", 0, 8), mention("Drug", 4, 8)]
     assert score_muc(overlaps(gold, predicted)).overall.strict == MucCounts(correct=1, spurious=1)
 
 
-def test_discontinuous_mentions_with_one_envelope_differ() -> None:
+def test_discontinuous_mentions_with_the_same_envelope_differ() -> None:
     score = score_muc(overlaps([mention("ADE", 0, 4, 8, 12)], [mention("ADE", 0, 12)])).overall
     assert score.exact == MucCounts(incorrect=1)
     assert score.partial == MucCounts(partial=1)
@@ -70,16 +70,16 @@ def test_discontinuous_mentions_with_one_envelope_differ() -> None:
 
 
 def test_scores_add() -> None:
-    one = MucReadings(MucCounts(1), MucCounts(0, 1), MucCounts(0, 0, 1), MucCounts(0, 0, 0, 1, 1))
+    one = MucModes(MucCounts(1), MucCounts(0, 1), MucCounts(0, 0, 1), MucCounts(0, 0, 0, 1, 1))
     total = MucScore(one, {"A": one}) + MucScore(one, {"B": one})
-    assert total.overall == MucReadings(MucCounts(2), MucCounts(0, 2), MucCounts(0, 0, 2), MucCounts(0, 0, 0, 2, 2))
+    assert total.overall == MucModes(MucCounts(2), MucCounts(0, 2), MucCounts(0, 0, 2), MucCounts(0, 0, 0, 2, 2))
     assert total.by_type == {"A": one, "B": one}
 
 
 def test_agrees_with_nervaluate_on_mentions_that_do_not_overlap() -> None:
     generator = np.random.default_rng(17)
     documents = [(_disjoint(generator), _disjoint(generator)) for _ in range(400)]
-    ours = sum((score_muc(align(gold, predicted)) for gold, predicted in documents), MucScore())
+    ours = sum((score_muc(find_overlaps(gold, predicted)) for gold, predicted in documents), MucScore())
     theirs = Evaluator(
         [_as_dicts(gold) for gold, _ in documents],
         [_as_dicts(predicted) for _, predicted in documents],
@@ -87,7 +87,7 @@ def test_agrees_with_nervaluate_on_mentions_that_do_not_overlap() -> None:
         loader="dict",
     ).evaluate()
     assert ours.overall.ent_type.incorrect > 50 and ours.overall.partial.partial > 50
-    for reading in READINGS:
+    for reading in MATCHING_MODES:
         _assert_equal(getattr(ours.overall, reading), theirs["overall"][reading])
         for type_ in "ABC":
             _assert_equal(getattr(ours.by_type[type_], reading), theirs["entities"][type_][reading])

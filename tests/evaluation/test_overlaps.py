@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from wardround.evaluation.overlaps import Mention, align, maximum_matching, mentions_of
+from wardround.evaluation.overlaps import Mention, find_overlaps, maximum_matching, mentions_of
 from wardround.text.document import Entity, Range
 
 
@@ -22,28 +22,28 @@ def test_mentions_are_unique_and_in_reading_order() -> None:
     assert mentions_of(entities) == [mention((0, 3)), mention((5, 9), type_="Dose"), mention((5, 9))]
 
 
-def test_align_counts_shared_characters() -> None:
+def test_overlaps_count_shared_characters() -> None:
     gold = [mention((0, 10)), mention((2, 4)), mention((12, 15), (20, 25))]
     predicted = [mention((3, 13)), mention((10, 12)), mention((15, 22)), mention((24, 40))]
-    assert align(gold, predicted).shared == [{0: 7, 1: 1, 2: 1}, {}, {2: 2}, {2: 1}]
+    assert find_overlaps(gold, predicted).shared == [{0: 7, 1: 1, 2: 1}, {}, {2: 2}, {2: 1}]
 
 
-def test_touching_ends_share_nothing() -> None:
-    assert align([mention((0, 5))], [mention((5, 9))]).shared == [{}]
+def test_adjacent_mentions_share_no_character() -> None:
+    assert find_overlaps([mention((0, 5))], [mention((5, 9))]).shared == [{}]
 
 
-def test_align_equals_comparing_all_with_all() -> None:
+def test_overlaps_equal_comparing_all_pairs() -> None:
     generator = np.random.default_rng(3)
     for _ in range(200):
         gold, predicted = ([_random_mention(generator) for _ in range(6)] for _ in range(2))
-        shared = align(gold, predicted).shared
+        shared = find_overlaps(gold, predicted).shared
         for p, g in product(range(6), range(6)):
             common = _characters(predicted[p]) & _characters(gold[g])
             assert shared[p].get(g, 0) == len(common)
 
 
-def test_matching_gives_up_a_pair_to_win_one() -> None:
-    # Left 0 may have 0 and 1, left 1 only 0. Beginning with 0-0, left 1 can be served only if 0 moves to 1.
+def test_matching_gives_up_a_pair_to_gain_one() -> None:
+    # Left 0 may take 0 or 1, left 1 only 0. Starting from 0-0, left 1 can be matched only if left 0 moves to 1.
     assert maximum_matching([[0, 1], [0]], {0: 0}) == {0: 1, 1: 0}
 
 

@@ -9,7 +9,7 @@ import pytest
 from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.scheme import IOB2
 
-from wardround.evaluation.spans import score_corpus
+from wardround.evaluation.entity_scores import score_corpus
 from wardround.text.document import Document, Entity, Range
 from wardround.text.tag_schemes import BIO
 
@@ -39,7 +39,7 @@ def test_ill_formed_tags_agree_with_default_seqeval(seed: int) -> None:
 
 
 def test_strict_seqeval_drops_what_is_repaired_here() -> None:
-    """The one difference: seqeval's strict mode does not see a mention that begins with `I`, `BIO.repair` does."""
+    """The one difference: seqeval's strict mode ignores a mention that begins with `I`, `BIO.repair` keeps it."""
     gold, predicted = [["B-Drug", "I-Drug", "O"]], [["I-Drug", "I-Drug", "O"]]
     assert score_corpus(_pairs(gold, predicted)).strict.micro.f1 == 1.0
     with warnings.catch_warnings():
@@ -51,7 +51,7 @@ def _assert_agreement(gold: Tags, predicted: Tags, **options: object) -> None:
     counts = score_corpus(_pairs(gold, predicted)).strict
     assert counts.micro.tp > 10 and counts.micro.fp > 10
     scorers = {"precision": precision_score, "recall": recall_score, "f1": f1_score}
-    with warnings.catch_warnings():  # seqeval warns where a type has no prediction
+    with warnings.catch_warnings():  # seqeval warns if a type has no prediction
         warnings.filterwarnings("ignore", message=".*ill-defined.*")
         for name, scorer in scorers.items():
             assert getattr(counts.micro, name) == pytest.approx(scorer(gold, predicted, average="micro", **options))
@@ -77,7 +77,7 @@ def _document(tags: list[str]) -> Document:
 
 
 def _tagged(generator: np.random.Generator) -> tuple[Tags, Tags]:
-    """Random tags, mostly ill-formed, and a copy in which one tag in four is drawn anew."""
+    """Random tags, mostly ill-formed, and a copy in which one tag in four is replaced at random."""
     tags = np.array(BIO.tags(TYPES))
     gold = generator.choice(tags, size=(40, 9))
     predicted = np.where(generator.random(gold.shape) < 0.25, generator.choice(tags, size=gold.shape), gold)

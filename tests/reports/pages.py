@@ -7,7 +7,7 @@ from base64 import b64decode
 from dataclasses import dataclass
 from pathlib import Path
 
-from wardround.evaluation.spans import CorpusScore, score_corpus
+from wardround.evaluation.entity_scores import CorpusScore, score_corpus
 from wardround.text.document import Document, Entity, Range
 
 __all__ = ["Figures", "a_score", "assert_self_contained", "cells", "drawings"]

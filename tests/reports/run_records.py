@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wardround.evaluation.bootstrap import Interval
-from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.counts import SpanCounts, TagSetScores, TypedCounts
 from wardround.evaluation.leakage import LeakageScore
-from wardround.evaluation.tag_sets import TagSetScores
+from wardround.evaluation.significance import Interval
 from wardround.reports.history import History
 from wardround.reports.run_record import PrivacyFacts, RunRecord
 

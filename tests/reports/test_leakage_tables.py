@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from wardround.evaluation.counts import SpanCounts
-from wardround.evaluation.leakage import LeakageScore, TypeLeakage
-from wardround.evaluation.tokens import HidingScore
+from wardround.evaluation.leakage import HidingScore, LeakageScore, TypeLeakage
 from wardround.reports.leakage_tables import leakage_tables, site_leakage_tables
 
 EAST = LeakageScore(

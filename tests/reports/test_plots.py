@@ -8,8 +8,8 @@ import matplotlib
 import pytest
 from defusedxml.ElementTree import fromstring
 
-from wardround.evaluation.bootstrap import Interval
-from wardround.evaluation.confusion import Confusion
+from wardround.evaluation.entity_scores import Confusion
+from wardround.evaluation.significance import Interval
 from wardround.reports.plots import (
     Labels,
     Plot,

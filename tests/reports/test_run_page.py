@@ -9,9 +9,9 @@ import pytest
 from tests.reports.pages import a_score, assert_self_contained, cells, drawings
 from tests.reports.run_records import EVENTS, SITES, Scored, a_round, a_run, scored
 
-from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.leakage import LeakageScore, TypeLeakage
+from wardround.evaluation.significance import Interval
 from wardround.reports.error_counts import ErrorCounts
 from wardround.reports.excerpts import Excerpt
 from wardround.reports.run_page import run_sections, write_run_page

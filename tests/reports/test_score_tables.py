@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.evaluation.bootstrap import Interval
-from wardround.evaluation.confusion import Confusion
-from wardround.evaluation.counts import SpanCounts, TypedCounts
-from wardround.evaluation.spans import CorpusScore, score_corpus
-from wardround.evaluation.tag_sets import TagSetScores
-from wardround.evaluation.tokens import HidingScore
+from wardround.evaluation.counts import SpanCounts, TagSetScores, TypedCounts
+from wardround.evaluation.entity_scores import Confusion, CorpusScore, score_corpus
+from wardround.evaluation.leakage import HidingScore
+from wardround.evaluation.significance import Interval
 from wardround.reports.score_tables import (
     confusion_table,
     counts_table,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.reports.pages import a_score, assert_self_contained, cells, drawings
 
-from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.significance import Interval
 from wardround.reports.sites_page import SiteScores, sites_table, write_sites_page
 
 

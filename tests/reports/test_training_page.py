@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.reports.pages import Figures, a_score, assert_self_contained, cells, drawings
 
-from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.significance import Interval
 from wardround.reports.error_counts import ErrorCounts
 from wardround.reports.score_tables import main_note, score_table, score_tables
 from wardround.reports.training_page import write_training_page

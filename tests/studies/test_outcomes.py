@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from wardround.errors import MessageError
-from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.significance import Interval
 from wardround.federation.message import Message
 from wardround.studies.outcomes import SiteOutcome, check_counts, check_outcome, counts_in, outcome_in
 from wardround.studies.study_file import SiteSection

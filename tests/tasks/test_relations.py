@@ -13,7 +13,7 @@ from torch import Tensor
 
 from wardround.errors import ModelError, TextError, TrainingError
 from wardround.evaluation.counts import SpanCounts, TypedCounts
-from wardround.evaluation.relations import RelationScore
+from wardround.evaluation.relation_scores import RelationScore
 from wardround.models.relation_classifier import (
     RelationClassifier,
     RelationClassifierConfig,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from wardround.errors import TrainingError
 from wardround.evaluation.counts import SpanCounts, TypedCounts
-from wardround.evaluation.spans import CorpusScore
+from wardround.evaluation.entity_scores import CorpusScore
 from wardround.models.parameter_split import LayeredModel, ParameterSplit
 from wardround.tasks.task import Example, Task, TaskScore, head_scores
 from wardround.text.document import Document

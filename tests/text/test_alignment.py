@@ -58,7 +58,7 @@ def test_of_two_that_overlap_the_outer_is_kept() -> None:
         aligned = align(note(*order))
         assert laid(aligned)[0] == (WordSpan(1, 4, "Treatment"),)
         assert aligned.counts == AlignmentCounts(exact=1, overlapped=2)
-        assert aligned.counts.lost == 2
+        assert aligned.counts.losses == 2
 
 
 def test_of_two_on_the_same_words_the_first_type_is_kept() -> None:
@@ -127,7 +127,7 @@ def test_words_outside_every_sentence_are_left_out() -> None:
 def test_counts_add() -> None:
     left, right = AlignmentCounts(1, 2, 3, 4, 5, 6), AlignmentCounts(10, 20, 30, 40, 50, 60)
     assert left + right == AlignmentCounts(11, 22, 33, 44, 55, 66)
-    assert left.lost == 4 + 5 + 6
+    assert left.losses == 4 + 5 + 6
 
 
 def test_no_repr_holds_text() -> None:
@@ -146,7 +146,7 @@ def test_every_entity_is_counted_once_and_spans_do_not_overlap(document: Documen
         assert edges == sorted(edges)
         assert not edges or edges[-1] <= len(sentence.words)
     laid_down = sum(len(sentence.spans) for sentence in aligned.sentences)
-    assert laid_down == len(document.entities) - aligned.counts.lost
+    assert laid_down == len(document.entities) - aligned.counts.losses
 
 
 @given(documents(texts=CLINICAL, discontinuous=True, overlapping=True))

@@ -1,1 +1,1 @@
-"""Scores as counts: added, then divided. Never sees a model."""
+"""Scores as counts that are added first and divided last. Nothing here knows about models."""

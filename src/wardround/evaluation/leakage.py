@@ -1,31 +1,59 @@
-"""Leakage of a de-identification: what stays readable, over a corpus, by type of what had to be hidden.
+"""Scores of a de-identification: what stays readable although it had to be hidden.
 
-Whether something is hidden does not depend on the type it was hidden under: a city taken for a name is hidden too.
+Leakage ignores under which type something was hidden: a city that was hidden as a name is hidden too. `score_words`
+compares words by type instead.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
+from itertools import pairwise
 from typing import Any
 
-from wardround.evaluation.counts import SpanCounts, merged, ratio
-from wardround.evaluation.tokens import HidingScore, score_hiding
-from wardround.text.document import Document, Entity
+from wardround.errors import TextError
+from wardround.evaluation.counts import SpanCounts, TypedCounts, merged, ratio
+from wardround.evaluation.entity_scores import check_same_text
+from wardround.text.document import Document, Entity, Range
 from wardround.text.words import words_of
 
-__all__ = ["LeakageScore", "TypeLeakage", "score_leakage"]
+__all__ = ["HidingScore", "LeakageScore", "TypeLeakage", "score_hiding", "score_leakage", "score_words"]
+
+
+@dataclass(frozen=True, slots=True)
+class HidingScore:
+    """Binary counts of what had to be hidden; `+` adds the counts of notes."""
+
+    words: SpanCounts = field(default_factory=SpanCounts)  # a word counts if at least one of its characters does
+    # White space is left out. The difference from `words` shows what stays readable of half-hidden words.
+    characters: SpanCounts = field(default_factory=SpanCounts)
+    notes: int = 0
+    leaking_notes: int = 0  # notes with at least one fully readable word that had to be hidden
+
+    def __add__(self, other: HidingScore) -> HidingScore:
+        return HidingScore(
+            self.words + other.words,
+            self.characters + other.characters,
+            self.notes + other.notes,
+            self.leaking_notes + other.leaking_notes,
+        )
+
+    @property
+    def leakage(self) -> float:
+        """Share of the notes that leak."""
+        return ratio(self.leaking_notes, self.notes)
 
 
 @dataclass(frozen=True, slots=True)
 class TypeLeakage:
-    """Mentions of one type: how many there are, how many are hidden to the last letter, and in part."""
+    """Counts of the mentions of one type: all, hidden completely, and hidden in part."""
 
     mentions: int = 0
     hidden: int = 0
     hidden_in_part: int = 0
-    leaking_notes: int = 0  # notes with a mention of the type that is not hidden whole
+    leaking_notes: int = 0  # notes with a mention of the type that is not completely hidden
 
     def __add__(self, other: TypeLeakage) -> TypeLeakage:
         return TypeLeakage(
@@ -37,25 +65,25 @@ class TypeLeakage:
 
     @property
     def recall(self) -> float:
-        """The part of the mentions that is hidden whole."""
+        """Share of the mentions that are completely hidden."""
         return ratio(self.hidden, self.mentions)
 
     def figures(self) -> dict[str, float]:
-        """Recall and counts as plain values."""
+        """Return recall and counts as plain values."""
         return {"recall": self.recall, **asdict(self)}
 
     def as_values(self) -> list[Any]:
-        """The counts alone."""
+        """Return the counts only."""
         return list(astuple(self))
 
 
 @dataclass(frozen=True, slots=True)
 class LeakageScore:
-    """Words and characters hidden, whatever their type, and mentions by type; `+` joins corpora."""
+    """Hidden words and characters of any type, and mentions by type; `+` adds the counts of corpora."""
 
     hiding: HidingScore = field(default_factory=HidingScore)
     by_type: Mapping[str, TypeLeakage] = field(default_factory=dict)
-    exposed_notes: int = 0  # notes with at least one mention that is not hidden whole
+    exposed_notes: int = 0  # notes with at least one mention that is not completely hidden
 
     def __add__(self, other: LeakageScore) -> LeakageScore:
         return LeakageScore(
@@ -66,12 +94,12 @@ class LeakageScore:
 
     @property
     def mentions(self) -> TypeLeakage:
-        """All types in one; its leaking notes are counted once, whatever types they miss."""
+        """Sum over all types; a leaking note counts once, even if it leaks several types."""
         total = sum(self.by_type.values(), TypeLeakage())
         return TypeLeakage(total.mentions, total.hidden, total.hidden_in_part, self.exposed_notes)
 
     def as_values(self) -> dict[str, Any]:
-        """The counts alone, which add over sites; `from_values` reads them."""
+        """Return the counts only, as plain values that can be added over sites."""
         return {
             "notes": [self.hiding.notes, self.hiding.leaking_notes, self.exposed_notes],
             "words": list(astuple(self.hiding.words)),
@@ -81,17 +109,17 @@ class LeakageScore:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> LeakageScore:
-        """What `as_values` gave; anything else is a `ValueError`."""
+        """Restore a score from `as_values()`; raise `ValueError` for anything else."""
         try:
-            notes, leaking, exposed = _counts(values["notes"], 3)
-            words, characters = (SpanCounts(*_counts(values[unit], 3)) for unit in ("words", "characters"))
-            by_type = {str(kind): TypeLeakage(*_counts(row, 4)) for kind, row in values["types"].items()}
+            notes, leaking, exposed = _checked_counts(values["notes"], 3)
+            words, characters = (SpanCounts(*_checked_counts(values[unit], 3)) for unit in ("words", "characters"))
+            by_type = {str(kind): TypeLeakage(*_checked_counts(row, 4)) for kind, row in values["types"].items()}
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError("no counts of leakage") from error
+            raise ValueError("not the counts of a leakage score") from error
         return cls(HidingScore(words, characters, notes, leaking), by_type, exposed)
 
     def figures(self) -> dict[str, Any]:
-        """Scores and counts as plain values: `words` and `characters` are of what identifies, whatever its type."""
+        """Return scores and counts as plain values; `words` and `characters` cover all types together."""
         return {
             "notes": self.hiding.notes,
             "exposed_notes": self.exposed_notes,
@@ -104,8 +132,30 @@ class LeakageScore:
 
 
 def score_leakage(pairs: Iterable[tuple[Document, Document]]) -> LeakageScore:
-    """Gold and predicted notes, pair by pair."""
+    """Score (gold, predicted) pairs of notes."""
     return sum((_score_note(gold, predicted) for gold, predicted in pairs), LeakageScore())
+
+
+def score_hiding(gold: Document, predicted: Document, words: Sequence[Range]) -> HidingScore:
+    """Count hidden words and characters of one note; `words` are in reading order and do not overlap."""
+    _check_words(gold, predicted, words)
+    found = _compare(_words_touched(gold.entities, words), _words_touched(predicted.entities, words))
+    characters = _compare(_characters_covered(gold), _characters_covered(predicted))
+    return HidingScore(found, characters, notes=1, leaking_notes=int(found.fn > 0))
+
+
+def score_words(gold: Document, predicted: Document, words: Sequence[Range]) -> TypedCounts:
+    """Count the words of one note by type; a word in mentions of two types counts under both."""
+    _check_words(gold, predicted, words)
+    expected, guessed = (
+        {(position, entity.type) for entity in document.entities for position in _words_touched((entity,), words)}
+        for document in (gold, predicted)
+    )
+    return TypedCounts.tally(
+        gold=(kind for _, kind in expected),
+        predicted=(kind for _, kind in guessed),
+        correct=(kind for _, kind in expected & guessed),
+    )
 
 
 def _score_note(gold: Document, predicted: Document) -> LeakageScore:
@@ -113,7 +163,9 @@ def _score_note(gold: Document, predicted: Document) -> LeakageScore:
     covered = {at for entity in predicted.entities for start, end in entity.ranges for at in range(start, end)}
     mentions, hidden, touched = Counter[str](), Counter[str](), Counter[str]()
     for entity in gold.entities:
-        letters = _letters(entity, gold.text)
+        characters = {at for start, end in entity.ranges for at in range(start, end)}
+        # Blanks and punctuation reveal nothing, so only letters and digits must be covered.
+        letters = {at for at in characters if gold.text[at].isalnum()} or characters
         mentions[entity.type] += 1
         hidden[entity.type] += letters <= covered
         touched[entity.type] += bool(letters & covered) and not letters <= covered
@@ -124,15 +176,39 @@ def _score_note(gold: Document, predicted: Document) -> LeakageScore:
     return LeakageScore(hiding, by_type, int(hidden.total() < mentions.total()))
 
 
-def _letters(entity: Entity, text: str) -> set[int]:
-    """Where the mention has letters and digits; blanks and punctuation tell nothing."""
-    found = {at for start, end in entity.ranges for at in range(start, end)}
-    return {at for at in found if text[at].isalnum()} or found
+def _check_words(gold: Document, predicted: Document, words: Sequence[Range]) -> None:
+    check_same_text(gold, predicted)
+    if any(left.end > right.start for left, right in pairwise(words)):
+        raise TextError(f"document {gold.id!r}: words to be counted must be in order and must not overlap")
 
 
-def _counts(values: Any, number: int) -> list[int]:
+def _compare(gold: set[int], predicted: set[int]) -> SpanCounts:
+    return SpanCounts(len(gold & predicted), len(predicted - gold), len(gold - predicted))
+
+
+def _words_touched(entities: Iterable[Entity], words: Sequence[Range]) -> set[int]:
+    starts, ends = [word.start for word in words], [word.end for word in words]
+    return {
+        position
+        for entity in entities
+        for start, end in entity.ranges
+        for position in range(bisect_right(ends, start), bisect_left(starts, end))
+    }
+
+
+def _characters_covered(document: Document) -> set[int]:
+    return {
+        position
+        for entity in document.entities
+        for start, end in entity.ranges
+        for position in range(start, end)
+        if not document.text[position].isspace()
+    }
+
+
+def _checked_counts(values: Any, number: int) -> list[int]:
     if not isinstance(values, list) or len(values) != number:
-        raise ValueError(f"counts are a list of {number}")
+        raise ValueError(f"counts must be a list of {number}")
     if not all(type(count) is int and count >= 0 for count in values):
-        raise ValueError("counts are whole numbers")
+        raise ValueError("counts must be non-negative whole numbers")
     return values

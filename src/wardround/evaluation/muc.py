@@ -1,38 +1,38 @@
-"""The MUC categories under four readings of "correct", with nervaluate's names and definitions.
+"""The MUC categories under four matching modes, with nervaluate's names and definitions.
 
-| reading    | correct                         | touching, but not correct |
-| ---------- | ------------------------------- | ------------------------- |
-| `strict`   | type and ranges equal           | incorrect                 |
-| `exact`    | ranges equal, any type          | incorrect                 |
-| `partial`  | ranges equal, any type          | partial, worth a half     |
-| `ent_type` | type equal, any shared character| incorrect                 |
+| mode       | correct                          | overlapping, but not correct |
+| ---------- | -------------------------------- | ---------------------------- |
+| `strict`   | type and ranges equal            | incorrect                    |
+| `exact`    | ranges equal, any type           | incorrect                    |
+| `partial`  | ranges equal, any type           | partial, counts half         |
+| `ent_type` | type equal, any shared character | incorrect                    |
 
-A prediction that touches no free gold mention is spurious; a gold mention left free is missed. Predictions are
-served in reading order and take the nearest correct gold mention, else the first they touch. Scores by type
-compare the mentions of that type alone, so `overall` is not their sum.
+A prediction that overlaps no free gold mention is spurious; a gold mention that stays free is missed. Predictions are
+matched in reading order. Each takes the nearest correct gold mention, or else the first one it overlaps. Scores by
+type compare the mentions of that type only, so `overall` is not their sum.
 
-Three differences from nervaluate, none of which shows where mentions of one side neither overlap nor repeat and
-none is longer than 100 characters: a prediction with an equal gold mention is served first, so a nested neighbour
-cannot take that one away; two entities of one type and place count once; one shared character is a touch, where
-nervaluate asks for one percent of the gold mention.
+There are three differences from nervaluate. None matters if mentions of one side neither overlap nor repeat and none is
+longer than 100 characters. First, a prediction with an equal gold mention is matched first, so that a nested neighbour
+cannot take that gold mention. Second, two entities with the same type and ranges count once. Third, one shared
+character is an overlap, where nervaluate requires one percent of the gold mention.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wardround.evaluation.counts import merged, ratio
 from wardround.evaluation.overlaps import Mention, Overlaps
 
-__all__ = ["READINGS", "MucCounts", "MucReadings", "MucScore", "score_muc"]
+__all__ = ["MATCHING_MODES", "MucCounts", "MucModes", "MucScore", "score_muc"]
 
-READINGS = ("strict", "exact", "partial", "ent_type")
+MATCHING_MODES = ("strict", "exact", "partial", "ent_type")
 
 
 @dataclass(frozen=True, slots=True)
 class MucCounts:
-    """The five categories a mention can fall into."""
+    """Counts of the five categories of a mention."""
 
     correct: int = 0
     incorrect: int = 0
@@ -51,41 +51,41 @@ class MucCounts:
 
     @property
     def possible(self) -> int:
-        """How many gold mentions there are."""
+        """Number of gold mentions."""
         return self.correct + self.incorrect + self.partial + self.missed
 
     @property
     def actual(self) -> int:
-        """How many were predicted."""
+        """Number of predicted mentions."""
         return self.correct + self.incorrect + self.partial + self.spurious
 
     @property
     def precision(self) -> float:
-        """Credit by prediction; a partial one is worth a half."""
+        """Correct predictions over all predictions; a partial one counts half."""
         return ratio(self.correct + self.partial / 2, self.actual)
 
     @property
     def recall(self) -> float:
-        """Credit by gold mention; a partial one is worth a half."""
+        """Gold mentions found over all gold mentions; a partial one counts half."""
         return ratio(self.correct + self.partial / 2, self.possible)
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall."""
+        """Harmonic mean of precision and recall."""
         return ratio(2 * self.correct + self.partial, self.actual + self.possible)
 
 
 @dataclass(frozen=True, slots=True)
-class MucReadings:
-    """The categories counted under each reading."""
+class MucModes:
+    """The categories counted in each matching mode."""
 
     strict: MucCounts = MucCounts()
     exact: MucCounts = MucCounts()
     partial: MucCounts = MucCounts()
     ent_type: MucCounts = MucCounts()
 
-    def __add__(self, other: MucReadings) -> MucReadings:
-        return MucReadings(
+    def __add__(self, other: MucModes) -> MucModes:
+        return MucModes(
             self.strict + other.strict,
             self.exact + other.exact,
             self.partial + other.partial,
@@ -95,40 +95,43 @@ class MucReadings:
 
 @dataclass(frozen=True, slots=True)
 class MucScore:
-    """The readings over all types, and over each type alone."""
+    """Counts in each matching mode, over all types and for each type alone."""
 
-    overall: MucReadings = MucReadings()
-    by_type: Mapping[str, MucReadings] = field(default_factory=dict)
+    overall: MucModes = MucModes()
+    by_type: Mapping[str, MucModes] = field(default_factory=dict)
 
     def __add__(self, other: MucScore) -> MucScore:
-        return MucScore(self.overall + other.overall, merged(self.by_type, other.by_type, MucReadings.__add__))
+        return MucScore(self.overall + other.overall, merged(self.by_type, other.by_type, MucModes.__add__))
 
 
 def score_muc(overlaps: Overlaps) -> MucScore:
     """Count the categories of one document."""
     types = sorted({mention.type for mention in (*overlaps.gold, *overlaps.predicted)})
-    return MucScore(_readings(overlaps), {type_: _readings(overlaps.of_type(type_)) for type_ in types})
+    return MucScore(_modes(overlaps), {type_: _modes(overlaps.of_type(type_)) for type_ in types})
 
 
-def _readings(overlaps: Overlaps) -> MucReadings:
-    correct, touching, missed, spurious = _serve(overlaps, _same_ranges)
-    return MucReadings(
-        strict=_as_incorrect(_serve(overlaps, _same_mention)),
-        exact=MucCounts(correct=correct, incorrect=touching, missed=missed, spurious=spurious),
-        partial=MucCounts(correct=correct, partial=touching, missed=missed, spurious=spurious),
-        ent_type=_as_incorrect(_serve(overlaps, _same_type)),
+def _modes(overlaps: Overlaps) -> MucModes:
+    same = _match(overlaps, lambda gold, predicted: gold == predicted)
+    same_ranges = _match(overlaps, lambda gold, predicted: gold.ranges == predicted.ranges)
+    same_type = _match(overlaps, lambda gold, predicted: gold.type == predicted.type)
+    return MucModes(
+        strict=same,
+        exact=same_ranges,
+        partial=replace(same_ranges, incorrect=0, partial=same_ranges.incorrect),
+        ent_type=same_type,
     )
 
 
-def _as_incorrect(served: tuple[int, int, int, int]) -> MucCounts:
-    correct, touching, missed, spurious = served
-    return MucCounts(correct=correct, incorrect=touching, missed=missed, spurious=spurious)
+def _match(overlaps: Overlaps, is_correct: Callable[[Mention, Mention], bool]) -> MucCounts:
+    """Match predictions with gold mentions; an overlap that is not correct counts as incorrect."""
+    mentions, ranges = set(overlaps.gold), {mention.ranges for mention in overlaps.gold}
 
+    def equal_first(position: int) -> tuple[bool, bool]:
+        mention = overlaps.predicted[position]
+        return mention not in mentions, mention.ranges not in ranges
 
-def _serve(overlaps: Overlaps, is_correct: Callable[[Mention, Mention], bool]) -> tuple[int, int, int, int]:
-    """How many are correct, merely touching, missed and spurious."""
     correct, taken = 0, set[int]()
-    for position in _equals_first(overlaps):
+    for position in sorted(range(len(overlaps.predicted)), key=equal_first):
         mention = overlaps.predicted[position]
         free = [gold for gold in overlaps.shared[position] if gold not in taken]
         fitting = [gold for gold in free if is_correct(overlaps.gold[gold], mention)]
@@ -137,33 +140,16 @@ def _serve(overlaps: Overlaps, is_correct: Callable[[Mention, Mention], bool]) -
             taken.add(min(fitting, key=lambda gold: _distance(overlaps.gold[gold], mention)))
         elif free:
             taken.add(free[0])
-    return correct, len(taken) - correct, len(overlaps.gold) - len(taken), len(overlaps.predicted) - len(taken)
-
-
-def _equals_first(overlaps: Overlaps) -> list[int]:
-    mentions, ranges = set(overlaps.gold), {mention.ranges for mention in overlaps.gold}
-
-    def rank(position: int) -> tuple[bool, bool]:
-        mention = overlaps.predicted[position]
-        return mention not in mentions, mention.ranges not in ranges
-
-    return sorted(range(len(overlaps.predicted)), key=rank)
+    return MucCounts(
+        correct=correct,
+        incorrect=len(taken) - correct,
+        missed=len(overlaps.gold) - len(taken),
+        spurious=len(overlaps.predicted) - len(taken),
+    )
 
 
 def _distance(gold: Mention, predicted: Mention) -> tuple[bool, int]:
     starts = abs(gold.ranges[0].start - predicted.ranges[0].start)
     ends = abs(gold.ranges[-1].end - predicted.ranges[-1].end)
-    # Two discontinuous mentions can begin and end alike and still differ within.
+    # Two discontinuous mentions can have the same start and end and still differ in between.
     return gold.ranges != predicted.ranges, starts + ends
-
-
-def _same_mention(gold: Mention, predicted: Mention) -> bool:
-    return gold == predicted
-
-
-def _same_ranges(gold: Mention, predicted: Mention) -> bool:
-    return gold.ranges == predicted.ranges
-
-
-def _same_type(gold: Mention, predicted: Mention) -> bool:
-    return gold.type == predicted.type

@@ -1,4 +1,4 @@
-"""Which gold mention shares characters with which predicted one, and the largest one-to-one pairing."""
+"""Which gold mentions share characters with which predicted mentions, and the largest one-to-one matching."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from wardround.text.document import Entity, Range
 
-__all__ = ["Mention", "Overlaps", "align", "maximum_matching", "mentions_of"]
+__all__ = ["Mention", "Overlaps", "find_overlaps", "maximum_matching", "mentions_of"]
 
 
 class Mention(NamedTuple):
-    """An entity as evaluation sees it: ids, concepts and remarks do not count."""
+    """The part of an entity that is scored; ids, concepts and remarks are ignored."""
 
     ranges: tuple[Range, ...]
     type: str
@@ -23,27 +23,27 @@ class Mention(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Overlaps:
-    """Two lists of mentions, and for each predicted one the gold mentions it touches."""
+    """Gold and predicted mentions, and for each predicted one the gold mentions it overlaps."""
 
     gold: Sequence[Mention]
     predicted: Sequence[Mention]
     shared: Sequence[Mapping[int, int]]  # [predicted]: gold position → characters in common, in order of gold
 
     def of_type(self, type_: str) -> Overlaps:
-        """What is left when every mention of another type is taken away."""
-        return align([m for m in self.gold if m.type == type_], [m for m in self.predicted if m.type == type_])
+        """Return the overlaps among the mentions of one type."""
+        return find_overlaps([m for m in self.gold if m.type == type_], [m for m in self.predicted if m.type == type_])
 
 
 def mentions_of(entities: Iterable[Entity]) -> list[Mention]:
-    """The mentions in reading order; two entities of one type and place are one mention."""
+    """Return the mentions in reading order; entities with the same type and ranges become one mention."""
     return sorted({Mention(entity.ranges, entity.type) for entity in entities})
 
 
-def align(gold: Sequence[Mention], predicted: Sequence[Mention]) -> Overlaps:
-    """Find every pair that shares a character, without comparing all with all."""
+def find_overlaps(gold: Sequence[Mention], predicted: Sequence[Mention]) -> Overlaps:
+    """Find every pair that shares a character, without comparing all pairs."""
     pieces = sorted((start, end, position) for position, m in enumerate(gold) for start, end in m.ranges)
     starts = [start for start, _, _ in pieces]
-    # The furthest end so far never falls, so all pieces left of the first that reaches a place end before it.
+    # The running maximum of the ends never falls: all pieces before the first that reaches a position end before it.
     reach = list(accumulate((end for _, end, _ in pieces), max))
     shared = []
     for mention in predicted:
@@ -58,28 +58,31 @@ def align(gold: Sequence[Mention], predicted: Sequence[Mention]) -> Overlaps:
 
 
 def maximum_matching(neighbours: Sequence[Sequence[int]], begin: Mapping[int, int]) -> dict[int, int]:
-    """As many one-to-one pairs (left → right) as there can be, grown from the pairs `begin` by augmenting paths.
+    """Return a maximum one-to-one matching (left → right), grown from the pairs `begin` by augmenting paths.
 
-    `neighbours[left]` are the rights that `left` may have. A left or right paired in `begin` stays paired,
-    though perhaps with another.
+    `neighbours[left]` are the right nodes that `left` may be matched with. A node that is matched in `begin` stays
+    matched, but its partner may change.
     """
     right_of, left_of = dict(begin), {right: left for left, right in begin.items()}
     for free in range(len(neighbours)):
         if free in right_of:
             continue
-        right, reached_from = _search(free, neighbours, left_of)
-        while right is not None:  # walk back to `free`, each left on the way taking the right it led to
+        right, reached_from = _augmenting_path(free, neighbours, left_of)
+        while right is not None:  # walk back to `free`; each left node takes the right node it led to
             left = reached_from[right]
-            given_up = right_of.get(left)
+            previous = right_of.get(left)
             right_of[left], left_of[right] = right, left
-            right = given_up
+            right = previous
     return right_of
 
 
-def _search(
+def _augmenting_path(
     free: int, neighbours: Sequence[Sequence[int]], left_of: Mapping[int, int]
 ) -> tuple[int | None, dict[int, int]]:
-    """An unpaired right that `free` can reach through pairs, and for each right passed the left that led to it."""
+    """Search breadth first for an unmatched right node reachable from `free`.
+
+    Return it (or None) and, for each right node visited, the left node that led to it.
+    """
     reached_from: dict[int, int] = {}
     waiting = deque([free])
     while waiting:

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from wardround.errors import UsageError
-from wardround.evaluation.bootstrap import Difference, Measure, paired_difference
 from wardround.evaluation.counts import TypedCounts
-from wardround.evaluation.permutation import sign_flips
+from wardround.evaluation.significance import Difference, Measure, paired_difference, sign_flip_p_value
 from wardround.parsing import parse_toml
 from wardround.reports.cost_tables import phase_seconds
 from wardround.reports.history import Scoring
@@ -198,7 +197,7 @@ def _totals(base: RunRecord, record: RunRecord) -> Iterable[Row]:
         record.sites[own].interval.estimate - base.sites[site].interval.estimate for site, own in _pairs(base, record)
     ]
     how = f"paired permutation of {len(gaps)} sites"
-    yield "mean of sites", sum(gaps) / len(gaps), None, None, sign_flips(gaps), how
+    yield "mean of sites", sum(gaps) / len(gaps), None, None, sign_flip_p_value(gaps), how
     pooled = _pooled(base, record)
     if pooled is not None:
         yield ("all notes, pooled", *_cells(pooled))

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from wardround.errors import UsageError
-from wardround.evaluation.confusion import Confusion
-from wardround.evaluation.muc import READINGS, MucCounts, MucReadings, MucScore
-from wardround.evaluation.spans import CorpusScore
+from wardround.evaluation.entity_scores import Confusion, CorpusScore
+from wardround.evaluation.muc import MATCHING_MODES, MucCounts, MucModes, MucScore
 from wardround.parsing import read_json
 from wardround.reports.page import Drawing, Section
 from wardround.reports.plots import confusion_map
@@ -74,12 +73,12 @@ def errors_section(errors: ErrorCounts) -> Section:
     )
 
 
-def _plain(readings: MucReadings) -> dict[str, list[int]]:
-    return {name: list(astuple(getattr(readings, name))) for name in READINGS}
+def _plain(readings: MucModes) -> dict[str, list[int]]:
+    return {name: list(astuple(getattr(readings, name))) for name in MATCHING_MODES}
 
 
-def _readings(rows: Mapping[str, list[int]]) -> MucReadings:
-    return MucReadings(**{name: MucCounts(*map(int, rows[name])) for name in READINGS})
+def _readings(rows: Mapping[str, list[int]]) -> MucModes:
+    return MucModes(**{name: MucCounts(*map(int, rows[name])) for name in MATCHING_MODES})
 
 
 def _type(name: Any) -> str | None:

@@ -22,8 +22,8 @@ from matplotlib.patches import Patch
 from matplotlib.typing import RcKeyType
 from numpy.typing import NDArray
 
-from wardround.evaluation.bootstrap import Interval
-from wardround.evaluation.confusion import Confusion
+from wardround.evaluation.entity_scores import Confusion
+from wardround.evaluation.significance import Interval
 from wardround.reports.palette import SERIES, ink_on
 from wardround.reports.plain_text import neutralise
 from wardround.reports.x_scale import Along, count_in_steps, give_x_scale

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from wardround.evaluation.bootstrap import Interval
-from wardround.evaluation.confusion import Confusion
-from wardround.evaluation.counts import MacroScores, SpanCounts, TypedCounts
-from wardround.evaluation.muc import READINGS, MucCounts, MucScore
-from wardround.evaluation.spans import CorpusScore
-from wardround.evaluation.tag_sets import TagSetScores
-from wardround.evaluation.tokens import HidingScore
+from wardround.evaluation.counts import MacroScores, SpanCounts, TagSetScores, TypedCounts
+from wardround.evaluation.entity_scores import Confusion, CorpusScore
+from wardround.evaluation.leakage import HidingScore
+from wardround.evaluation.muc import MATCHING_MODES, MucCounts, MucScore
+from wardround.evaluation.significance import Interval
 from wardround.reports.tables import Figures, Row, Table
 
 __all__ = [
@@ -89,7 +87,7 @@ def muc_table(muc: MucScore, *, title: str = "Entities, MUC categories") -> Tabl
     return Table(
         title,
         ("type", "reading", "correct", "incorrect", "partial", "missed", "spurious", "P", "R", "F1"),
-        tuple(row(name, reading, getattr(found, reading)) for name, found in tables for reading in READINGS),
+        tuple(row(name, reading, getattr(found, reading)) for name, found in tables for reading in MATCHING_MODES),
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wardround.evaluation.bootstrap import Interval
-from wardround.evaluation.spans import CorpusScore
+from wardround.evaluation.entity_scores import CorpusScore
+from wardround.evaluation.significance import Interval
 from wardround.reports.page import Drawing, Section, write_page
 from wardround.reports.plots import Labels, bar_chart
 from wardround.reports.score_tables import interval_text, score_table

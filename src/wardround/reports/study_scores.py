@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from wardround.evaluation.bootstrap import Interval
-from wardround.evaluation.counts import TypedCounts
+from wardround.evaluation.counts import TagSetScores, TypedCounts
 from wardround.evaluation.leakage import LeakageScore
-from wardround.evaluation.tag_sets import TagSetScores
+from wardround.evaluation.significance import Interval
 from wardround.reports.interval_cells import interval_cell
 from wardround.reports.leakage_tables import site_leakage_tables
 from wardround.reports.score_tables import tag_set_table

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.corpora.synthetic import SyntheticSite, clinical_hospitals
-from wardround.evaluation.spans import CorpusScore
+from wardround.evaluation.entity_scores import CorpusScore
 from wardround.reports.sites_page import SiteScores, write_sites_page
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder

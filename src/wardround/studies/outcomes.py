@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wardround.errors import MessageError
-from wardround.evaluation.bootstrap import Interval
-from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.counts import SpanCounts, TagSetScores, TypedCounts
 from wardround.evaluation.leakage import LeakageScore
-from wardround.evaluation.tag_sets import TagSetScores
+from wardround.evaluation.significance import Interval
 from wardround.federation.federation import SiteId, Traffic
 from wardround.federation.message import Array, Message
 from wardround.studies.single_site import figures_by_type

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from wardround.errors import LedgerError, ModelError, StudyError, UsageError
-from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
-from wardround.evaluation.leakage import LeakageScore, TypeLeakage
-from wardround.evaluation.tokens import HidingScore
+from wardround.evaluation.leakage import HidingScore, LeakageScore, TypeLeakage
+from wardround.evaluation.significance import Interval
 from wardround.federation.ledger import verify
 from wardround.models.saved import model_card
 from wardround.parsing import read_json

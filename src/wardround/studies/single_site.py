@@ -17,8 +17,8 @@ from wardround.corpora.source import CorpusFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.type_names import in_tag_set
 from wardround.errors import SplitError, TrainingError, UsageError
-from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import TypedCounts
+from wardround.evaluation.significance import Interval
 from wardround.models.saved import save_model
 from wardround.studies.checkpoint import load_checkpoint, save_checkpoint
 from wardround.studies.note_counts import write_note_counts

@@ -9,9 +9,9 @@ from statistics import mean
 from typing import Any
 
 from wardround.errors import SweepError
-from wardround.evaluation.bootstrap import Interval
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.leakage import LeakageScore, TypeLeakage
+from wardround.evaluation.significance import Interval
 from wardround.federation.federation import Traffic
 from wardround.settings import did_you_mean
 from wardround.studies.assemble import readings_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wardround.evaluation.bootstrap import Interval
+from wardround.evaluation.significance import Interval
 from wardround.reports.plots import Band, Curve, Labels, Plot, bar_chart, learning_curves
 from wardround.reports.tables import Cell as TableCell
 from wardround.reports.tables import Table

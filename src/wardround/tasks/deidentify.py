@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wardround.evaluation.leakage import score_leakage
-from wardround.evaluation.spans import score_corpus
-from wardround.evaluation.tokens import score_words
+from wardround.evaluation.entity_scores import score_corpus
+from wardround.evaluation.leakage import score_leakage, score_words
 from wardround.tasks.ner import NerTask
 from wardround.tasks.task import TaskScore
 from wardround.text.document import Document

@@ -17,8 +17,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wardround.errors import TrainingError
 from wardround.evaluation.counts import TypedCounts
-from wardround.evaluation.relations import given_gold, strict
-from wardround.evaluation.spans import score_corpus
+from wardround.evaluation.entity_scores import score_corpus
+from wardround.evaluation.relation_scores import gold_entity_counts, strict_counts
 from wardround.models.joint_extractor import JointExtractor, PairRows
 from wardround.tasks.joint_examples import JointExample, encode, mention_rules, wanted_of
 from wardround.tasks.passages import Candidate, CutDocument, Place, cut_passages
@@ -128,8 +128,8 @@ def score(model: JointExtractor, documents: Sequence[Document], *, batch_size: i
         gold = read.cut.document
         predicted = _related(model, read, _found(model, read)).document
         among = _related(model, read, gold.with_entities(gold.entities))
-        relations.append(strict(gold, predicted))
-        given.append(given_gold(gold, among.document))
+        relations.append(strict_counts(gold, predicted))
+        given.append(gold_entity_counts(gold, among.document))
         pairs.append((gold, predicted))
         dropped += among.dropped
     entities = score_corpus(pairs)

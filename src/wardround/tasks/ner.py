@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from wardround.errors import TrainingError
-from wardround.evaluation.spans import CorpusScore, score_corpus
+from wardround.evaluation.entity_scores import CorpusScore, score_corpus
 from wardround.models.tagging_model import TaggingModel
 from wardround.tasks.task import Example, Task, TaskScore, in_length_order
 from wardround.text.alignment import Alignment, AlignmentCounts, align, entities_from_spans

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from wardround.errors import TrainingError
-from wardround.evaluation.bootstrap import Average, Interval, Measure, intervals
 from wardround.evaluation.counts import SpanCounts
-from wardround.evaluation.relations import RelationScore, given_gold, score_relations
+from wardround.evaluation.relation_scores import RelationScore, gold_entity_counts, score_relations
+from wardround.evaluation.significance import Average, Interval, Measure, intervals
 from wardround.models.relation_classifier import RelationClassifier
 from wardround.tasks.relation_instances import (
     LabelledInstance,
@@ -144,7 +144,7 @@ def score(model: RelationClassifier, documents: Sequence[Document], *, batch_siz
     predicted = list(_predicted(model, documents, batch_size))
     gold = [model.relations.in_one_order(_restricted(document, model.relations)) for document in documents]
     pairs = zip(gold, (document for document, _ in predicted), strict=True)
-    return ScoredRelations(score_relations(pairs, scorer=given_gold), sum(dropped for _, dropped in predicted))
+    return ScoredRelations(score_relations(pairs, scorer=gold_entity_counts), sum(dropped for _, dropped in predicted))
 
 
 def class_table(score: RelationScore, relations: RelationSet, *, resamples: int = 1000, seed: int = 0) -> RelationTable:

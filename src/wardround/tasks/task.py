@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from wardround.errors import TrainingError
-from wardround.evaluation.bootstrap import Interval, Measure, intervals
 from wardround.evaluation.counts import TypedCounts
+from wardround.evaluation.entity_scores import CorpusScore
 from wardround.evaluation.leakage import LeakageScore
-from wardround.evaluation.spans import CorpusScore
+from wardround.evaluation.significance import Interval, Measure, intervals
 from wardround.models.parameter_split import LayeredModel
 from wardround.text.document import Document
 

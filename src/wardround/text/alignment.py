@@ -33,7 +33,7 @@ class AlignmentCounts:
         return AlignmentCounts(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
     @property
-    def lost(self) -> int:
+    def losses(self) -> int:
         """Mentions a tagger cannot learn from this text."""
         return self.overlapped + self.across_sentences + self.without_words
 

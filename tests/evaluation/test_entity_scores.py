@@ -5,7 +5,7 @@ import pytest
 
 from wardround.errors import TextError
 from wardround.evaluation.counts import SpanCounts, TypedCounts
-from wardround.evaluation.spans import CorpusScore, score_corpus, score_document
+from wardround.evaluation.entity_scores import Confusion, CorpusScore, score_corpus, score_document
 from wardround.text.document import Document, Entity, Range
 
 TEXT = "x" * 60
@@ -31,12 +31,12 @@ def test_worked_example() -> None:
     assert score.relaxed.micro.f1 == pytest.approx(4 / 8)
 
 
-def test_one_long_prediction_is_credited_once() -> None:
+def test_one_long_prediction_counts_once() -> None:
     gold = note(("Drug", 0, 5), ("Drug", 6, 9), ("Drug", 10, 15))
     assert score_document(gold, note(("Drug", 0, 15))).relaxed["Drug"] == SpanCounts(1, 0, 2)
 
 
-def test_crumbs_of_one_gold_mention_are_credited_once() -> None:
+def test_short_predictions_inside_one_gold_mention_count_once() -> None:
     crumbs = note(("Drug", 0, 2), ("Drug", 3, 5), ("Drug", 6, 8))
     assert score_document(note(("Drug", 0, 8)), crumbs).relaxed["Drug"] == SpanCounts(1, 2, 0)
 
@@ -56,7 +56,7 @@ def test_a_nested_mention_does_not_cost_a_pair() -> None:
     assert score.relaxed["Drug"] == SpanCounts(2, 0, 0)
 
 
-def test_touching_is_not_overlapping() -> None:
+def test_adjacent_is_not_overlapping() -> None:
     assert score_document(note(("Drug", 0, 5)), note(("Drug", 5, 9))).relaxed["Drug"] == SpanCounts(0, 1, 1)
 
 
@@ -130,3 +130,38 @@ def _random_pair(generator: np.random.Generator) -> tuple[Document, Document]:
         return note(*entities)
 
     return annotated(), annotated()
+
+
+def confusion_of(gold: list[tuple[str, int, int]], predicted: list[tuple[str, int, int]]) -> Confusion:
+    def note(mentions: list[tuple[str, int, int]]) -> Document:
+        return Document("n", "x" * 50, tuple(Entity(str(i), t, (Range(a, b),)) for i, (t, a, b) in enumerate(mentions)))
+
+    return score_document(note(gold), note(predicted)).confusion
+
+
+def test_confusion_worked_example() -> None:
+    confusion = confusion_of(
+        [("Drug", 0, 5), ("ADE", 10, 15), ("ADE", 20, 25)],
+        [("Drug", 0, 5), ("Drug", 12, 18), ("Dose", 30, 35)],
+    )
+    assert confusion.counts == {("Drug", "Drug"): 1, ("ADE", "Drug"): 1, ("ADE", None): 1, (None, "Dose"): 1}
+    assert confusion.types == ("ADE", "Dose", "Drug")
+    # Columns ADE, Dose, Drug, missed; the last row is spurious.
+    assert confusion.rows() == [[0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0]]
+    assert confusion.rows(["Drug"]) == [[1, 0], [0, 0]]
+
+
+def test_a_mention_of_the_same_type_goes_before_a_longer_overlap() -> None:
+    confusion = confusion_of([("Drug", 0, 10)], [("ADE", 0, 9), ("Drug", 9, 12)])
+    assert confusion.counts == {("Drug", "Drug"): 1, (None, "ADE"): 1}
+
+
+def test_leftovers_go_to_the_longest_overlap() -> None:
+    confusion = confusion_of([("Drug", 0, 10)], [("ADE", 0, 3), ("Dose", 3, 10)])
+    assert confusion.counts == {("Drug", "Dose"): 1, (None, "ADE"): 1}
+
+
+def test_confusions_add() -> None:
+    total = Confusion({("A", "B"): 1, ("A", None): 2}) + Confusion({("A", "B"): 3, (None, "C"): 1})
+    assert total == Confusion({("A", "B"): 4, ("A", None): 2, (None, "C"): 1})
+    assert total["C", "A"] == 0

@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from wardround.errors import UsageError
-from wardround.evaluation import bootstrap
-from wardround.evaluation.bootstrap import Average, Interval, Measure, intervals, paired_difference
+from wardround.evaluation import significance
 from wardround.evaluation.counts import SpanCounts, TypedCounts
+from wardround.evaluation.significance import (
+    Average,
+    Interval,
+    Measure,
+    intervals,
+    paired_difference,
+    sign_flip_p_value,
+)
 
 HIT, MISS, WRONG = SpanCounts(1, 0, 0), SpanCounts(0, 0, 1), SpanCounts(0, 1, 1)
 ALL_MEASURES = [
@@ -24,7 +31,7 @@ def random_documents(count: int, seed: int) -> list[TypedCounts]:
     return [TypedCounts({"ADE": SpanCounts(*ade), "Drug": SpanCounts(*drug)}) for ade, drug in drawn]
 
 
-def test_equal_documents_leave_no_doubt() -> None:
+def test_equal_documents_give_an_interval_of_zero_width() -> None:
     documents = [TypedCounts({"Drug": SpanCounts(3, 1, 2)})] * 20
     (found,) = intervals(documents, [Measure("recall")])
     assert found == Interval(pytest.approx(0.6), pytest.approx(0.6), pytest.approx(0.6), 0.95)  # type: ignore[arg-type]
@@ -39,7 +46,7 @@ def test_two_documents_by_hand() -> None:
     assert (narrow.low, narrow.high) == (0.5, 0.5)
 
 
-def test_width_is_that_of_the_binomial() -> None:
+def test_interval_width_matches_the_binomial() -> None:
     documents = [TypedCounts({"Drug": HIT})] * 320 + [TypedCounts({"Drug": MISS})] * 80
     (found,) = intervals(documents, [Measure("recall")], resamples=4000)
     half = 1.96 * sqrt(0.8 * 0.2 / 400)
@@ -58,7 +65,7 @@ def test_estimates_equal_the_scores_of_the_sum() -> None:
 
 
 def test_macro_leaves_out_types_that_were_not_drawn() -> None:
-    # Each type has one perfect document, so every draw scores 1 whichever types it holds.
+    # Each type has one perfect document, so every draw scores 1 for any types it contains.
     documents = [TypedCounts({"ADE": HIT}), TypedCounts({"Drug": HIT})]
     (found,) = intervals(documents, [Measure("f1", Average.MACRO)], resamples=50)
     assert (found.low, found.high) == (1.0, 1.0)
@@ -67,7 +74,7 @@ def test_macro_leaves_out_types_that_were_not_drawn() -> None:
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = random_documents(30, seed=2)
     whole = intervals(documents, ALL_MEASURES, resamples=100, seed=5)
-    monkeypatch.setattr(bootstrap, "_CHUNK", 7 * 30)
+    monkeypatch.setattr(significance, "_CHUNK", 7 * 30)
     assert intervals(documents, ALL_MEASURES, resamples=100, seed=5) == whole
     assert intervals(documents, ALL_MEASURES, resamples=100, seed=6) != whole
 
@@ -96,13 +103,13 @@ def test_pairing_by_hand() -> None:
     assert found.p_value == pytest.approx(0.5, abs=0.05)
 
 
-def test_other_types_in_one_system_are_fine() -> None:
+def test_systems_may_predict_different_types() -> None:
     first = [TypedCounts({"Drug": HIT})]
     second = [TypedCounts({"ADE": SpanCounts(0, 1, 0), "Drug": HIT})]
     assert paired_difference(first, second, Measure("precision"), resamples=10).estimate == pytest.approx(0.5)
 
 
-def test_refusals() -> None:
+def test_invalid_arguments_are_refused() -> None:
     one, other = [TypedCounts({"Drug": HIT})], [TypedCounts({"ADE": MISS})]
     with pytest.raises(UsageError, match="at least one document"):
         intervals([], [Measure()])
@@ -114,5 +121,31 @@ def test_refusals() -> None:
         intervals(one, [Measure("f1", "Dose")])
     with pytest.raises(UsageError, match="1 and 2"):
         paired_difference(one, one * 2, Measure())
-    with pytest.raises(UsageError, match="document 1 has other gold"):
+    with pytest.raises(UsageError, match=r"different gold mentions in document 1$"):
         paired_difference(one, other, Measure())
+
+
+@pytest.mark.parametrize(
+    ("differences", "p"),
+    [
+        ([1.0], 1.0),  # both signs are equally far from zero
+        ([1.0, 1.0], 0.5),  # ++ and --, out of four
+        ([1.0, 1.0, 1.0], 0.25),
+        ([1.0, 2.0, -1.0], 0.75),  # |2| or more: all but the two whose sum is 0
+        ([0.1, 0.2, 0.3], 0.25),  # summed in another order, the total is slightly smaller
+        ([0.0, 0.0], 1.0),
+    ],
+)
+def test_sign_flip_p_values_worked_by_hand(differences: list[float], p: float) -> None:
+    assert sign_flip_p_value(differences) == p
+
+
+def test_signs_of_many_pairs_are_sampled_reproducibly() -> None:
+    assert sign_flip_p_value([1.0] * 30) == 1 / 20_001
+    mixed = [1.0, -1.0] * 10
+    assert sign_flip_p_value(mixed) == sign_flip_p_value(mixed) == 1.0
+
+
+def test_sign_flip_test_refuses_an_empty_list() -> None:
+    with pytest.raises(UsageError):
+        sign_flip_p_value([])
