@@ -15,12 +15,12 @@ from typing import Any
 from wardround.models.saved import load_model
 from wardround.studies.site_setup import load_notes
 from wardround.sweeps import folders, one_run
-from wardround.sweeps.folders import ASKED, SUMMARY
-from wardround.sweeps.lifeline import end_with_parent
-from wardround.sweeps.one_run import Silent
+from wardround.sweeps.folders import REQUESTED_STUDY, SUMMARY
+from wardround.sweeps.one_run import SilentWatcher
+from wardround.sweeps.pool import end_with_parent
 from wardround.tasks.of_models import task_of
 
-__all__ = ["ASKED", "SUMMARY", "Finished", "Silent", "leave", "run_asked"]
+__all__ = ["REQUESTED_STUDY", "SUMMARY", "Finished", "SilentWatcher", "leave", "run_asked"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Finished:
 def run_asked(folder: Path, device: str, *, workers: int = 0) -> Finished:
     """Run the study of the folder to its end, or go on with it; a measurement that is killed takes it along."""
     end_with_parent()
-    done = one_run.run_asked(folder, device, workers=workers)
+    done = one_run.run_requested_study(folder, device, workers=workers)
     found = summary(done.run, seconds=done.seconds, device=done.machine)
     return Finished(done.study, done.run, done.device, found)
 
@@ -44,7 +44,7 @@ def run_asked(folder: Path, device: str, *, workers: int = 0) -> Finished:
 def leave(folder: Path, run: Any, found: Mapping[str, Any]) -> None:
     """Write the summary, and remove what nobody needs any more."""
     assert folder == run.path, "a run is summarised where it lies"
-    folders.leave(folder, found)
+    folders.finish_folder(folder, found)
 
 
 def main(asked: argparse.Namespace) -> None:

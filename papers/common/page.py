@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from wardround.sweeps.seeds import resampled
+from wardround.sweeps.figures import bootstrap_interval as resampled
 
 __all__ = ["NOTHING", "Bar", "fill", "resampled", "spread", "table"]
 

@@ -20,9 +20,8 @@ from typing import Any
 
 import tomli_w
 
-from wardround.sweeps.folders import lay_out, summary_in, write_whole
-from wardround.sweeps.gpu import shared_gpu
-from wardround.sweeps.pool import Job, Pool
+from wardround.sweeps.folders import prepare_folder, read_summary, write_atomically
+from wardround.sweeps.pool import Job, Pool, shared_gpu
 
 _ONE_RUN = Path(__file__).resolve().parent / "one_run.py"
 _ROOT = Path(__file__).resolve().parents[2]  # from where a script finds what papers have in common
@@ -89,7 +88,7 @@ class Results:
         self.runs.append({**own, **run.facts, **summary})
         self.runs.sort(key=_key)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self.path, json.dumps({**self._head, "runs": self.runs}, indent=1) + "\n")
+        write_atomically(self.path, json.dumps({**self._head, "runs": self.runs}, indent=1) + "\n")
 
 
 def joined(files: Sequence[Path]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -129,11 +128,11 @@ class Measurement:
 
     def on_start(self, job: Job) -> None:
         """Write down what it is to run."""
-        lay_out(job.folder, tomli_w.dumps(self._runs[job.name].study))
+        prepare_folder(job.folder, tomli_w.dumps(self._runs[job.name].study))
 
     def on_end(self, job: Job, status: int) -> None:
         """Write its summary down, or say that it failed."""
-        run, summary = self._runs[job.name], summary_in(job.folder)
+        run, summary = self._runs[job.name], read_summary(job.folder)
         if status or summary is None:
             self.failed.append(run.name)
             print(f"{self._clock()} FAILED {run.name}: see its log.txt", flush=True)
@@ -142,10 +141,10 @@ class Measurement:
         figures = f"{summary['seconds']:6.1f} s (guessed {run.guess:.0f}), {_line(summary)}"
         print(f"{self._clock()} {run.name}: {figures}", flush=True)
 
-    def on_cut_off(self, job: Job, status: int) -> None:
+    def on_stop(self, job: Job, status: int) -> None:
         """A script that leaves a summary also when it is stopped is heard."""
         print(f"{self._clock()} cut off {job.name}", flush=True)
-        if summary_in(job.folder) is not None:
+        if read_summary(job.folder) is not None:
             self.on_end(job, status)
 
     def _clock(self) -> str:

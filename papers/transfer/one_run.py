@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from papers.common.one_run import ASKED, SUMMARY
+from papers.common.one_run import REQUESTED_STUDY, SUMMARY
 from papers.transfer.variations import RECALL_FIRST
 
 from wardround.corpora.jsonl import Jsonl
@@ -31,7 +31,7 @@ from wardround.studies.assemble import ModelChoice, build_model, wanted_types
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData, load_site, pick_device, train_at_one_site
 from wardround.studies.transfer_run import WantedTransfer, begin, part_of
-from wardround.sweeps.lifeline import end_with_parent
+from wardround.sweeps.pool import end_with_parent
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document, Entity
 from wardround.text.tag_sets import TagSet
@@ -175,7 +175,7 @@ def main() -> None:
     asked = parser.parse_args()
     end_with_parent()
     torch.set_num_threads(1)
-    found = run(Asked.read(asked.folder / ASKED), asked.folder, asked.device)
+    found = run(Asked.read(asked.folder / REQUESTED_STUDY), asked.folder, asked.device)
     RunFolder(asked.folder).write_json(SUMMARY, found)
 
 

@@ -37,7 +37,7 @@ from wardround.studies.run_reading import read_run
 from wardround.studies.study_file import parse_study, read_study
 from wardround.studies.study_sections import FederationSection
 from wardround.studies.watched_runs import runs_in
-from wardround.sweeps.folders import table_in
+from wardround.sweeps.folders import read_table
 from wardround.sweeps.sweep_file import read_sweep
 
 DEEP, LONG = 100_000, 5_000
@@ -345,7 +345,7 @@ def readers(folder: Path) -> Iterator[Callable[[], object]]:
     yield lambda: row_of(folder, 1)
     yield lambda: read_note_counts(folder)
     yield lambda: read_error_counts(folder)
-    yield lambda: [table_in(folder / name) for name in FILES]
+    yield lambda: [read_table(folder / name) for name in FILES]
     yield lambda: list(read_log(folder / "events.jsonl"))
     yield lambda: Journal(folder, {}, resume=True)
 

@@ -12,7 +12,7 @@ from tests.processes import Command, descendants, eventually, is_running, kill
 from tests.studies.tiny_studies import events_of, learnable
 from tests.sweeps.tiny_sweeps import GRID, write
 from wardround.studies.study_file import to_toml
-from wardround.sweeps.folders import held
+from wardround.sweeps.folders import lock_folder
 
 ONE_SEED = {**GRID, "study.seed": [7]}
 
@@ -73,7 +73,7 @@ def test_a_run_that_fails_is_told_with_its_reason_and_costs_the_others_nothing(r
     assert ran.code == 1
     assert "empty, seed 7: failed: " in ran.err and str(tmp_path) not in ran.err and "Nothing" not in ran.said
     assert ran.row("empty")[0] == "0 of 1" and ran.row("full")[0] == "1 of 1"
-    assert "left    1 of 2 runs; the same command goes on with them\n" in ran.out
+    assert "left    1 of 2 runs; the same command resumes them\n" in ran.out
 
 
 def long_sweep(folder: Path) -> Path:
@@ -122,13 +122,13 @@ def test_killed_in_the_middle_it_ends_with_the_results_of_one_that_was_not(tmp_p
 
 def test_two_sweeps_in_one_folder_are_one_too_many(run: Run, tmp_path: Path) -> None:
     sweep = write(tmp_path / "s.toml", grid=ONE_SEED)
-    with held(tmp_path / "out", wait=False):
+    with lock_folder(tmp_path / "out", wait=False):
         ran = run("sweep", sweep, "--out", tmp_path / "out")
-    assert (ran.code, ran.err.count("another process is at work in out; wait for it")) == (2, 1)
+    assert (ran.code, ran.err.count("another process is working in out; wait until it ends")) == (2, 1)
 
 
 def test_time_that_is_over_leaves_the_rest_for_the_next_time(run: Run, tmp_path: Path) -> None:
     ran = run("sweep", write(tmp_path / "s.toml"), "--out", tmp_path / "out", "--minutes", "0.0001")
     assert ran.code == 0
-    assert "FedNER, seed 7: stopped; the same command goes on with it" in ran.err
-    assert "left    4 of 4 runs; the same command goes on with them\n" in ran.out
+    assert "FedNER, seed 7: stopped; the same command resumes it" in ran.err
+    assert "left    4 of 4 runs; the same command resumes them\n" in ran.out

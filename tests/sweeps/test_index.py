@@ -8,32 +8,32 @@ import pytest
 from tests.sweeps.tiny_sweeps import REPORT, sweep_of
 
 from wardround.errors import UsageError
-from wardround.sweeps.folders import ASKED, lay_out, leave
+from wardround.sweeps.folders import REQUESTED_STUDY, finish_folder, prepare_folder
 from wardround.sweeps.index import INDEX, Index
-from wardround.sweeps.plan import Planned, planned
+from wardround.sweeps.plan import PlannedRun, plan_runs
 from wardround.sweeps.sweep_file import Sweep
 
 
-def finish(index: Index, run: Planned, f1: float, *, asked: str = "") -> None:
+def finish(index: Index, run: PlannedRun, f1: float, *, asked: str = "") -> None:
     """What a run leaves that ended well."""
-    folder = index.place(run)
-    lay_out(folder, asked or run.asked)
+    folder = index.run_folder(run)
+    prepare_folder(folder, asked or run.study_text)
     sites = {name: {"strict": {"f1": f1}} for name in run.study.sites}
     scores = {"rounds": 3, "best_round": 2, "traffic": {"up": 10}, "sites": sites}
     (folder / "scores.json").write_text(json.dumps(scores))
-    leave(folder, {"seconds": 1.0})
+    finish_folder(folder, {"seconds": 1.0})
 
 
 def opened(folder: Path, sweep: Sweep | None = None) -> Index:
     sweep = sweep or sweep_of()
-    return Index(folder, planned(sweep), sweep.figures)
+    return Index(folder, plan_runs(sweep), sweep.figures)
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / INDEX).read_text().splitlines()]
 
 
-def test_lines_stand_in_the_order_of_the_plan_whoever_ended_first(tmp_path: Path) -> None:
+def test_lines_follow_the_order_of_the_plan(tmp_path: Path) -> None:
     index = opened(tmp_path)
     for number in (2, 0):
         finish(index, index.runs[number], number / 4)
@@ -55,17 +55,17 @@ def test_lines_stand_in_the_order_of_the_plan_whoever_ended_first(tmp_path: Path
 
 def test_a_run_without_a_summary_is_not_finished(tmp_path: Path) -> None:
     index = opened(tmp_path)
-    lay_out(index.place(index.runs[0]), index.runs[0].asked)
+    prepare_folder(index.run_folder(index.runs[0]), index.runs[0].study_text)
     assert not index.add(index.runs[0]) and not index.has(index.runs[0])
 
 
-def test_what_ended_while_nobody_looked_is_found(tmp_path: Path) -> None:
+def test_run_that_finished_without_the_index_is_found(tmp_path: Path) -> None:
     index = opened(tmp_path)
     finish(index, index.runs[1], 0.5)
     assert [opened(tmp_path).has(run) for run in index.runs] == [False, True, False, False]
 
 
-def test_the_index_outlives_the_folders_as_long_as_it_has_what_is_asked_for(tmp_path: Path) -> None:
+def test_index_alone_is_enough_if_it_has_the_requested_figures(tmp_path: Path) -> None:
     index = opened(tmp_path / "with")
     finish(index, index.runs[0], 0.5)
     index.add(index.runs[0])
@@ -77,23 +77,23 @@ def test_the_index_outlives_the_folders_as_long_as_it_has_what_is_asked_for(tmp_
     assert opened(tmp_path / "with", more).lines[index.runs[0].key]["figures"]["rounds"] == 3.0
 
 
-def test_a_run_counts_though_settings_were_added_since_and_not_where_a_default_changed(tmp_path: Path) -> None:
+def test_added_setting_keeps_a_run_valid_and_changed_default_does_not(tmp_path: Path) -> None:
     index = opened(tmp_path)
     run = index.runs[0]
-    older = run.asked.replace("patience = 0\n", "")
-    assert older != run.asked
+    older = run.study_text.replace("patience = 0\n", "")
+    assert older != run.study_text
     finish(index, run, 0.5, asked=older)
     assert opened(tmp_path).has(run)
-    finish(index, run, 0.5, asked=run.asked.replace("patience = 0\n", "patience = 3\n"))
+    finish(index, run, 0.5, asked=run.study_text.replace("patience = 0\n", "patience = 3\n"))
     assert not opened(tmp_path).has(run)
 
 
-def test_a_line_does_not_stand_in_for_a_folder_of_other_settings(tmp_path: Path) -> None:
+def test_line_does_not_replace_a_folder_with_other_settings(tmp_path: Path) -> None:
     index = opened(tmp_path)
     run = index.runs[0]
     finish(index, run, 0.5)
     assert index.add(run) and opened(tmp_path).has(run)
-    (index.place(run) / ASKED).write_text(run.asked.replace("patience = 0\n", "patience = 3\n"))
+    (index.run_folder(run) / REQUESTED_STUDY).write_text(run.study_text.replace("patience = 0\n", "patience = 3\n"))
     assert len(lines(tmp_path)) == 1
     assert not opened(tmp_path).has(run)
 
@@ -105,19 +105,19 @@ def test_a_run_with_a_damaged_file_is_not_finished(tmp_path: Path, name: str, da
     run = index.runs[0]
     finish(index, run, 0.5)
     assert index.add(run)
-    (index.place(run) / name).write_bytes(damage)
+    (index.run_folder(run) / name).write_bytes(damage)
     assert not opened(tmp_path).has(run)
 
 
 def test_a_run_without_scores_is_not_finished(tmp_path: Path) -> None:
     index = opened(tmp_path)
     finish(index, index.runs[0], 0.5)
-    (index.place(index.runs[0]) / "scores.json").unlink()
+    (index.run_folder(index.runs[0]) / "scores.json").unlink()
     assert not index.add(index.runs[0])
 
 
 @pytest.mark.parametrize("torn", [b'{"cell": "FedN', b"[]", b'{"run": "5f2c"}', b'{"cell": "\xff"}'])
-def test_of_an_index_with_a_torn_line_the_others_count(tmp_path: Path, torn: bytes) -> None:
+def test_torn_line_of_the_index_is_skipped(tmp_path: Path, torn: bytes) -> None:
     index = opened(tmp_path / "with")
     for run in index.runs[:2]:
         finish(index, run, 0.5)
@@ -128,7 +128,7 @@ def test_of_an_index_with_a_torn_line_the_others_count(tmp_path: Path, torn: byt
     assert list(opened(tmp_path / "without").lines) == [index.runs[0].key]
 
 
-def test_a_file_is_no_place_for_a_sweep(tmp_path: Path) -> None:
+def test_file_in_place_of_the_sweep_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
-    with pytest.raises(UsageError, match=r"^out is a file; name a folder in its place"):
+    with pytest.raises(UsageError, match=r"^out is a file; name a folder instead"):
         opened(tmp_path / "out")

@@ -11,7 +11,7 @@ from tests.studies.tiny_studies import TABLE, learnable, run, scores_of, tiny
 from wardround.corpora.jsonl import Jsonl
 from wardround.studies.run_reading import read_run
 from wardround.studies.study_file import to_toml
-from wardround.sweeps.folders import lay_out, summary_in
+from wardround.sweeps.folders import prepare_folder, read_summary
 from wardround.sweeps.one_run import main
 from wardround.text.document import Document, Entity, Range
 
@@ -23,9 +23,9 @@ def call(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
 
 def test_a_study_is_run_and_summarised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = tiny(algorithm={"rounds": 2})
-    lay_out(tmp_path / "mine", to_toml(study))
+    prepare_folder(tmp_path / "mine", to_toml(study))
     call(monkeypatch, tmp_path / "mine", "cpu", "--cell=two, FedNER")
-    found = summary_in(tmp_path / "mine")
+    found = read_summary(tmp_path / "mine")
     assert found is not None and found.keys() == {"cell", "seconds", "device", "wardround"}
     assert (found["cell"], found["device"]) == ("two, FedNER", "cpu")
     run(study, tmp_path / "other")
@@ -39,12 +39,12 @@ def test_a_study_is_run_and_summarised(tmp_path: Path, monkeypatch: pytest.Monke
     assert notes.keys() == {"harbour", "hillside"} and notes == read_run(tmp_path / "other").notes
 
 
-def test_nothing_that_stays_holds_a_word_or_a_name_of_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_files_contain_no_word_and_no_name_of_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = learnable(tmp_path / "data", algorithm={"rounds": 1})
     note = Document("quillfeather", "Took xylozipam.", (Entity("T1", "Drug", (Range(5, 14),)),))
     for part in ("train", "dev", "test"):
         Jsonl().write([note, *notes(3)], tmp_path / "data" / "east" / f"{part}.jsonl")
-    lay_out(tmp_path / "run", to_toml(study))
+    prepare_folder(tmp_path / "run", to_toml(study))
     call(monkeypatch, tmp_path / "run", "cpu")
     left = {str(path): path.read_bytes().lower() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     assert str(tmp_path / "run" / "sites" / "east" / "note-counts.json") in left
@@ -52,7 +52,7 @@ def test_nothing_that_stays_holds_a_word_or_a_name_of_a_note(tmp_path: Path, mon
 
 
 def test_a_run_whose_scores_are_damaged_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lay_out(tmp_path, to_toml(tiny(algorithm={"rounds": 1})))
+    prepare_folder(tmp_path, to_toml(tiny(algorithm={"rounds": 1})))
     call(monkeypatch, tmp_path, "cpu")
     before = scores_of(tmp_path)
     (tmp_path / "scores.json").write_text("")
@@ -60,29 +60,29 @@ def test_a_run_whose_scores_are_damaged_is_run_again(tmp_path: Path, monkeypatch
     assert scores_of(tmp_path) == before
 
 
-def test_what_is_finished_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lay_out(tmp_path, "no study at all")
+def test_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare_folder(tmp_path, "no study at all")
     (tmp_path / "scores.json").write_text(json.dumps({"rounds": 3, "best_round": 2}))
     (tmp_path / "summary.json").write_text(json.dumps({"seconds": 1.0}))
     call(monkeypatch, tmp_path, "cpu")
-    assert summary_in(tmp_path) == {"seconds": 1.0}
+    assert read_summary(tmp_path) == {"seconds": 1.0}
 
 
 def test_an_error_is_one_line_without_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sites = {"harbour": {**TABLE["sites"]["harbour"], "built_in": "habour"}}
-    lay_out(tmp_path, to_toml(tiny(sites=sites)))
+    prepare_folder(tmp_path, to_toml(tiny(sites=sites)))
     with pytest.raises(SystemExit, match=r"^harbour cannot go on .* – no built-in hospital is called 'habour'"):
         call(monkeypatch, tmp_path, "cpu")
-    assert summary_in(tmp_path) is None
+    assert read_summary(tmp_path) is None
 
 
-def test_of_an_unforeseen_error_class_and_place_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_shows_only_class_and_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*words: object, **named: object) -> None:
         raise ValueError("Mrs Quillfeather took aspirin")
 
-    monkeypatch.setattr("wardround.sweeps.one_run.run_asked", fail)
-    lay_out(tmp_path, to_toml(tiny()))
+    monkeypatch.setattr("wardround.sweeps.one_run.run_requested_study", fail)
+    prepare_folder(tmp_path, to_toml(tiny()))
     with pytest.raises(SystemExit) as ended:
         call(monkeypatch, tmp_path, "cpu")
     said = str(ended.value.code)
-    assert said.startswith("unforeseen ValueError at test_one_run.py:") and "aspirin" not in said
+    assert said.startswith("unexpected ValueError at test_one_run.py:") and "aspirin" not in said

@@ -6,47 +6,47 @@ import pytest
 from tests.sweeps.tiny_sweeps import GRID, sweep_of
 
 from wardround.errors import SweepError
-from wardround.sweeps.plan import check_all, planned
+from wardround.sweeps.plan import check_plan, plan_runs
 
 
 def check(**sections: Any) -> None:
     sweep = sweep_of(**sections)
-    check_all(planned(sweep), sweep.figures)
+    check_plan(plan_runs(sweep), sweep.figures)
 
 
-def test_every_cell_with_the_first_seed_then_with_the_second() -> None:
-    runs = planned(sweep_of())
+def test_one_seed_is_complete_before_the_next() -> None:
+    runs = plan_runs(sweep_of())
     assert [run.name for run in runs] == ["FedNER, seed 7", "alone, seed 7", "FedNER, seed 8", "alone, seed 8"]
     assert len({run.key for run in runs}) == 4
     assert [run.study.study.seed for run in runs] == [7, 7, 8, 8]
-    assert 'name = "single"' in runs[1].asked
+    assert 'name = "single"' in runs[1].study_text
 
 
-def test_cells_that_are_the_same_study_are_one_run() -> None:
+def test_cells_with_identical_studies_share_a_run() -> None:
     grid = {"a": {"one": {"model.lstm": 8}, "other": {"model.lstm": 8}}}
-    first, second = planned(sweep_of(grid=grid))
+    first, second = plan_runs(sweep_of(grid=grid))
     assert (first.name, second.name) == ("one, seed 7", "other, seed 7")
     assert first.key == second.key
 
 
-def test_a_name_of_a_cell_is_not_part_of_its_run() -> None:
-    (one,), (other,) = (planned(sweep_of(grid={"a": {name: {"model.lstm": 4}}})) for name in ("x", "y"))
+def test_name_of_a_cell_is_not_part_of_the_run_key() -> None:
+    (one,), (other,) = (plan_runs(sweep_of(grid={"a": {name: {"model.lstm": 4}}})) for name in ("x", "y"))
     assert one.key == other.key
 
 
 @pytest.mark.parametrize(
     ("published", "said"),
     [
-        ({"F1": 1.0}, r"\[\[published\]\] without a choice: it must name one cell, not 4"),
-        ({"F1": 1.0, "method": "alone"}, r"method = alone: it must name one cell, not 2; name every choice of it"),
+        ({"F1": 1.0}, r"\[\[published\]\] without a choice: it must match one cell, not 4"),
+        ({"F1": 1.0, "method": "alone"}, r"method = alone: it must match one cell, not 2; name all its choices"),
     ],
 )
-def test_a_figure_of_others_stands_in_one_row(published: dict[str, Any], said: str) -> None:
+def test_published_figure_matches_one_cell(published: dict[str, Any], said: str) -> None:
     with pytest.raises(SweepError, match=said):
-        planned(sweep_of(grid={**GRID, "model.lstm": [4, 8]}, published=[published]))
+        plan_runs(sweep_of(grid={**GRID, "model.lstm": [4, 8]}, published=[published]))
 
 
-def test_a_sweep_that_makes_sense() -> None:
+def test_valid_sweep_passes() -> None:
     check()
 
 
@@ -63,8 +63,6 @@ def test_a_sweep_that_makes_sense() -> None:
         ({"grid": {"sites.harbour.built_in": ["habour"]}}, "^habour: no built-in hospital is called 'habour'"),
     ],
 )
-def test_everything_is_refused_before_the_first_run_with_the_name_of_the_cell(
-    sections: dict[str, Any], said: str
-) -> None:
+def test_invalid_cell_is_refused_before_the_first_run_with_its_name(sections: dict[str, Any], said: str) -> None:
     with pytest.raises(SweepError, match=said):
         check(**sections)

@@ -12,7 +12,7 @@ from wardround.errors import StudyError, SweepError
 from wardround.sweeps.sweep_file import Figure, Published, parse_sweep, read_sweep
 
 
-def test_what_a_file_says() -> None:
+def test_sections_are_parsed() -> None:
     sweep = sweep_of(
         sweep={"name": "tiny", "description": "Two ways", "spread": "interval", "keep_models": True},
         exclude=[{"method": "alone"}],
@@ -28,7 +28,7 @@ def test_what_a_file_says() -> None:
     assert sweep.published == (Published({"method": "FedNER"}, {"F1": 79.5}),)
 
 
-def test_without_seeds_the_base_has_one() -> None:
+def test_seed_defaults_to_that_of_the_base() -> None:
     assert sweep_of(grid={"model.lstm": [4, 8]}).seeds == (7,)
 
 
@@ -38,7 +38,7 @@ def test_a_setting_may_be_written_without_quotes() -> None:
     assert quoted != bare
 
 
-def test_the_base_may_be_a_file_and_its_paths_begin_there(tmp_path: Path) -> None:
+def test_base_may_be_a_file_with_its_own_folder(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "s.toml").write_text(study_text())
     (tmp_path / "sweep.toml").write_text(text_of(sweep={"name": "tiny", "study": "below/s.toml"}, base=None))
@@ -49,38 +49,38 @@ def test_the_base_may_be_a_file_and_its_paths_begin_there(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ({"gird": {}}, r"\[gird\] is no section of a sweep – did you mean 'grid'\?"),
+        ({"gird": {}}, r"\[gird\] is not a section of a sweep – did you mean 'grid'\?"),
         ({"sweep": {}}, r"\[sweep\] needs a name"),
         ({"sweep": {"name": "a", "spraed": "range"}}, r"\[sweep\] 'spraed' is not a setting – did you mean 'spread'"),
         ({"sweep": {"name": "a", "spread": "sd"}}, r"\[sweep\] spread is 'sd'; it can be range, interval"),
-        ({"sweep": {"name": "a", "study": "s.toml"}}, "a sweep has one base"),
-        ({"base": None}, "a sweep has one base"),
-        ({"report": {}}, r"\[report\] names no figure"),
+        ({"sweep": {"name": "a", "study": "s.toml"}}, "a sweep needs one base"),
+        ({"base": None}, "a sweep needs one base"),
+        ({"report": {}}, r"\[report\] has no figure"),
         ({"report": {"F1": 3}}, r"\[report\] 'F1' must be a path"),
         ({"report": {"F1": {"times": 3}}}, r"\[report.F1\] needs a path"),
-        ({"grid": {"study.seed": [1, 1]}}, r"\[grid\] study.seed must be a list of whole numbers, each once"),
+        ({"grid": {"study.seed": [1, 1]}}, r"\[grid\] study.seed must be a list of distinct whole numbers"),
         ({"grid": {"study.seed": []}}, r"\[grid\] study.seed must be a list"),
-        ({"grid": {"rounds": [1, 2]}}, r"\[grid\] 'rounds' is no setting of a study, as model.preset is"),
-        ({"grid": {"model.lstm": 8}}, r"\[grid\] model.lstm must be a list of values, or a section"),
-        ({"grid": {"model.lstm": [8, 8]}}, r"\[grid\] model.lstm must have choices, each once"),
+        ({"grid": {"rounds": [1, 2]}}, r"\[grid\] 'rounds' is not a setting of a study such as model.preset"),
+        ({"grid": {"model.lstm": 8}}, r"\[grid\] model.lstm must be a list of values or a section of named choices"),
+        ({"grid": {"model.lstm": [8, 8]}}, r"\[grid\] model.lstm must have at least one choice, and no choice twice"),
         ({"grid": {"method": {"FedNER": "fedner"}}}, r"\[grid.method\] FedNER must be a table of settings"),
         ({"grid": {"method": {"a": {"unset": "model.lstm"}}}}, r"\[grid.method\] a: unset must be a list"),
         ({"grid": {"sites": [["harbour", "hilside"]]}}, r"the base has no site 'hilside' – did you mean 'hillside'\?"),
         ({"grid": {"sites": ["harbour"]}}, r"\[grid\] sites: sites takes lists of names"),
         ({"exclude": [{}]}, r"\[\[exclude\]\] is empty"),
-        ({"exclude": {"method": "alone"}}, r"\[exclude\] must be written \[\[exclude\]\]"),
+        ({"exclude": {"method": "alone"}}, r"\[exclude\] must be written as \[\[exclude\]\]"),
         ({"exclude": [{"metod": "alone"}]}, r"'metod' is not varied – did you mean 'method'\?"),
         ({"exclude": [{"method": "pooled"}]}, r"method has no choice 'pooled'; there are FedNER, alone"),
-        ({"published": [{"method": "alone"}]}, r"\[\[published\]\] gives no figure of \[report\]; there are F1"),
+        ({"published": [{"method": "alone"}]}, r"\[\[published\]\] has no figure of \[report\]; there are F1"),
         ({"published": [{"method": "alone", "F1": True}]}, r"\[\[published\]\] 'F1' must be a number or text"),
     ],
 )
-def test_what_makes_no_sense_is_refused(sections: dict[str, Any], said: str) -> None:
+def test_invalid_file_is_refused(sections: dict[str, Any], said: str) -> None:
     with pytest.raises(StudyError, match=said):
         sweep_of(**sections)
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SweepError, match="the sweep file is no TOML"):
         parse_sweep("[sweep")
     with pytest.raises(SweepError, match=r"^none.toml cannot be read as text: FileNotFoundError$"):

@@ -14,11 +14,10 @@ from rich.measure import Measurement
 from wardround.cli.options import Device
 from wardround.reports.tables import Table
 from wardround.sweeps.index import INDEX, Index
-from wardround.sweeps.plan import check_all, planned
-from wardround.sweeps.progress import SweepProgress
-from wardround.sweeps.run import SweepRun
+from wardround.sweeps.plan import check_plan, plan_runs
 from wardround.sweeps.sweep_file import Sweep, read_sweep
-from wardround.sweeps.table import SweepTable
+from wardround.sweeps.sweep_run import SweepProgress, SweepRun
+from wardround.sweeps.sweep_table import SweepTable
 
 __all__ = ["command"]
 
@@ -35,8 +34,8 @@ def command(
 ) -> None:
     """Run what is missing of a sweep, or go on with it; print its table and write it with a plot."""
     described = read_sweep(sweep)
-    runs = planned(described)
-    check_all(runs, described.figures)
+    runs = plan_runs(described)
+    check_plan(runs, described.figures)
     index = Index(out, runs, described.figures)
     if dry_run:
         _list(index)
@@ -47,7 +46,7 @@ def command(
         work.work(processes=processes, minutes=minutes)
     _show(described, index)
     if work.left():
-        typer.echo(f"left    {len(work.left())} of {len(runs)} runs; the same command goes on with them")
+        typer.echo(f"left    {len(work.left())} of {len(runs)} runs; the same command resumes them")
     if work.failed:
         raise typer.Exit(1)
 

@@ -1,1 +1,1 @@
-"""Many studies side by side: a sweep file, its grid, the runs that are missing, one table."""
+"""Many studies from one file: the grid, the runs that are still missing, and one table of results."""

@@ -1,4 +1,4 @@
-"""The folder of one run of many: the study that was asked for, the run, and what is kept when it is over."""
+"""The folder of one run of a sweep: the requested study, the run, and what stays when it has finished."""
 
 from __future__ import annotations
 
@@ -14,44 +14,52 @@ from typing import Any
 from wardround.errors import UsageError
 from wardround.parsing import read_json
 
-__all__ = ["ASKED", "SUMMARY", "held", "lay_out", "leave", "summary_in", "table_in", "write_whole"]
+__all__ = [
+    "REQUESTED_STUDY",
+    "SUMMARY",
+    "finish_folder",
+    "lock_folder",
+    "prepare_folder",
+    "read_summary",
+    "read_table",
+    "write_atomically",
+]
 
-ASKED, SUMMARY = "asked.toml", "summary.json"
-# What only a resumption needs, or somebody who wants the models.
-_LEFT_OVER = ("model", "shared.safetensors", "checkpoint.safetensors", "worker.json")
+REQUESTED_STUDY, SUMMARY = "asked.toml", "summary.json"
+# Needed only to resume the run, or by a user who wants the models.
+_REMOVED = ("model", "shared.safetensors", "checkpoint.safetensors", "worker.json")
 _SITES, _NOTE_COUNTS = "sites", "note-counts.json"
 
 
-def lay_out(folder: Path, asked: str) -> None:
-    """Write down the study that is to be run; where another one was begun, nothing of it stays."""
-    known = folder / ASKED
-    found = known.read_bytes() if known.is_file() else None
-    if found != asked.encode():
-        (folder / SUMMARY).unlink(missing_ok=True)  # first: a folder that is half removed must not look finished
+def prepare_folder(folder: Path, study: str) -> None:
+    """Write the text of the requested study file; remove everything if the folder holds another study."""
+    path = folder / REQUESTED_STUDY
+    found = path.read_bytes() if path.is_file() else None
+    if found != study.encode():
+        (folder / SUMMARY).unlink(missing_ok=True)  # first: a half-removed folder must not look finished
         if found is not None:
             shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(known, asked)
+    write_atomically(path, study)
 
 
-def leave(folder: Path, found: Mapping[str, Any], *, models: bool = False) -> None:
-    """Write the summary, then remove what nobody needs any more; the counts of each note stay with their sites."""
-    write_whole(folder / SUMMARY, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
-    if models:
+def finish_folder(folder: Path, summary: Mapping[str, Any], *, keep_models: bool = False) -> None:
+    """Write the summary, then remove the models and checkpoints.
+
+    Each site keeps its counts per note: paired comparisons of two runs need them, and they contain no text.
+    """
+    write_atomically(folder / SUMMARY, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    if keep_models:
         return
-    for name in _LEFT_OVER:
+    for name in _REMOVED:
         _remove(folder / name)
-    for site in sorted((folder / _SITES).glob("*")):
-        _keep_counts(site)
-    _remove_empty(folder / _SITES)
-
-
-def _keep_counts(site: Path) -> None:
-    """They alone stay: by them two runs are compared in pairs, and they hold no text."""
-    for path in sorted(site.glob("*")):
-        if path.name != _NOTE_COUNTS:
-            _remove(path)
-    _remove_empty(site)
+    sites = folder / _SITES
+    for site in sorted(sites.glob("*")):
+        for path in sorted(site.glob("*")):
+            if path.name != _NOTE_COUNTS:
+                _remove(path)
+        _remove_if_empty(site)
+    _remove_if_empty(sites)
 
 
 def _remove(path: Path) -> None:
@@ -59,18 +67,18 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _remove_empty(folder: Path) -> None:
+def _remove_if_empty(folder: Path) -> None:
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
 
 
-def summary_in(folder: Path) -> dict[str, Any] | None:
-    """What a finished run left; None where it is not finished, or its summary is damaged."""
-    return table_in(folder / SUMMARY)
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    """Return the summary of a finished run, or None if the run is unfinished or its summary is damaged."""
+    return read_table(folder / SUMMARY)
 
 
-def table_in(path: Path) -> dict[str, Any] | None:
-    """The table in a JSON file; None where there is no such file, or it is damaged."""
+def read_table(path: Path) -> dict[str, Any] | None:
+    """Return the object in a JSON file, or None if the file is missing or damaged."""
     try:
         found = read_json(path, finite=False)
     except (OSError, ValueError):
@@ -78,8 +86,8 @@ def table_in(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file: at every moment there is the old one or the new one, and after a crash too."""
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file so that either the old or the new content is there at any moment, even after a crash."""
     partial = path.with_name(path.name + ".partial")
     with partial.open("w", encoding="utf-8") as stream:
         stream.write(text)
@@ -89,26 +97,20 @@ def write_whole(path: Path, text: str) -> None:
 
 
 @contextmanager
-def held(folder: Path, *, wait: bool) -> Iterator[None]:
-    """The folder for this process alone; without `wait`, refused where another one works in it."""
-    descriptor = _opened(folder)
+def lock_folder(folder: Path, *, wait: bool) -> Iterator[None]:
+    """Create the folder and lock it for this process; without `wait`, raise if another process has locked it."""
     try:
-        _lock(descriptor, folder.name, wait=wait)
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise UsageError(f"{folder.name} cannot be used as a folder: {error.strerror}; choose another one") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another process is working in {folder.name}; wait until it ends, or choose another folder"
+            ) from None
         yield
     finally:
         os.close(descriptor)
-
-
-def _opened(folder: Path) -> int:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise UsageError(f"{folder.name} cannot be used as a folder: {error.strerror}; name another one") from None
-
-
-def _lock(descriptor: int, name: str, *, wait: bool) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UsageError(f"another process is at work in {name}; wait for it, or name another folder") from None

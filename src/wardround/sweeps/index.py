@@ -1,9 +1,9 @@
-"""The index of a sweep: a line a finished run, in the order of the plan, whatever the order in which they ended.
+"""The index of a sweep: one line per finished run, in the order of the plan.
 
 {"cell": "FedNER", "seed": 0, "run": "5f2c…", "figures": {"sites.*.strict.f1": 0.7218}, "rounds": 40, "best_round": 38}
 
-A line holds nothing that differs between two machines alike, or between a run that was resumed and one that was not. It
-outlives the folders of the runs: with it alone the table can be made again.
+A line contains nothing that differs between two identical machines, or between a resumed and an uninterrupted run. The
+index is enough to make the table again after the folders of the runs are deleted.
 """
 
 from __future__ import annotations
@@ -17,107 +17,105 @@ from typing import Any
 
 from wardround.errors import UsageError
 from wardround.parsing import parse_json, parse_toml, read_toml
-from wardround.sweeps.figures import figure_in, scores_in
-from wardround.sweeps.folders import ASKED, summary_in, write_whole
-from wardround.sweeps.plan import Planned
+from wardround.sweeps.figures import figure_at, read_scores
+from wardround.sweeps.folders import REQUESTED_STUDY, read_summary, write_atomically
+from wardround.sweeps.plan import PlannedRun
 from wardround.sweeps.sweep_file import Figure
 
 __all__ = ["INDEX", "Index"]
 
 INDEX = "index.jsonl"
 _RUNS = "runs"
-_KEPT = ("figures", "rounds", "best_round")  # of a line, beside what the plan says
+_RESULT_KEYS = ("figures", "rounds", "best_round")  # of a line, in addition to what the plan provides
 
 
 @dataclass
 class Index:
-    """What is finished of a plan, on disk and here."""
+    """The finished runs of a plan, in memory and on disk."""
 
     folder: Path
-    runs: Sequence[Planned]
+    runs: Sequence[PlannedRun]
     figures: Sequence[Figure]
-    lines: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)  # by the key of the run
+    lines: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)  # by run key
 
     def __post_init__(self) -> None:
         if self.folder.exists() and not self.folder.is_dir():
-            raise UsageError(f"{self.folder.name} is a file; name a folder in its place, which may be new")
-        known = self._known()
+            raise UsageError(f"{self.folder.name} is a file; name a folder instead, which may be new")
+        known = self._read_lines()
         for run in self.runs:
-            # Of a run whose folder is there, the folder alone tells: it may be of other settings than the line.
-            line = self._found(run) if (self.place(run) / ASKED).exists() else known.get(run.key)
+            # If the run's folder exists it decides alone: its settings may differ from those of the line.
+            exists = (self.run_folder(run) / REQUESTED_STUDY).exists()
+            line = self._read_result(run) if exists else known.get(run.key)
             if line is not None:
                 self.lines[run.key] = line
 
-    def place(self, run: Planned) -> Path:
-        """The folder of a run."""
+    def run_folder(self, run: PlannedRun) -> Path:
+        """Return the folder of a run."""
         return self.folder / _RUNS / run.key
 
-    def has(self, run: Planned) -> bool:
-        """Whether it is finished."""
+    def has(self, run: PlannedRun) -> bool:
+        """Return whether the run is finished."""
         return run.key in self.lines
 
-    def add(self, run: Planned) -> bool:
-        """Write a run down that has ended; false where it left no summary."""
-        line = self._found(run)
+    def add(self, run: PlannedRun) -> bool:
+        """Add a run that has ended and write the index; return False if the run left no summary."""
+        line = self._read_result(run)
         if line is None:
             return False
         self.lines[run.key] = line
         self.write()
         return True
 
-    def figure(self, run: Planned, figure: Figure) -> float | None:
-        """What a finished run has, as the table shows it."""
+    def figure(self, run: PlannedRun, figure: Figure) -> float | None:
+        """Return a figure of a finished run, scaled as the table shows it."""
         value = self.lines[run.key]["figures"][figure.path] if self.has(run) else None
         return None if value is None else figure.times * value
 
     def write(self) -> None:
-        """All of it, whole."""
-        found = [self._line(run) for run in self.runs if self.has(run)]
-        write_whole(self.folder / INDEX, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in found))
+        """Write the whole index."""
+        lines = [
+            {"cell": run.cell.name, "seed": run.seed, "run": run.key, **self.lines[run.key]}
+            for run in self.runs
+            if self.has(run)
+        ]
+        write_atomically(self.folder / INDEX, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
 
-    def _line(self, run: Planned) -> dict[str, Any]:
-        return {"cell": run.cell.name, "seed": run.seed, "run": run.key, **self.lines[run.key]}
-
-    def _found(self, run: Planned) -> dict[str, Any] | None:
-        """What lies in the run's folder; None where it is not finished, of another study, or damaged."""
-        scores = scores_in(self.place(run))
-        if scores is None or summary_in(self.place(run)) is None or not self._is_of(run):
+    def _read_result(self, run: PlannedRun) -> dict[str, Any] | None:
+        """Read the run's folder; return None if the run is unfinished, damaged or of another study."""
+        folder = self.run_folder(run)
+        scores = read_scores(folder)
+        if scores is None or read_summary(folder) is None:
             return None
-        figures = {figure.path: figure_in(scores, figure.path) for figure in self.figures}
+        try:
+            requested = read_toml(folder / REQUESTED_STUDY)
+        except (OSError, ValueError):
+            return None
+        # An empty file would agree with any study; every study has a [study] section.
+        if "study" not in requested or not _agree(requested, parse_toml(run.study_text)):
+            return None
+        figures = {figure.path: figure_at(scores, figure.path) for figure in self.figures}
         return {"figures": figures, "rounds": scores["rounds"], "best_round": scores["best_round"]}
 
-    def _is_of(self, run: Planned) -> bool:
-        """Whether what lies in the folder was made by the study as it is now."""
-        try:
-            asked = read_toml(self.place(run) / ASKED)
-        except (OSError, ValueError):
-            return False
-        # A file without a setting contradicts none; every study has this section.
-        return "study" in asked and _agree(asked, parse_toml(run.asked))
-
-    def _known(self) -> dict[str, dict[str, Any]]:
-        """Lines of an index that is there, as far as they are whole and have every figure that is asked for."""
+    def _read_lines(self) -> dict[str, dict[str, Any]]:
+        """Read the lines of an existing index that are intact and have every requested figure."""
         path = self.folder / INDEX
-        lines = path.read_bytes().splitlines() if path.is_file() else []
-        wanted = {figure.path for figure in self.figures}
-        whole = [line for line in map(_read, lines) if line is not None and wanted <= line["figures"].keys()]
-        return {line["run"]: {name: line[name] for name in _KEPT} for line in whole}
-
-
-def _read(line: bytes) -> dict[str, Any] | None:
-    """A line of an index; None where it is torn, or no line of ours."""
-    try:
-        found = parse_json(line, finite=False)
-    except ValueError:
-        return None
-    is_ours = isinstance(found, dict) and found.keys() >= {"run", *_KEPT} and isinstance(found["figures"], dict)
-    return found if is_ours else None
+        requested = {figure.path for figure in self.figures}
+        found = {}
+        for text in path.read_bytes().splitlines() if path.is_file() else []:
+            try:
+                line = parse_json(text, finite=False)
+            except ValueError:
+                continue  # a torn line
+            is_ours = isinstance(line, dict) and line.keys() >= {"run", *_RESULT_KEYS}
+            if is_ours and isinstance(line["figures"], dict) and requested <= line["figures"].keys():
+                found[line["run"]] = {name: line[name] for name in _RESULT_KEYS}
+        return found
 
 
 def _agree(one: Any, other: Any) -> bool:
-    """Whether two studies are the same in every setting that both know; where their files lie does not matter.
+    """Return whether two studies agree in every setting that both have; the folders of files are ignored.
 
-    A later version may know more settings, which an older run had in effect; a default that has changed tells.
+    A later version may have more settings, whose defaults an older run used; a changed default is a difference.
     """
     if isinstance(one, dict) and isinstance(other, dict):
         return all(_agree(one[name], other[name]) for name in one.keys() & other.keys())

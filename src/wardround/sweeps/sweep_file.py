@@ -1,12 +1,12 @@
-"""The sweep file: one study, what is varied in it, what is reported of each run, and what others published.
+"""The sweep file: a study, the settings to vary, the figures to report, and published figures to compare with.
 
-[sweep]        name, and the study that is varied: a file
-[base.…]       or its sections here, [base.study], [base.algorithm] and so on
-[report]       by title, which figure of `scores.json`: "F1" = "sites.*.strict.f1"
-[grid]         what is varied: a setting of the study with its values, "model.lstm" = [50, 100]
-[grid.NAME]    or choices by name, each a table of settings: FedNER = { "algorithm.name" = "fedner" }
-[[exclude]]    combinations that are left out, by what is varied
-[[published]]  figures of others, by what is varied and by title
+[sweep]        the name, and the file of the study to vary
+[base.…]       or the sections of that study: [base.study], [base.algorithm] and so on
+[report]       columns by title, each a path into `scores.json`: "F1" = "sites.*.strict.f1"
+[grid]         a setting of the study with its values: "model.lstm" = [50, 100]
+[grid.NAME]    or named choices, each a table of settings: FedNER = { "algorithm.name" = "fedner" }
+[[exclude]]    combinations to leave out
+[[published]]  published figures, by combination and title
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from wardround.parsing import MalformedDataError, parse_toml, read_limited
 from wardround.settings import did_you_mean
 from wardround.studies.sections import parsed
 from wardround.studies.study_file import LARGEST_STUDY
-from wardround.sweeps.grid import SEED, Axis, Choice, axis_of
-from wardround.sweeps.seeds import Spread
+from wardround.sweeps.figures import Spread
+from wardround.sweeps.grid import SEED, Axis, parse_axis
 
-__all__ = ["Figure", "Published", "Sweep", "parse_sweep", "read_sweep"]
+__all__ = ["Figure", "Published", "Sweep", "SweepSection", "parse_sweep", "read_sweep"]
 
 _SECTIONS = ("sweep", "base", "report", "grid", "exclude", "published")
 
@@ -34,40 +34,40 @@ class Figure:
     """One column of the table."""
 
     title: str
-    path: str  # into scores.json: names parted by dots; * is the mean over all there
-    times: float = 1.0  # by which it is shown: 100 for percent, 1e-6 for megabytes
+    path: str  # into scores.json, names separated by dots; * is the mean over all entries
+    times: float = 1.0  # the factor for display: 100 for percent, 1e-6 for megabytes
     digits: int = 3
 
 
 @dataclass(frozen=True)
 class Published:
-    """What somebody found for a cell, by title; text where it is no number."""
+    """Published figures of one cell, by title; text if there is no number."""
 
-    where: Mapping[str, str]  # by axis, the name of its choice
+    where: Mapping[str, str]  # the name of the choice, by axis
     figures: Mapping[str, float | str]
 
 
 @dataclass(frozen=True)
-class _Head:
+class SweepSection:
     """The section [sweep]."""
 
     name: str
     description: str = ""
-    study: Path | None = None  # begins where the sweep file lies
-    spread: Spread = "range"  # over seeds, beside the mean: the lowest and the highest, or a 95% interval
-    keep_models: bool = False  # at the end of each run
+    study: Path | None = None  # relative to the folder of the sweep file
+    spread: Spread = "range"  # shown with the mean over seeds: lowest and highest seed, or a 95% interval
+    keep_models: bool = False  # after each run
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A whole sweep file."""
+    """The content of a sweep file."""
 
     name: str
     base: Mapping[str, Any] = field(repr=False)  # the study as tables
-    folder: Path  # where paths of the study begin
+    folder: Path  # paths of the study are relative to it
     axes: tuple[Axis, ...]
     seeds: tuple[int, ...]
-    figures: tuple[Figure, ...]  # the first is drawn
+    figures: tuple[Figure, ...]  # the first is plotted
     excluded: tuple[Mapping[str, str], ...] = ()
     published: tuple[Published, ...] = ()
     description: str = ""
@@ -76,37 +76,37 @@ class Sweep:
 
     @property
     def title(self) -> str:
-        """Above its table."""
+        """Return the title of the table."""
         return self.description or self.name
 
 
 def read_sweep(path: Path) -> Sweep:
-    """The sweep in a file; paths in it begin where the file lies."""
+    """Read a sweep file; its paths are relative to its folder."""
     return parse_sweep(_text_of(path), folder=path.parent)
 
 
 def parse_sweep(text: str, *, folder: Path = Path()) -> Sweep:
-    """The sweep in a text."""
+    """Parse the text of a sweep file."""
     table = _toml(text, "the sweep file")
     for name in table:
         if name not in _SECTIONS:
             near = did_you_mean(name, _SECTIONS)
-            raise SweepError(f"[{name}] is no section of a sweep{near}; there are {', '.join(_SECTIONS)}")
-    head = parsed(_Head, _table(table, "sweep"), "sweep")
-    base, place = _base(head, _table(table, "base"), folder)
-    grid = dict(_varied(_table(table, "grid")))
-    axes = [axis_of(name, values, base) for name, values in grid.items() if name != SEED]
-    figures = tuple(_figure(title, value) for title, value in _table(table, "report").items())
+            raise SweepError(f"[{name}] is not a section of a sweep{near}; there are {', '.join(_SECTIONS)}")
+    head = parsed(SweepSection, _section(table, "sweep"), "sweep")
+    base, base_folder = _base(head, _section(table, "base"), folder)
+    grid = dict(_settings(_section(table, "grid")))
+    axes = [parse_axis(name, values, base) for name, values in grid.items() if name != SEED]
+    figures = tuple(_figure(title, value) for title, value in _section(table, "report").items())
     if not figures:
-        raise SweepError('[report] names no figure; for example "F1" = "sites.*.strict.f1"')
+        raise SweepError('[report] has no figure; for example "F1" = "sites.*.strict.f1"')
     return Sweep(
         head.name,
         base,
-        place,
+        base_folder,
         tuple(axes),
         _seeds(grid, base),
         figures,
-        excluded=tuple(_where(entry, axes, "exclude") for entry in _entries(table, "exclude")),
+        excluded=tuple(_combination(entry, axes, "exclude") for entry in _entries(table, "exclude")),
         published=tuple(_published(entry, axes, figures) for entry in _entries(table, "published")),
         description=head.description,
         spread=head.spread,
@@ -130,17 +130,17 @@ def _toml(text: str, what: str) -> dict[str, Any]:
         raise SweepError(f"{what} {error}") from None
 
 
-def _base(head: _Head, own: dict[str, Any], folder: Path) -> tuple[dict[str, Any], Path]:
-    """The study as tables, and where its paths begin."""
+def _base(head: SweepSection, own: dict[str, Any], folder: Path) -> tuple[dict[str, Any], Path]:
+    """Return the study as tables, and the folder of its paths."""
     if (head.study is None) == (not own):
-        raise SweepError("a sweep has one base: [sweep] study = a file, or the study's sections below [base]")
+        raise SweepError("a sweep needs one base: either [sweep] study = a file, or the study's sections below [base]")
     if head.study is None:
         return own, folder
     path = folder / head.study
     return _toml(_text_of(path), path.name), path.parent
 
 
-def _table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _section(table: Mapping[str, Any], name: str) -> dict[str, Any]:
     found = table.get(name, {})
     if not isinstance(found, dict):
         raise SweepError(f"[{name}] must be a section")
@@ -150,12 +150,12 @@ def _table(table: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _entries(table: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     found = table.get(name, [])
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
-        raise SweepError(f"[{name}] must be written [[{name}]], once for each")
+        raise SweepError(f"[{name}] must be written as [[{name}]], once per entry")
     return found
 
 
-def _varied(grid: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """TOML reads `model.lstm = [50]` without quotes as a table in another; both mean the same setting."""
+def _settings(grid: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield dotted names: TOML reads `model.lstm = [50]` without quotes as nested tables."""
     for name, values in grid.items():
         if isinstance(values, dict) and values and all(isinstance(value, list) for value in values.values()):
             yield from ((f"{name}.{setting}", value) for setting, value in values.items())
@@ -167,9 +167,9 @@ def _seeds(grid: Mapping[str, Any], base: Mapping[str, Any]) -> tuple[int, ...]:
     section = base.get("study", {})
     own = section.get("seed", 0) if isinstance(section, dict) else 0
     found = grid.get(SEED, [own])
-    whole = isinstance(found, list) and all(isinstance(seed, int) and not isinstance(seed, bool) for seed in found)
-    if not whole or not found or len(set(found)) < len(found):
-        raise SweepError(f"[grid] {SEED} must be a list of whole numbers, each once")
+    integers = isinstance(found, list) and all(isinstance(seed, int) and not isinstance(seed, bool) for seed in found)
+    if not integers or not found or len(set(found)) < len(found):
+        raise SweepError(f"[grid] {SEED} must be a list of distinct whole numbers")
     return tuple(found)
 
 
@@ -183,34 +183,32 @@ def _figure(title: str, value: Any) -> Figure:
     return parsed(Figure, {"title": title, **value}, f"report.{title}")
 
 
-def _where(entry: Mapping[str, Any], axes: Sequence[Axis], place: str) -> dict[str, str]:
-    """A combination by the names of choices; a plain setting may be named by its value."""
+def _combination(entry: Mapping[str, Any], axes: Sequence[Axis], place: str) -> dict[str, str]:
+    """Return the names of the choices by axis; the file may name a plain setting's choice by its value."""
     if not entry:
-        raise SweepError(f"[[{place}]] is empty; it names what is varied, and which choice of it")
+        raise SweepError(f"[[{place}]] is empty; name the axes and the choice of each")
     by_name = {axis.name: axis for axis in axes}
-    for name in entry:
+    found = {}
+    for name, value in entry.items():
         if name not in by_name:
             near = did_you_mean(name, by_name)
             raise SweepError(f"[[{place}]] {name!r} is not varied{near}; there are {', '.join(by_name) or 'none'}")
-    return {name: _named(by_name[name], value, place).name for name, value in entry.items()}
-
-
-def _named(axis: Axis, value: Any, place: str) -> Choice:
-    found = axis.find(value)
-    if found is None:
-        names = ", ".join(choice.name for choice in axis.choices)
-        raise SweepError(f"[[{place}]] {axis.name} has no choice {value!r}; there are {names}")
+        choice = by_name[name].find(value)
+        if choice is None:
+            names = ", ".join(choice.name for choice in by_name[name].choices)
+            raise SweepError(f"[[{place}]] {name} has no choice {value!r}; there are {names}")
+        found[name] = choice.name
     return found
 
 
 def _published(entry: Mapping[str, Any], axes: Sequence[Axis], figures: Sequence[Figure]) -> Published:
     titles = {figure.title for figure in figures}
-    told = {title: value for title, value in entry.items() if title in titles}
-    if not told:
-        raise SweepError(f"[[published]] gives no figure of [report]; there are {', '.join(titles)}")
-    for title, value in told.items():
+    values = {title: value for title, value in entry.items() if title in titles}
+    if not values:
+        raise SweepError(f"[[published]] has no figure of [report]; there are {', '.join(titles)}")
+    for title, value in values.items():
         if not isinstance(value, int | float | str) or isinstance(value, bool):
             raise SweepError(f"[[published]] {title!r} must be a number or text")
     where = {name: value for name, value in entry.items() if name not in titles}
-    named = _where(where, axes, "published") if where else {}
-    return Published(named, {title: v if isinstance(v, str) else float(v) for title, v in told.items()})
+    cell = _combination(where, axes, "published") if where else {}
+    return Published(cell, {title: v if isinstance(v, str) else float(v) for title, v in values.items()})

@@ -1,8 +1,8 @@
-"""The table of a sweep: a row a cell, each figure over its seeds, what others published beside it; and its picture."""
+"""The table of a sweep, one row per cell, with means over seeds and published figures; and its plot."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,89 +10,90 @@ from wardround.evaluation.significance import Interval
 from wardround.reports.plots import Band, Curve, Labels, Plot, bar_chart, learning_curves
 from wardround.reports.tables import Cell as TableCell
 from wardround.reports.tables import Table
-from wardround.sweeps.folders import write_whole
+from wardround.sweeps.figures import SeedSummary, summarise_seeds
+from wardround.sweeps.folders import write_atomically
 from wardround.sweeps.grid import Axis, Cell
 from wardround.sweeps.index import Index
-from wardround.sweeps.seeds import OverSeeds, over_seeds
 from wardround.sweeps.sweep_file import Figure, Sweep
 
 __all__ = ["SweepTable"]
 
-_NOTHING = "–"  # not run yet
+_MISSING = "–"  # not run yet
 _PUBLISHED = "published"
-_SAID = {
+_NOTES = {
     "range": "Means over seeds; in brackets the lowest and the highest seed.",
-    "interval": "Means over seeds; in brackets a 95% interval from drawing seeds again.",
+    "interval": "Means over seeds; in brackets a 95% interval from resampling the seeds.",
 }
 
 
 @dataclass(frozen=True)
 class SweepTable:
-    """What a sweep has found so far."""
+    """The results of a sweep so far."""
 
     sweep: Sweep
     index: Index
 
     @property
     def cells(self) -> list[Cell]:
-        """The rows, in the order of the grid."""
+        """Return the rows, in the order of the grid."""
         return list({run.cell.name: run.cell for run in self.index.runs}.values())
 
-    def found(self, cell: Cell, figure: Figure) -> OverSeeds | None:
-        """A figure over the seeds that are finished; None where there is none."""
+    def measured(self, cell: Cell, figure: Figure) -> SeedSummary | None:
+        """Return a figure over the finished seeds, or None if there are none."""
         runs = [run for run in self.index.runs if run.cell.name == cell.name]
         values = [value for run in runs if (value := self.index.figure(run, figure)) is not None]
-        return over_seeds(values, self.sweep.spread) if values else None
+        return summarise_seeds(values, self.sweep.spread) if values else None
 
     def published(self, cell: Cell, figure: Figure) -> float | str | None:
-        """What others have for it."""
+        """Return the published figure of the cell, or None."""
         for entry in self.sweep.published:
             if cell.matches(entry.where) and figure.title in entry.figures:
                 return entry.figures[figure.title]
         return None
 
     def to_table(self, *titles: str) -> Table:
-        """For a person; with titles, these figures alone."""
+        """Return the table to read; with titles, only these figures."""
         figures = [figure for figure in self.sweep.figures if not titles or figure.title in titles]
         columns = [*self._heads(), "seeds", *(head for figure in figures for head in self._columns(figure))]
         rows = [tuple(self._row(cell, figures)) for cell in self.cells]
-        return Table(self.sweep.title, tuple(columns), tuple(rows), note=_SAID[self.sweep.spread])
+        return Table(self.sweep.title, tuple(columns), tuple(rows), note=_NOTES[self.sweep.spread])
 
     def _row(self, cell: Cell, figures: Sequence[Figure]) -> Iterator[TableCell]:
         yield from self._choices(cell)
-        yield f"{self._seeds(cell)} of {len(self.sweep.seeds)}"
+        finished = sum(run.cell.name == cell.name and self.index.has(run) for run in self.index.runs)
+        yield f"{finished} of {len(self.sweep.seeds)}"
         for figure in figures:
-            yield _text(self.found(cell, figure), figure.digits)
+            yield _text(self.measured(cell, figure), figure.digits)
             if self._has_published(figure):
                 yield _published_text(self.published(cell, figure), figure.digits)
 
     def to_long_table(self) -> Table:
-        """For a spreadsheet: a row a cell and figure, numbers unrounded."""
+        """Return the table for a spreadsheet: one row per cell and figure, numbers unrounded."""
         heads = (*self._heads(), "figure", "mean", "low", "high", "seeds", _PUBLISHED)
         rows = [
             (*self._choices(cell), figure.title, *(found or (None, None, None, 0)), self.published(cell, figure))
             for cell in self.cells
             for figure in self.sweep.figures
-            for found in [self.found(cell, figure)]
+            for found in [self.measured(cell, figure)]
         ]
         return Table(self.sweep.title, heads, tuple(rows))
 
     def to_plot(self) -> Plot | None:
-        """The first figure: lines over an axis of numbers, otherwise bars; None where nothing is finished."""
-        if not any(self.found(cell, self.sweep.figures[0]) for cell in self.cells):
+        """Plot the first figure, as lines along the first axis of numbers, otherwise as bars; None without results."""
+        if not any(self.measured(cell, self.sweep.figures[0]) for cell in self.cells):
             return None
         along = next((axis for axis in self.sweep.axes if axis.numbers and len(axis.choices) > 1), None)
         return self._bars() if along is None else self._lines(along)
 
     def write(self, folder: Path) -> list[Path]:
-        """`table.md`, `table.csv` and the picture."""
+        """Write `table.md`, `table.csv` and the plot; return their paths."""
         texts = {"table.md": self.to_table().to_markdown(), "table.csv": self.to_long_table().to_csv()}
         plot = self.to_plot()
         if plot is not None:
             texts["plot.svg"] = plot.to_svg() + "\n"
             (folder / "plot.png").write_bytes(plot.to_png())
         for name, text in texts.items():
-            write_whole(folder / name, text)
+            write_atomically(folder / name, text)
         return [folder / name for name in texts]
 
     def _heads(self) -> list[str]:
@@ -107,19 +108,17 @@ class SweepTable:
     def _has_published(self, figure: Figure) -> bool:
         return any(figure.title in entry.figures for entry in self.sweep.published)
 
-    def _seeds(self, cell: Cell) -> int:
-        return sum(run.cell.name == cell.name and self.index.has(run) for run in self.index.runs)
-
     def _bars(self) -> Plot:
-        """Groups are the last axis, or the only one; what differs otherwise are bars of one group."""
+        """Group the bars by the last axis; the other axes are the bars of each group."""
         figure, bars = self.sweep.figures[0], dict[str, dict[str, float | Interval]]()
         for cell in self.cells:
-            series, group = _series(self._choices(cell))
-            if found := self.found(cell, figure):
+            *series_names, group = self._choices(cell)
+            series = ", ".join(series_names)
+            if found := self.measured(cell, figure):
                 bars.setdefault(series or "measured", {})[group] = Interval(found.mean, found.low, found.high)
-            told = self.published(cell, figure)
-            if isinstance(told, float):
-                bars.setdefault(f"{series}, {_PUBLISHED}" if series else _PUBLISHED, {})[group] = told
+            published = self.published(cell, figure)
+            if isinstance(published, float):
+                bars.setdefault(f"{series}, {_PUBLISHED}" if series else _PUBLISHED, {})[group] = published
         *others, last = self._heads() if self.sweep.axes else [""]
         return bar_chart(bars, Labels(self.sweep.title, last, figure.title, ", ".join(others)))
 
@@ -129,39 +128,29 @@ class SweepTable:
         for cell in self.cells:
             others = [choice.name for axis, choice in cell.choices.items() if axis != along.name]
             series, value = ", ".join(others) or "measured", float(cell.choices[along.name].value)
-            if found := self.found(cell, figure):
+            if found := self.measured(cell, figure):
                 lines.setdefault(series, []).append((value, found.mean))
                 bands.setdefault(series, []).append((value, found.low, found.high))
-            told = self.published(cell, figure)
-            if isinstance(told, float):
-                lines.setdefault(", ".join([*others, _PUBLISHED]), []).append((value, told))
+            published = self.published(cell, figure)
+            if isinstance(published, float):
+                lines.setdefault(", ".join([*others, _PUBLISHED]), []).append((value, published))
         others = [axis.name for axis in self.sweep.axes if axis.name != along.name]
         labels = Labels(self.sweep.title, along.name, figure.title, ", ".join(others))
-        return learning_curves(_sorted(lines), labels, bands=_with_width(bands), along="choices")
+        curves: dict[str, Curve] = {name: sorted(points) for name, points in lines.items()}
+        wide: dict[str, Band] = {  # without those where no seeds differ
+            name: sorted(points) for name, points in bands.items() if any(low < high for _, low, high in points)
+        }
+        return learning_curves(curves, labels, bands=wide, along="choices")
 
 
-def _series(choices: Sequence[str]) -> tuple[str, str]:
-    """By what bars differ, and where they stand."""
-    return ", ".join(choices[:-1]), choices[-1]
-
-
-def _sorted(lines: Mapping[str, list[tuple[float, float]]]) -> dict[str, Curve]:
-    return {name: sorted(points) for name, points in lines.items()}
-
-
-def _with_width(bands: Mapping[str, list[tuple[float, float, float]]]) -> dict[str, Band]:
-    """Those in which seeds differ anywhere."""
-    return {name: sorted(points) for name, points in bands.items() if any(low < high for _, low, high in points)}
-
-
-def _text(found: OverSeeds | None, digits: int) -> str:
+def _text(found: SeedSummary | None, digits: int) -> str:
     if found is None:
-        return _NOTHING
+        return _MISSING
     ends = f" ({found.low:,.{digits}f} – {found.high:,.{digits}f})" if found.seeds > 1 else ""
     return f"{found.mean:,.{digits}f}{ends}"
 
 
-def _published_text(told: float | str | None, digits: int) -> str:
-    if told is None:
-        return _NOTHING
-    return told if isinstance(told, str) else f"{told:,.{digits}f}"
+def _published_text(published: float | str | None, digits: int) -> str:
+    if published is None:
+        return _MISSING
+    return published if isinstance(published, str) else f"{published:,.{digits}f}"
