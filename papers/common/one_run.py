@@ -16,11 +16,10 @@ from wardround.models.saved import load_model
 from wardround.studies.site_setup import load_notes
 from wardround.sweeps import folders, one_run
 from wardround.sweeps.folders import REQUESTED_STUDY, SUMMARY
-from wardround.sweeps.one_run import SilentWatcher
 from wardround.sweeps.pool import end_with_parent
 from wardround.tasks.of_models import task_of
 
-__all__ = ["REQUESTED_STUDY", "SUMMARY", "Finished", "SilentWatcher", "leave", "run_asked"]
+__all__ = ["REQUESTED_STUDY", "SUMMARY", "Finished", "leave", "run_asked"]
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from papers.common.one_run import Silent
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.models.saved import load_model
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import read_study
+from wardround.sweeps.one_run import SilentWatcher
 from wardround.text.tag_sets import TagSet
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
@@ -46,7 +46,7 @@ def test_two_hospitals_with_different_labels_get_one_model(tmp_path: Path) -> No
     config = replace(study.algorithm.config, rounds=2, trusted_after=1, local_steps=2)
     study = replace(study, algorithm=replace(study.algorithm, config=config))
     run = RunFolder(tmp_path)
-    run_on_one_machine(study, run, device=torch.device("cpu"), watcher=Silent())
+    run_on_one_machine(study, run, device=torch.device("cpu"), watcher=SilentWatcher())
     assert load_model(run.model).outputs[1::2] == ("B-Disease", "B-Dosage", "B-Drug", "B-ADE")
     scores = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert list(scores["sites"]) == ["clinic", "pharmacy"]
