@@ -27,6 +27,8 @@ MAY_IMPORT = {
     "corpora": BASE | {"text"},
     "evaluation": BASE | {"text"},
     "reports": BASE | {"text", "evaluation"},
+    "console": BASE | {"reports"},
+    "tracking": BASE | {"reports"},
     "models": BASE | {"text"},
     "tasks": BASE | {"text", "evaluation", "models"},
     "redaction": BASE | {"text", "corpora", "evaluation", "reports", "models", "tasks"},
@@ -69,11 +71,11 @@ ONLY_IN = {
     "cryptography": ("secure_aggregation",),
     "tenseal": ("secure_aggregation",),
     "nvflare": ("federation/engines/flare",),
-    "starlette": ("reports/console",),
-    "uvicorn": ("reports/console",),
-    "jinja2": ("reports/console",),
-    "tensorboard": ("reports/tracking",),
-    "mlflow": ("reports/tracking",),
+    "starlette": ("console",),
+    "uvicorn": ("console",),
+    "jinja2": ("console",),
+    "tensorboard": ("tracking",),
+    "mlflow": ("tracking",),
 }
 # Reading a file with one of these can run code.
 NOWHERE = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml"}

@@ -14,8 +14,8 @@ pytest.importorskip("uvicorn", reason="the console needs wardround[console]")
 from starlette.types import Message, Receive, Scope, Send
 from tests.processes import Command, eventually, free_port
 
-from wardround.reports.console.access import Access, Certificate
-from wardround.reports.console.guard import Guard
+from wardround.console.access import Access, Certificate
+from wardround.console.guard import Guard
 
 MALFORMED = [
     b"localhost:abc",

@@ -1,4 +1,4 @@
-"""`wardround console`; what its pages show is in tests/reports/console."""
+"""`wardround console`; what its pages show is in tests/console."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 pytest.importorskip("starlette", reason="the console needs wardround[console]")
 
 from tests.cli.running import Run
+from tests.console.records import round_of, started, write_kit, write_run
 from tests.processes import Command, eventually, free_port
-from tests.reports.console.records import round_of, started, write_kit, write_run
-from wardround.reports.console import serving
+from wardround.console import serving
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_sites_folder_needs_the_sites_view(tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn", "jinja2"])
 def test_without_the_extra_it_is_named(runs: Path, run: Run, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     monkeypatch.setattr(serving, "serve", lambda app, access, listening: pytest.fail("it was served"))
-    for name in [name for name in sys.modules if name.startswith(("wardround.reports.console.", missing))]:
+    for name in [name for name in sys.modules if name.startswith(("wardround.console.", missing))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
     ran = run("console", runs)

@@ -8,8 +8,8 @@ import pytest
 from tests.docs.pages import codes, plain_commands, rows, section, text_of
 
 from wardround.cli import console
-from wardround.reports.console.access import Access
-from wardround.reports.tracking.feeding import TRACKERS
+from wardround.console.access import Access
+from wardround.tracking.feeding import TRACKERS
 
 PAGE = "console.md"
 
@@ -38,7 +38,7 @@ def test_every_tracker_is_described(name: str) -> None:
 
 
 def test_the_curves_are_those_that_are_drawn() -> None:
-    from wardround.reports.tracking.points import points_of
+    from wardround.tracking.points import points_of
 
     numbers = ("loss", "seconds", "up", "down", "answered", "clipped")
     event = {"event": "round", "round": 1, "absent": [], **dict.fromkeys(numbers, 1)}

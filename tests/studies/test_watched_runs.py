@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.reports.console.records import STUDY, append, round_of, started, write_kit, write_run
+from tests.console.records import STUDY, append, round_of, started, write_kit, write_run
 
+from wardround.console.runs import StudyFacts, Trouble
 from wardround.errors import UsageError
 from wardround.federation.ledger import verify
-from wardround.reports.console.runs import StudyFacts, Trouble
 from wardround.studies.watched_runs import CoordinatorRuns, SiteRuns, runs_in
 
 

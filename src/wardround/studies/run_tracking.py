@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from wardround.parsing import parse_toml
-from wardround.reports.tracking.feeding import Say, check_trackers, fed
-from wardround.reports.tracking.tracker import TrackedRun
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import Study, to_toml
+from wardround.tracking.feeding import Say, check_trackers, fed
+from wardround.tracking.tracker import TrackedRun
 
 __all__ = ["tracked", "tracked_training"]
 

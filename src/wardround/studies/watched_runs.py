@@ -11,10 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from wardround.console.runs import Role, Runs, SiteNotes, StudyFacts, Trouble, WatchedRun
 from wardround.errors import LedgerError, UsageError
 from wardround.federation.ledger import Verdict, verify
 from wardround.parsing import read_json, read_toml
-from wardround.reports.console.runs import Role, Runs, SiteNotes, StudyFacts, Trouble, WatchedRun
 from wardround.reports.sweep_rows import row_of
 
 __all__ = ["CoordinatorRuns", "SiteRuns", "runs_in"]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from wardround.console.access import Access, Certificate, is_loopback, read_token
 from wardround.errors import UsageError
-from wardround.reports.console.access import Access, Certificate, is_loopback, read_token
 
 TLS = Certificate(Path("chain.pem"), Path("key.pem"))
 TOKEN = "t" * 32

@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.reports.console.records import append, finished, leave, round_of, scored, started, write_kit, write_run
+from tests.console.records import append, finished, leave, round_of, scored, started, write_kit, write_run
 
-from wardround.reports.console.runs import WatchedRun
-from wardround.reports.console.summaries import Summary, summary_of
+from wardround.console.runs import WatchedRun
+from wardround.console.summaries import Summary, summary_of
 from wardround.studies.watched_runs import CoordinatorRuns, SiteRuns
 
 

@@ -13,8 +13,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from wardround.reports.console.access import Access, Certificate
-from wardround.reports.console.guard import Guard
+from wardround.console.access import Access, Certificate
+from wardround.console.guard import Guard
 
 TOKEN = "t" * 32
 TLS = Certificate(Path("chain.pem"), Path("key.pem"))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.reports.console.runs import StudyFacts, protection_in_words
+from wardround.console.runs import StudyFacts, protection_in_words
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.reports.console.records import append, round_of, started, write_run
+from tests.console.records import append, round_of, started, write_run
 
-from wardround.reports.console import streaming
-from wardround.reports.console.shown import shown_event
-from wardround.reports.console.streaming import frame_of, stream_of
+from wardround.console import streaming
+from wardround.console.shown import shown_event
+from wardround.console.streaming import frame_of, stream_of
 from wardround.reports.following import START, Mark, Piece, read_on
 
 

@@ -11,18 +11,18 @@ import pytest
 pytest.importorskip("starlette", reason="the console needs wardround[console]")
 
 from starlette.testclient import TestClient
-from tests.reports.console.records import MARKER, finished, round_of, scored, started, write_kit, write_run
+from tests.console.records import MARKER, finished, round_of, scored, started, write_kit, write_run
 from tests.studies.tiny_studies import learnable
 from tests.studies.tiny_studies import run as run_study
 
+from wardround.console import app
+from wardround.console.access import Access, Certificate
+from wardround.console.app import console_app
+from wardround.console.runs import Runs, WatchedRun
+from wardround.console.shown import shown_entry, shown_event
+from wardround.console.streaming import frame_of
+from wardround.console.summaries import Summary, summary_of
 from wardround.corpora.jsonl import Jsonl
-from wardround.reports.console import app
-from wardround.reports.console.access import Access, Certificate
-from wardround.reports.console.app import console_app
-from wardround.reports.console.runs import Runs, WatchedRun
-from wardround.reports.console.shown import shown_entry, shown_event
-from wardround.reports.console.streaming import frame_of
-from wardround.reports.console.summaries import Summary, summary_of
 from wardround.reports.following import read_on
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report

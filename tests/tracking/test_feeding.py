@@ -10,9 +10,9 @@ import pytest
 from tests.processes import eventually
 
 from wardround.errors import UsageError
-from wardround.reports.tracking import feeding
-from wardround.reports.tracking.feeding import check_trackers, fed
-from wardround.reports.tracking.tracker import TrackedRun
+from wardround.tracking import feeding
+from wardround.tracking.feeding import check_trackers, fed
+from wardround.tracking.tracker import TrackedRun
 
 
 class Notebook:
@@ -133,7 +133,7 @@ def test_an_unknown_tracker_is_refused_with_the_nearest() -> None:
 
 @pytest.mark.parametrize(("name", "missing"), [("tensorboard", "tensorboard"), ("mlflow", "mlflow")])
 def test_without_the_extra_it_is_named(name: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = f"wardround.reports.tracking.to_{name}"
+    ours = f"wardround.tracking.to_{name}"
     for module in [module for module in sys.modules if module == ours or module.split(".")[0] == missing]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, missing, None)

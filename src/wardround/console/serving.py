@@ -7,8 +7,8 @@ import socket
 import uvicorn
 from starlette.types import ASGIApp
 
+from wardround.console.access import Access
 from wardround.errors import UsageError
-from wardround.reports.console.access import Access
 
 __all__ = ["listen", "serve"]
 

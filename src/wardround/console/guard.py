@@ -12,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wardround.reports.console.access import Access
+from wardround.console.access import Access
 
 __all__ = ["OPEN_PATHS", "Guard"]
 

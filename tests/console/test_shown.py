@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.reports.console.records import MARKER, asked, finished, round_of, scored
+from tests.console.records import MARKER, asked, finished, round_of, scored
 
-from wardround.reports.console.shown import shown_entry, shown_event
+from wardround.console.shown import shown_entry, shown_event
 
 
 def test_a_round_is_shown_with_bytes_by_site() -> None:

@@ -10,8 +10,8 @@ from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from wardround.reports.tracking.points import Points, points_of
-from wardround.reports.tracking.tracker import TrackedRun
+from wardround.tracking.points import Points, points_of
+from wardround.tracking.tracker import TrackedRun
 
 __all__ = ["ToMlflow", "open_mlflow"]
 

@@ -9,9 +9,9 @@ pytest.importorskip("mlflow", reason="tracking needs wardround[tracking]")
 
 from mlflow.tracking import MlflowClient
 
-from wardround.reports.tracking import feeding
-from wardround.reports.tracking.to_mlflow import ToMlflow, open_mlflow
-from wardround.reports.tracking.tracker import TrackedRun
+from wardround.tracking import feeding
+from wardround.tracking.to_mlflow import ToMlflow, open_mlflow
+from wardround.tracking.tracker import TrackedRun
 
 
 @pytest.fixture(autouse=True)

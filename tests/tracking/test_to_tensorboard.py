@@ -9,8 +9,8 @@ pytest.importorskip("tensorboard", reason="tracking needs wardround[tracking]")
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from wardround.reports.tracking.to_tensorboard import open_tensorboard
-from wardround.reports.tracking.tracker import TrackedRun
+from wardround.tracking.to_tensorboard import open_tensorboard
+from wardround.tracking.tracker import TrackedRun
 
 
 def round_of(number: int, loss: float) -> dict[str, Any]:

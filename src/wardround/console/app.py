@@ -19,12 +19,12 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from wardround.reports.console.access import Access
-from wardround.reports.console.guard import Guard
-from wardround.reports.console.runs import Runs, StudyFacts, WatchedRun, protection_in_words
-from wardround.reports.console.shown import shown_entry, shown_event
-from wardround.reports.console.streaming import stream_of
-from wardround.reports.console.summaries import Summary, summary_of
+from wardround.console.access import Access
+from wardround.console.guard import Guard
+from wardround.console.runs import Runs, StudyFacts, WatchedRun, protection_in_words
+from wardround.console.shown import shown_entry, shown_event
+from wardround.console.streaming import stream_of
+from wardround.console.summaries import Summary, summary_of
 from wardround.reports.following import Mark
 from wardround.reports.plain_text import neutralise
 
@@ -62,7 +62,7 @@ class _Pages:
     def __init__(self, runs: Runs, access: Access) -> None:
         self._runs, self._access = runs, access
         self._templates = Environment(
-            loader=PackageLoader("wardround.reports.console"), autoescape=True, undefined=StrictUndefined
+            loader=PackageLoader("wardround.console"), autoescape=True, undefined=StrictUndefined
         )
 
     def overview(self, _: Request) -> Response:

@@ -9,8 +9,8 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from wardround.reports.tracking.points import points_of
-from wardround.reports.tracking.tracker import TrackedRun
+from wardround.tracking.points import points_of
+from wardround.tracking.tracker import TrackedRun
 
 __all__ = ["ToTensorBoard", "open_tensorboard"]
 

@@ -10,9 +10,9 @@ pytest.importorskip("uvicorn", reason="the console needs wardround[console]")
 
 from tests.processes import free_port
 
+from wardround.console.access import Access
+from wardround.console.serving import listen
 from wardround.errors import UsageError
-from wardround.reports.console.access import Access
-from wardround.reports.console.serving import listen
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

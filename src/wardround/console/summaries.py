@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from wardround.reports.console.runs import WatchedRun
-from wardround.reports.console.shown import shown_entry, shown_event
+from wardround.console.runs import WatchedRun
+from wardround.console.shown import shown_entry, shown_event
 from wardround.reports.following import last_of
 
 __all__ = ["Summary", "summary_of"]

@@ -20,8 +20,8 @@ from typing import TypeAlias
 from wardround.errors import UsageError
 from wardround.parsing import read_json
 from wardround.reports.following import START, Mark, read_on
-from wardround.reports.tracking.tracker import TrackedRun, Tracker
 from wardround.settings import did_you_mean
+from wardround.tracking.tracker import TrackedRun, Tracker
 
 __all__ = ["TRACKERS", "check_trackers", "fed"]
 
@@ -51,7 +51,7 @@ def check_trackers(names: Sequence[str]) -> dict[str, _Open]:
 
 
 def _opener(name: str) -> _Open:
-    module = import_module(f"wardround.reports.tracking.to_{name}")
+    module = import_module(f"wardround.tracking.to_{name}")
     opened: _Open = getattr(module, f"open_{name}")
     return opened
 

@@ -17,8 +17,7 @@ import pytest
 pytest.importorskip("starlette", reason="the console needs wardround[console]")
 
 from tests.browser import OpenPage
-from tests.processes import Command, eventually, free_port, kill
-from tests.reports.console.records import (
+from tests.console.records import (
     MARKER,
     STUDY,
     append,
@@ -31,6 +30,7 @@ from tests.reports.console.records import (
     write_kit,
     write_run,
 )
+from tests.processes import Command, eventually, free_port, kill
 from tests.studies.tiny_studies import events_of, learnable
 from tests.studies.tiny_studies import run as run_study
 
