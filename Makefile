@@ -1,4 +1,4 @@
-# Everything a newcomer needs: `make demo` and `make test`. Both build the environment first; later runs reuse it.
+# A newcomer needs `make demo` and `make test`. Both build the environment first; later runs reuse it.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,26 +13,26 @@ demo: env ## train and score on the built-in hospitals
 test: env ## the whole suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-fast: env ## all but the slow tests
+test-fast: env ## all tests except the slow ones
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
-check: env ## what a change must pass
+check: env ## the checks that a change must pass
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(MAKE) test
 
-bench: env ## every benchmark, quick sizes
+bench: env ## every benchmark at its quick size; the first run installs the peers into .bench/
 	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python $$benchmark --quick || exit 1; done
 
-env: $(STAMP) ## the virtual environment alone
+env: $(STAMP) ## only the virtual environment
 
-# torch first and pinned: an open range would take gigabytes of CUDA where the CPU build serves.
+# torch comes first and pinned: an open range would download gigabytes of CUDA where the CPU build is enough.
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[minilm,lora,sealed,keyring,flare,console,tracking,dev]"
 	touch $(STAMP)
 
-clean: ## remove what was built
+clean: ## remove everything that was built
 	rm -rf $(VENV) runs .mypy_cache .ruff_cache .hypothesis

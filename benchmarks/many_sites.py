@@ -1,35 +1,32 @@
-"""Memory that does not grow with the number of sites: studies of relations among more and more small hospitals.
+"""Peak memory must not grow with the number of sites: relation-extraction studies among more and more small hospitals.
 
-A few sites work in a round, whatever their number; all are asked at the beginning and scored at the end. Each study
-runs whole, in a process of its own. The peer is the same study with a network built for each site that is open.
-`--full` takes the real MiniLM and up to 1,000 sites, the peer up to 100, and about an hour.
+A few sites work in a round, whatever the number of sites; every site is asked at the start and scored at the end. Each
+study runs completely, in a process of its own. The comparison is the same study with a network built for each open
+site. `--full` uses the real MiniLM and up to 1,000 sites (100 for the comparison) and takes about an hour.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from common import Bar, finish, run_json
+from common import Bar, Options, arguments, finish
 
 from wardround.models.encoders import MINILM
 from wardround.reports.sizes import size_text
 from wardround.reports.tables import Row, Table
 
-PEER = Path(__file__).parent / "peers" / "relation_study.py"
-DRAWN, ROUNDS = 4, 3
-FEDED, FEDAVG, MOMENTS = "FedED", "FedAvg", "FedAvg, Adam remembers"
-WAYS: dict[str, dict[str, Any]] = {
+SITES_PER_ROUND = 4
+FEDED, FEDAVG, MOMENTS = "FedED", "FedAvg", "FedAvg, Adam state kept"
+METHODS: dict[str, dict[str, Any]] = {
     FEDED: {"algorithm": "feded", "settings": {}},
     FEDAVG: {"algorithm": "fedavg", "settings": {"keep_moments": False}},
     MOMENTS: {"algorithm": "fedavg", "settings": {"keep_moments": True}},
 }
 NOTE = (
-    f"{DRAWN} sites work in a round, {ROUNDS} rounds; own: a network for each open site; up: of a site in a round; "
+    f"{SITES_PER_ROUND} sites work in a round; own: a network for each open site; up: from one site in a round; "
     "disk: the run folder at the end"
 )
 
@@ -39,54 +36,49 @@ MOST_GROWTH = 1.15  # of peak memory, the most sites over the fewest
 
 @dataclass(frozen=True)
 class Cell:
-    """One study: how it learns, among how many sites, and who has the networks."""
+    """One study: its method, its number of sites, and whether the sites share one network."""
 
-    way: str
+    method: str
     sites: int
-    networks: Literal["lent", "own"] = "lent"
+    networks: Literal["shared", "own"] = "shared"
 
-    def measured(self, encoder: str) -> dict[str, Any]:
-        """In a process of its own."""
-        study = {**WAYS[self.way], "encoder": encoder, "sites": self.sites, "drawn": DRAWN, "rounds": ROUNDS}
-        return run_json(sys.executable, PEER, {"study": study, "lent": self.networks == "lent"})
+    def measure(self, encoder: str, options: Options) -> dict[str, Any]:
+        """Run the study."""
+        study = {**METHODS[self.method], "encoder": encoder, "sites": self.sites}
+        study |= {"drawn": min(SITES_PER_ROUND, self.sites), "rounds": 2 if options.size == "smallest" else 3}
+        return options.run("relation_study", {"study": study, "one_network": self.networks == "shared"})
 
 
 Figures = dict[Cell, dict[str, Any]]
-QUICK = [Cell(way, sites) for way in (FEDED, FEDAVG) for sites in (10, 40)]
-QUICK += [Cell(way, 40, "own") for way in (FEDED, FEDAVG)]
-FULL = [Cell(way, sites) for way in (FEDED, FEDAVG) for sites in (10, 100, 1000)]
-FULL += [Cell(MOMENTS, sites) for sites in (10, 100)]
-FULL += [Cell(way, sites, "own") for way in (FEDED, FEDAVG) for sites in (10, 100)]
+BOTH = (FEDED, FEDAVG)
+SIZES = {
+    "smallest": [Cell(FEDED, 2), Cell(FEDAVG, 2), Cell(FEDAVG, 3), Cell(FEDAVG, 2, "own")],
+    "quick": [Cell(method, sites) for method in BOTH for sites in (10, 40)]
+    + [Cell(method, 40, "own") for method in BOTH],
+    "full": [Cell(method, sites) for method in BOTH for sites in (10, 100, 1000)]
+    + [Cell(MOMENTS, sites) for sites in (10, 100)]
+    + [Cell(method, sites, "own") for method in BOTH for sites in (10, 100)],
+}
 
 
 def main() -> int:
     """Measure and report."""
-    asked = arguments()
-    encoder, cells = (MINILM, FULL) if asked.full else ("bert-tiny", QUICK)
-    figures = {cell: cell.measured(encoder) for cell in cells}
-    columns = ("study", "sites", "networks", "peak MB", "× lent", "s a round", "up", "disk MB")
+    options = arguments(__doc__, default="quick")
+    encoder, cells = MINILM if options.size == "full" else "bert-tiny", SIZES[options.size]
+    figures = {cell: cell.measure(encoder, options) for cell in cells}
+    columns = ("study", "sites", "networks", "peak MB", "× shared", "s per round", "up", "disk MB")
     table = Table(f"Many sites, {encoder}", columns, tuple(row_of(cell, figures) for cell in cells), note=NOTE)
     listed = [vars(cell) | {"encoder": encoder} | figure for cell, figure in figures.items()]
-    bars = [bar for way in (FEDED, FEDAVG) for bar in bars_of(way, figures)]
-    return finish("many_sites", table, listed, bars, check=asked.check)
-
-
-def arguments() -> argparse.Namespace:
-    """As of the other benchmarks, but small sizes are what it takes unless it is told otherwise."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    sizes = parser.add_mutually_exclusive_group()
-    sizes.add_argument("--quick", action="store_true", help="small sizes, as without it")
-    sizes.add_argument("--full", action="store_true", help="MiniLM and up to 1,000 sites")
-    parser.add_argument("--check", action="store_true", help="exit 1 where a bar is missed")
-    return parser.parse_args()
+    bars = [bar for method in BOTH for bar in bars_of(method, figures)]
+    return finish("many_sites", table, listed, bars, check=options.check)
 
 
 def row_of(cell: Cell, figures: Figures) -> Row:
-    """One study in the table."""
-    found, lent = figures[cell], figures[Cell(cell.way, cell.sites)]
-    ratio = None if cell.networks == "lent" else round(found["peak_mb"] / lent["peak_mb"], 2)
+    """Return one row of the table."""
+    found, shared = figures[cell], figures[Cell(cell.method, cell.sites)]
+    ratio = None if cell.networks == "shared" else round(found["peak_mb"] / shared["peak_mb"], 2)
     return (
-        cell.way,
+        cell.method,
         cell.sites,
         cell.networks,
         round(found["peak_mb"]),
@@ -97,13 +89,14 @@ def row_of(cell: Cell, figures: Figures) -> Row:
     )
 
 
-def bars_of(way: str, figures: Figures) -> Iterator[Bar]:
-    """Of the product: how much it takes with a hundred sites, or as many as there are, and how it grows."""
-    lent = [cell for cell in figures if (cell.way, cell.networks) == (way, "lent")]
-    peaks = {cell.sites: figures[cell]["peak_mb"] for cell in lent}
+def bars_of(method: str, figures: Figures) -> Iterator[Bar]:
+    """Limit the memory with a hundred sites (or the most there are below), and its growth with the number of sites."""
+    peaks = {
+        cell.sites: figures[cell]["peak_mb"] for cell in figures if (cell.method, cell.networks) == (method, "shared")
+    }
     few, some, most = min(peaks), max(sites for sites in peaks if sites <= 100), max(peaks)
-    yield Bar(f"{way}: GB with {some} sites", peaks[some] / 1e3, most=MOST_GIGABYTES)
-    yield Bar(f"{way}: peak memory, {most:,} sites over {few}", peaks[most] / peaks[few], most=MOST_GROWTH)
+    yield Bar(f"{method}: GB with {some} sites", peaks[some] / 1e3, most=MOST_GIGABYTES)
+    yield Bar(f"{method}: peak memory, {most:,} sites over {few}", peaks[most] / peaks[few], most=MOST_GROWTH)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,29 @@
-"""What sealing an update costs: bytes, seconds and memory.
+"""The cost of sealing an update: bytes, seconds and memory.
 
-Ours against TenSEAL's CKKSVector used the usual way: the public key encrypts, the coordinator multiplies with a site's
-share and adds, a site decrypts. The peer may have a vector for each 4096 numbers, or one for all, which it divides
-itself; each figure of ours is held against the quicker of both. Then the coordinator with more sites, where the peer
-collects what they sent before it adds, and an update of BERT-base's size through all its stations, each in a process of
-its own.
+Ours is compared with the usual use of TenSEAL's CKKSVector: the public key encrypts, the coordinator multiplies by a
+site's share and adds, a site decrypts. The peer uses one vector for each 4096 numbers, or one for all numbers, which it
+splits itself; each figure of ours is compared with the faster of the two. Two more parts measure the coordinator with
+more sites, where the peer collects all uploads before it adds them, and an update of BERT-base's size through all its
+stages, each in a process of its own.
 
-Our coordinator adds on as many cores as in a study. Where one more site is added its lanes run already; where all are,
-their start counts.
+Our coordinator adds on as many cores as in a study. The time to add one more site excludes the start of its worker
+processes; the time to add all sites includes it.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from common import Bar, arguments, finish, peer_python, run_json
+from common import Bar, Options, Part, arguments, finish, installed
 
 from wardround.federation.message import Array, Message
 from wardround.reports.tables import Row, Table
@@ -34,17 +34,12 @@ from wardround.secure_aggregation.packing import Layout
 from wardround.secure_aggregation.running_sum import RunningSum
 from wardround.secure_aggregation.transcript import sealed_digest
 
-PEERS = Path(__file__).parent / "peers"
-ROLES = PEERS / "sealing_roles.py"
-SEALY = "sealy==0.3.0"
 BERT_TINY, BERT_BASE = 4_390_000, 108_000_000  # numbers of an update
-QUICK, QUICK_LARGE = 819_000, 4_095_000
 CLIP = 0.05
-BLOCK = 4096  # numbers of one of TenSEAL's ciphertexts
-BLOCKS, WHOLE = "blocks", "whole"  # how the peer has an update: a vector a ciphertext, or one for all
-SITES, FEW_SITES, MANY_SITES = 8, 4, 64
+BLOCK = 4096  # numbers in one of TenSEAL's ciphertexts
+BLOCKS, WHOLE = "blocks", "whole"  # the peer's vectors: one per ciphertext, or one for all numbers
 NOTE = (
-    "seconds, but for upload (× float32); sealing: pack, encrypt, tag; opening: check the tag, decrypt, unpack; "
+    "seconds, except upload (× float32); sealing: pack, encrypt, tag; opening: check the tag, decrypt, unpack; "
     "ratio: peer over ours"
 )
 
@@ -52,26 +47,36 @@ Measured = dict[str, float]
 
 MOST_UPLOAD = {"standard": 1.05, "compact": 0.70}  # × float32
 LEAST = {"seal": 10.0, "add one more site": 20.0, "open": 4.0}  # times faster than the peer, from BERT-tiny's size on
-LEAST_SMALL = {**LEAST, "add one more site": 10.0}  # below it, asking the other processes takes as long as adding
-MOST_MEMORY = 1.2  # of the coordinator, with many sites over with few
-MOST_APART = 1.0  # of what quantisation may cost
+LEAST_SMALL = {**LEAST, "add one more site": 10.0}  # below it, calling the worker processes takes as long as adding
+MOST_MEMORY = 1.2  # of the coordinator, many sites over few
+MOST_DISTANCE = 1.0  # of the mean from the plain mean, as a fraction of the quantisation bound
 
 
 @dataclass(frozen=True)
-class Part:
-    """One measurement: rows of the table, figures for the JSON line, and its bars."""
+class Size:
+    """How much is measured."""
 
-    rows: Sequence[Row] = ()
-    figures: Sequence[dict[str, Any]] = ()
-    bars: Sequence[Bar] = ()
+    numbers: int  # of an update
+    large: int  # of the large update
+    repeats: int = 3
+    sites: int = 8  # that seal the large update
+    few: int = 4  # sites of the coordinator whose memory is measured
+    many: int = 64
+
+
+SIZES = {
+    "full": Size(BERT_TINY, BERT_BASE),
+    "quick": Size(819_000, 4_095_000),
+    "smallest": Size(5_000, 10_000, repeats=1, sites=2, few=2, many=3),
+}
 
 
 @dataclass(frozen=True)
-class Way:
+class Scheme:
     """One way to protect an update; `prepare` makes the sum to which `add` adds one more site."""
 
     seal: Callable[[Array], Any]
-    size: Callable[[Any], int]  # bytes of what was sealed
+    size: Callable[[Any], int]  # in bytes
     prepare: Callable[[Any], Any]
     add: Callable[[Any, Any], None]
     total: Callable[[Any], Any]
@@ -80,47 +85,56 @@ class Way:
 
 def main() -> int:
     """Measure and report."""
-    asked = arguments(__doc__)
-    parts = compare(QUICK if asked.quick else BERT_TINY, repeats=3)
-    with TemporaryDirectory() as scratch:
-        parts.append(memory(QUICK if asked.quick else BERT_TINY, Path(scratch)))
-        parts.append(large(QUICK_LARGE if asked.quick else BERT_BASE, Path(scratch)))
-    parts.append(Part() if asked.quick else sealy())
+    options = arguments(__doc__)
+    size = SIZES[options.size]
+    parts = []
+    if installed("tenseal", "pip install 'wardround[sealed]'"):
+        parts = compare(size.numbers, size.repeats)
+        with TemporaryDirectory() as scratch:
+            parts.append(measure_memory(options, size, Path(scratch)))
+            parts.append(measure_large(options, size, Path(scratch)))
     columns = ("what", "ours", "TenSEAL CKKS", "as", "ratio", "peak MB")
     table = Table("Sealing", columns, tuple(row for part in parts for row in part.rows), note=NOTE)
     figures = [figure for part in parts for figure in part.figures]
-    return finish("sealing", table, figures, [bar for part in parts for bar in part.bars], check=asked.check)
+    return finish("sealing", table, figures, [bar for part in parts for bar in part.bars], check=options.check)
 
 
 def compare(numbers: int, repeats: int) -> list[Part]:
-    """Bytes and seconds of both packings; each repeat of one way is held against the same repeat of the other."""
+    """Measure bytes and seconds of both packings; each repeat is compared with the same repeat of the peer."""
     update = np.random.default_rng(0).standard_normal(numbers, np.float32) * np.float32(0.01)
-    np.clip(update, -CLIP, CLIP, out=update)  # so that both are held against the same numbers
-    ways = {BLOCKS: the_usual_way(numbers, BLOCK), WHOLE: the_usual_way(numbers, numbers)}
-    ways |= {name: our_way(name, numbers) for name in MOST_UPLOAD}
-    measured: dict[str, list[Measured]] = {name: [] for name in ways}
+    np.clip(update, -CLIP, CLIP, out=update)  # so that ours and the peer's are compared with the same numbers
+    schemes = {BLOCKS: tenseal_scheme(numbers, BLOCK), WHOLE: tenseal_scheme(numbers, numbers)}
+    schemes |= {name: our_scheme(name, numbers) for name in MOST_UPLOAD}
+    measured: dict[str, list[Measured]] = {name: [] for name in schemes}
     for _ in range(repeats):
-        for name, way in ways.items():
-            measured[name].append(one_round(way, update))
+        for name, scheme in schemes.items():
+            measured[name].append(measure_round(scheme, update))
     peers = {name: measured[name] for name in (BLOCKS, WHOLE)}
-    return [_compared(name, measured[name], peers, numbers) for name in MOST_UPLOAD]
+    return [compared_with_peer(name, measured[name], peers, numbers) for name in MOST_UPLOAD]
 
 
-def one_round(way: Way, update: Array) -> Measured:
-    """Seconds of each thing that two sites and a coordinator do; upload as a multiple of float32."""
-    sealing, sealed = _timed(lambda: way.seal(update))
-    running = way.prepare(sealed)
-    adding, _ = _timed(lambda: way.add(running, sealed))
-    total = way.total(running)
-    opening, opened = _timed(lambda: way.open(total))
+def measure_round(scheme: Scheme, update: Array) -> Measured:
+    """Return the seconds of each operation of two sites and a coordinator; upload as a multiple of float32."""
+    times = [time.perf_counter()]
+    sealed = scheme.seal(update)
+    times.append(time.perf_counter())
+    running = scheme.prepare(sealed)
+    times.append(time.perf_counter())
+    scheme.add(running, sealed)
+    times.append(time.perf_counter())
+    total = scheme.total(running)
+    times.append(time.perf_counter())
+    opened = scheme.open(total)
+    times.append(time.perf_counter())
+    sealing, _, adding, _, opening = (after - before for before, after in pairwise(times))
     apart = float(np.abs(opened - update).max())
-    upload = way.size(sealed) / update.nbytes
+    upload = scheme.size(sealed) / update.nbytes
     return {"upload": upload, "seal": sealing, "add one more site": adding, "open": opening, "apart": apart}
 
 
 @dataclass(frozen=True)
 class Tagged:
-    """A sealed update and its tag; a sum has the digest and the tag of each update in it."""
+    """A sealed update with its digest and tag; a sum has those of every update in it."""
 
     arrays: dict[str, Array]
     tags: tuple[tuple[str, Tag], ...]
@@ -128,57 +142,57 @@ class Tagged:
 
 @dataclass
 class TaggedSum:
-    """What a coordinator keeps."""
+    """The coordinator's running sum."""
 
     sum: RunningSum[Mapping[str, Array]]
     tags: tuple[tuple[str, Tag], ...] = ()
 
     def add(self, sealed: Tagged) -> None:
-        """Add one more site's."""
+        """Add the update of one more site."""
         self.sum.add(sealed.arrays)
         self.tags += sealed.tags
 
     def total(self) -> Tagged:
-        """What the sites get."""
+        """Return the sum for the sites."""
         return Tagged(self.sum.total(), self.tags)
 
 
-def our_way(packing: str, numbers: int) -> Way:
-    """Two sites of equal weight, under BFV: all that a site does to seal and to open but sign and check signatures."""
+def our_scheme(packing: str, numbers: int) -> Scheme:
+    """Return our scheme for two sites of equal weight under BFV: everything a site does except for signatures."""
     parameters = BfvParameters(packing)
     layout = Layout({"update": (numbers,)}, {"update": CLIP}, parameters.packing)
-    carrier, secret = BfvCodec(parameters), parameters.new_secret()
+    codec, secret = BfvCodec(parameters), parameters.new_secret()
     group_key, context = bytes(32), bytes(32)
 
     def pad(digest: str) -> Tag:
-        return pad_of(group_key, context=context, site="h1", digest=digest, moduli=carrier.moduli)
+        return pad_of(group_key, context=context, site="h1", digest=digest, moduli=codec.moduli)
 
     def seal(update: Array) -> Tagged:
         slots = layout.pack({"update": update}, share=0.5).slots
-        arrays, hashed = carrier.seal(slots, secret, carrier.hash_key(group_key, context, layout.slots))
+        arrays, hashed = codec.seal(slots, secret, codec.hash_key(group_key, context, layout.slots))
         digest = sealed_digest(Message({}, arrays))
-        return Tagged(arrays, ((digest, added([hashed, pad(digest)], carrier.moduli)),))
+        return Tagged(arrays, ((digest, added([hashed, pad(digest)], codec.moduli)),))
 
     def prepare(sealed: Tagged) -> TaggedSum:
-        running = TaggedSum(carrier.sum(layout.slots))
+        running = TaggedSum(codec.sum(layout.slots))
         running.add(sealed)
         return running
 
     def open_mean(total: Tagged) -> Array:
-        hashed = carrier.hash(total.arrays, layout.slots, secret, carrier.hash_key(group_key, context, layout.slots))
-        found = added([hashed, *(pad(digest) for digest, _ in total.tags)], carrier.moduli)
-        assert found == added([tag for _, tag in total.tags], carrier.moduli)
-        slots = carrier.open(total.arrays, layout.slots, secret)
+        hashed = codec.hash(total.arrays, layout.slots, secret, codec.hash_key(group_key, context, layout.slots))
+        found = added([hashed, *(pad(digest) for digest, _ in total.tags)], codec.moduli)
+        assert found == added([tag for _, tag in total.tags], codec.moduli)
+        slots = codec.open(total.arrays, layout.slots, secret)
         return layout.unpack(slots, share=1.0, sites=2)["update"]
 
     def size(sealed: Tagged) -> int:
         return sum(array.nbytes for array in sealed.arrays.values()) + sum(8 * len(tag) for _, tag in sealed.tags)
 
-    return Way(seal, size, prepare, TaggedSum.add, TaggedSum.total, open_mean)
+    return Scheme(seal, size, prepare, TaggedSum.add, TaggedSum.total, open_mean)
 
 
-def the_usual_way(numbers: int, block: int) -> Way:
-    """Two sites of equal weight, as TenSEAL's tutorials and the FedHE paper have it; so many numbers a vector."""
+def tenseal_scheme(numbers: int, block: int) -> Scheme:
+    """Return the scheme of TenSEAL's tutorials and the FedHE paper for two sites, with `block` numbers in a vector."""
     import tenseal
 
     context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, 8192, coeff_mod_bit_sizes=[60, 40, 40, 60])
@@ -202,127 +216,95 @@ def the_usual_way(numbers: int, block: int) -> Way:
     def open_mean(summed: list[bytes]) -> Array:
         return np.concatenate([tenseal.ckks_vector_from(context, part).decrypt() for part in summed])
 
-    return Way(seal, lambda sealed: sum(map(len, sealed)), prepare, add, total, open_mean)
+    return Scheme(seal, lambda sealed: sum(map(len, sealed)), prepare, add, total, open_mean)
 
 
-def memory(numbers: int, scratch: Path) -> Part:
-    """The coordinator alone, with few sites and with many; they take turns to send the same few uploads."""
-    uploads = [_sealed(seed, numbers, sites=FEW_SITES, scratch=scratch)[0] for seed in range(FEW_SITES)]
+def measure_memory(options: Options, size: Size, scratch: Path) -> Part:
+    """Measure the coordinator alone with few and with many sites, which send the same few uploads in turn."""
+    uploads = [seal(options, seed, size.numbers, sites=size.few, scratch=scratch)[0] for seed in range(size.few)]
     figures = []
-    for sites in (FEW_SITES, MANY_SITES):
+    for sites in (size.few, size.many):
         request = {"role": "add", "packing": "standard", "out": str(scratch / "total")}
-        answer = run_json(sys.executable, ROLES, request | {"uploads": (uploads * sites)[:sites]})
+        answer = options.run("sealing_roles", request | {"uploads": (uploads * sites)[:sites]})
         figures.append({"part": "memory", "sites": sites, "seconds": sum(answer["add_s"]), **answer})
     few, many = figures
-    collected = {name: _collected(numbers, block) for name, block in ((BLOCKS, BLOCK), (WHOLE, numbers))}
-    quicker = min(collected, key=lambda name: collected[name]["seconds"])
-    peer = collected[quicker]
-    ratio = peer["seconds"] / few["seconds"]
-    what = f"{_millions(numbers)}: add"
+    request = {"numbers": size.numbers, "sites": size.few}
+    peers = {
+        name: options.run("tenseal_coordinator", request | {"block": block})
+        for name, block in ((BLOCKS, BLOCK), (WHOLE, size.numbers))
+    }
+    faster = min(peers, key=lambda name: peers[name]["seconds"])
+    peer, what = peers[faster], f"{millions(size.numbers)}: add"
+    ratio, peak = round(peer["seconds"] / few["seconds"], 1), round(few["peak_mb"])
     rows: list[Row] = [
-        (f"{what} {FEW_SITES} sites", _s(few["seconds"]), _s(peer["seconds"]), quicker, _ratio(ratio), _mb(few)),
-        (f"{what} {MANY_SITES} sites", _s(many["seconds"]), None, None, None, _mb(many)),
-        (f"{what} {FEW_SITES} sites, the peer", None, _s(peer["seconds"]), quicker, None, _mb(peer)),
+        (f"{what} {size.few} sites", few["seconds"], peer["seconds"], faster, ratio, peak),
+        (f"{what} {size.many} sites", many["seconds"], None, None, None, round(many["peak_mb"])),
+        (f"{what} {size.few} sites, the peer", None, peer["seconds"], faster, None, round(peer["peak_mb"])),
     ]
-    growth = Bar(
-        f"memory to add {MANY_SITES} sites over {FEW_SITES}", many["peak_mb"] / few["peak_mb"], most=MOST_MEMORY
-    )
-    return Part(rows, [*figures, {"part": "memory", "peer": collected}], [growth])
+    name = f"memory to add {size.many} sites over {size.few}"
+    bars = [Bar(name, many["peak_mb"] / few["peak_mb"], most=MOST_MEMORY)]
+    return Part(rows, [*figures, {"part": "memory", "peer": peers}], bars)
 
 
-def large(numbers: int, scratch: Path) -> Part:
-    """A large update sealed at each site, added, and opened."""
-    made = [_sealed(seed, numbers, sites=SITES, scratch=scratch) for seed in range(SITES)]
+def measure_large(options: Options, size: Size, scratch: Path) -> Part:
+    """Seal a large update at each site, add the updates, and open the mean."""
+    made = [seal(options, seed, size.large, sites=size.sites, scratch=scratch) for seed in range(size.sites)]
     total, packing = str(scratch / "total"), {"packing": "standard"}
     request = {"role": "add", "uploads": [path for path, _ in made], "out": total}
-    added = run_json(sys.executable, ROLES, packing | request)
-    request = {"role": "open", "numbers": numbers, "key": str(scratch / "key"), "total": total}
+    added = options.run("sealing_roles", packing | request)
+    request = {"role": "open", "numbers": size.large, "key": str(scratch / "key"), "total": total}
     tags = [answer["tagged"] for _, answer in made]
-    opened = run_json(sys.executable, ROLES, packing | request | {"tags": tags})
+    opened = options.run("sealing_roles", packing | request | {"tags": tags})
     sealing = median(answer["pack_s"] + answer["seal_s"] + answer["tag_s"] for _, answer in made)
     peak = max(answer["peak_mb"] for _, answer in made)
-    size = _millions(numbers)
+    opening = opened["check_s"] + opened["open_s"] + opened["unpack_s"]
+    what = millions(size.large)
     rows: list[Row] = [
-        _alone(f"{size}: seal, one site", sealing, peak),
-        _alone(f"{size}: add {SITES} sites", sum(added["add_s"]), added["peak_mb"]),
-        _alone(f"{size}: write the sum", added["total_s"]),
-        _alone(f"{size}: check the tag, before opening", opened["check_s"]),
-        _alone(f"{size}: open", opened["check_s"] + opened["open_s"] + opened["unpack_s"], opened["opening_mb"]),
+        (f"{what}: seal, one site", sealing, None, None, None, round(peak)),
+        (f"{what}: add {size.sites} sites", sum(added["add_s"]), None, None, None, round(added["peak_mb"])),
+        (f"{what}: write the sum", added["total_s"], None, None, None, None),
+        (f"{what}: check the tag, before opening", opened["check_s"], None, None, None, None),
+        (f"{what}: open", opening, None, None, None, round(opened["opening_mb"])),
     ]
-    figures = [{"part": "large", "numbers": numbers, "seal_s": sealing, "seal_mb": peak, "add": added, "open": opened}]
-    return Part(rows, figures, [Bar(f"{size}: mean apart, of what is allowed", opened["apart"], most=MOST_APART)])
+    figure = {"part": "large", "numbers": size.large, "seal_s": sealing, "seal_mb": peak, "add": added, "open": opened}
+    bars = [Bar(f"{what}: distance of the mean over the bound", opened["apart"], most=MOST_DISTANCE)]
+    return Part(rows, [figure], bars)
 
 
-def sealy() -> Part:
-    """The FedHE paper's library, where it can be installed."""
-    try:
-        peer_python("sealy", SEALY)
-    except (OSError, subprocess.CalledProcessError):
-        return Part([_alone(f"{SEALY}: cannot be installed here")])
-    return Part([_alone(f"{SEALY}: installed, and not measured yet")])
+def compared_with_peer(name: str, ours: list[Measured], peers: dict[str, list[Measured]], numbers: int) -> Part:
+    """Compare our measurements under one packing with the faster form of the peer."""
 
+    def middle(measured: list[Measured], key: str) -> float:
+        return median(each[key] for each in measured)
 
-def _compared(name: str, ours: list[Measured], peers: dict[str, list[Measured]], numbers: int) -> Part:
-    what = f"{name}, {_millions(numbers)}"
+    what = f"{name}, {millions(numbers)}"
     rows: list[Row] = []
     ratios = {}
     for key in ("upload", *LEAST):
-        quicker = min(peers, key=lambda way: _middle(peers[way], key))
-        ratios[key] = median(peer[key] / own[key] for own, peer in zip(ours, peers[quicker], strict=True))
-        middles = round(_middle(ours, key), 3), round(_middle(peers[quicker], key), 2)
-        rows.append((f"{what}: {key}", *middles, quicker, _ratio(ratios[key]), None))
-    errors = f"{_middle(ours, 'apart'):.0e}", f"{_middle(peers[BLOCKS], 'apart'):.0e}"
+        faster = min(peers, key=lambda form: middle(peers[form], key))
+        ratios[key] = median(peer[key] / own[key] for own, peer in zip(ours, peers[faster], strict=True))
+        medians = middle(ours, key), middle(peers[faster], key)
+        rows.append((f"{what}: {key}", *medians, faster, round(ratios[key], 1), None))
+    errors = f"{middle(ours, 'apart'):.0e}", f"{middle(peers[BLOCKS], 'apart'):.0e}"
     rows.append((f"{what}: largest error", *errors, BLOCKS, None, None))
-    bars = [Bar(f"{what}: upload, × float32", _middle(ours, "upload"), most=MOST_UPLOAD[name])]
-    wanted = LEAST if numbers >= BERT_TINY else LEAST_SMALL
-    bars += [Bar(f"{what}: times faster to {key}", ratios[key], least=least) for key, least in wanted.items()]
+    bars = [Bar(f"{what}: upload, × float32", middle(ours, "upload"), most=MOST_UPLOAD[name])]
+    limits = LEAST if numbers >= BERT_TINY else LEAST_SMALL
+    bars += [Bar(f"{what}: times faster to {key}", ratios[key], least=least) for key, least in limits.items()]
     return Part(rows, [{"part": "compare", "packing": name, "ratios": ratios, "ours": ours, "peer": peers}], bars)
 
 
-def _collected(numbers: int, block: int) -> dict[str, Any]:
-    """The peer's coordinator."""
-    request = {"numbers": numbers, "sites": FEW_SITES, "block": block}
-    return run_json(sys.executable, PEERS / "tenseal_coordinator.py", request)
-
-
-def _sealed(seed: int, numbers: int, *, sites: int, scratch: Path) -> tuple[str, dict[str, Any]]:
-    """A site's upload, as a file, and what it cost; all under one key."""
+def seal(options: Options, seed: int, numbers: int, *, sites: int, scratch: Path) -> tuple[str, dict[str, Any]]:
+    """Seal a site's update into a file; return its path and its cost. All sites use one key."""
     key, out = scratch / "key", scratch / f"upload-{seed}"
     if not key.exists():
         key.touch(0o600)
         key.write_bytes(BfvParameters("standard").new_secret())
     request = {"role": "seal", "packing": "standard", "numbers": numbers, "sites": sites, "seed": seed}
-    return str(out), run_json(sys.executable, ROLES, request | {"key": str(key), "out": str(out)})
+    return str(out), options.run("sealing_roles", request | {"key": str(key), "out": str(out)})
 
 
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    started = time.perf_counter()
-    found = work()
-    return time.perf_counter() - started, found
-
-
-def _middle(measured: list[Measured], key: str) -> float:
-    return median(each[key] for each in measured)
-
-
-def _alone(what: str, seconds: float | None = None, megabytes: float | None = None) -> Row:
-    """A row without a peer."""
-    return what, seconds and round(seconds, 2), None, None, None, megabytes and round(megabytes)
-
-
-def _mb(answer: dict[str, Any]) -> int:
-    return round(float(answer["peak_mb"]))
-
-
-def _s(seconds: float) -> float:
-    return round(seconds, 3)
-
-
-def _ratio(ratio: float) -> float:
-    return round(ratio, 1)
-
-
-def _millions(numbers: int) -> str:
+def millions(numbers: int) -> str:
+    """Return a number in millions."""
     return f"{numbers / 1e6:.3g} M"
 
 

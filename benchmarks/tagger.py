@@ -1,18 +1,18 @@
-"""Training throughput of FedNER's network on CPU against Flair's sequence tagger: same batches, one run.
+"""Training throughput of FedNER's network on CPU, compared with Flair's sequence tagger on the same batches in one run.
 
-Both have words of 100, characters of 200, a BiLSTM of 2 x 200 and a CRF; FedNER's network has a word CNN on top, so
-that it does more. `cnn-lstm-crf` is Flair's shape exactly. Peer and product take turns, each in its own process.
+Both have word vectors of 100, character vectors of 200, a BiLSTM of 2 x 200 and a CRF. FedNER's network also has a word
+CNN on top, so it does more work; `cnn-lstm-crf` has exactly Flair's shape. The taggers alternate, each in its own
+process.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-from common import Bar, arguments, finish, peer_python, run_json
+from common import Bar, arguments, finish
 
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
 from wardround.reports.tables import Table
@@ -21,39 +21,43 @@ from wardround.text.tag_schemes import BIO
 from wardround.text.tag_sets import TagSet
 from wardround.training.batches import length_buckets
 
+SIZES = {"full": (64, 20, 3), "quick": (64, 10, 2), "smallest": (8, 1, 1)}  # sentences per batch, batches, repeats
 BAR = 2.0  # times the throughput of the peer
-BATCH = 64
-PEERS = Path(__file__).parent / "peers"
+FLAIR, FEDNER = "Flair 0.15.1", "Wardround fedner"
 
 
 def main() -> int:
     """Measure and report."""
-    asked = arguments(__doc__)
-    request = make_request(batches=10 if asked.quick else 20)
+    options = arguments(__doc__)
+    batch_size, batches, repeats = SIZES[options.size]
+    request = make_request(batch_size, batches)
     words = [sum(len(w) for w, _ in batch) for batch in request["batches"]]
-    flair = peer_python("flair", "torch==2.13.0", "flair==0.15.1")
+    flair = options.peer_python("flair", "torch==2.13.0", "flair==0.15.1")
     runs: dict[str, list[float]] = {}
-    for _ in range(2 if asked.quick else 3):
-        runs.setdefault("Flair 0.15.1", []).append(rate(run_json(flair, PEERS / "flair_tagger.py", request), words))
+    for _ in range(repeats):
+        if flair:
+            answer = options.run("flair_tagger", request, python=flair)
+            runs.setdefault(FLAIR, []).append(throughput(answer, words))
         for preset in ("fedner", "cnn-lstm-crf"):
-            answer = run_json(sys.executable, PEERS / "our_tagger.py", request | {"preset": preset})
-            runs.setdefault(f"Wardround {preset}", []).append(rate(answer, words))
+            answer = options.run("our_tagger", request | {"preset": preset})
+            runs.setdefault(f"Wardround {preset}", []).append(throughput(answer, words))
     rates = {name: median(values) for name, values in runs.items()}
-    peer = rates["Flair 0.15.1"]
-    rows = tuple((name, round(value), round(value / peer, 2)) for name, value in rates.items())
-    table = Table(f"Training, batch {BATCH}, {request['threads']} threads", ("tagger", "words a second", "ratio"), rows)
-    figures = [{"tagger": name, "words_a_second": value, "ratio": value / peer} for name, value in rates.items()]
-    bars = [Bar("throughput of FedNER's network over Flair's", rates["Wardround fedner"] / peer, least=BAR)]
-    return finish("tagger", table, figures, bars, check=asked.check)
+    ratios = {name: rate / rates[FLAIR] if flair else None for name, rate in rates.items()}
+    rows = tuple((name, round(rate), ratios[name] and round(ratios[name], 2)) for name, rate in rates.items())
+    title = f"Training, batches of {batch_size}, {request['threads']} threads"
+    table = Table(title, ("tagger", "words per second", "ratio"), rows)
+    figures = [{"tagger": name, "words_a_second": rate, "ratio": ratios[name]} for name, rate in rates.items()]
+    bars = [Bar("throughput of FedNER's network over Flair's", ratios[FEDNER], least=BAR)] if flair else []
+    return finish("tagger", table, figures, bars, check=options.check)
 
 
-def make_request(batches: int) -> dict[str, Any]:
-    """The built-in hospitals' sentences under the complete annotation, in batches of like length."""
+def make_request(batch_size: int, batches: int) -> dict[str, Any]:
+    """Return batches of similar sentence length from the built-in hospitals under their complete annotation."""
     documents = [document for hospital in clinical_hospitals(0) for document in hospital.complete.train]
     sentences = encode(documents, TagSet(CLINICAL_TYPES), BIO).sentences
-    order = length_buckets([len(s.words) for s in sentences], BATCH, "benchmark")
-    whole = [batch for batch in order if len(batch) == BATCH]
-    chosen = [whole[number % len(whole)] for number in range(batches + 2)]
+    order = length_buckets([len(s.words) for s in sentences], batch_size, "benchmark")
+    complete = [batch for batch in order if len(batch) == batch_size]
+    chosen = [complete[number % len(complete)] for number in range(batches + 2)]
     return {
         "threads": torch.get_num_threads(),
         "types": list(CLINICAL_TYPES),
@@ -61,8 +65,8 @@ def make_request(batches: int) -> dict[str, Any]:
     }
 
 
-def rate(answer: dict[str, Any], words: list[int]) -> float:
-    """Words a second, the first two steps left out as warm-up."""
+def throughput(answer: dict[str, Any], words: list[int]) -> float:
+    """Return words per second; the first two steps warm up and do not count."""
     return sum(words[2:]) / sum(answer["seconds"][2:])
 
 

@@ -1,30 +1,31 @@
-"""Run one of our commands and say how much memory it took at most; request and answer as JSON.
+"""Run one of our commands and measure its peak memory.
 
-This process is small and loads nothing: Linux counts to a command's peak what its parent held when it was started.
+This process stays small: Linux adds to a command's peak the memory of its parent at the time of the start.
 """
 
 from __future__ import annotations
 
-import json
 import resource
 import subprocess
 import sys
 import time
+from typing import Any
+
+from json_script import answer
 
 
-def main() -> None:
-    """Run, wait, answer."""
-    arguments = json.load(sys.stdin)["arguments"]
-    began = time.perf_counter()
+def measure(request: dict[str, Any]) -> dict[str, Any]:
+    """Run the command, wait for it, and return its peak memory and seconds."""
+    started = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "wardround.cli.main", *arguments], stdout=subprocess.DEVNULL, check=False
+        [sys.executable, "-m", "wardround.cli.main", *request["arguments"]], stdout=subprocess.DEVNULL, check=False
     )
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started
     if done.returncode:
         sys.exit(done.returncode)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(json.dumps({"peak_mb": peak, "seconds": seconds}))
+    return {"peak_mb": peak, "seconds": seconds}
 
 
 if __name__ == "__main__":
-    main()
+    answer(measure)

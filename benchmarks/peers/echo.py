@@ -1,4 +1,4 @@
-"""A site that does nothing: it gives back what it was sent."""
+"""A site that does no work: it returns the arrays it receives."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["EchoWorker", "open_recorded_echo", "question"]
 
 
 class EchoWorker:
-    """Answers any step with the arrays of its question."""
+    """Answers any step with the arrays of the request."""
 
     def answer(self, step: str, message: Message) -> Message:
-        """The same arrays."""
+        """Return the same arrays."""
         return Message({"weight": 1.0}, message.arrays)
 
     def close(self) -> None:
-        """Nothing to keep."""
+        """Close nothing: there is no state."""
 
 
 def open_recorded_echo(folder: Path) -> RequestHandler:
-    """The door as it is among hospitals, with its ledger in `folder`."""
+    """Return the request handler of a networked site, with its ledger in `folder`."""
     ledger = Ledger(folder / "ledger.jsonl")
 
     def send(answer: Message, step: str, round_number: int) -> bytes:
@@ -35,5 +35,5 @@ def open_recorded_echo(folder: Path) -> RequestHandler:
 
 
 def question(number: int, floats: int) -> Message:
-    """What is sent there and back in a round."""
+    """Return the message that goes to a site and back in one round."""
     return Message({"round": number}, {"update/w": np.ones(floats, np.float32)})

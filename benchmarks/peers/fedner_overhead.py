@@ -1,19 +1,19 @@
-"""FedNER's rounds through the product and through a hand-written loop, in turns; request and answer as JSON.
+"""FedNER's rounds in the product and in a hand-written loop; the two alternate.
 
-Both take the same models, batches and dropout seeds, and step the same Adam. The loop has no codec, no
-checks and no weights in float64: the shared half is copied into each site's model, gradients are added in place.
+Both use the same models, batches, dropout seeds and Adam steps. The loop has no codec, no checks and no weights in
+float64: it copies the shared half into each site's model and adds the gradients in place.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
+from json_script import answer
 from torch import Tensor
 
 from wardround.federation.engines.in_process import InProcessFederation
@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 
 
 class Product:
-    """A study as one machine runs it, a round at a time, without scoring."""
+    """A study in the in-process engine, one round at a time, without scoring."""
 
     def __init__(self, study: Study, folder: Path) -> None:
         def open_named(name: str) -> RequestHandler:
@@ -43,20 +43,23 @@ class Product:
         self._rounds = self._coordinator.rounds(self._federation, aggregator, Quorum())
 
     def round(self) -> None:
-        """The next one."""
+        """Run the next round."""
         assert not next(self._rounds).absent
 
     def shared(self) -> dict[str, Tensor]:
-        """The shared half as it is now."""
+        """Return the current shared half."""
         return self._coordinator.shared
 
 
 class HandWritten:
-    """Algorithm 1 as one writes it without an engine."""
+    """Algorithm 1 of the FedNER paper as one writes it without an engine."""
 
     def __init__(self, study: Study, folder: Path) -> None:
         self._training, self._rounds = study.training, study.algorithm.config.rounds
-        self._sites = [_opened(study, name, folder / name) for name in study.sites]
+        self._sites = []
+        for name, section in study.sites.items():
+            notes = load_notes(name, section, seed=study.study.seed)
+            self._sites.append(open_site(study, name, notes, folder=folder / name, device=CPU))
         self._total = sum(len(site.notes.train) for site in self._sites)
         self._optimizers = [torch.optim.Adam(site.private.values(), lr=0.0, fused=True) for site in self._sites]
         self._shared = {name: tensor.clone() for name, tensor in coordinator_of(study).shared.items()}
@@ -64,7 +67,7 @@ class HandWritten:
         self._number = 0
 
     def round(self) -> None:
-        """The next one."""
+        """Run the next round."""
         self._number += 1
         for tensor in self._shared.values():
             tensor.grad = None
@@ -75,7 +78,7 @@ class HandWritten:
         self._step(self._shared, self._optimizer)
 
     def shared(self) -> dict[str, Tensor]:
-        """The shared half as it is now."""
+        """Return the current shared half."""
         return self._shared
 
     def _backward(self, site: Site) -> None:
@@ -94,7 +97,7 @@ class HandWritten:
             assert parameter.grad is not None
             total = self._shared[name]
             if total.grad is None:
-                total.grad = parameter.grad.mul_(weight)  # the next site's backward pass makes itself a new one
+                total.grad = parameter.grad.mul_(weight)  # the next backward pass allocates a new gradient
             else:
                 total.grad.add_(parameter.grad, alpha=weight)
 
@@ -104,35 +107,29 @@ class HandWritten:
         optimizer.step()
 
 
-def main() -> None:
-    """Time the rounds of both."""
-    request = json.load(sys.stdin)
+def measure(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the seconds of each round in both, and how far their shared parameters are apart."""
     torch.set_num_threads(1)
     study = make_study(request["warm_up"] + request["rounds"])
     with TemporaryDirectory() as scratch:
         product, loop = Product(study, Path(scratch) / "a"), HandWritten(study, Path(scratch) / "b")
-        seconds = [_pair(product, loop, first=number % 2) for number in range(study.algorithm.config.rounds)]
+        seconds = [time_round(product, loop, first=number % 2) for number in range(study.algorithm.config.rounds)]
         shared = loop.shared()
         apart = max(float((tensor - shared[name]).abs().max()) for name, tensor in product.shared().items())
         megabytes = sum(tensor.nbytes for tensor in shared.values()) / 1e6
-    print(json.dumps({"seconds": seconds[request["warm_up"] :], "apart": apart, "megabytes": megabytes}))
+    return {"seconds": seconds[request["warm_up"] :], "apart": apart, "megabytes": megabytes}
 
 
 def make_study(rounds: int) -> Study:
-    """The built-in hospitals, FedNER's network and training as they are by default."""
+    """Return a study of the built-in hospitals with FedNER's default network and training."""
     sites = "\n".join(f'[sites.{name}]\nbuilt_in = "{name}"' for name in HOSPITALS)
     study = parse_study(f'[study]\nname = "overhead"\n[algorithm]\nrounds = {rounds}\n{sites}\n')
     assert study.training.output_learning_rate == study.training.weight_decay == 0, "the loop has one rate, no decay"
     return study
 
 
-def _opened(study: Study, name: str, folder: Path) -> Site:
-    notes = load_notes(name, study.sites[name], seed=study.study.seed)
-    return open_site(study, name, notes, folder=folder, device=CPU)
-
-
-def _pair(product: Product, loop: HandWritten, *, first: int) -> tuple[float, float]:
-    """Seconds of the same round in each; who goes first alternates, for the first warms the batch's words."""
+def time_round(product: Product, loop: HandWritten, *, first: int) -> tuple[float, float]:
+    """Return the seconds of the same round in each; the order alternates because the first fills the cache of words."""
     seconds = {}
     for one in (product, loop)[:: 1 if first else -1]:
         started = time.perf_counter()
@@ -142,4 +139,4 @@ def _pair(product: Product, loop: HandWritten, *, first: int) -> tuple[float, fl
 
 
 if __name__ == "__main__":
-    main()
+    answer(measure)

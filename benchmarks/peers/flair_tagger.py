@@ -1,20 +1,19 @@
-"""Training steps of Flair's sequence tagger; request and answer as JSON. Runs in Flair's own environment."""
+"""Training steps of Flair's sequence tagger; runs in Flair's own environment."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
+from typing import Any
 
 import torch
 from flair.data import Dictionary, Sentence
 from flair.embeddings import CharacterEmbeddings, OneHotEmbeddings, StackedEmbeddings
 from flair.models import SequenceTagger
+from json_script import answer
 
 
-def main() -> None:
-    """Time the steps."""
-    request = json.load(sys.stdin)
+def measure(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the seconds of each training step."""
     torch.set_num_threads(request["threads"])
     torch.manual_seed(0)
     batches = [[to_sentence(*pair) for pair in batch] for batch in request["batches"]]
@@ -32,11 +31,11 @@ def main() -> None:
         seconds.append(time.perf_counter() - started)
         for sentence in batch:
             sentence.clear_embeddings()
-    print(json.dumps({"seconds": seconds}))
+    return {"seconds": seconds}
 
 
 def to_sentence(words: list[str], tags: list[str]) -> Sentence:
-    """A Flair sentence with its mentions."""
+    """Return a Flair sentence with its mentions."""
     sentence = Sentence(words)
     start = None
     for position, tag in enumerate([*tags, "O"]):
@@ -48,8 +47,8 @@ def to_sentence(words: list[str], tags: list[str]) -> Sentence:
     return sentence
 
 
-def make_tagger(request: dict) -> SequenceTagger:  # type: ignore[type-arg]
-    """Words 100, characters 200, BiLSTM 2 x 200, CRF: the same widths as ours."""
+def make_tagger(request: dict[str, Any]) -> SequenceTagger:
+    """Return a tagger as wide as ours: words 100, characters 200, BiLSTM 2 x 200, CRF."""
     vocabulary = Dictionary()
     for word in sorted({word for batch in request["batches"] for words, _ in batch for word in words}):
         vocabulary.add_item(word)
@@ -57,7 +56,7 @@ def make_tagger(request: dict) -> SequenceTagger:  # type: ignore[type-arg]
     labels.span_labels = True
     for kind in request["types"]:
         labels.add_item(kind)
-    spelled = Dictionary()  # its own list would be fetched from the network
+    spelled = Dictionary()  # Flair would download its own list
     for character in sorted({c for batch in request["batches"] for words, _ in batch for word in words for c in word}):
         spelled.add_item(character)
     characters = CharacterEmbeddings(path_to_char_dict=spelled, char_embedding_dim=100, hidden_size_char=100)
@@ -77,4 +76,4 @@ def make_tagger(request: dict) -> SequenceTagger:  # type: ignore[type-arg]
 
 
 if __name__ == "__main__":
-    main()
+    answer(measure)

@@ -1,30 +1,30 @@
-"""Rounds of our in-process engine with sites that do nothing; request and answer as JSON."""
+"""Rounds of our in-process engine with idle sites."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
+from typing import Any
 
 from echo import EchoWorker, question
+from json_script import answer
 
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.request_handler import RequestHandler
 
 
-def main() -> None:
-    """Time the rounds of each size."""
-    request = json.load(sys.stdin)
+def measure(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the seconds of every round, for each size."""
     names = [f"site-{number}" for number in range(request["sites"])]
     federation = InProcessFederation(names, lambda name: RequestHandler(EchoWorker()))
     seconds = [
-        [_round(federation, number, floats) for number in range(1, request["rounds"] + 1)]
+        [one_round(federation, number, floats) for number in range(1, request["rounds"] + 1)]
         for floats in request["floats"]
     ]
-    print(json.dumps({"seconds": seconds}))
+    return {"seconds": seconds}
 
 
-def _round(federation: InProcessFederation, number: int, floats: int) -> float:
+def one_round(federation: InProcessFederation, number: int, floats: int) -> float:
+    """Send an array to every site and back; return the seconds."""
     started = time.perf_counter()
     for reply in federation.ask("echo", question(number, floats)):
         assert reply.message is not None and reply.message.arrays["update/w"].size == floats
@@ -32,4 +32,4 @@ def _round(federation: InProcessFederation, number: int, floats: int) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    answer(measure)

@@ -1,12 +1,12 @@
-"""Training steps of our tagger; request and answer as JSON, in a process of its own like its peer."""
+"""Training steps of our tagger, in a process of its own like its peer."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
+from typing import Any
 
 import torch
+from json_script import answer
 
 from wardround.studies.assemble import ModelChoice, build_model
 from wardround.tasks.ner import NerTask, TaggedSentence
@@ -15,9 +15,8 @@ from wardround.training.loop import TrainingLoop
 from wardround.training.training_config import WORD_RECIPE
 
 
-def main() -> None:
-    """Time the steps."""
-    request = json.load(sys.stdin)
+def measure(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the seconds of each training step."""
     torch.set_num_threads(request["threads"])
     batches = [[TaggedSentence(tuple(words), tuple(tags)) for words, tags in batch] for batch in request["batches"]]
     model = build_model(ModelChoice(request["preset"]), TagSet(tuple(request["types"])), seed=0)
@@ -28,8 +27,8 @@ def main() -> None:
         started = time.perf_counter()
         training.step(batch)
         seconds.append(time.perf_counter() - started)
-    print(json.dumps({"seconds": seconds}))
+    return {"seconds": seconds}
 
 
 if __name__ == "__main__":
-    main()
+    answer(measure)

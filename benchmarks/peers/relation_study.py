@@ -1,13 +1,12 @@
-"""A whole study of relations among small hospitals: memory, time, bytes and disk; request and answer as JSON.
+"""A complete relation-extraction study among small hospitals: memory, time, bytes and disk.
 
-Sites are lent one network, as on one machine they are, or, for comparison, each is built its own.
+The sites share one network, as they do on one machine, or, for comparison, each open site builds its own.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from many_sites import STYLES, peak_megabytes
+from json_script import answer, peak_megabytes
+from site_scaling import STYLES
 
 from wardround.federation.coordinator import Round
 from wardround.federation.engines.in_process import InProcessFederation
@@ -29,45 +29,44 @@ from wardround.studies.study_run import Engine, StudyRun
 
 CPU = torch.device("cpu")
 PAIRS = {"causes": [["Drug", "ADE"]], "has_dosage": [["Drug", "Dosage"]], "treats": [["Drug", "Disease"]]}
-WITH_DRUGS = STYLES[:3]  # the fourth style writes of none, and so of no relation
+WITH_DRUGS = STYLES[:3]  # the fourth style mentions no drug, so it has no relation
 PUBLIC = "hillside"
 
 
 class Stopwatch:
-    """A watcher that notes when each round was finished."""
+    """A watcher that records when each round finished."""
 
     def __init__(self) -> None:
         self._at: list[float] = []
 
     def on_start(self, number: int) -> None:
-        """The sites have been put where the study begins."""
+        """Record the start of the first round."""
         self._at.append(time.perf_counter())
 
     def on_round(self, record: Round) -> None:
-        """All the sites drawn must have worked, or the figures are of something else."""
+        """Record the end of a round; every sampled site must have answered."""
         assert not record.absent, record.absent
         self._at.append(time.perf_counter())
 
     def on_scores(self, number: int, f1: Mapping[str, float]) -> None:
-        """Nothing to note."""
+        """Record nothing."""
 
     def on_event(self, text: str) -> None:
-        """Nothing to note."""
+        """Record nothing."""
 
     def seconds(self) -> float:
-        """Of a round but the first, in which every site is also asked for its size."""
+        """Return the median of all rounds but the first, in which every site is also asked for its size."""
         return median(after - before for before, after in zip(self._at[1:], self._at[2:], strict=False))
 
 
-def main() -> None:
-    """Run the study that is asked for."""
-    request = json.load(sys.stdin)
+def measure(request: dict[str, Any]) -> dict[str, Any]:
+    """Run the requested study."""
     torch.set_num_threads(1)
     study = make_study(**request["study"])
     with TemporaryDirectory() as scratch:
         folder, watch, started = RunFolder(Path(scratch)), Stopwatch(), time.perf_counter()
-        files = run(study, folder, lent=request["lent"], watch=watch)
-        answer = {
+        files = run(study, folder, one_network=request["one_network"], watch=watch)
+        return {
             "peak_mb": peak_megabytes(),
             "seconds_a_round": watch.seconds(),
             "seconds": time.perf_counter() - started,
@@ -75,12 +74,11 @@ def main() -> None:
             "disk_mb": disk_megabytes(folder.path),
             "open_files": files,
         }
-    print(json.dumps(answer))
 
 
-def run(study: Study, folder: RunFolder, *, lent: bool, watch: Stopwatch) -> int:
-    """As `run_on_one_machine`, but for the choice; how many files were open at the end."""
-    lending = SharedModelPool(study, CPU) if lent else None
+def run(study: Study, folder: RunFolder, *, one_network: bool, watch: Stopwatch) -> int:
+    """Run the study like `run_on_one_machine`; return the number of files open at the end."""
+    lending = SharedModelPool(study, CPU) if one_network else None
 
     def open_named(name: str) -> RequestHandler:
         return open_here(study, name, folder.site(name), device=CPU, lending=lending)
@@ -94,12 +92,12 @@ def run(study: Study, folder: RunFolder, *, lent: bool, watch: Stopwatch) -> int
 
 
 def make_study(*, algorithm: str, settings: dict[str, Any], encoder: str, sites: int, drawn: int, rounds: int) -> Study:
-    """So many small hospitals, of which `drawn` work in a round; scored once, at the end."""
-    told = {"name": algorithm, "rounds": rounds, "participation": drawn / sites, "local_epochs": 1, **settings}
+    """Return a study of `sites` small hospitals, of which `drawn` work in a round; scored once, at the end."""
+    options = {"name": algorithm, "rounds": rounds, "participation": drawn / sites, "local_epochs": 1, **settings}
     lines = ["[study]", 'name = "many"', "[task]", 'kind = "relations"', "negatives = 2.0", "[task.relations]"]
     lines += [f"{name} = {json.dumps(ends)}" for name, ends in PAIRS.items()]
     lines += ["[model]", f'encoder = "{encoder}"', "[algorithm]"]
-    lines += [f"{name} = {json.dumps(value)}" for name, value in told.items()]
+    lines += [f"{name} = {json.dumps(value)}" for name, value in options.items()]
     lines += ["[training]", "batch_size = 8", "learning_rate = 5e-5"]
     lines += ["[evaluation]", f"every = {rounds}", "[federation]", f"checkpoint_every = {rounds}"]
     lines += ["[public]", f'built_in = "{PUBLIC}"'] if algorithm == "feded" else []
@@ -110,16 +108,16 @@ def make_study(*, algorithm: str, settings: dict[str, Any], encoder: str, sites:
 
 
 def bytes_up(folder: RunFolder) -> float:
-    """Of a site in the last round."""
+    """Return the bytes that one site sent in the last round."""
     *_, last = (event for event in folder.events() if event["event"] == "round")
     return float(last["up"] / last["answered"])
 
 
 def disk_megabytes(folder: Path) -> float:
-    """What the files take; one with two names counts once."""
+    """Return the disk space of the files; a file with two names counts once."""
     found = {info.st_ino: info.st_blocks * 512 for info in (path.stat() for path in folder.rglob("*"))}
     return sum(found.values()) / 1e6
 
 
 if __name__ == "__main__":
-    main()
+    answer(measure)

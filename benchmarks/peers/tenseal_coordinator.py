@@ -1,19 +1,17 @@
-"""TenSEAL's CKKSVector at a coordinator that collects what all sites sent, then weighs and adds it; JSON in and out."""
+"""A coordinator with TenSEAL's CKKSVector: it collects the updates of all sites, then weights and adds them."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
+from typing import Any
 
 import numpy as np
 import tenseal
-from sealing_roles import peak_megabytes
+from json_script import answer, peak_megabytes
 
 
-def main() -> None:
-    """The sum of as many sites as asked for, so many numbers a vector; all send the same."""
-    request = json.load(sys.stdin)
+def measure(request: dict[str, Any]) -> dict[str, Any]:
+    """Add the same update once for each site, with `block` numbers in each vector."""
     block = request["block"]
     context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, 8192, coeff_mod_bit_sizes=[60, 40, 40, 60])
     context.global_scale = 2**40
@@ -26,9 +24,9 @@ def main() -> None:
     share = 1 / len(sites)
     total = [vector * share for vector in sites[0]]
     for site in sites[1:]:
-        total = [mine + vector * share for mine, vector in zip(total, site, strict=True)]
-    print(json.dumps({"seconds": time.perf_counter() - started, "peak_mb": peak_megabytes()}))
+        total = [partial + vector * share for partial, vector in zip(total, site, strict=True)]
+    return {"seconds": time.perf_counter() - started, "peak_mb": peak_megabytes()}
 
 
 if __name__ == "__main__":
-    main()
+    answer(measure)

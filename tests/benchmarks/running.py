@@ -1,4 +1,4 @@
-"""A benchmark at its smallest size, run as a command."""
+"""Run a benchmark at its smallest size, as a command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 def smallest(name: str, scratch: Path) -> dict[str, Any]:
-    """Its JSON line. It writes to `scratch` alone and leaves nothing there, neither a file nor a process."""
+    """Return the JSON line. The benchmark writes only to `scratch` and leaves no file and no process behind."""
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / f"{name}.py"), "--smallest"],
         capture_output=True,
@@ -26,7 +26,9 @@ def smallest(name: str, scratch: Path) -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert not processes_of(scratch)
-    assert not [path for path in scratch.rglob("*") if path.is_file()]  # torch makes itself a folder
+    assert not [path for path in scratch.rglob("*") if path.is_file()]  # torch creates an empty folder
+    assert "━" in done.stdout, "a benchmark prints a table"
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert found["benchmark"] == name
+    assert found["figures"]
     return found
