@@ -9,24 +9,35 @@ import torch
 from json_script import answer
 
 from wardround.studies.assemble import ModelChoice, build_model
-from wardround.tasks.ner import NerTask, TaggedSentence
+from wardround.tasks.ner import TaggedSentence, batch_loss
 from wardround.text.tag_sets import TagSet
-from wardround.training.loop import TrainingLoop
+from wardround.training.loop import train_batches
+from wardround.training.optimizer import ParameterOptimizer
 from wardround.training.training_config import WORD_RECIPE
 
 
 def measure(request: dict[str, Any]) -> dict[str, Any]:
     """Return the seconds of each training step."""
     torch.set_num_threads(request["threads"])
-    batches = [[TaggedSentence(tuple(words), tuple(tags)) for words, tags in batch] for batch in request["batches"]]
+    sentences, batches = [], []
+    for batch in request["batches"]:
+        batches.append(range(len(sentences), len(sentences) + len(batch)))
+        sentences += [TaggedSentence(tuple(words), tuple(tags)) for words, tags in batch]
     model = build_model(ModelChoice(request["preset"]), TagSet(tuple(request["types"])), seed=0)
-    training = TrainingLoop(NerTask(model), WORD_RECIPE, train=[s for batch in batches for s in batch], dev=())
-    model.train()
+    parameters = dict(model.named_parameters())
+    steps = train_batches(
+        model,
+        batches,
+        lambda rows: batch_loss(model, [sentences[row] for row in rows]),
+        optimizers=[ParameterOptimizer(parameters, model.output_names(parameters), kind=WORD_RECIPE.optimizer)],
+        rates=lambda step: WORD_RECIPE.rates(step, len(batches)),
+        clip=WORD_RECIPE.clip,
+    )
     seconds = []
-    for batch in batches:
-        started = time.perf_counter()
-        training.step(batch)
+    started = time.perf_counter()
+    for _ in steps:
         seconds.append(time.perf_counter() - started)
+        started = time.perf_counter()
     return {"seconds": seconds}
 
 
