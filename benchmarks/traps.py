@@ -11,8 +11,8 @@ from common import Bar, arguments, fastest, finish
 from wardround.corpora.synthetic.phi import phi_hospitals
 from wardround.redaction.patterns import Patterns
 from wardround.reports.tables import Table
-from wardround.text.normalised import as_typed
-from wardround.text.sentences import find_sentences
+from wardround.text.normalisation import normalise
+from wardround.text.segmentation import find_sentences
 
 LENGTHS = {"full": 400_000, "quick": 40_000, "smallest": 1_000}  # characters
 MOST = 30.0  # times as long as notes take; an algorithm with quadratic time takes thousands
@@ -27,7 +27,7 @@ def main() -> int:
     length = LENGTHS[options.size]
     notes = "\n\n".join(document.text for document in phi_hospitals()[0].train)
     ordinary = (notes * (length // len(notes) + 1))[:length]
-    searches = {"sentences": find_sentences, "patterns": Patterns("en").find, "typed": as_typed}
+    searches = {"sentences": find_sentences, "patterns": Patterns("en").find, "typed": normalise}
     figures = [measure(name, search, ordinary) for name, search in searches.items()]
     rows = tuple((f["search"], f["notes_ms"], f["slowest_ms"], f["slowest"], f["ratio"]) for f in figures)
     columns = ("search", "notes: ms", "slowest text: ms", "made of", "times as long")

@@ -13,7 +13,7 @@ from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
 from wardround.studies.assemble import ModelChoice, build_model
 from wardround.tasks.ner import predict
 from wardround.text.document import Document
-from wardround.text.sentences import sentences_of
+from wardround.text.segmentation import sentences_of
 from wardround.text.tag_sets import TagSet
 
 

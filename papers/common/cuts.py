@@ -12,7 +12,7 @@ from papers.common.sites import Group, Site
 
 from wardround.models.word_vectors import load_word_vectors
 from wardround.text.document import Document
-from wardround.text.words import words_of
+from wardround.text.segmentation import words_of
 
 _RUN = 8  # words; what two texts by different hands do not share by chance
 

@@ -16,9 +16,8 @@ from wardround.corpora.conll import Conll
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.pubtator import Pubtator
 from wardround.text.document import Document, Entity, Range
-from wardround.text.sentences import sentences_of
+from wardround.text.segmentation import find_words, sentences_of
 from wardround.text.tag_sets import TagSet
-from wardround.text.words import find_words
 
 PARTS = ("train", "dev", "test")
 _IOB = Conll(delimiter="tab")

@@ -44,8 +44,7 @@ from wardround.errors import ModelError
 from wardround.models.encoders import encoder_folder, without_remarks
 from wardround.models.pretrained import load_encoder_network, load_tokenizer
 from wardround.tasks.task import in_length_order
-from wardround.text.sentences import find_sentences
-from wardround.text.words import find_words
+from wardround.text.segmentation import find_sentences, find_words
 from wardround.training.batches import length_buckets
 
 Pieces = npt.NDArray[np.int64]

@@ -32,10 +32,9 @@ from wardround.corpora.brat import Brat
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.synthetic import PhiConfig, SyntheticSite, phi_hospitals
 from wardround.text.document import Document, Range
-from wardround.text.phi import i2b2_of
-from wardround.text.sentences import sentences_of
+from wardround.text.phi_tag_sets import to_i2b2
+from wardround.text.segmentation import sentences_of, words_of
 from wardround.text.tag_sets import TagSet
-from wardround.text.words import words_of
 
 Parts: TypeAlias = Mapping[str, Sequence[Document]]
 Sites: TypeAlias = Mapping[str, Parts]  # by name: source, target, official
@@ -91,7 +90,7 @@ def read_presidio(file: Path, *, seed: int) -> dict[str, Parts]:
 
 def with_names_of_i2b2(text: Document) -> Document:
     """A type that i2b2 has no name for keeps its own."""
-    return TagSet.rename(text, {entity.type: i2b2_of(entity.type) or entity.type for entity in text.entities})
+    return TagSet.rename(text, {entity.type: to_i2b2(entity.type) or entity.type for entity in text.entities})
 
 
 def template_of(text: Document) -> str:

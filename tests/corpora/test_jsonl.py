@@ -17,7 +17,7 @@ from wardround.corpora.jsonl import Jsonl, ShapeName
 from wardround.corpora.source import Problem, Severity
 from wardround.errors import CorpusError, UsageError
 from wardround.text.document import Document, Entity, Level, Range, Relation
-from wardround.text.words import find_words
+from wardround.text.segmentation import find_words
 
 TEXT = "Aspirin 😀 burns"
 DRUG = Entity("T1", "Drug", (Range(0, 7),))

@@ -285,7 +285,7 @@ def test_a_damaged_relation_set_or_head(tiny_encoder: Path, tmp_path: Path) -> N
     card = json.loads((folder / "wardround.json").read_text())
     gene = RelationSet((RelationType("binds", (("Drug", "Gene"),)), RelationType("dose-of")))
     for relations, complaint in (
-        (None, "model/wardround.json: is no relation set"),
+        (None, "model/wardround.json: not a relation set"),
         (RelationSet(RELATIONS.types[:1]).as_values(), "model: the weights do not fit the model card"),
         (gene.as_values(), "entities of type 'Gene', which the tag set does not have"),
     ):

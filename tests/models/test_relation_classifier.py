@@ -296,8 +296,8 @@ def test_a_damaged_folder(tiny_encoder: Path, tmp_path: Path) -> None:
     save_model(classifier(tiny_encoder), folder)
     card = json.loads((folder / "wardround.json").read_text())
     for relations, complaint in (
-        (None, "model/wardround.json: is no relation set"),
-        (RELATIONS.as_values() | {"types": []}, "model/wardround.json: a relation set holds no type"),
+        (None, "model/wardround.json: not a relation set"),
+        (RELATIONS.as_values() | {"types": []}, "model/wardround.json: a relation set has no type"),
         (RelationSet(RELATIONS.types[:1]).as_values(), "model: the weights do not fit the model card"),
     ):
         (folder / "wardround.json").write_text(json.dumps(card | {"relations": relations}))

@@ -10,7 +10,7 @@ from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
 from wardround.redaction.surrogates import Mention, Surrogates
 from wardround.redaction.word_lists import PLACES, PROFESSIONS
-from wardround.text.phi import HIPAA, I2B2_2014, MEDDOCAN
+from wardround.text.phi_tag_sets import HIPAA, I2B2_2014, MEDDOCAN
 
 KEY = Keyed(b"k" * 32)
 

@@ -11,7 +11,7 @@ from wardround.errors import StudyError
 from wardround.studies.study_file import parse_study, to_toml
 from wardround.studies.task_sections import PublicSection, TaskSection, public_from, task_from
 from wardround.text.document import Level
-from wardround.text.phi import MEDDOCAN
+from wardround.text.phi_tag_sets import MEDDOCAN
 from wardround.text.relation_sets import RelationSet, RelationType
 
 RELATIONS: dict[str, Any] = {"causes": [["Drug", "ADE"], ["Dose", "ADE"]], "with": []}
@@ -106,8 +106,8 @@ def test_the_ends_of_a_relation_are_pairs_of_types(value: object) -> None:
             "kind is 'relation' – did you mean 'relations'?; it can be ner, relations, joint, deidentify",
         ),
         ({"kind": ["joint"]}, "kind is ['joint'] – did you mean 'joint'?; it can be ner, relations, joint, deidentify"),
-        ({"relations": {"none": []}}, "a relation set names a class twice: none, none"),
-        ({"relations": {"": []}}, "a relation set holds a type without a name"),
+        ({"relations": {"none": []}}, "a relation set has a class twice: none, none"),
+        ({"relations": {"": []}}, "a relation set has a type without a name"),
     ],
 )
 def test_values_that_make_no_sense(settings: dict[str, Any], said: str) -> None:

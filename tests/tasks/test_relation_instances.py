@@ -24,7 +24,7 @@ from wardround.tasks.relation_instances import (
 )
 from wardround.text.document import Document, Entity, Level, Range, Relation
 from wardround.text.relation_sets import RelationSet, RelationType
-from wardround.text.sentences import sentences_of
+from wardround.text.segmentation import sentences_of
 
 TEXT = "Aspirin 5 mg gave rash. No fever on aspirin. Slept well. Pain again."
 ENTITIES = (

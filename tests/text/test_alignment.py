@@ -52,7 +52,7 @@ def test_a_mention_that_cuts_a_word_is_widened() -> None:
     assert entities_from_spans(aligned.sentences[0], aligned.sentences[0].spans) == [("Drug", Range(10, 17))]
 
 
-def test_of_two_that_overlap_the_outer_is_kept() -> None:
+def test_outer_of_two_overlapping_mentions_is_kept() -> None:
     inner, outer, crossing = ("Drug", 10, 17), ("Treatment", 5, 17), ("Taking", 0, 7)
     for order in ((inner, outer, crossing), (outer, crossing, inner)):
         aligned = align(note(*order))
@@ -61,19 +61,19 @@ def test_of_two_that_overlap_the_outer_is_kept() -> None:
         assert aligned.counts.losses == 2
 
 
-def test_of_two_on_the_same_words_the_first_type_is_kept() -> None:
+def test_first_type_is_kept_for_two_mentions_of_the_same_words() -> None:
     assert laid(align(note(("Drug", 10, 17), ("Chemical", 10, 17))))[0] == (WordSpan(3, 4, "Chemical"),)
 
 
-def test_a_discontinuous_mention_gives_its_longest_range() -> None:
-    aligned = align(note(("ADE", 19, 23, 32, 36)))  # knee ... pain: of two equally long, the first
+def test_discontinuous_mention_uses_its_longest_range() -> None:
+    aligned = align(note(("ADE", 19, 23, 32, 36)))  # knee ... pain: two equally long ranges, the first is used
     assert laid(aligned)[1] == (WordSpan(0, 1, "ADE"),)
     assert aligned.counts == AlignmentCounts(longest_part=1)
     assert laid(align(note(("ADE", 19, 23, 28, 36))))[1] == (WordSpan(2, 4, "ADE"),)
 
 
-def test_a_short_part_of_a_wide_mention_gives_way_to_a_longer_one() -> None:
-    # From end to end "Knee ... pain" is the longer, but only four characters of it are laid.
+def test_mentions_are_ordered_by_their_longest_range() -> None:
+    # The envelope of "Knee ... pain" is longer, but its longest range has only four characters.
     aligned = align(note(("ADE", 19, 23, 32, 36), ("Site", 19, 31)))
     assert laid(aligned)[1] == (WordSpan(0, 3, "Site"),)
     assert aligned.counts == AlignmentCounts(exact=1, overlapped=1)
@@ -111,7 +111,7 @@ def test_a_mention_after_the_last_word() -> None:
     assert align(note(("Drug", 3, 4), text="end  ")).counts == AlignmentCounts(without_words=1)
 
 
-def test_the_words_and_sentences_of_the_corpus() -> None:
+def test_words_and_sentences_of_the_corpus_are_used() -> None:
     own = note(("Dose", 5, 9), ("ADE", 19, 23), words=(Range(0, 4), Range(5, 9)), sentences=(Range(0, 37),))
     aligned = align(own)
     assert aligned.sentences == (Sentence((Range(0, 4), Range(5, 9)), (WordSpan(1, 2, "Dose"),)),)
@@ -130,7 +130,7 @@ def test_counts_add() -> None:
     assert left.losses == 4 + 5 + 6
 
 
-def test_no_repr_holds_text() -> None:
+def test_repr_contains_no_text() -> None:
     assert "aspirin" not in repr(align(note(("Drug", 10, 17))))
 
 
@@ -162,10 +162,10 @@ def test_a_mention_is_lost_only_for_a_reason(document: Document) -> None:
 
 
 @given(documents(texts=CLINICAL))
-def test_an_exact_mention_comes_back_as_it_was(document: Document) -> None:
+def test_exact_mention_survives_a_round_trip(document: Document) -> None:
     aligned = align(document)
     given_ = {(entity.type, entity.envelope) for entity in document.entities}
     back = [found for sentence in aligned.sentences for found in entities_from_spans(sentence, sentence.spans)]
-    # Of mentions that share a word only one is laid, so no character range can come back twice.
+    # Only one of several mentions of a word is aligned, so no character range occurs twice.
     assert len({range_ for _, range_ in back}) == len(back)
     assert sum(found in given_ for found in back) >= aligned.counts.exact

@@ -14,7 +14,7 @@ def entity(id_: str = "T1", *ranges: tuple[int, int], type_: str = "Drug") -> En
     return Entity(id_, type_, tuple(Range(*r) for r in ranges or ((0, 6),)))
 
 
-def test_ranges_overlap_only_where_they_share_a_character() -> None:
+def test_ranges_overlap_only_if_they_share_a_character() -> None:
     assert Range(0, 3).overlaps(Range(2, 5))
     assert not Range(0, 3).overlaps(Range(3, 5))
     assert not Range(3, 5).overlaps(Range(0, 3))
@@ -31,7 +31,7 @@ def test_ranges_overlap_only_where_they_share_a_character() -> None:
         (((0, 4), (3, 6)), "entity 'T1': range 3-6 starts before 4"),
     ],
 )
-def test_an_entity_with_wrong_ranges_cannot_exist(ranges: tuple[Range, ...], message: str) -> None:
+def test_entity_with_wrong_ranges_is_refused(ranges: tuple[Range, ...], message: str) -> None:
     with pytest.raises(TextError, match=f"^{message}$"):
         Entity("T1", "Drug", ranges)
 
@@ -52,13 +52,13 @@ def test_a_discontinuous_entity() -> None:
     assert (parted.start, parted.end, parted.envelope) == (0, 17, Range(0, 17))
     assert parted.is_discontinuous
     assert parted.text_in(TEXT) == "secret here"
-    # The gap is not the mention's own.
+    # The gap is not part of the mention.
     assert not parted.overlaps(entity("T2", (7, 12)))
     assert parted.overlaps(entity("T2", (7, 14)))
     assert not entity().is_discontinuous
 
 
-def test_touching_parts_are_in_order() -> None:
+def test_adjacent_ranges_are_in_order() -> None:
     assert entity("T1", (0, 3), (3, 6)).end == 6
 
 
@@ -78,7 +78,7 @@ def test_an_entity_may_end_where_the_text_ends() -> None:
     assert Document("n1", TEXT, (entity("T1", (13, 17)),)).entities[0].text_in(TEXT) == "here"
 
 
-def test_relations_name_mentions_or_concepts_of_the_document() -> None:
+def test_relation_ends_must_exist_in_the_document() -> None:
     pair = (
         Entity("T1", "Drug", (Range(0, 6),), concepts=("C1",)),
         Entity("T2", "ADE", (Range(7, 12),), concepts=("C2",)),
@@ -86,20 +86,22 @@ def test_relations_name_mentions_or_concepts_of_the_document() -> None:
     mentions = Relation("R1", "Causes", "T1", "T2")
     concepts = Relation("R2", "Causes", "C1", "C2", Level.CONCEPT)
     assert len(Document("n1", TEXT, pair, (mentions, concepts)).relations) == 2
-    with pytest.raises(TextError, match="document 'n1': relation 'R3' names 'C1', which is no mention of the document"):
+    with pytest.raises(TextError, match="'n1': relation 'R3' names 'C1', which is not a mention of the document"):
         Document("n1", TEXT, pair, (Relation("R3", "Causes", "T2", "C1"),))
-    with pytest.raises(TextError, match="relation 'R4' names 'T1', which is no concept of the document"):
+    with pytest.raises(TextError, match="relation 'R4' names 'T1', which is not a concept of the document"):
         Document("n1", TEXT, pair, (Relation("R4", "Causes", "T1", "C1", Level.CONCEPT),))
 
 
 @pytest.mark.parametrize("name", ["words", "sentences"])
 @pytest.mark.parametrize("ranges", [((3, 6), (0, 2)), ((0, 4), (3, 6)), ((2, 2),), ((10, 18),), ((-2, 3),)])
-def test_words_and_sentences_are_in_order_and_inside(name: str, ranges: tuple[tuple[int, int], ...]) -> None:
+def test_words_and_sentences_must_be_in_order_and_inside_the_text(
+    name: str, ranges: tuple[tuple[int, int], ...]
+) -> None:
     with pytest.raises(TextError, match=f"document 'n1': {name} are not in order at "):
         Document("n1", TEXT, **{name: tuple(Range(*r) for r in ranges)})  # type: ignore[arg-type]
 
 
-def test_no_repr_and_no_error_holds_text() -> None:
+def test_repr_and_errors_contain_no_text() -> None:
     remark = Entity("T1", "Drug", (Range(0, 6),), note="the note says secret")
     document = Document("n1", TEXT, (remark,))
     assert repr(document) == "Document(id='n1', attributes=())"
@@ -116,7 +118,7 @@ def test_everything_is_frozen() -> None:
             thing.id = "other"  # type: ignore[misc]
 
 
-def test_other_entities_take_the_relations_away() -> None:
+def test_with_entities_drops_the_relations() -> None:
     document = Document(
         "n1", TEXT, (entity(),), (Relation("R1", "Is", "T1", "T1"),), (Range(0, 6),), (Range(0, 17),), (("age", "7"),)
     )
@@ -127,7 +129,7 @@ def test_other_entities_take_the_relations_away() -> None:
     assert other.attributes == (("age", "7"),)
 
 
-def test_two_relations_cannot_have_one_id() -> None:
+def test_two_relations_with_the_same_id_are_refused() -> None:
     pair = (entity("T1", (0, 6)), entity("T2", (7, 12)))
     relations = (Relation("R1", "Causes", "T1", "T2"), Relation("R1", "Treats", "T2", "T1"))
     with pytest.raises(TextError, match=r"^document 'n1': two relations have the id 'R1'$"):

@@ -5,7 +5,7 @@ import unicodedata
 from wardround.text.look_alikes import BLANKS, DIGIT_LOOK_ALIKES, FOREIGN_LOOK_ALIKES, LOOK_ALIKES, SIGNS
 
 
-def test_every_look_alike_stands_for_one_plain_character() -> None:
+def test_every_look_alike_maps_to_one_plain_character() -> None:
     for table in (FOREIGN_LOOK_ALIKES, LOOK_ALIKES, DIGIT_LOOK_ALIKES, SIGNS):
         assert all(len(odd) == 1 and not odd.isascii() for odd in table)
         assert all(len(plain) == 1 and plain.isascii() for plain in table.values())
@@ -14,16 +14,16 @@ def test_every_look_alike_stands_for_one_plain_character() -> None:
     assert not any(plain.isalnum() for plain in SIGNS.values())
 
 
-def test_letters_of_other_scripts_are_told_from_latin_ones() -> None:
+def test_foreign_look_alikes_are_not_latin() -> None:
     assert not [odd for odd in FOREIGN_LOOK_ALIKES if unicodedata.name(odd).startswith("LATIN")]
 
 
-def test_an_upper_case_letter_looks_like_one() -> None:
+def test_upper_case_letters_map_to_upper_case() -> None:
     wrong = {odd for odd, plain in FOREIGN_LOOK_ALIKES.items() if odd.isupper() and plain.islower()}
-    # These have the shape of a small letter; Cherokee has no other.
+    # These have the shape of a small letter; Cherokee has no small letters.
     assert wrong == {*"ЬЪ", *(odd for odd in wrong if unicodedata.name(odd).startswith("CHEROKEE"))}
 
 
-def test_none_is_in_two_places() -> None:
+def test_no_character_is_in_two_tables() -> None:
     assert not LOOK_ALIKES.keys() & SIGNS.keys()
     assert not BLANKS & (LOOK_ALIKES.keys() | SIGNS.keys())

@@ -21,11 +21,11 @@ def document(*relations: Relation) -> Document:
     return Document("n", "abc", entities, relations)
 
 
-def test_the_negative_class_is_the_first() -> None:
+def test_negative_class_is_first() -> None:
     assert RELATIONS.names == ("none", "causes", "dose-of")
 
 
-def test_types_of_ends_are_allowed_or_not() -> None:
+def test_allowed_entity_types() -> None:
     assert RELATIONS.allowed("Drug", "ADE") == ("causes", "dose-of")
     assert RELATIONS.allowed("ADE", "Drug") == ("dose-of",)
     undirected = RelationSet((RelationType("causes", (("Drug", "ADE"),)),), directed=False)
@@ -33,40 +33,40 @@ def test_types_of_ends_are_allowed_or_not() -> None:
     assert undirected.allowed("ADE", "ADE") == ()
 
 
-def test_a_set_is_learned_from_documents() -> None:
+def test_relation_set_of_documents() -> None:
     seen = document(Relation("R1", "b", "T1", "T2"), Relation("R2", "a", "T2", "T1"), Relation("R3", "b", "T3", "T2"))
     found = RelationSet.of([seen, document(Relation("R1", "none", "T1", "T3"))])
     ends = (("Drug", "ADE"), ("Gene", "ADE"))
     assert found == RelationSet((RelationType("a", (("ADE", "Drug"),)), RelationType("b", ends)))
 
 
-def test_a_set_of_relations_between_concepts() -> None:
+def test_relation_set_between_concepts() -> None:
     # C1 is named by a mention of type ADE and by one of type Gene.
     found = RelationSet.of([document(Relation("R1", "a", "D1", "C1", Level.CONCEPT))], directed=False)
     ends = (("Drug", "ADE"), ("Drug", "Gene"))
     assert found == RelationSet((RelationType("a", ends),), directed=False, level=Level.CONCEPT)
 
 
-def test_only_undirected_ends_are_put_in_order() -> None:
-    """Mentions as they stand in the text, concepts by the alphabet."""
+def test_only_undirected_relations_get_ordered_ends() -> None:
+    """Mentions are ordered by position, concepts alphabetically."""
     turned = document(Relation("R1", "causes", "T3", "T1"), Relation("R2", "causes", "T1", "T2"))
-    assert RELATIONS.in_one_order(turned) == turned
+    assert RELATIONS.with_ordered_ends(turned) == turned
     undirected = RelationSet(RELATIONS.types, directed=False)
-    assert [(r.head, r.tail) for r in undirected.in_one_order(turned).relations] == [("T1", "T3"), ("T1", "T2")]
+    assert [(r.head, r.tail) for r in undirected.with_ordered_ends(turned).relations] == [("T1", "T3"), ("T1", "T2")]
     between = Relation("R1", "causes", "D1", "C2", Level.CONCEPT), Relation("R2", "causes", "C1", "D1", Level.CONCEPT)
     concepts = RelationSet(RELATIONS.types, directed=False, level=Level.CONCEPT)
-    assert [(r.head, r.tail) for r in concepts.in_one_order(document(*between)).relations] == [
+    assert [(r.head, r.tail) for r in concepts.with_ordered_ends(document(*between)).relations] == [
         ("C2", "D1"),
         ("C1", "D1"),
     ]
 
 
-def test_sets_that_cannot_be() -> None:
+def test_invalid_sets_are_refused() -> None:
     with pytest.raises(TextError, match="both mentions and concepts"):
         RelationSet.of([document(Relation("R1", "a", "T1", "T2"), Relation("R2", "a", "D1", "C1", Level.CONCEPT))])
-    with pytest.raises(TextError, match="holds no type"):
+    with pytest.raises(TextError, match="has no type"):
         RelationSet.of([document()])
-    with pytest.raises(TextError, match="names a class twice: none, none"):
+    with pytest.raises(TextError, match="has a class twice: none, none"):
         RelationSet((RelationType("none"),))
     with pytest.raises(TextError, match="without a name"):
         RelationSet((RelationType(""),))
@@ -74,7 +74,7 @@ def test_sets_that_cannot_be() -> None:
 
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("level", Level)
-def test_a_set_goes_through_json(directed: bool, level: Level) -> None:
+def test_json_round_trip(directed: bool, level: Level) -> None:
     relations = RelationSet(RELATIONS.types, "nothing", directed, level)
     assert RelationSet.from_values(json.loads(json.dumps(relations.as_values()))) == relations
 
@@ -93,8 +93,8 @@ def test_a_set_goes_through_json(directed: bool, level: Level) -> None:
         {"more": 1},
     ],
 )
-def test_values_that_are_no_set(change: dict[str, Any]) -> None:
-    with pytest.raises(TextError, match="is no relation set"):
+def test_invalid_values_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(TextError, match="not a relation set"):
         RelationSet.from_values(RELATIONS.as_values() | change)
-    with pytest.raises(TextError, match="is no relation set"):
+    with pytest.raises(TextError, match="not a relation set"):
         RelationSet.from_values(None)

@@ -12,7 +12,7 @@ ALL = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
 
 
 def tags(line: str) -> list[str]:
-    """`B I O b` is shorthand for `B-X I-X O B-Y`: capitals are of type X, small letters of type Y."""
+    """`B I O b` is shorthand for `B-X I-X O B-Y`: capitals have type X, small letters type Y."""
     return [t if t == "O" else f"{t.upper()}-{'X' if t.isupper() else 'Y'}" for t in line.split()]
 
 
@@ -20,25 +20,25 @@ def spans(*triples: tuple[int, int, str]) -> list[WordSpan]:
     return [WordSpan(*triple) for triple in triples]
 
 
-def test_a_tag_is_parted_at_its_first_dash() -> None:
+def test_tag_is_split_at_its_first_dash() -> None:
     assert split_tag("O") == ("O", "")
     assert split_tag("B-Drug") == ("B", "Drug")
     assert split_tag("I-Dose-Unit") == ("I", "Dose-Unit")
 
 
 @pytest.mark.parametrize("wrong", ["", "B", "B-", "-Drug", "Drug", "BI-Drug", "O-Drug", "o"])
-def test_what_is_no_tag(wrong: str) -> None:
+def test_invalid_tags_are_refused(wrong: str) -> None:
     with pytest.raises(TagError, match="is not a tag: expected 'O' or '<prefix>-<type>' such as 'B-Drug'"):
         split_tag(wrong)
 
 
 @pytest.mark.parametrize(("scheme", "foreign"), [(BIO, "S-X"), (IOB1, "E-X"), (BIOES, "L-X"), (BIO, "#-X")])
-def test_a_prefix_of_another_scheme(scheme: TagScheme, foreign: str) -> None:
+def test_prefix_of_another_scheme_is_refused(scheme: TagScheme, foreign: str) -> None:
     with pytest.raises(TagError, match=f"'{foreign}' is not a {scheme.name} tag: prefixes are "):
         scheme.spans([foreign])
 
 
-def test_every_tag_in_a_fixed_order() -> None:
+def test_tags_are_in_a_fixed_order() -> None:
     assert BIO.tags(("X", "Y")) == ("O", "B-X", "I-X", "B-Y", "I-Y")
     assert BIOES.tags(("X",)) == ("O", "B-X", "I-X", "E-X", "S-X")
     assert IOB1.tags(()) == ("O",)
@@ -85,7 +85,7 @@ def test_the_same_mentions_in_each_scheme(scheme: TagScheme, line: str) -> None:
 @pytest.mark.parametrize(
     ("scheme", "broken", "repaired"),
     [
-        (BIO, "O I I", "O B I"),  # an opening without B
+        (BIO, "O I I", "O B I"),  # a mention that starts without B
         (BIO, "I i", "B b"),
         (BIO, "B i i B", "B b i B"),
         (BIO, "b I I i", "b B I b"),
@@ -94,7 +94,7 @@ def test_the_same_mentions_in_each_scheme(scheme: TagScheme, line: str) -> None:
         (BIOES, "I I E", "B I E"),  # never opened
         (BIOES, "E", "S"),
         (BIOES, "I", "S"),
-        (BIOES, "B B E", "S B E"),  # B cuts
+        (BIOES, "B B E", "S B E"),  # B starts a new mention
         (BIOES, "B S", "S S"),
         (BIOES, "S E", "S S"),
         (BIOES, "B E I", "B E S"),
@@ -111,7 +111,7 @@ def test_repair_by_hand(scheme: TagScheme, broken: str, repaired: str) -> None:
 
 
 @ALL
-def test_nothing_to_tag(scheme: TagScheme) -> None:
+def test_empty_sentence(scheme: TagScheme) -> None:
     assert scheme.encode([], 0) == []
     assert scheme.spans([]) == []
     assert scheme.is_legal([])
@@ -128,14 +128,16 @@ def test_nothing_to_tag(scheme: TagScheme) -> None:
         (((0, 2, "X"), (1, 2, "Y")), "Y at words 1-2 overlaps another mention"),
     ],
 )
-def test_spans_that_do_not_fit(scheme: TagScheme, wrong: tuple[tuple[int, int, str], ...], message: str) -> None:
+def test_spans_that_do_not_fit_are_refused(
+    scheme: TagScheme, wrong: tuple[tuple[int, int, str], ...], message: str
+) -> None:
     with pytest.raises(TagError, match=message):
         scheme.encode(spans(*wrong), 2)
 
 
 @st.composite
 def mentions(draw: st.DrawFn) -> tuple[list[WordSpan], int]:
-    """Spans in order, often touching, often of the type of their neighbour."""
+    """Draw spans in order, often adjacent and often of the same type."""
     found, position = [], 0
     for _ in range(draw(st.integers(0, 6))):
         start = position + draw(st.sampled_from([0, 0, 1, 2]))
@@ -156,14 +158,12 @@ def test_spans_to_tags_and_back(scheme: TagScheme, case: tuple[list[WordSpan], i
 
 @ALL
 @given(data=st.data())
-def test_repair_is_legal_changes_nothing_twice_and_leaves_the_legal_alone(
-    scheme: TagScheme, data: st.DataObject
-) -> None:
+def test_repair_is_legal_idempotent_and_keeps_legal_tags(scheme: TagScheme, data: st.DataObject) -> None:
     drawn = data.draw(st.lists(st.sampled_from(scheme.tags(TYPES)), max_size=12))
     repaired = scheme.repair(drawn)
     assert scheme.is_legal(repaired)
     assert scheme.repair(repaired) == repaired
-    # Words inside a mention stay inside one of their own type.
+    # Words inside a mention stay inside a mention of the same type.
     assert [split_tag(tag)[1] for tag in repaired] == [split_tag(tag)[1] for tag in drawn]
     if scheme.is_legal(drawn):
         assert repaired == drawn

@@ -13,26 +13,26 @@ def test_a_view_shows_the_changes() -> None:
     assert VIEW.text == "abcfid"
 
 
-def test_each_character_leads_back() -> None:
+def test_each_character_maps_back() -> None:
     sources = [VIEW.source(Range(at, at + 1)) for at in range(6)]
     assert sources == [(0, 1), (3, 4), (5, 6), (6, 7), (6, 7), (7, 8)]
 
 
-def test_a_range_holds_what_is_hidden_in_it_and_nothing_beside_it() -> None:
+def test_range_includes_removed_characters_inside_but_not_around_it() -> None:
     assert VIEW.source(Range(0, 2)) == (0, 4)
     assert VIEW.source(Range(1, 2)) == (3, 4)
     assert VIEW.source(Range(1, 3)) == (3, 6)
     assert VIEW.source(Range(4, 6)) == (6, 8)
 
 
-def test_whether_an_edit_is_in_a_range_or_touches_it() -> None:
+def test_is_edited() -> None:
     view = edited("0123456789", [(5, 6, "")])
     edited_ranges = [(start, end) for start in range(9) for end in (start + 2,) if view.is_edited(Range(start, end))]
     assert edited_ranges == [(3, 5), (4, 6), (5, 7)]
     assert not View("0123456789").is_edited(Range(0, 10))
 
 
-def test_without_changes_the_text_is_its_own_view() -> None:
+def test_view_without_changes_is_the_text() -> None:
     assert edited("abc", []) == View("abc")
     assert View("abc").source(Range(1, 3)) == (1, 3)
 
@@ -46,7 +46,7 @@ def changed(draw: st.DrawFn) -> tuple[str, list[Change]]:
 
 
 @given(changed())
-def test_what_is_unchanged_is_shown_and_leads_back_to_itself(drawn: tuple[str, list[Change]]) -> None:
+def test_unchanged_characters_map_back_to_themselves(drawn: tuple[str, list[Change]]) -> None:
     text, changes = drawn
     view = edited(text, changes)
     shown = zip(view.shown_starts, view.shown_ends, strict=True)

@@ -11,7 +11,7 @@ from wardround.corpora.formats import FORMATS, open_format
 from wardround.corpora.source import CorpusFormat
 from wardround.errors import UsageError
 from wardround.settings import did_you_mean, parse_settings
-from wardround.text.phi import PHI_TAG_SETS
+from wardround.text.phi_tag_sets import PHI_TAG_SETS
 
 __all__ = [
     "FORMAT_HELP",

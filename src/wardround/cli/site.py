@@ -163,7 +163,7 @@ def key(
 
 def _tell_unknown(types: Sequence[str], documents: Iterable[Document]) -> None:
     """Names of types that the study does not know: told here, where they can be mapped, and to nobody else."""
-    found = TagSet(tuple(types)).others(documents) if types else {}
+    found = TagSet(tuple(types)).count_other_types(documents) if types else {}
     for kind, count in found.items():
         near = nearest_type(kind, types)
         typer.echo(neutralise(f"not learned: {count:,} of {kind!r}, which is no type of the study{near}; see --names"))

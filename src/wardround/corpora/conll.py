@@ -28,9 +28,8 @@ from wardround.corpora.source import ProblemSink, check_choice, fail_on_error, f
 from wardround.corpora.writing import write_file
 from wardround.errors import CorpusError, TagError, UsageError
 from wardround.text.document import Document, Entity, Range
-from wardround.text.sentences import sentences_of
+from wardround.text.segmentation import sentences_of, words_of
 from wardround.text.tag_schemes import OUTSIDE, SCHEMES, TagScheme, WordSpan
-from wardround.text.words import words_of
 
 __all__ = ["Conll", "Misfits", "SchemeName"]
 

@@ -32,7 +32,7 @@ class SiteTypes:
     ) -> SiteTypes:
         """The same with the mentions of its notes counted."""
         none = TagSet(())
-        return cls(types.types, scored.types, none.others(train), none.others(test))
+        return cls(types.types, scored.types, none.count_other_types(train), none.count_other_types(test))
 
     def cell(self, kind: str) -> str:
         """Mentions in training notes, then, where the type is scored here, those in test notes."""

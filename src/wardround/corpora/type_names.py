@@ -20,7 +20,7 @@ from wardround.corpora.source import BYTE_ORDER_MARK, read_text
 from wardround.errors import CorpusError
 from wardround.parsing import MalformedDataError, parse_toml
 from wardround.text.document import Document
-from wardround.text.phi import named_in
+from wardround.text.phi_tag_sets import type_in_tag_set
 from wardround.text.tag_sets import TagSet
 
 __all__ = ["in_tag_set", "nearest_type", "read_type_names", "renamed"]
@@ -59,7 +59,7 @@ def in_tag_set(documents: Sequence[Document], tag_set: str) -> tuple[Document, .
     """
     if not tag_set:
         return tuple(documents)
-    return renamed(documents, {kind: named_in(tag_set, kind) for kind in TagSet.of(documents).types})
+    return renamed(documents, {kind: type_in_tag_set(tag_set, kind) for kind in TagSet.of(documents).types})
 
 
 def nearest_type(name: str, types: Iterable[str]) -> str:

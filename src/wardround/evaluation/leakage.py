@@ -17,7 +17,7 @@ from wardround.errors import TextError
 from wardround.evaluation.counts import SpanCounts, TypedCounts, merged, ratio
 from wardround.evaluation.entity_scores import check_same_text
 from wardround.text.document import Document, Entity, Range
-from wardround.text.words import words_of
+from wardround.text.segmentation import words_of
 
 __all__ = ["HidingScore", "LeakageScore", "TypeLeakage", "score_hiding", "score_leakage", "score_words"]
 

@@ -33,7 +33,7 @@ from wardround.models.pretrained import (
     load_tokenizer,
     shown_name,
 )
-from wardround.text.pieces import PieceLayout, lay_pieces
+from wardround.text.windows import PieceLayout, lay_out_pieces
 
 __all__ = [
     "COMPACT_SIZES",
@@ -236,7 +236,7 @@ class PieceTokenizer:
 
     def _lay(self, sentence: Sequence[str]) -> PieceLayout:
         counts = [min(len(self._known[word]), self.limit) for word in sentence]
-        return lay_pieces(counts, limit=self.limit, overlap=self.overlap)
+        return lay_out_pieces(counts, limit=self.limit, overlap=self.overlap)
 
     def _pieces(self, words: Sequence[str]) -> list[int]:
         return [piece for word in words for piece in self._known[word][: self.limit]]

@@ -3,7 +3,7 @@
 A model tells for every word how likely it is outside of all mentions. Under a threshold t, a word counts as soon as it
 is inside one with a probability above t, whatever the most likely tags are: the lower t, the fewer are missed.
 
-A model reads a note as it was typed: `as_typed` undoes forms that ordinary text does not hold, such as full-width
+A model reads a note as it was typed: `normalise` undoes forms that ordinary text does not hold, such as full-width
 letters or invisible characters within a name. Findings are in offsets of the note as it is.
 """
 
@@ -23,8 +23,8 @@ from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Task, in_length_order
 from wardround.text.alignment import Sentence, align
 from wardround.text.document import Document, Range
-from wardround.text.normalised import as_typed
-from wardround.text.phi import named_like
+from wardround.text.normalisation import normalise
+from wardround.text.phi_tag_sets import closest_type
 from wardround.text.views import View
 
 __all__ = ["NOTES_AHEAD", "Finder", "Found", "doubted_words", "model_finder", "pattern_finder"]
@@ -57,7 +57,7 @@ def model_finder(task: Task, *, threshold: float | None = None, patterns: Patter
     def find(documents: Iterable[Document]) -> Iterator[Found]:
         bare = (replace(document, entities=(), relations=()) for document in documents)
         while held := list(islice(bare, NOTES_AHEAD)):
-            views = [as_typed(document.text) for document in held]
+            views = [normalise(document.text) for document in held]
             typed = [_typed(document, view) for document, view in zip(held, views, strict=True)]
             doubted: Sequence[list[Finding]] = [[] for _ in held]
             if threshold is not None and isinstance(model, TaggingModel):
@@ -126,4 +126,4 @@ def _mentions(document: Document) -> Iterator[Finding]:
 
 
 def _renamed(findings: Iterable[Finding], types: Sequence[str]) -> list[Finding]:
-    return [replace(finding, type=named_like(finding.type, types)) for finding in findings]
+    return [replace(finding, type=closest_type(finding.type, types)) for finding in findings]

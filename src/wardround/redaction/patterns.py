@@ -20,7 +20,7 @@ from wardround.redaction.broken_lines import Page, pages
 from wardround.redaction.findings import Finding
 from wardround.redaction.months import MONTH_NAMES
 from wardround.text.document import Range
-from wardround.text.normalised import skeleton
+from wardround.text.normalisation import skeleton
 from wardround.text.views import View
 
 __all__ = ["Language", "Patterns"]

@@ -11,7 +11,7 @@ from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
 from wardround.redaction.surrogates import Mention, Surrogates
 from wardround.text.document import Range
-from wardround.text.normalised import typed_mention
+from wardround.text.normalisation import normalise_mention
 
 __all__ = ["How", "Mark", "Redacted", "Replacing", "redacted"]
 
@@ -91,4 +91,4 @@ def _mention(text: str, piece: Hidden) -> Mention:
     """The mention as it was typed, so that a name in full-width letters is the name that it reads as."""
     start, end = piece.range
     before = text[max(0, start - _BEFORE) : start]
-    return Mention(piece.type, typed_mention(text[start:end]), typed_mention(before))
+    return Mention(piece.type, normalise_mention(text[start:end]), normalise_mention(before))

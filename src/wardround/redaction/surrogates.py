@@ -15,7 +15,7 @@ from wardround.redaction.keyed import Keyed
 from wardround.redaction.names import NamedMention, Roster, moved_letter, picked
 from wardround.redaction.patterns import Language
 from wardround.redaction.word_lists import GENERIC, KIN, PARTICLES, PERSONS, PLACES, PROFESSIONS
-from wardround.text.phi import i2b2_of
+from wardround.text.phi_tag_sets import to_i2b2
 
 __all__ = ["Mention", "Surrogates"]
 
@@ -40,9 +40,9 @@ class Surrogates:
 
     def __init__(self, mentions: Sequence[Mention], *, patient: Keyed, language: Language) -> None:
         self._keyed, self._language = patient, language
-        people = [NamedMention(m.text, m.before) for m in mentions if i2b2_of(m.type) in ("PATIENT", "DOCTOR")]
+        people = [NamedMention(m.text, m.before) for m in mentions if to_i2b2(m.type) in ("PATIENT", "DOCTOR")]
         self._roster = Roster(people, keyed=patient, language=language)
-        dates = [mention.text for mention in mentions if i2b2_of(mention.type) == "DATE"]
+        dates = [mention.text for mention in mentions if to_i2b2(mention.type) == "DATE"]
         self._calendar = Calendar.of(dates, days=days_to_move(patient.child("dates")), language=language)
         self._chosen: dict[tuple[str, str], str] = {}
         self._taken = {mention.text.casefold() for mention in mentions}
@@ -64,7 +64,7 @@ class Surrogates:
 
         A weekday is the exception: dates move by whole weeks, and the day of the week stays with them.
         """
-        kind = i2b2_of(mention.type) or mention.type.upper()
+        kind = to_i2b2(mention.type) or mention.type.upper()
         text = mention.text
         if len(text) > _LONGEST:
             return self._scrambled(text)

@@ -161,7 +161,7 @@ def annotated_at(study: Study, name: str, data: SiteData) -> TagSet:
 
 def _unknown(study: Study, types: TagSet, data: SiteData) -> dict[str, dict[str, int]]:
     """Mentions in the training notes whose type nobody in the study knows: they are not learned."""
-    found = (types | TagSet(study.types)).others(data.train) if study.task.tags else {}
+    found = (types | TagSet(study.types)).count_other_types(data.train) if study.task.tags else {}
     return {"unknown_types": found} if found else {}
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from wardround.errors import StudyError
 from wardround.studies.sections import as_text, parsed
 from wardround.text.document import Level
-from wardround.text.phi import PHI_TAG_SETS
+from wardround.text.phi_tag_sets import PHI_TAG_SETS
 from wardround.text.relation_sets import RelationSet, RelationType
 
 __all__ = ["Ends", "PublicSection", "TaskSection", "public_from", "task_from"]

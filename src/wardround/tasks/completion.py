@@ -19,8 +19,8 @@ from wardround.models.crf import Posterior
 from wardround.models.tagging_model import Inputs, SplitLoss, TaggingModel
 from wardround.tasks.ner import NerTask, TaggedSentence
 from wardround.tasks.task import in_length_order
-from wardround.text.completion import completed
 from wardround.text.tag_schemes import split_tag
+from wardround.text.tag_sets import complete_annotation
 
 __all__ = ["CompletedNer", "Taught", "Unknown"]
 
@@ -78,7 +78,7 @@ class CompletedNer:
         scheme = self.model.scheme
         for row, decoded in zip(rows, self.model.decode(self._inputs(rows)), strict=True):
             local = scheme.spans(self.sentences[row].tags)
-            spans = completed(local, scheme.spans(decoded), self.types)
+            spans = complete_annotation(local, scheme.spans(decoded), self.types)
             yield self._rows_of(scheme.encode(spans, len(decoded)))
 
     def _expected(self, rows: Sequence[int]) -> Iterator[Posterior]:

@@ -9,8 +9,8 @@ from wardround.evaluation.leakage import score_leakage, score_words
 from wardround.tasks.ner import NerTask
 from wardround.tasks.task import TaskScore
 from wardround.text.document import Document
+from wardround.text.segmentation import words_of
 from wardround.text.tag_sets import TagSet
-from wardround.text.words import words_of
 
 __all__ = ["DeidentifyTask"]
 

@@ -153,7 +153,7 @@ def _gold(document: Document, model: JointExtractor) -> Document:
     """The annotation that predictions are held against."""
     wanted = wanted_of(document, model).document
     relations = mention_rules(model).relations
-    return relations.in_one_order(replace(wanted, relations=relations_of(wanted, relations)))
+    return relations.with_ordered_ends(replace(wanted, relations=relations_of(wanted, relations)))
 
 
 def _read(model: JointExtractor, documents: Iterable[Document], batch_size: int) -> Iterator[_Read]:

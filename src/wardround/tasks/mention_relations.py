@@ -27,7 +27,7 @@ def relate_mentions(document: Document, rules: PairRules) -> tuple[Document, Rel
         if relation.id not in carried:
             pairs += _nearest(relation, document)
     relations = tuple(Relation(f"R{number}", *ends) for number, ends in enumerate(dict.fromkeys(pairs), start=1))
-    return rules.relations.in_one_order(replace(document, relations=relations)), found.counts
+    return rules.relations.with_ordered_ends(replace(document, relations=relations)), found.counts
 
 
 def _nearest(relation: Relation, document: Document) -> Iterator[_Ends]:

@@ -11,7 +11,7 @@ from wardround.tasks.joint import JointTask
 from wardround.tasks.ner import NerTask
 from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Task
-from wardround.text.phi import are_phi
+from wardround.text.phi_tag_sets import are_phi
 
 __all__ = ["task_of"]
 

@@ -16,7 +16,7 @@ from wardround.models.joint_extractor import SpanPair
 from wardround.tasks.relation_instances import PairRules, candidate_pairs
 from wardround.text.alignment import AlignmentCounts, align
 from wardround.text.document import Document, Entity, Range
-from wardround.text.sentences import sentences_of
+from wardround.text.segmentation import sentences_of
 from wardround.text.tag_schemes import WordSpan
 
 __all__ = ["Candidate", "CutDocument", "Passage", "Place", "cut_passages"]

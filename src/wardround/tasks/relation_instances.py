@@ -18,7 +18,7 @@ from wardround.errors import TextError, TrainingError
 from wardround.models.relation_classifier import CONTEXT, FIRST, SECOND, MarkedText, Part
 from wardround.text.document import Document, Entity, Level, Range, Relation
 from wardround.text.relation_sets import RelationSet
-from wardround.text.sentences import sentences_of
+from wardround.text.segmentation import sentences_of
 
 __all__ = [
     "LabelledInstance",

@@ -142,7 +142,7 @@ def score(model: RelationClassifier, documents: Sequence[Document], *, batch_siz
     A relation that no instance can carry counts as not found.
     """
     predicted = list(_predicted(model, documents, batch_size))
-    gold = [model.relations.in_one_order(_restricted(document, model.relations)) for document in documents]
+    gold = [model.relations.with_ordered_ends(_restricted(document, model.relations)) for document in documents]
     pairs = zip(gold, (document for document, _ in predicted), strict=True)
     return ScoredRelations(score_relations(pairs, scorer=gold_entity_counts), sum(dropped for _, dropped in predicted))
 
@@ -279,7 +279,7 @@ def _predict_chunk(
         end = start + len(instances)
         relations = _relations(instances, probabilities[start:end], model.relations)
         related = replace(document, relations=relations)
-        yield model.relations.in_one_order(related), sum(start <= row < end for row in found.dropped)
+        yield model.relations.with_ordered_ends(related), sum(start <= row < end for row in found.dropped)
         start = end
 
 

@@ -1,1 +1,1 @@
-"""Text with character offsets: documents, words, sentences, tags, and how they line up."""
+"""Documents with character offsets, words and sentences, tag schemes, tag sets, and their alignment."""

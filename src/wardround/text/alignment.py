@@ -1,7 +1,7 @@
-"""Characters ↔ words (word pieces: `text.pieces`).
+"""Alignment of character offsets with words (for word pieces see `text.windows`).
 
-A sequence tagger sees words in order, one tag each. What it cannot express – nested, crossing and discontinuous
-mentions, mentions that cut a word or cross a sentence – is counted in `Alignment`, never dropped in silence.
+A sequence tagger assigns one tag to each word. It cannot express nested, crossing and discontinuous mentions, or
+mentions that cut a word or cross a sentence. `Alignment` counts these losses; nothing is dropped silently.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from wardround.text.document import Document, Entity, Range
-from wardround.text.sentences import sentences_of
+from wardround.text.segmentation import sentences_of, words_of
 from wardround.text.tag_schemes import WordSpan
-from wardround.text.words import words_of
 
 __all__ = ["Alignment", "AlignmentCounts", "Sentence", "align", "entities_from_spans"]
 
 
 @dataclass(frozen=True)
 class AlignmentCounts:
-    """What one tag a word could not express, as counts that add."""
+    """Counts of how mentions were aligned with words; they can be added."""
 
     exact: int = 0
-    widened: int = 0  # the mention cuts a word: the whole word was taken
-    longest_part: int = 0  # discontinuous: its longest range was taken
-    overlapped: int = 0  # another, longer mention holds these words
+    widened: int = 0  # the mention cuts a word; the whole word was used
+    longest_part: int = 0  # discontinuous; its longest range was used
+    overlapped: int = 0  # a longer mention already covers these words
     across_sentences: int = 0
     without_words: int = 0
 
@@ -34,13 +33,13 @@ class AlignmentCounts:
 
     @property
     def losses(self) -> int:
-        """Mentions a tagger cannot learn from this text."""
+        """Number of mentions that a tagger cannot learn from this text."""
         return self.overlapped + self.across_sentences + self.without_words
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence as words, and its mentions as spans of them."""
+    """The words of a sentence, and its mentions as spans of words."""
 
     words: tuple[Range, ...]
     spans: tuple[WordSpan, ...] = ()
@@ -55,67 +54,62 @@ class Alignment:
     counts: AlignmentCounts
 
     def texts(self, sentence: Sentence) -> list[str]:
-        """The words of a sentence as strings."""
+        """Return the words of a sentence as strings."""
         return [self.document.text[start:end] for start, end in sentence.words]
 
 
 def align(document: Document) -> Alignment:
-    """Cut the document into sentences of words and lay its entities over them."""
-    groups = _group_words(words_of(document), sentences_of(document))
-    spans, counts = _lay_entities(document.entities, groups)
-    sentences = tuple(Sentence(words, tuple(sorted(held))) for words, held in zip(groups, spans, strict=True))
-    return Alignment(document, sentences, counts)
+    """Split the document into sentences of words and align its entities with them."""
+    all_words = words_of(document)
+    starts = [word.start for word in all_words]
+    candidates = (
+        all_words[bisect_left(starts, start) : bisect_left(starts, end)] for start, end in sentences_of(document)
+    )
+    sentences = [words for words in candidates if words]
+    spans, counts = _align_entities(document.entities, sentences)
+    aligned = tuple(Sentence(words, tuple(sorted(held))) for words, held in zip(sentences, spans, strict=True))
+    return Alignment(document, aligned, counts)
 
 
 def entities_from_spans(sentence: Sentence, spans: Iterable[WordSpan]) -> list[tuple[str, Range]]:
-    """Spans of words back as (type, characters)."""
+    """Convert spans of words back to (type, character range) pairs."""
     return [(kind, Range(sentence.words[start].start, sentence.words[end - 1].end)) for start, end, kind in spans]
 
 
-def _group_words(words: Sequence[Range], sentences: Sequence[Range]) -> list[tuple[Range, ...]]:
-    starts = [word.start for word in words]
-    groups = []
-    for start, end in sentences:
-        held = tuple(words[bisect_left(starts, start) : bisect_left(starts, end)])
-        if held:
-            groups.append(held)
-    return groups
-
-
-def _lay_entities(
-    entities: Iterable[Entity], groups: Sequence[tuple[Range, ...]]
+def _align_entities(
+    entities: Iterable[Entity], sentences: Sequence[tuple[Range, ...]]
 ) -> tuple[list[list[WordSpan]], AlignmentCounts]:
-    spans: list[list[WordSpan]] = [[] for _ in groups]
+    spans: list[list[WordSpan]] = [[] for _ in sentences]
     counts = AlignmentCounts()
-    wanted = [(entity, max(entity.ranges, key=_length)) for entity in entities]
-    # The longest mention first, so that of two that overlap the outer one is kept.
-    for entity, range_ in sorted(wanted, key=lambda pair: (-_length(pair[1]), pair[1], pair[0].type, pair[0].id)):
-        # The first sentence with a word left to read: a mention may begin in the blanks before it.
-        index = bisect_right(groups, range_.start, key=lambda words: words[-1].end)
-        if index == len(groups):
+    longest = [(entity, max(entity.ranges, key=_length)) for entity in entities]
+    # Longest mention first: of two overlapping mentions, the outer one is kept.
+    for entity, range_ in sorted(longest, key=lambda pair: (-_length(pair[1]), pair[1], pair[0].type, pair[0].id)):
+        # The first sentence that ends after the start: a mention may begin in the white space before its first word.
+        index = bisect_right(sentences, range_.start, key=lambda words: words[-1].end)
+        if index == len(sentences):
             counts += AlignmentCounts(without_words=1)
         else:
-            counts += _lay(entity, range_, groups[index : index + 2], held=spans[index])
+            counts += _align_entity(entity, range_, sentences[index : index + 2], spans=spans[index])
     return spans, counts
 
 
-def _lay(
-    entity: Entity, wanted: Range, groups: Sequence[tuple[Range, ...]], *, held: list[WordSpan]
+def _align_entity(
+    entity: Entity, range_: Range, sentences: Sequence[tuple[Range, ...]], *, spans: list[WordSpan]
 ) -> AlignmentCounts:
-    """Add the mention to `held`, the spans of the first of `groups`; the second is the sentence that follows."""
-    words = groups[0]
-    start = bisect_right(words, wanted.start, key=lambda word: word.end)
-    end = bisect_left(words, wanted.end, key=lambda word: word.start)
+    """Add the mention to `spans`, the spans of the first sentence; a second sentence is the one that follows."""
+    words = sentences[0]
+    start = bisect_right(words, range_.start, key=lambda word: word.end)
+    end = bisect_left(words, range_.end, key=lambda word: word.start)
     if start >= end:
         return AlignmentCounts(without_words=1)
-    if len(groups) > 1 and groups[1][0].start < wanted.end:
+    if len(sentences) > 1 and sentences[1][0].start < range_.end:
         return AlignmentCounts(across_sentences=1)
-    if any(start < other.end and other.start < end for other in held):
+    if any(start < other.end and other.start < end for other in spans):
         return AlignmentCounts(overlapped=1)
-    held.append(WordSpan(start, end, entity.type))
+    spans.append(WordSpan(start, end, entity.type))
     if entity.is_discontinuous:
         return AlignmentCounts(longest_part=1)
-    if (words[start].start, words[end - 1].end) != wanted:
+    if (words[start].start, words[end - 1].end) != range_:
         return AlignmentCounts(widened=1)
     return AlignmentCounts(exact=1)
 

@@ -1,7 +1,7 @@
 """Documents, entities and relations, all in character offsets of one text.
 
-The three classes are frozen and check themselves: an `Entity` outside its `Document` cannot exist.
-Nothing here knows of words or tags; those are views made by `text.words` and `text.tag_schemes`.
+The classes are frozen and validate themselves: an entity cannot lie outside its document. Words and tags are not part
+of a document; `text.segmentation` and `text.tag_schemes` compute them.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ Attributes = tuple[tuple[str, str], ...]
 
 
 class Range(NamedTuple):
-    """Half-open range of characters `[start, end)`."""
+    """A half-open range of characters `[start, end)`."""
 
     start: int
     end: int
 
     def overlaps(self, other: Range) -> bool:
-        """Whether the two share at least one character."""
+        """Return True if the two share at least one character."""
         return self.start < other.end and other.start < self.end
 
 
 class Level(Enum):
-    """What the two ends of a relation name."""
+    """What the ids at the two ends of a relation refer to."""
 
-    MENTION = "mention"  # entity ids: this mention relates to that one
-    CONCEPT = "concept"  # concept ids: every mention of the concept is meant (PubTator)
+    MENTION = "mention"  # entity ids: one mention is related to another
+    CONCEPT = "concept"  # concept ids: the relation holds for every mention of the concept (PubTator)
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A typed mention: one range of characters, or several where the mention is discontinuous."""
+    """A typed mention: one range of characters, or several ranges if the mention is discontinuous."""
 
     id: str
     type: str
     ranges: tuple[Range, ...]
-    concepts: tuple[str, ...] = ()  # identifiers in a terminology, where the corpus gives them
+    concepts: tuple[str, ...] = ()  # identifiers in a terminology, if the corpus has them
     attributes: Attributes = ()
-    note: str = field(default="", repr=False)  # an annotator's remark, which may quote the note
+    note: str = field(default="", repr=False)  # an annotator's remark; may quote the note
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranges", tuple(Range(*r) for r in self.ranges))
@@ -63,36 +63,36 @@ class Entity:
 
     @property
     def start(self) -> int:
-        """First character."""
+        """Offset of the first character."""
         return self.ranges[0].start
 
     @property
     def end(self) -> int:
-        """One past the last character."""
+        """Offset after the last character."""
         return self.ranges[-1].end
 
     @property
     def envelope(self) -> Range:
-        """The single range from first to last character, gaps included."""
+        """The range from the first to the last character, including gaps."""
         return Range(self.start, self.end)
 
     @property
     def is_discontinuous(self) -> bool:
-        """Whether the mention has more than one range."""
+        """True if the mention has more than one range."""
         return len(self.ranges) > 1
 
     def overlaps(self, other: Entity) -> bool:
-        """Whether the two share at least one character."""
+        """Return True if the two share at least one character."""
         return any(a.overlaps(b) for a in self.ranges for b in other.ranges)
 
     def text_in(self, text: str) -> str:
-        """The words of the mention; ranges are joined by a blank, as brat does."""
+        """Return the text of the mention; ranges are joined by a space, as in brat."""
         return " ".join(text[start:end] for start, end in self.ranges)
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A typed, directed pair of entities (or, at concept level, of concepts)."""
+    """A typed, directed pair of entities, or of concepts at concept level."""
 
     id: str
     type: str
@@ -108,14 +108,14 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One note: its text and what is annotated in it.
+    """One note: its text and its annotations.
 
-    `words` and `sentences` are set only where the corpus itself gives them (CoNLL columns do);
-    otherwise they are None and `text.words`, `text.sentences` find them.
+    `words` and `sentences` are set only if the corpus provides them, as CoNLL columns do. Otherwise they are None and
+    `text.segmentation` finds them.
     """
 
     id: str
-    text: str = field(repr=False)  # a note never shows up in a log by way of a repr
+    text: str = field(repr=False)  # a repr must not put a note into a log
     entities: tuple[Entity, ...] = field(default=(), repr=False)
     relations: tuple[Relation, ...] = field(default=(), repr=False)
     words: tuple[Range, ...] | None = field(default=None, repr=False)
@@ -153,7 +153,7 @@ class Document:
                 if end not in known:
                     raise TextError(
                         f"document {self.id!r}: relation {relation.id!r} names {end!r}, "
-                        f"which is no {relation.level.value} of the document"
+                        f"which is not a {relation.level.value} of the document"
                     )
 
     def _check_ranges(self, name: str, ranges: tuple[Range, ...] | None) -> None:
@@ -166,5 +166,5 @@ class Document:
             previous_end = end
 
     def with_entities(self, entities: Iterable[Entity]) -> Document:
-        """The same text with other entities and no relations."""
+        """Return the same text with these entities and no relations."""
         return replace(self, entities=tuple(entities), relations=())

@@ -1,8 +1,8 @@
-"""Characters that look like a plain letter, digit or sign and have no decomposition in Unicode that says so.
+"""Characters that look like a plain letter, digit or sign but have no Unicode decomposition to it.
 
-Unicode's own list of confusable characters (UTS #39) serves another purpose: it tells whether two identifiers look
-alike, and for this it writes 1 as l, 0 as O and m as rn. Here letters stay letters and digits stay digits. Rare scripts
-of that list are left out.
+Unicode's own list of confusable characters (UTS #39) serves another purpose: it decides whether two identifiers look
+alike, and therefore maps 1 to l, 0 to O and m to rn. Here letters stay letters and digits stay digits. Rare scripts of
+that list are left out.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ FOREIGN_LOOK_ALIKES = _by_character(
         "y": "уүұ",
     }
 )
-# With them letters that ordinary notes hold too: Greek small letters, Latin letters of other languages, small capitals.
+# In addition, letters that also occur in ordinary notes: Greek small letters, other Latin letters, small capitals.
 LOOK_ALIKES = FOREIGN_LOOK_ALIKES | _by_character(
     {
         "a": "ɑαᴀ",
@@ -121,7 +121,7 @@ LOOK_ALIKES = FOREIGN_LOOK_ALIKES | _by_character(
 for _first in (0x1F150, 0x1F170, 0x1F1E6):  # negative circled, negative squared, regional indicators: A to Z each
     LOOK_ALIKES |= {chr(_first + place): chr(ord("A") + place) for place in range(26)}
 
-# Beside a digit, these letters are read as one.
+# Next to a digit, these letters are read as digits.
 DIGIT_LOOK_ALIKES = _by_character(
     {"0": "ОоΟοՕօⲞⲟꓳ", "1": "ІіӀӏΙιⲒꓲı", "2": "Ƨ", "3": "ЗзӠӡƷȜ", "4": "Ч", "5": "Ƽ", "6": "бᏮ", "8": "Ȣ"}
 )
@@ -139,5 +139,5 @@ SIGNS = _by_character(
         ")": "\u2769\u3015",
     }
 )
-# These look empty, and Unicode calls them letters or symbols.
+# These look empty although Unicode classifies them as letters or symbols.
 BLANKS = frozenset("\u115f\u1160\u2800\u3164\uffa0")

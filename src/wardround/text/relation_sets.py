@@ -1,4 +1,4 @@
-"""Relation sets: which relations are looked for, and between which types of entities they may run."""
+"""Relation sets: the relation types of a task, and the entity types they may connect."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["RelationSet", "RelationType"]
 
 @dataclass(frozen=True)
 class RelationType:
-    """A type of relation, and between which types of entities it may run; without ends, between any."""
+    """A relation type and the pairs of entity types it may connect; without `ends`, any pair."""
 
     name: str
     ends: tuple[tuple[str, str], ...] = ()  # (head type, tail type)
 
     def allows(self, head: str, tail: str) -> bool:
-        """Whether it may run from an entity of type `head` to one of type `tail`."""
+        """Return True if it may connect an entity of type `head` to one of type `tail`."""
         return not self.ends or (head, tail) in self.ends
 
 
 @dataclass(frozen=True)
 class RelationSet:
-    """The relation types that are looked for, in a fixed order. Where it is not directed, ends may stand either way."""
+    """The relation types of a task, in a fixed order. Undirected relations may name their ends in either order."""
 
     types: tuple[RelationType, ...]
     negative: str = "none"  # the class of a pair without a relation
@@ -36,15 +36,15 @@ class RelationSet:
 
     def __post_init__(self) -> None:
         if not self.types:
-            raise TextError("a relation set holds no type; name at least one")
+            raise TextError("a relation set has no type; name at least one")
         if not all(self.names):
-            raise TextError("a relation set holds a type without a name")
+            raise TextError("a relation set has a type without a name")
         if len(set(self.names)) != len(self.names):
-            raise TextError(f"a relation set names a class twice: {', '.join(self.names)}")
+            raise TextError(f"a relation set has a class twice: {', '.join(self.names)}")
 
     @classmethod
     def of(cls, documents: Iterable[Document], *, negative: str = "none", directed: bool = True) -> RelationSet:
-        """The relation types of `documents`, in alphabetical order, each between the entity types it was seen with."""
+        """Return the relation types of `documents`, sorted, each with the pairs of entity types it connects."""
         ends: dict[str, set[tuple[str, str]]] = {}
         levels: set[Level] = set()
         for document in documents:
@@ -55,24 +55,24 @@ class RelationSet:
                     ends.setdefault(relation.type, set()).update(seen)
                     levels.add(relation.level)
         if len(levels) > 1:
-            raise TextError("the documents relate both mentions and concepts; learn a set from each kind alone")
+            raise TextError("the documents relate both mentions and concepts; build one set from each kind")
         types = tuple(RelationType(name, tuple(sorted(seen))) for name, seen in sorted(ends.items()))
         return cls(types, negative, directed, *levels)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every class, the negative one first."""
+        """All classes, the negative one first."""
         return (self.negative, *(kind.name for kind in self.types))
 
     def allowed(self, head: str, tail: str) -> tuple[str, ...]:
-        """The relation types that may run between entities of these types."""
+        """Return the relation types that may connect entities of these types."""
         orders = [(head, tail)] if self.directed else [(head, tail), (tail, head)]
         return tuple(kind.name for kind in self.types if any(kind.allows(*order) for order in orders))
 
-    def in_one_order(self, document: Document) -> Document:
-        """The document with both ends of an undirected relation in a fixed order, so that two can be compared.
+    def with_ordered_ends(self, document: Document) -> Document:
+        """Return the document with the ends of undirected relations in a fixed order, so that they can be compared.
 
-        That of mentions is the order of the text, that of concepts the alphabet's.
+        Mentions are ordered by position in the text, concepts alphabetically.
         """
         if self.directed:
             return document
@@ -86,15 +86,15 @@ class RelationSet:
         return replace(document, relations=tuple(map(ordered, document.relations)))
 
     def as_values(self) -> dict[str, Any]:
-        """The set as plain values, for JSON."""
+        """Return the set as plain values, for JSON."""
         types = [{"name": kind.name, "ends": [list(pair) for pair in kind.ends]} for kind in self.types]
         return {"types": types, "negative": self.negative, "directed": self.directed, "level": self.level.value}
 
     @classmethod
     def from_values(cls, values: Any) -> RelationSet:
-        """What `as_values` gave."""
+        """Restore a set from `as_values()`."""
         if not _is_set(values):
-            raise TextError("is no relation set: it has types with their ends, negative, directed and level")
+            raise TextError("not a relation set: expected types with their ends, negative, directed and level")
         types = tuple(
             RelationType(kind["name"], tuple((head, tail) for head, tail in kind["ends"])) for kind in values["types"]
         )
@@ -102,7 +102,7 @@ class RelationSet:
 
 
 def _types_of_ends(document: Document) -> Mapping[tuple[Level, str], set[str]]:
-    """The types of the entities that a relation may name as its end."""
+    """Map each mention and concept id, by level, to its entity types."""
     kinds: dict[tuple[Level, str], set[str]] = {}
     for entity in document.entities:
         kinds.setdefault((Level.MENTION, entity.id), set()).add(entity.type)

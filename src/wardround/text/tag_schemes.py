@@ -1,8 +1,8 @@
-"""BIO, BIOES and IOB1 as tables: which tag may follow which, and where a mention begins and ends.
+"""The tag schemes BIO, BIOES and IOB1 as tables: which tag may follow which, and where a mention begins and ends.
 
-A tag is `O` or `<prefix>-<type>`, for example `B-Drug`. A table speaks of prefixes alone and says, for each
-ordered pair, whether it is legal when the two types are equal and when they differ, and whether a mention
-ends between the two. Decoding, repair and the CRF's constraints are all read off the same table.
+A tag is `O` or `<prefix>-<type>`, for example `B-Drug`. A table has an entry for each ordered pair of prefixes: whether
+the pair is legal if the two types are equal and if they differ, and whether a mention ends between the two. Decoding,
+repair and the constraints of the CRF all use the same table.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from wardround.errors import TagError
 __all__ = ["BIO", "BIOES", "IOB1", "OUTSIDE", "SCHEMES", "TagScheme", "WordSpan", "split_tag"]
 
 OUTSIDE = "O"
-_EDGE = "#"  # stands before the first and after the last word
+_EDGE = "#"  # the position before the first and after the last word
 
 
 class WordSpan(NamedTuple):
-    """A typed mention as words `[start, end)`."""
+    """A typed mention that covers the words `[start, end)`."""
 
     start: int
     end: int
@@ -29,21 +29,21 @@ class WordSpan(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What holds between two neighbouring tags."""
+    """Rules for two neighbouring tags."""
 
     legal_same_type: bool
     legal_other_type: bool
-    cut_same_type: bool  # a new mention begins at the right tag although the types are equal
+    cut_same_type: bool  # a new mention begins at the right tag even if the types are equal
 
 
 _YES = _Step(True, True, True)
 _NEVER = _Step(False, False, True)
-_GO_ON = _Step(True, False, False)  # the right tag continues the left one's mention
+_CONTINUE = _Step(True, False, False)  # the right tag continues the left one's mention
 _FREE = _Step(True, True, False)
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """`B-Drug` as (`B`, `Drug`); `O` as (`O`, ``)."""
+    """Split `B-Drug` into (`B`, `Drug`), and `O` into (`O`, ``)."""
     if tag == OUTSIDE:
         return OUTSIDE, ""
     prefix, dash, kind = tag.partition("-")
@@ -54,28 +54,28 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class TagScheme:
-    """One way to write mentions as a tag a word."""
+    """A scheme that encodes mentions as one tag for each word."""
 
     name: str
     prefixes: str
     steps: dict[str, _Step]
 
     def tags(self, types: Iterable[str]) -> tuple[str, ...]:
-        """Every tag over `types`, `O` first, in a fixed order."""
+        """Return all tags for `types`, `O` first, in a fixed order."""
         return (OUTSIDE, *(f"{prefix}-{kind}" for kind in types for prefix in self.prefixes))
 
     def may_follow(self, left: str | None, right: str | None) -> bool:
-        """Whether tag `right` may stand after tag `left`; None is the edge of the sentence."""
+        """Return True if tag `right` may follow tag `left`; None is the edge of the sentence."""
         (left_prefix, left_type), (right_prefix, right_type) = self._split(left), self._split(right)
         step = self.steps[left_prefix + right_prefix]
         return step.legal_same_type if left_type == right_type else step.legal_other_type
 
     def spans(self, tags: Sequence[str]) -> list[WordSpan]:
-        """The mentions in `tags`. An ill-formed sequence is repaired first."""
-        return list(self._cut(self.repair(tags)))
+        """Return the mentions in `tags`; an ill-formed sequence is repaired first."""
+        return list(self._split_spans(self.repair(tags)))
 
     def encode(self, spans: Iterable[WordSpan], length: int) -> list[str]:
-        """A tag for each of `length` words. Spans must not overlap."""
+        """Return the tags of a sentence of `length` words. Spans must not overlap."""
         tags = [OUTSIDE] * length
         for start, end, kind in sorted(spans):
             if not 0 <= start < end <= length:
@@ -87,31 +87,31 @@ class TagScheme:
         return tags
 
     def is_legal(self, tags: Sequence[str]) -> bool:
-        """Whether every neighbouring pair, edges included, is in the table."""
+        """Return True if every pair of neighbouring tags, including the edges, is legal."""
         return all(self.may_follow(left, right) for left, right in pairwise([None, *tags, None]))
 
     def repair(self, tags: Sequence[str]) -> list[str]:
-        """The nearest legal reading: a run of tags of one type that nothing cuts is one mention.
+        """Return legal tags; an uninterrupted run of tags of one type becomes one mention.
 
-        `I-Drug` after `O` opens a mention instead of being lost; an unfinished BIOES mention is closed.
+        `I-Drug` after `O` begins a mention instead of being dropped; an unfinished BIOES mention is closed.
         """
         for tag in tags:
             self._split(tag)
         if self.is_legal(tags):
             return list(tags)
-        return self.encode(self._cut(tags), len(tags))
+        return self.encode(self._split_spans(tags), len(tags))
 
-    def _cut(self, tags: Sequence[str]) -> Iterator[WordSpan]:
+    def _split_spans(self, tags: Sequence[str]) -> Iterator[WordSpan]:
         start, previous = 0, OUTSIDE
         for position, tag in enumerate([*tags, OUTSIDE]):
-            if previous != OUTSIDE and self._cuts(previous, tag):
+            if previous != OUTSIDE and self._ends_between(previous, tag):
                 yield WordSpan(start, position, split_tag(previous)[1])
                 start = position
             elif previous == OUTSIDE:
                 start = position
             previous = tag
 
-    def _cuts(self, left: str, right: str) -> bool:
+    def _ends_between(self, left: str, right: str) -> bool:
         (left_prefix, left_type), (right_prefix, right_type) = split_tag(left), split_tag(right)
         return left_type != right_type or self.steps[left_prefix + right_prefix].cut_same_type
 
@@ -141,13 +141,13 @@ BIO = TagScheme(
         {
             _EDGE: {"O": _YES, "B": _YES, "I": _NEVER, _EDGE: _YES},
             "O": {"O": _YES, "B": _YES, "I": _NEVER, _EDGE: _YES},
-            "B": {"O": _YES, "B": _YES, "I": _GO_ON, _EDGE: _YES},
-            "I": {"O": _YES, "B": _YES, "I": _GO_ON, _EDGE: _YES},
+            "B": {"O": _YES, "B": _YES, "I": _CONTINUE, _EDGE: _YES},
+            "I": {"O": _YES, "B": _YES, "I": _CONTINUE, _EDGE: _YES},
         }
     ),
 )
 
-# IOB1 writes `B` only where a mention touches another of its own type, so `B` needs such a neighbour.
+# IOB1 uses `B` only directly after another mention of the same type, so `B` needs such a neighbour.
 _TOUCHING = _Step(True, False, True)
 IOB1 = TagScheme(
     "IOB1",
@@ -162,7 +162,7 @@ IOB1 = TagScheme(
     ),
 )
 
-_OPEN = {"O": _NEVER, "B": _NEVER, "I": _GO_ON, "E": _GO_ON, "S": _NEVER, _EDGE: _NEVER}
+_OPEN = {"O": _NEVER, "B": _NEVER, "I": _CONTINUE, "E": _CONTINUE, "S": _NEVER, _EDGE: _NEVER}
 _CLOSED = {"O": _YES, "B": _YES, "I": _NEVER, "E": _NEVER, "S": _YES, _EDGE: _YES}
 BIOES = TagScheme(
     "BIOES", "BIES", _table({_EDGE: _CLOSED, "O": _CLOSED, "B": _OPEN, "I": _OPEN, "E": _CLOSED, "S": _CLOSED})

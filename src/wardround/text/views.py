@@ -1,4 +1,4 @@
-"""A text with some of its characters written otherwise, and the way back to the offsets of the original.
+"""A changed copy of a text that maps its offsets back to the original.
 
 >>> view = edited("MR12\\u200b34", [(4, 5, "")])
 >>> view.text, view.source(Range(0, 6))
@@ -15,16 +15,15 @@ from wardround.text.document import Range
 
 __all__ = ["Change", "View", "edited"]
 
-Change = tuple[int, int, str]  # start and end in the original text, and what the view shows there
+Change = tuple[int, int, str]  # start and end in the original text, and the replacement
 
 
 @dataclass(frozen=True)
 class View:
-    """A text in another form; characters outside of all edits are those of the original.
+    """A changed text and its edits; outside the edits it equals the original.
 
-    An edit shows what lies in the original between `source_starts[i]` and `source_ends[i]` as what lies in the view
-    between `shown_starts[i]` and `shown_ends[i]`, which may be nothing. Plain numbers: a page may hold an edit for each
-    character.
+    Edit `i` replaces the original range `source_starts[i]` to `source_ends[i]` by the view's range `shown_starts[i]` to
+    `shown_ends[i]`, which may be empty. Plain tuples of numbers, because a page may have an edit for each character.
     """
 
     text: str = field(repr=False)
@@ -35,23 +34,23 @@ class View:
 
     @property
     def has_edits(self) -> bool:
-        """Whether the view has an edit."""
+        """True if the view has an edit."""
         return bool(self.shown_starts)
 
     def source(self, shown: Range) -> Range:
-        """Return the range of the original that is shown as this range of the view, which must not be empty.
+        """Return the original range of a non-empty range of the view.
 
-        Hidden characters inside the range belong to it, those before and after it do not.
+        Removed characters inside the range belong to it; those before and after it do not.
         """
         return Range(self._source_of(shown.start).start, self._source_of(shown.end - 1).end)
 
     def is_edited(self, shown: Range) -> bool:
-        """Return whether an edit lies in this range of the view or touches it."""
+        """Return True if an edit lies in this range of the view or touches it."""
         index = bisect_left(self.shown_ends, shown.start)
         return index < len(self.shown_starts) and self.shown_starts[index] <= shown.end
 
     def _source_of(self, at: int) -> Range:
-        """The original of one character of the view."""
+        """Return the original range of one character of the view."""
         index = bisect_right(self.shown_ends, at)
         if index < len(self.shown_starts) and self.shown_starts[index] <= at:
             return Range(self.source_starts[index], self.source_ends[index])
@@ -60,7 +59,7 @@ class View:
 
 
 def edited(text: str, changes: Iterable[Change]) -> View:
-    """Return the view of a text under changes that are in order and do not overlap."""
+    """Apply changes that are in order and do not overlap."""
     parts: list[str] = []
     shown_starts: list[int] = []
     shown_ends: list[int] = []

@@ -1,53 +1,69 @@
-"""Sentence bounds in clinical notes.
+"""Words and sentences of clinical notes, as character offsets.
 
-Notes are half prose, half list: a blank line always parts, a single line break parts unless it looks like a wrapped
-line, and a full stop parts unless it ends an abbreviation or an initial.
+A word is a run of letters, a run of digits, or one other visible character. Letters and digits are separated because
+clinical notes write them together (`10mg`, `82años`) and annotators mark only one of the two.
+
+Notes mix prose and lists. A blank line always ends a sentence. A single line break ends one unless it looks like a
+wrapped line. A full stop ends one unless it belongs to an abbreviation or an initial.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from wardround.text.document import Document, Range
 
-__all__ = ["find_sentences", "sentences_of"]
+__all__ = ["find_sentences", "find_words", "sentences_of", "words_of"]
+
+# A decomposed accent (U+0300-U+036F) stays with its letter.
+_WORD = re.compile(r"[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*|\d+|[^\w\s]|_")
 
 _ABBREVIATIONS = frozenset(
     "dr dra mr mrs ms prof sr sra st vs etc approx no nr fig cf al e.g i.e eg ie pt pts wt ht temp resp dept hosp tel "
     "ext inc jan feb mar apr jun jul aug sep sept oct nov dec a.m p.m "
-    # Of Spanish addresses; those that end a sentence in other languages too, as "km", are not among them.
+    # Spanish addresses, without abbreviations such as "km" that also end a sentence in other languages.
     "avda ctra crta carr pza pº c/ edif gral hnos sta sto dpto depto".split()
 )
-# A match begins where its run begins and gives nothing back, so that a page of dots or blanks costs no more than prose.
+# Each match starts at the start of its run and is possessive, so that a page of dots or blanks takes linear time.
 _STOP = re.compile(r"(?<![.!?])[.!?]++[\"'”’)\]]*+(?=\s++\S)")
 _BREAK = re.compile(r"(?<![ \t])[ \t]*+(?:\r\n|\n|\r)\s*+")
 _NEXT = re.compile(r"\s+(\S)")
 _LAST_TOKEN = re.compile(r"(?:[\w.]+|\bc/)$", re.IGNORECASE)
 
 
+def find_words(text: str, within: Range | None = None) -> list[Range]:
+    """Return the words of `text`, or of the range `within`, as offsets in `text`."""
+    start, end = within or (0, len(text))
+    return [Range(*match.span()) for match in _WORD.finditer(text, start, end)]
+
+
+def words_of(document: Document) -> tuple[Range, ...]:
+    """Return the words that the corpus provides, or find them."""
+    return tuple(find_words(document.text)) if document.words is None else document.words
+
+
 def find_sentences(text: str) -> list[Range]:
-    """Sentences as offsets, without the white space around them; every visible character is in exactly one."""
+    """Return sentences as offsets, without surrounding white space; each visible character is in exactly one."""
     return [sentence for line in _lines(text) for sentence in _split_line(text, line)]
 
 
 def sentences_of(document: Document) -> tuple[Range, ...]:
-    """The corpus's own sentences where it gives them, found ones otherwise."""
+    """Return the sentences that the corpus provides, or find them."""
     return tuple(find_sentences(document.text)) if document.sentences is None else document.sentences
 
 
 def _lines(text: str) -> Iterator[Range]:
     start = 0
     for match in _BREAK.finditer(text):
-        if _is_wrap(text, match):
-            continue
-        yield from _stripped(text, start, match.start())
-        start = match.end()
+        if not _is_wrapped_line(text, match):
+            yield from _stripped(text, start, match.start())
+            start = match.end()
     yield from _stripped(text, start, len(text))
 
 
-def _is_wrap(text: str, gap: re.Match[str]) -> bool:
-    """A line that goes on in lower case after one without a full stop was broken by the printer, not the writer."""
+def _is_wrapped_line(text: str, gap: re.Match[str]) -> bool:
+    """Return True for one line break before a lower-case letter and after a word or a comma."""
     one_break = len(re.findall(r"\r\n|\n|\r", gap.group())) == 1
     before, after = text[gap.start() - 1 : gap.start()], text[gap.end() : gap.end() + 1]
     return one_break and after.islower() and (before.isalnum() or before in {",", ";", "(", "-"})
@@ -75,7 +91,7 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:
     return word.lower() not in _ABBREVIATIONS and not (len(word) == 1 and word.isalpha())
 
 
-def _stripped(text: str, start: int, end: int) -> Iterable[Range]:
+def _stripped(text: str, start: int, end: int) -> list[Range]:
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.text.document import Document, Range
-from wardround.text.sentences import find_sentences, sentences_of
+from wardround.text.segmentation import find_sentences, find_words, sentences_of, words_of
 
 
 def cut(text: str) -> list[str]:
@@ -20,23 +20,23 @@ def cut(text: str) -> list[str]:
         ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
         ("He said so.) Then left.", ["He said so.)", "Then left."]),
         ("Pain... None now.", ["Pain...", "None now."]),
-        # A number with a point, and a point that nothing follows.
+        # A decimal number, and a full stop at the end.
         ("Gave 2.5 mg. Slept.", ["Gave 2.5 mg.", "Slept."]),
         # Abbreviations and initials.
         ("Seen by Dr. Smith. Home.", ["Seen by Dr. Smith.", "Home."]),
         ("Fever, e.g. Malaria. Home.", ["Fever, e.g. Malaria.", "Home."]),
         ("J. R. Smith came. Home.", ["J. R. Smith came.", "Home."]),
-        # Of Spanish addresses; a kilometre may end a sentence.
+        # Spanish addresses; "km" may end a sentence.
         ("Vive en Avda. Real 3. Acude.", ["Vive en Avda. Real 3.", "Acude."]),
         ("Vive en C/. Mayor 3. Acude.", ["Vive en C/. Mayor 3.", "Acude."]),
         ("Taken and/or. Mac/. Walked 5 km. Home.", ["Taken and/or.", "Mac/.", "Walked 5 km.", "Home."]),
-        # What goes on in lower case goes on.
+        # A lower-case letter continues the sentence.
         ("Temp. up since. then fell", ["Temp. up since. then fell"]),
         ("At 5 p.m. Rested.", ["At 5 p.m. Rested."]),
-        # A blank line always parts.
+        # A blank line always ends a sentence.
         ("chest\n\npain", ["chest", "pain"]),
         ("chest \r\n \r\npain", ["chest", "pain"]),
-        # A line break parts, unless the line was wrapped.
+        # A line break ends a sentence unless the line was wrapped.
         ("Aspirin\nMetformin", ["Aspirin", "Metformin"]),
         ("chest\npain", ["chest\npain"]),
         ("pain in the chest,\nwhich (\nas said) went", ["pain in the chest,\nwhich (\nas said) went"]),
@@ -80,11 +80,59 @@ def test_a_sentence_has_no_white_space_around_it(text: str) -> None:
     [("." * 100_000, 1), ("a" + " " * 100_000 + "b", 1), ("a." + " " * 100_000, 1), ("a.\n" * 30_000, 30_000)],
     ids=["dots", "blanks", "blanks at the end", "lines"],
 )
-def test_a_page_of_dots_or_blanks_is_no_trap(text: str, sentences: int) -> None:
-    # Whoever goes back over them at every place takes minutes; benchmarks/traps.py has the times.
+def test_a_page_of_dots_or_blanks_takes_linear_time(text: str, sentences: int) -> None:
+    # Backtracking at every position would take minutes; benchmarks/traps.py measures it.
     assert len(list(find_sentences(text))) == sentences
 
 
-def test_the_sentences_of_the_corpus_come_first() -> None:
+def test_sentences_of_the_corpus_are_used() -> None:
     assert sentences_of(Document("n1", "One. Two")) == (Range(0, 4), Range(5, 8))
     assert sentences_of(Document("n1", "One. Two", sentences=(Range(0, 8),))) == (Range(0, 8),)
+
+
+def cut_words(text: str) -> list[str]:
+    return [text[start:end] for start, end in find_words(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        (" \n\t ", []),
+        ("aspirin 10mg/day", ["aspirin", "10", "mg", "/", "day"]),
+        ("82años", ["82", "años"]),
+        ("B12-Mangel", ["B", "12", "-", "Mangel"]),
+        ("T_max", ["T", "_", "max"]),
+        ("3.5 %", ["3", ".", "5", "%"]),
+        ("...", [".", ".", "."]),
+        ("naïve", ["naïve"]),
+        ("nai\u0308ve", ["nai\u0308ve"]),  # the same, decomposed
+        ("cafe\u0301 au", ["cafe\u0301", "au"]),
+        ("\u0301x", ["\u0301", "x"]),  # an accent without a letter is a word
+        ("m²", ["m²"]),  # a superscript is not a decimal digit
+        ("中文ß", ["中文ß"]),
+        ("a😀b", ["a", "😀", "b"]),
+    ],
+)
+def test_words_by_hand(text: str, words: list[str]) -> None:
+    assert cut_words(text) == words
+
+
+def test_word_offsets_are_exact() -> None:
+    assert find_words(" ab 10mg") == [Range(1, 3), Range(4, 6), Range(6, 8)]
+
+
+def test_words_within_a_range_have_offsets_in_the_whole_text() -> None:
+    assert find_words("one two three", Range(4, 10)) == [Range(4, 7), Range(8, 10)]
+
+
+@given(st.text(st.one_of(st.sampled_from("aB1 9_.\n\u0301é²\u200b"), st.characters())))
+def test_every_visible_character_is_in_exactly_one_word(text: str) -> None:
+    held = [position for start, end in find_words(text) for position in range(start, end)]
+    assert held == [position for position, character in enumerate(text) if not character.isspace()]
+
+
+def test_words_of_the_corpus_are_used() -> None:
+    assert words_of(Document("n1", "10mg")) == (Range(0, 2), Range(2, 4))
+    assert words_of(Document("n1", "10mg", words=(Range(0, 4),))) == (Range(0, 4),)
+    assert words_of(Document("n1", "10mg", words=())) == ()

@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 
 from wardround.corpora.synthetic.phi import PhiConfig, phi_hospitals
 from wardround.text.document import Range
-from wardround.text.normalised import as_typed, skeleton, typed_mention
+from wardround.text.normalisation import normalise, normalise_mention, skeleton
 from wardround.text.views import View
 
 ORDINARY = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E) | st.sampled_from("\t\n\r"))
 
 
 @given(ORDINARY)
-def test_ordinary_text_is_its_own_view(text: str) -> None:
-    assert skeleton(text) == as_typed(text) == View(text)
+def test_skeleton_of_ordinary_text_is_the_text(text: str) -> None:
+    assert skeleton(text) == normalise(text) == View(text)
 
 
 @pytest.mark.parametrize(
@@ -28,14 +28,14 @@ def test_ordinary_text_is_its_own_view(text: str) -> None:
         "👩‍⚕️ said ok",
     ],
 )
-def test_what_a_model_reads_of_ordinary_notes_is_the_text(text: str) -> None:
-    assert as_typed(text) == View(text)
+def test_normalise_keeps_ordinary_notes(text: str) -> None:
+    assert normalise(text) == View(text)
 
 
-def test_built_in_notes_are_read_as_they_are() -> None:
+def test_normalise_keeps_built_in_notes() -> None:
     for site in phi_hospitals(config=PhiConfig(scale=0.1)):
         for note in site.test:
-            assert as_typed(note.text) == View(note.text)
+            assert normalise(note.text) == View(note.text)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_built_in_notes_are_read_as_they_are() -> None:
         ("n\u0304 and e\u0323\u0301", "n\u0304 and ẹ\u0301"),  # no such single character: the accent stays
     ],
 )
-def test_odd_forms_as_they_would_have_been_typed(text: str, typed: str) -> None:
-    assert as_typed(text).text == typed
+def test_normalise_replaces_unusual_forms(text: str, typed: str) -> None:
+    assert normalise(text).text == typed
 
 
 @pytest.mark.parametrize(
@@ -78,35 +78,35 @@ def test_odd_forms_as_they_would_have_been_typed(text: str, typed: str) -> None:
         ("38º 1ª 20°", "38º 1ª 20°"),
     ],
 )
-def test_the_skeleton_is_what_a_reader_sees(text: str, plain: str) -> None:
+def test_skeleton_is_plain_ascii(text: str, plain: str) -> None:
     assert skeleton(text).text == plain
 
 
-def test_marks_belong_to_the_character_they_stand_on() -> None:
+def test_marks_belong_to_the_character_before_them() -> None:
     view = skeleton("a1\u0332\ufe0f.")
     assert (view.text, view.source(Range(1, 2))) == ("a1.", (1, 4))
     assert skeleton("\u03321").text == "1"
 
 
-def test_what_a_mention_hides_goes() -> None:
-    assert typed_mention("٠\u200b٣\u200d/\u206014") == "03/14"
-    assert typed_mention("\u200b\u200d") == "\u200b\u200d"
+def test_normalise_mention_removes_invisible_characters() -> None:
+    assert normalise_mention("٠\u200b٣\u200d/\u206014") == "03/14"
+    assert normalise_mention("\u200b\u200d") == "\u200b\u200d"
 
 
 @given(st.text())
-def test_any_text_has_views_that_lead_back_into_it(text: str) -> None:
-    for view in (skeleton(text), as_typed(text)):
+def test_views_of_any_text_map_back_to_it(text: str) -> None:
+    for view in (skeleton(text), normalise(text)):
         for at in range(len(view.text)):
             start, end = view.source(Range(at, at + 1))
             assert 0 <= start < end <= len(text)
         if view.text:
-            assert typed_mention(view.text)
+            assert normalise_mention(view.text)
 
 
 @pytest.mark.parametrize(
     "unit", ["\u200b", "e\u0301\u0323", "\u0301\u0323", "1\u200b", "а", "１", "О", "\u00ad\n", "ﷺ"]
 )
-def test_a_page_of_one_thing_is_read_to_its_end(unit: str) -> None:
-    # A reading that goes back over it at every place takes minutes; benchmarks/traps.py has the times.
+def test_a_page_of_one_character_takes_linear_time(unit: str) -> None:
+    # Backtracking at every position would take minutes; benchmarks/traps.py measures it.
     text = unit * (40_000 // len(unit)) + "x"
-    assert skeleton(text).text.endswith("x") and as_typed(text).text.endswith("x")
+    assert skeleton(text).text.endswith("x") and normalise(text).text.endswith("x")

@@ -1,7 +1,7 @@
 """Tag sets of protected health information (PHI), and how their types correspond.
 
-The types of i2b2-2014 are the finest that say what a mention looks like, so they are the ones others are told by.
-HIPAA's categories are those of 45 CFR 164.514(b)(2)(i), in its order.
+The types of i2b2-2014 are the most specific ones about what a mention looks like, so other tag sets are mapped through
+them. HIPAA's categories are those of 45 CFR 164.514(b)(2)(i), in its order.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ __all__ = [
     "PHI_TAG_SETS",
     "Hipaa",
     "are_phi",
-    "hipaa_of",
-    "i2b2_of",
-    "named_in",
-    "named_like",
+    "closest_type",
+    "to_hipaa",
+    "to_i2b2",
+    "type_in_tag_set",
 ]
 
 
 class Hipaa(Enum):
-    """The 18 identifiers that a note must lose under HIPAA's Safe Harbor."""
+    """The 18 identifiers that HIPAA's Safe Harbor rule requires to be removed from a note."""
 
     NAMES = "names"
     PLACES = "places smaller than a state"
-    DATES = "dates but the year, and ages over 89"
+    DATES = "dates except the year, and ages over 89"
     TELEPHONE = "telephone numbers"
     FAX = "fax numbers"
     EMAIL = "e-mail addresses"
@@ -48,7 +48,7 @@ class Hipaa(Enum):
     OTHER = "any other unique number, characteristic or code"
 
 
-# By i2b2's type HIPAA's category; None where i2b2 hides more than HIPAA asks for.
+# i2b2 type → HIPAA category; None if HIPAA does not require it to be removed.
 _HIPAA: dict[str, Hipaa | None] = {
     "PATIENT": Hipaa.NAMES,
     "DOCTOR": None,
@@ -80,7 +80,7 @@ _HIPAA: dict[str, Hipaa | None] = {
     "IDNUM": Hipaa.OTHER,
 }
 
-# By MEDDOCAN's type i2b2's; "" where i2b2 has none.
+# MEDDOCAN type → i2b2 type; "" if i2b2 has none.
 _MEDDOCAN = {
     "NOMBRE_SUJETO_ASISTENCIA": "PATIENT",
     "NOMBRE_PERSONAL_SANITARIO": "DOCTOR",
@@ -113,7 +113,7 @@ _MEDDOCAN = {
     "OTRO_NUMERO_IDENTIF": "IDNUM",
 }
 
-# Names that other corpora and tools give to the same.
+# Names of the same types in other corpora and tools.
 _OTHER_NAMES = {
     "NAME": "PATIENT",
     "PERSON": "PATIENT",
@@ -135,7 +135,7 @@ _OTHER_NAMES = {
     "ID": "IDNUM",
 }
 
-# By HIPAA's category, where i2b2 has no type of that name, the type that looks most like it; no text has a photograph.
+# HIPAA category → most similar i2b2 type, if the names differ; a text has no photograph.
 _CATEGORIES = {
     "NAMES": "PATIENT",
     "PLACES": "LOCATION-OTHER",
@@ -155,44 +155,44 @@ I2B2_2014 = TagSet(tuple(_HIPAA))
 MEDDOCAN = TagSet(tuple(_MEDDOCAN))
 PHI_TAG_SETS: Mapping[str, TagSet] = {"hipaa": HIPAA, "i2b2-2014": I2B2_2014, "meddocan": MEDDOCAN}
 
-# What a site calls a number whose kind only the words around it tell, in the order in which it is looked for.
-_NEAR = {"ZIP": ("LOCATION-OTHER", "STREET"), "SSN": ("IDNUM",), "IPADDR": ("URL", "IDNUM"), "URL": ("EMAIL",)}
+# Types to use for a number of this type if a tag set does not have the type itself, best first.
+_SIMILAR = {"ZIP": ("LOCATION-OTHER", "STREET"), "SSN": ("IDNUM",), "IPADDR": ("URL", "IDNUM"), "URL": ("EMAIL",)}
 _IDS = ("IDNUM", "MEDICALRECORD", "HEALTHPLAN", "ACCOUNT", "LICENSE")
 
 
-def i2b2_of(type_: str) -> str:
-    """What i2b2-2014 calls the type, or "" where it has none such; capitals do not matter."""
+def to_i2b2(type_: str) -> str:
+    """Return the i2b2-2014 type for a type of any corpus, or "" if there is none; case is ignored."""
     name = type_.upper()
     return name if name in _HIPAA else (_MEDDOCAN | _OTHER_NAMES | _CATEGORIES).get(name, "")
 
 
-def hipaa_of(type_: str) -> Hipaa | None:
-    """HIPAA's category of the type, or None where HIPAA does not ask for it."""
-    return _HIPAA.get(i2b2_of(type_))
+def to_hipaa(type_: str) -> Hipaa | None:
+    """Return the HIPAA category of the type, or None if HIPAA does not require its removal."""
+    return _HIPAA.get(to_i2b2(type_))
 
 
-def named_like(type_: str, types: Sequence[str]) -> str:
-    """What a tag set of these types calls a type of i2b2; the type itself where it has nothing near it."""
+def closest_type(type_: str, types: Sequence[str]) -> str:
+    """Return the one of `types` that fits an i2b2 type best; the i2b2 type itself if none fits."""
     if type_ in types:
         return type_
-    near = (type_, *_NEAR.get(type_, ()), *(_IDS if type_ in _IDS else ()))
-    meant = {i2b2_of(own): own for own in reversed(types)}
+    near = (type_, *_SIMILAR.get(type_, ()), *(_IDS if type_ in _IDS else ()))
+    meant = {to_i2b2(own): own for own in reversed(types)}
     return next((meant[name] for name in near if name in meant), type_)
 
 
-def named_in(tag_set: str, type_: str) -> str:
-    """What one of `PHI_TAG_SETS` calls a type of any corpus; the type itself where it has no place for it."""
+def type_in_tag_set(tag_set: str, type_: str) -> str:
+    """Convert a type of any corpus to one of `PHI_TAG_SETS`; return it unchanged if the set has no such type."""
     types = PHI_TAG_SETS[tag_set].types
     if type_ in types:
         return type_
     if tag_set == "hipaa":
-        category = hipaa_of(type_)
+        category = to_hipaa(type_)
         return type_ if category is None else category.name
-    return named_like(i2b2_of(type_) or type_, types)
+    return closest_type(to_i2b2(type_) or type_, types)
 
 
 def are_phi(types: Iterable[str]) -> bool:
-    """Whether every type, of which there is one at least, is known to identify people."""
+    """Return True if there is at least one type and all of them are known to identify people."""
     known = {kind for tag_set in PHI_TAG_SETS.values() for kind in tag_set.types}
-    found = [bool(i2b2_of(kind)) or kind.upper() in known for kind in types]
+    found = [bool(to_i2b2(kind)) or kind.upper() in known for kind in types]
     return bool(found) and all(found)

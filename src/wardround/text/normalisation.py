@@ -1,6 +1,7 @@
-"""Text as a reader takes it: invisible characters gone, other digits, letters, blanks and signs in their plain form.
+"""Normalisation of unusual characters, so that disguised text is recognised.
 
-A `View` leads back to the offsets of the original. Text of plain characters is its own view.
+Invisible characters are removed; unusual digits, letters, blanks and signs become plain ones. The resulting `View`
+maps offsets back to the original. Text of plain characters does not change.
 """
 
 from __future__ import annotations
@@ -13,23 +14,23 @@ from functools import lru_cache
 from wardround.text.look_alikes import BLANKS, DIGIT_LOOK_ALIKES, FOREIGN_LOOK_ALIKES, LOOK_ALIKES, SIGNS
 from wardround.text.views import Change, View, edited
 
-__all__ = ["as_typed", "skeleton", "typed_mention"]
+__all__ = ["normalise", "normalise_mention", "skeleton"]
 
 _UNUSUAL = re.compile(r"[^\t\n\r -~]")
-# A soft hyphen before a line break is there because of the break.
+# A soft hyphen before a line break only marks the break.
 _LINE_BREAKS = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-_UNUSUAL_OR_DIVIDED = re.compile(rf"\u00ad[ \t]*+(?:\r\n|[\r\n{_LINE_BREAKS}])[ \t]*+|[^\t\n\r -~]")
+_UNUSUAL_OR_HYPHENATED = re.compile(rf"\u00ad[ \t]*+(?:\r\n|[\r\n{_LINE_BREAKS}])[ \t]*+|[^\t\n\r -~]")
 
 
 def skeleton(text: str) -> View:
-    """Return the text as plain ASCII where a reader would take it for that; what patterns are matched against.
+    """Return the text with everything that looks like ASCII turned into ASCII, for pattern matching.
 
-    Accents and other marks go, compatibility forms and look-alike letters become what they look like, any digit becomes
-    0 to 9, any dash a hyphen, any blank a space, and any line break a line feed.
+    Accents and other marks are removed. Compatibility forms and look-alike letters become the letters they look like,
+    any digit becomes 0 to 9, any dash a hyphen, any blank a space, and any line break a line feed.
     """
     changes: list[Change] = []
-    digit_like: list[int] = []  # numbers of changes
-    for match in _UNUSUAL_OR_DIVIDED.finditer(text):
+    digit_like: list[int] = []  # indexes into `changes`
+    for match in _UNUSUAL_OR_HYPHENATED.finditer(text):
         (start, end), plain = match.span(), _plain(match[0][0])
         if plain is None:
             _drop_mark(changes, text, start)
@@ -45,7 +46,7 @@ def skeleton(text: str) -> View:
 
 @lru_cache(maxsize=4096)
 def _plain(character: str) -> str | None:
-    """What a character looks like; "" for one that is not seen, None for a mark on the one before it."""
+    """Return the plain form of a character: "" if it is invisible, None if it marks the character before it."""
     category = unicodedata.category(character)
     if category[0] == "M":
         return None
@@ -61,12 +62,12 @@ def _plain(character: str) -> str | None:
 
 def _without_marks(character: str) -> str:
     if character in "ªº":
-        return character  # 38º is a temperature, 1ª the first
+        return character  # 38º is a temperature, 1ª an ordinal number
     if character in SIGNS or character in LOOK_ALIKES:
         return SIGNS.get(character) or LOOK_ALIKES[character]
     parts = unicodedata.normalize("NFKD", character)
     if unicodedata.category(character) == "No":
-        # ⑩ is 10; ½ is no number in plain digits.
+        # ⑩ is 10; ½ cannot be written in plain digits.
         return character if "\u2044" in parts else "".join(filter(str.isdigit, parts)) or character
     bare = unicodedata.normalize("NFC", "".join(part for part in parts if unicodedata.category(part)[0] != "M"))
     if unicodedata.category(character) == "Pd":
@@ -75,7 +76,7 @@ def _without_marks(character: str) -> str:
 
 
 def _drop_mark(changes: list[Change], text: str, at: int) -> None:
-    """Count the mark to the character before it, so that whoever hides that character hides the mark."""
+    """Attach the mark to the character before it, so that hiding that character also hides the mark."""
     if changes and changes[-1][1] == at:
         start, _, shown = changes[-1]
         changes[-1] = (start, at + 1, shown)
@@ -86,9 +87,9 @@ def _drop_mark(changes: list[Change], text: str, at: int) -> None:
 
 
 def _with_digits(view: View, text: str, digit_like: list[int]) -> View:
-    """Read letters that look like digits as such where a digit stands on either side."""
+    """Turn letters that look like digits into digits if a digit is next to them."""
     shown = list(view.text)
-    # Forwards, then backwards: what became a digit makes digits of its neighbours.
+    # Forwards, then backwards: a letter that became a digit counts as a digit for its neighbours.
     for step, numbers in ((-1, digit_like), (1, digit_like[::-1])):
         for number in numbers:
             at = view.shown_starts[number]
@@ -103,16 +104,16 @@ _HIDDEN = (
     r"\U000e0020-\U000e007f"
 )
 _MARKS = r"\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\U000e0100-\U000e01ef"
-# A match begins where its run begins and gives nothing back, so that a page of invisible characters costs no more. What
-# begins a text stays: it is the byte order mark of the file.
-_UNTYPED = re.compile(
+# Each match starts at the start of its run and is possessive, so that a page of invisible characters takes linear time.
+# An invisible character at the start of a text stays: it is the byte order mark of the file.
+_UNORDINARY = re.compile(
     rf"(?P<hidden>(?<=[!-~{_LATIN}])[{_HIDDEN}]++|(?!\A)(?<![{_HIDDEN}])[{_HIDDEN}]++(?=[!-~{_LATIN}]))"
     rf"|(?P<marked>[{_LATIN}][{_MARKS}]++)"
     r"|[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d6a5\U0001d7ce-\U0001d7ff\ufb00-\ufb06]"
     r"|(?P<enclosed>[\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189\U0001f1e6-\U0001f1ff])"
     r"|(?![0-9])\d"
 )
-# On letters these are no part of the spelling: lines over, under and through them, enclosures, variation selectors.
+# Marks that do not change the spelling: lines over, under and through letters, enclosures, variation selectors.
 _DECORATIONS = re.compile(
     r"[\u0305\u0332\u0333\u0335-\u0338\u033f\u034f\u20d0-\u20ff\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
 )
@@ -122,37 +123,37 @@ _LATIN_LETTERS = re.compile(rf"(?![0-9])[{_LATIN}]")
 _FOREIGN = re.compile(f"[{''.join(FOREIGN_LOOK_ALIKES)}]")
 _WORD = re.compile(r"[^\W\d_]+")
 _TO_LATIN = str.maketrans(FOREIGN_LOOK_ALIKES)
-_MOST_MARKS = 4  # composed with one letter; to sort a page of them would take the square of its length
+_MOST_MARKS = 4  # composed with one letter; normalising a page of marks would take quadratic time
 
 
-def as_typed(text: str) -> View:
-    """Return the text as its writer would have typed it, for what must read ordinary text exactly as it is.
+def normalise(text: str) -> View:
+    """Return the text with unusual characters replaced, as input for a model; ordinary text stays unchanged.
 
-    Only forms that ordinary notes in Latin letters do not hold are changed: invisible characters, full-width,
-    mathematical and enclosed letters, ligatures, digits of other scripts, accents that are characters of their own, and
-    letters of another script in a word that is otherwise Latin. Text that is mostly in other letters stays as it is.
+    Only forms that do not occur in ordinary notes in Latin letters are changed: invisible characters, full-width,
+    mathematical and enclosed letters, ligatures, digits of other scripts, accents that are separate characters, and
+    letters of another script in an otherwise Latin word. Text that is mostly in another script stays as it is.
     """
-    if not _UNUSUAL.search(text) or not (_UNTYPED.search(text) or _FOREIGN.search(text)):
+    if not _UNUSUAL.search(text) or not (_UNORDINARY.search(text) or _FOREIGN.search(text)):
         return View(text)
     if not _is_mostly_latin(text):
         return View(text)
-    view = edited(text, ((*match.span(), _typed(match)) for match in _UNTYPED.finditer(text)))
+    view = edited(text, ((*match.span(), _replacement(match)) for match in _UNORDINARY.finditer(text)))
     if not _FOREIGN.search(view.text):
         return view
-    # Letter for letter, so that the offsets stay.
+    # One letter for one letter, so that offsets stay valid.
     return replace(view, text=_WORD.sub(lambda word: _in_one_script(word[0]), view.text))
 
 
-def typed_mention(text: str) -> str:
-    """Return a mention as its writer would have typed it, without any invisible character."""
-    return as_typed(_ANY_HIDDEN.sub("", text) or text).text
+def normalise_mention(text: str) -> str:
+    """Return a mention with unusual characters replaced and all invisible characters removed."""
+    return normalise(_ANY_HIDDEN.sub("", text) or text).text
 
 
 def _is_mostly_latin(text: str) -> bool:
     return 2 * len(_LATIN_LETTERS.findall(text)) >= len(_LETTERS.findall(text))
 
 
-def _typed(match: re.Match[str]) -> str:
+def _replacement(match: re.Match[str]) -> str:
     if match["hidden"]:
         return ""
     if match["enclosed"]:
@@ -167,7 +168,7 @@ def _typed(match: re.Match[str]) -> str:
 
 
 def _in_one_script(word: str) -> str:
-    """The word in Latin letters, where some are Latin already and all others look like one."""
+    """Return the word in Latin letters if some are Latin already and all others look Latin."""
     latin = word.translate(_TO_LATIN)
     mixed = latin != word and _LATIN_LETTERS.search(word)
     return latin if mixed and not _LETTERS.search(_LATIN_LETTERS.sub("", latin)) else word
