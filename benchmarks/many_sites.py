@@ -15,7 +15,7 @@ from typing import Any, Literal
 from common import Bar, Options, arguments, finish
 
 from wardround.models.encoders import MINILM
-from wardround.reports.sizes import size_text
+from wardround.reports.plain_text import size_text
 from wardround.reports.tables import Row, Table
 
 SITES_PER_ROUND = 4

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from wardround.reports.sizes import size_text
+from wardround.reports.plain_text import size_text
 from wardround.reports.study_progress import StudyProgress
 from wardround.reports.study_scores import study_table
 from wardround.studies.one_machine import run_on_one_machine

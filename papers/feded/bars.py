@@ -20,7 +20,7 @@ from papers.feded.figures import (
 from papers.feded.measured import Measured, ratio_of
 from papers.feded.variations import CORPORA, FEDED, FEDERATED, FRACTIONS, PRECISIONS, RACERS, WORK
 
-from wardround.reports.sizes import size_text
+from wardround.reports.plain_text import size_text
 
 _CORPUS = "gad"
 _FEWEST_SEEDS = 5

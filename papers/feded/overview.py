@@ -17,7 +17,7 @@ from papers.feded.summarise import measured_of
 from papers.feded.variations import CORPORA, FEDERATED, FRACTIONS, PRECISIONS, RACERS, WORK
 
 from wardround.evaluation.counts import SpanCounts
-from wardround.reports.sizes import size_text
+from wardround.reports.plain_text import size_text
 
 _ROWS = ("central", "public", *FEDERATED)
 _ENCODER = "MiniLM in place of BERT-base"

@@ -44,7 +44,7 @@ from papers.feded.variations import TABLES as TABLE_NAMES
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.evaluation.counts import SpanCounts
-from wardround.reports.sizes import size_text
+from wardround.reports.plain_text import size_text
 
 HERE = Path(__file__).resolve().parent
 TRIED = HERE / "tried.json"

@@ -24,8 +24,8 @@ from papers.tagsets.variations import (
 )
 
 from wardround.evaluation.significance import Interval
+from wardround.reports.plain_text import size_text
 from wardround.reports.plots import Curve, Labels, Plot, bar_chart, learning_curves
-from wardround.reports.sizes import size_text
 
 TITLES = {
     **{"gum": "GUM", "bio": "biomedical", "synthetic": "synthetic hospitals"},

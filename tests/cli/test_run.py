@@ -13,7 +13,7 @@ import pytest
 from tests.cli.running import Run
 from tests.studies.tiny_studies import ONE_TOP, Killed, Onlooker, events_of, learnable, scores_of, tensors_of, text_of
 from tests.studies.tiny_studies import run as run_study
-from wardround.reports.sizes import size_text
+from wardround.reports.plain_text import size_text
 from wardround.studies.study_file import read_study, to_toml
 
 DEADLINE = 120.0  # seconds

@@ -7,7 +7,7 @@ from rich.style import Style
 from rich.text import Text
 
 from wardround.reports.coloured import coloured
-from wardround.reports.palette import colour_of_type
+from wardround.reports.palette import type_colour
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
 
@@ -25,14 +25,14 @@ def test_mentions_carry_their_type_and_colour() -> None:
     note = Document("n", "Aspirin gave her nausea.", (Entity("T1", "Drug", (Range(0, 7),)),))
     shown = coloured(note)
     assert shown.plain == "Aspirin‹Drug› gave her nausea."
-    assert background(shown, "Aspirin") == background(shown, "‹Drug›") == colour_of_type("Drug")
+    assert background(shown, "Aspirin") == background(shown, "‹Drug›") == type_colour("Drug")
     assert background(shown, "gave") is None
 
 
 def test_a_tag_set_fixes_the_colours() -> None:
     note = Document("n", "Aspirin", (Entity("T1", "Drug", (Range(0, 7),)),))
     types = ("ADE", "Dose", "Drug")
-    assert background(coloured(note, types=types), "Aspirin") == colour_of_type("Drug", types)
+    assert background(coloured(note, types=types), "Aspirin") == type_colour("Drug", types)
 
 
 def test_nested_mentions() -> None:
@@ -40,8 +40,8 @@ def test_nested_mentions() -> None:
     entities = (Entity("T1", "Medication", (Range(5, 19),)), Entity("T2", "Drug", (Range(5, 12),)))
     shown = coloured(Document("n", text, entities))
     assert shown.plain == "take aspirin‹Drug› 100 mg‹Medication› now"
-    assert background(shown, "aspirin") == colour_of_type("Drug")
-    assert background(shown, "100 mg") == colour_of_type("Medication")
+    assert background(shown, "aspirin") == type_colour("Drug")
+    assert background(shown, "100 mg") == type_colour("Medication")
     assert style_at(shown, "aspirin").underline and not style_at(shown, "100 mg").underline
 
 

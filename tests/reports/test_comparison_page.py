@@ -12,10 +12,9 @@ from tests.reports.run_records import a_round, a_run, a_scoring, scored
 from wardround.errors import UsageError
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.reports.comparison_page import comparison_sections
-from wardround.reports.interval_cells import score_cell
 from wardround.reports.page import write_page
 from wardround.reports.run_record import RunRecord
-from wardround.reports.tables import Table
+from wardround.reports.tables import Table, score_cell
 
 
 def notes(*found: int) -> tuple[TypedCounts, ...]:

@@ -37,5 +37,5 @@ def test_what_is_damaged_is_refused_by_name(tmp_path: Path, text: str) -> None:
 
 def test_the_section_has_its_chart_as_a_file_too() -> None:
     section = errors_section(ERRORS)
-    assert [table.title for table in section.tables] == ["Types taken for another", "Entities, MUC categories"]
+    assert [table.title for table in section.tables] == ["Confused types", "Entities, MUC categories"]
     assert [(drawing.name, drawing.plot is not None) for drawing in section.drawings] == [("confusion", True)]

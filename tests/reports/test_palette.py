@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-from wardround.reports.palette import colour_of_type, ink_on
+from wardround.reports.palette import ink_on, type_colour
 
 TYPES = ("ADE", "Dose", "Drug", "Form", "Route", "Strength", "Reason")
 
 
 def test_types_of_a_tag_set_have_distinct_colours() -> None:
-    assert len({colour_of_type(type_, TYPES) for type_ in TYPES}) == 7
+    assert len({type_colour(type_, TYPES) for type_ in TYPES}) == 7
 
 
 def test_without_a_tag_set_the_name_decides() -> None:
     # crc32(b"Drug") is 3822703872, and 3822703872 mod 7 is 1: the second colour.
-    assert colour_of_type("Drug") == colour_of_type("Drug", ("ADE",)) == "#56b4e9"
+    assert type_colour("Drug") == type_colour("Drug", ("ADE",)) == "#56b4e9"
 
 
 def test_ink_is_readable() -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import sys
 import unicodedata
 
-from wardround.reports.plain_text import neutralise
+import pytest
+
+from wardround.reports.plain_text import neutralise, size_text
 
 
 def test_escape_codes_become_pictures() -> None:
@@ -29,3 +31,19 @@ def test_every_character_keeps_its_place_and_none_controls() -> None:
     assert len(shown) == len(everything)
     assert {c for c in shown if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")} == {"\t", "\n"}
     shown.encode()
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (4_002, "4.0 KB"),
+        (49_999, "50.0 KB"),
+        (1_250_000, "1.2 MB"),
+        (1_250_000_000, "1.2 GB"),
+        (1_234_500_000_000, "1,234.5 GB"),
+    ],
+)
+def test_bytes_in_words(count: int, text: str) -> None:
+    assert size_text(count) == text

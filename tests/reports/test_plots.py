@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 
 import matplotlib
 import pytest
 from defusedxml.ElementTree import fromstring
+from matplotlib.axes import Axes
 
 from wardround.evaluation.entity_scores import Confusion
 from wardround.evaluation.significance import Interval
@@ -14,10 +16,11 @@ from wardround.reports.plots import (
     Labels,
     Plot,
     State,
-    attendance_map,
+    XKind,
     bar_chart,
     confusion_map,
     learning_curves,
+    participation_map,
     stacked_bars,
 )
 
@@ -37,7 +40,7 @@ def plots() -> list[Plot]:
         bar_chart(BARS, LABELS),
         confusion_map(CONFUSION),
         stacked_bars(PARTS, LABELS),
-        attendance_map({"h1": [1, 1, 2], "h2": [0, 1, 1]}, STATES, LABELS),
+        participation_map({"h1": [1, 1, 2], "h2": [0, 1, 1]}, STATES, LABELS),
     ]
 
 
@@ -118,7 +121,7 @@ def test_more_parts_than_colours_can_be_told_apart() -> None:
 
 
 def test_attendance_has_a_cell_a_round_and_a_letter_where_it_is_no_gift() -> None:
-    plot = attendance_map({"h1": [1, 1, 2], "h2": [0, 1, 1]}, STATES, LABELS)
+    plot = participation_map({"h1": [1, 1, 2], "h2": [0, 1, 1]}, STATES, LABELS)
     (axes,) = plot.figure.axes
     assert axes.images[0].get_array().tolist() == [[1, 1, 2], [0, 1, 1]]  # type: ignore[union-attr]
     written = {(text.get_position(), text.get_text()) for text in axes.texts if text.get_text()}
@@ -128,13 +131,13 @@ def test_attendance_has_a_cell_a_round_and_a_letter_where_it_is_no_gift() -> Non
 
 
 def test_a_column_of_several_rounds_is_as_wide() -> None:
-    (axes,) = attendance_map({"h1": [1, 2]}, STATES, LABELS, width=5).figure.axes
+    (axes,) = participation_map({"h1": [1, 2]}, STATES, LABELS, width=5).figure.axes
     assert axes.images[0].get_extent() == [0.5, 10.5, 0.5, -0.5]
     assert [text.get_position()[0] for text in axes.texts] == [3.0, 8.0]
 
 
 def test_one_round_is_one_whole_step() -> None:
-    (axes,) = attendance_map({"h1": [1]}, STATES, LABELS).figure.axes
+    (axes,) = participation_map({"h1": [1]}, STATES, LABELS).figure.axes
     assert [x for x in axes.get_xticks() if 0.5 <= x <= 1.5] == [1.0]
 
 
@@ -201,3 +204,95 @@ def test_pyplot_is_not_imported() -> None:
         "sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def drawn(values: Sequence[float], x_kind: XKind | None = None) -> Axes:
+    curve = [(value, 0.5) for value in values]
+    (axes,) = learning_curves({"measured": curve}, Labels("T", "x", "F1"), x_kind=x_kind).figure.axes
+    return axes
+
+
+def names(axes: Axes) -> list[str]:
+    """Those that can be seen."""
+    low, high = axes.get_xlim()
+    shown = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+    return [label.get_text() for place, label in shown if low <= place <= high]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([0.1, 0.25, 0.5, 1.0], ["0.1", "0.25", "0.5", "1"]),
+        ([0.03, 0.001, 0.01], ["0.001", "0.01", "0.03"]),
+        ([0.5], ["0.5"]),
+        ([0.073124, 12.1234], ["0.07312", "12.12"]),
+        ([0.00001, 12345.75], ["1e-5", "12,346"]),
+        ([0.5, 1500.0], ["0.5", "1,500"]),
+    ],
+)
+def test_each_choice_is_named(values: list[float], said: list[str]) -> None:
+    axes = drawn(values)
+    assert sorted(set(values)) == pytest.approx(list(axes.get_xticks()))
+    assert names(axes) == said
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        ([0.001, 0.01, 0.1], "log"),
+        ([0.0003, 0.001, 0.003], "log"),
+        ([0.1, 1.0], "log"),
+        ([0.1, 0.3, 0.9], "linear"),  # nine times
+        ([0.1, 0.25, 0.5, 0.75, 1.0], "linear"),  # ten times, but even steps
+        ([0.0, 0.25, 0.5], "linear"),
+        ([0.0, 0.01, 0.1, 1.5], "symlog"),
+        ([-0.5, 0.01, 1.0], "linear"),
+    ],
+)
+def test_what_lies_far_apart_stands_in_times(values: list[float], scale: str) -> None:
+    axes = drawn(values)
+    assert axes.get_xscale() == scale
+    assert list(axes.xaxis.get_minorticklocs()) == []
+
+
+def test_zero_has_a_place_of_its_own_before_what_stands_in_times() -> None:
+    axes = drawn([0.0, 0.01, 0.1, 1.0], "choices")
+    places = [float(x) for x, _ in axes.transData.transform([(value, 0.5) for value in (0.0, 0.01, 0.1, 1.0)])]
+    gaps = [after - before for before, after in pairwise(places)]
+    assert gaps == pytest.approx([gaps[1] * 10 / 9, gaps[1], gaps[1]])
+
+
+def test_whole_choices_are_named_where_it_is_said_that_they_are_choices() -> None:
+    axes = drawn([8, 64, 512], "choices")
+    assert names(axes) == ["8", "64", "512"] and axes.get_xscale() == "log"
+
+
+@pytest.mark.parametrize("last", [1, 2, 3, 40])
+def test_steps_are_whole(last: int) -> None:
+    axes = drawn([float(number) for number in range(1, last + 1)])
+    assert axes.get_xscale() == "linear"
+    assert names(axes) and all(name.isdigit() for name in names(axes))
+
+
+def test_steps_are_counted_as_people_count() -> None:
+    assert names(drawn([10.0, 20.0, 30.0, 40.0, 50.0, 60.0])) == ["10", "20", "30", "40", "50", "60"]
+
+
+def test_amounts_have_a_scale_of_their_own() -> None:
+    axes = drawn([0.031, 0.207, 0.512, 0.93], "amounts")
+    assert names(axes) == ["0.0", "0.2", "0.4", "0.6", "0.8"]
+
+
+def test_names_that_have_no_room_side_by_side_slant() -> None:
+    axes = drawn([number / 20 for number in range(1, 21)])
+    assert len([name for name in names(axes) if name]) == 20
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {45.0}
+
+
+def test_names_that_have_no_room_at_all_are_left_out() -> None:
+    axes = drawn([0.1, 0.1001, 0.5, 0.9])
+    assert names(axes) == ["0.1", "", "0.5", "0.9"]
+
+
+def test_nothing_has_a_scale_too() -> None:
+    assert drawn([], "choices").get_xscale() == "linear"

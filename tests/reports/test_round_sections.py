@@ -7,10 +7,10 @@ from tests.reports.run_records import EVENTS, a_round, a_scoring
 
 from wardround.reports import round_sections
 from wardround.reports.history import History
-from wardround.reports.interval_cells import score_cell
 from wardround.reports.page import Section
 from wardround.reports.plots import learning_curves
 from wardround.reports.round_sections import rounds_section
+from wardround.reports.tables import score_cell
 
 
 def section(events: list[dict[str, Any]]) -> Section:

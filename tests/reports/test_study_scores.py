@@ -9,8 +9,8 @@ from tests.reports.run_records import SITES, Scored, annotating, scored
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.leakage import LeakageScore, TypeLeakage
 from wardround.evaluation.significance import Interval
-from wardround.reports.interval_cells import interval_cell
 from wardround.reports.study_scores import study_table, study_tables, type_table
+from wardround.reports.tables import interval_cell
 
 WIDE = interval_cell((0.25, 0.75))
 

@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from wardround.reports.tables import Figures, Table
+from wardround.reports.tables import Figures, Table, interval_cell, score_cell
 
 TABLE = Table(
     "Scores <of> a|b",
@@ -68,12 +68,12 @@ def test_numbers_that_are_shown_as_one_text_have_columns_of_their_own_in_a_csv()
     assert "| east | 0.667 ● | 0.250–0.750 |\n| west | 0.500 |  |" in SEVERAL.to_markdown()
     assert "<td>0.667 ●</td><td>0.250–0.750</td>" in SEVERAL.to_html()
     assert "0.667 ●" in shown(SEVERAL)
-    assert SEVERAL.turned("what").to_csv().splitlines()[0] == "what,east,east own,east low,east high,west"
+    assert SEVERAL.transpose("what").to_csv().splitlines()[0] == "what,east,east own,east low,east high,west"
 
 
 def test_turned_every_row_is_a_column() -> None:
     table = Table("T", ("type", "east", "west"), (("Drug", 0.5, 2000), ("ADE", None, 7)), (("macro", "–", 1),), "Note.")
-    turned = table.turned("site")
+    turned = table.transpose("site")
     assert turned.columns == ("site", "Drug", "ADE", "macro")
     assert turned.rows == (("east", 0.5, None, "–"), ("west", 2000, 7, 1))
     assert (turned.title, turned.totals, turned.note) == ("T", (), "Note.")
@@ -119,3 +119,14 @@ def test_a_row_must_fit_its_columns() -> None:
 def test_long_text_may_be_broken_and_nothing_else() -> None:
     html = Table("t", ("a", "b", "c"), (("x", "short", "long enough to be broken on a narrow page"),)).to_html()
     assert '<td>short</td><td class="prose">long enough' in html
+
+
+def test_a_score_and_its_ends() -> None:
+    assert score_cell(2 / 3, (0.25, 0.75)) == Figures("0.667 (0.250–0.750)", {"": 2 / 3, "low": 0.25, "high": 0.75})
+    assert score_cell(0.5, None) == Figures("0.500", {"": 0.5, "low": None, "high": None})
+    assert score_cell(None, None) == Figures("–", {"": None, "low": None, "high": None})
+
+
+def test_the_ends_alone() -> None:
+    assert interval_cell((0.25, 2 / 3)) == Figures("0.250–0.667", {"low": 0.25, "high": 2 / 3})
+    assert interval_cell(None) == Figures("", {"low": None, "high": None})

@@ -155,7 +155,7 @@ def hospitals(
 
 def _table_of_tag_sets(found: TagSetTable) -> ReportTable:
     table = ReportTable("Mentions by type and site", ("type", *found.sites), found.rows())
-    return table.turned("site") if len(found.sites) > _MOST_ACROSS else table
+    return table.transpose("site") if len(found.sites) > _MOST_ACROSS else table
 
 
 def _sizes(parts: Mapping[str, Sized]) -> str:

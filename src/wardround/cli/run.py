@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from wardround.cli.options import Device, OutFolder, Track, listed
-from wardround.reports.sizes import size_text
+from wardround.reports.plain_text import size_text
 from wardround.reports.study_progress import StudyProgress
 from wardround.reports.study_scores import study_tables
 from wardround.studies.one_machine import run_on_one_machine

@@ -11,7 +11,7 @@ from wardround.parsing import parse_json
 from wardround.redaction.appended import open_private
 from wardround.redaction.replacing import Mark, Redacted
 from wardround.reports.page import Section, render_page
-from wardround.reports.palette import colour_of_type, ink_on
+from wardround.reports.palette import ink_on, type_colour
 from wardround.reports.plain_text import neutralise
 from wardround.reports.tables import Row, Table
 
@@ -78,7 +78,7 @@ def _counts(notes: int, marks: Counter[tuple[str, str]]) -> Section:
 
 
 def _marked(shown: str, mark: Mark) -> str:
-    colour = colour_of_type(mark.type)
+    colour = type_colour(mark.type)
     style = f"background: {colour}; color: {ink_on(colour)};"
     label = escape(neutralise(mark.type))
     title = f"{label}, {' and '.join(mark.sources)}"

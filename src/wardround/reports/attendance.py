@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 
 from wardround.reports.history import History, RoundRecord
 from wardround.reports.page import Drawing, Section
-from wardround.reports.palette import ABSENT, GAVE, LATE, NOT_ASKED, REFUSED
-from wardround.reports.plots import Labels, State, attendance_map
+from wardround.reports.palette import FAILED, LATE, NOT_ASKED, REFUSED, TOOK_PART
+from wardround.reports.plots import Labels, State, participation_map
 from wardround.reports.tables import Row, Table
 
 __all__ = ["attendance_section", "states_of"]
 
 _STATES = (
     State("not asked", NOT_ASKED, "·"),
-    State("gave", GAVE, ""),
+    State("gave", TOOK_PART, ""),
     State("late", LATE, "L"),
-    State("failed", ABSENT, "F"),
+    State("failed", FAILED, "F"),
     State("refused", REFUSED, "R"),
 )
 _NUMBER = {state.name: number for number, state in enumerate(_STATES)}
@@ -48,7 +48,7 @@ def _map(rounds: Sequence[RoundRecord], sites: Sequence[str]) -> Drawing:
         site: [_worst(states[site] for states in by_round[at : at + width]) for at in range(0, len(rounds), width)]
         for site in sites
     }
-    plot = attendance_map(cells, _STATES, Labels("Who took part in which round", "round", ""), width=width)
+    plot = participation_map(cells, _STATES, Labels("Who took part in which round", "round", ""), width=width)
     each = "" if width == 1 else f" A column is {width} rounds; in it an absence is seen before a gift."
     counted = Counter(state for states in by_round for state in states.values())
     told = ", ".join(f"{state} {times:,} times" for state, times in counted.items())

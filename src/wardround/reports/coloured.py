@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.style import Style
 from rich.text import Text
 
-from wardround.reports.palette import colour_of_type, ink_on
+from wardround.reports.palette import ink_on, type_colour
 from wardround.reports.plain_text import neutralise
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
@@ -79,7 +79,7 @@ def _style(inside: Sequence[_Fragment], types: Sequence[str]) -> Style:
 
 
 def _colours(type_: str, types: Sequence[str]) -> Style:
-    background = colour_of_type(type_, types)
+    background = type_colour(type_, types)
     return Style(color=ink_on(background), bgcolor=background)
 
 

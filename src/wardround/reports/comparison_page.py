@@ -11,11 +11,10 @@ from wardround.evaluation.significance import Difference, Measure, paired_differ
 from wardround.parsing import parse_toml
 from wardround.reports.cost_tables import phase_seconds
 from wardround.reports.history import Scoring
-from wardround.reports.interval_cells import score_cell
 from wardround.reports.page import Drawing, Section
 from wardround.reports.plots import Curve, Labels, bar_chart, learning_curves
 from wardround.reports.run_record import RunRecord
-from wardround.reports.tables import Cell, Figures, Row, Table
+from wardround.reports.tables import Cell, Figures, Row, Table, score_cell
 
 __all__ = ["comparison_sections"]
 
@@ -220,7 +219,7 @@ def _curves(runs: _Named) -> Iterable[Drawing]:
     paid = {name: curve for name, curve in spent.items() if curve}
     if paid:
         labels = Labels("Development F1 by what it cost", "MB up, all sites", "mean of sites")
-        plot = learning_curves(paid, labels, along="amounts")
+        plot = learning_curves(paid, labels, x_kind="amounts")
         yield Drawing.of(plot, "development-f1-by-bytes", "The same scores over the bytes that sites had sent.")
 
 

@@ -1,13 +1,13 @@
-"""Text from a corpus or another site, made harmless before a person's terminal or browser sees it."""
+"""Text for people: untrusted text made safe for a terminal or browser, and sizes in bytes."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["neutralise"]
+__all__ = ["neutralise", "size_text"]
 
 _KEPT = {0x09, 0x0A}  # tab and line feed
-# These reorder what is displayed, so that a reader sees another text than the one that is there.
+# These reorder what is displayed, so that a reader sees a different text.
 _REORDERING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _LINE_BREAKS = (0x2028, 0x2029)
 _PICTURES = 0x2400  # U+2400 to U+2420 are pictures of the control characters 0 to 32
@@ -19,11 +19,20 @@ _TABLE: dict[int, str] = {
     **dict.fromkeys((*range(0x80, 0xA0), *_REORDERING, *_LINE_BREAKS, *range(0xD800, 0xE000)), _REPLACEMENT),
 }
 _WINDOWS_LINE_END = re.compile(r"\r(?=\n)")
+_UNITS = (("GB", 1e9), ("MB", 1e6), ("KB", 1e3))
 
 
 def neutralise(text: str) -> str:
-    """The text with control characters shown as pictures; no escape code survives.
+    """Replace control characters by visible pictures, so that no escape code survives.
 
-    Character for character, so that offsets stay true. Tabs and line ends remain (`\\r\\n` as blank and `\\n`).
+    The length stays the same, so that offsets remain valid. Tabs and line ends stay (`\\r\\n` as space and `\\n`).
     """
     return _WINDOWS_LINE_END.sub(" ", text).translate(_TABLE)
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes as text, e.g. `12.3 MB`; below a kilobyte, `512 B`."""
+    for unit, size in _UNITS:
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count} B"

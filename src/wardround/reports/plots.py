@@ -1,16 +1,18 @@
-"""Learning curves, bars with intervals, stacked bars, a confusion map and an attendance map, as SVG and PNG.
+"""Learning curves, bars with intervals, stacked bars, a confusion map and a participation map, as SVG and PNG.
 
-Colours are Okabe-Ito's; line styles, markers and hatching tell series apart where a printer has no colour. The same
-data gives the same bytes. Nothing here touches pyplot, so no window and no global figure can be left behind.
+Colours are Okabe-Ito's; line styles, markers and hatching distinguish series in black and white. The same data gives
+the same bytes. Nothing here uses pyplot, so no window and no global figure can be left behind.
 """
 
 from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
+from math import log
 from typing import Any, Literal, TypeAlias
 
 import matplotlib
@@ -19,6 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import RcKeyType
 from numpy.typing import NDArray
 
@@ -26,7 +29,6 @@ from wardround.evaluation.entity_scores import Confusion
 from wardround.evaluation.significance import Interval
 from wardround.reports.palette import SERIES, ink_on
 from wardround.reports.plain_text import neutralise
-from wardround.reports.x_scale import Along, count_in_steps, give_x_scale
 
 __all__ = [
     "Band",
@@ -34,17 +36,23 @@ __all__ = [
     "Labels",
     "Plot",
     "State",
-    "attendance_map",
+    "XKind",
     "bar_chart",
     "confusion_map",
     "learning_curves",
+    "participation_map",
     "stacked_bars",
 ]
 
-Curve: TypeAlias = Sequence[tuple[float, float]]  # (epoch, round, amount or choice; score)
-Band: TypeAlias = Sequence[tuple[float, float, float]]  # (the same; low, high)
+Curve: TypeAlias = Sequence[tuple[float, float]]  # (x, score)
+Band: TypeAlias = Sequence[tuple[float, float, float]]  # (x, low, high)
+# What x is: rounds and epochs; megabytes and seconds; learning rates and shares.
+XKind: TypeAlias = Literal["steps", "amounts", "choices"]
 
 _MOST_UPRIGHT = 12  # groups of bars whose names fit side by side
+_LOG_RATIO = 10  # of the largest to the smallest value, from which an axis may be logarithmic
+_TICK_ANGLE = 45  # degrees
+_TICK_SPACING = 1.1  # distance of slanted tick labels, in heights of a label
 _LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
@@ -60,28 +68,28 @@ _STYLE: dict[RcKeyType, object] = {
     "hatch.linewidth": 0.6,
     "legend.frameon": False,
     "svg.hashsalt": "wardround",
-    "text.parse_math": False,  # a dollar sign in a type's name is a dollar sign
+    "text.parse_math": False,  # a dollar sign in the name of a type is only a dollar sign
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What is written around a plot."""
+    """The title, axis labels and legend title of a plot."""
 
     title: str
     x: str
     y: str
-    series: str = ""  # above the legend: what tells series apart
+    series: str = ""  # the title of the legend
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plot:
-    """A drawn figure, to be written in either format."""
+    """A figure that can be written as SVG or PNG."""
 
     figure: Figure
 
     def to_svg(self) -> str:
-        """An `<svg>` element without prolog, date or maker."""
+        """Return an `<svg>` element without prolog, date or creator."""
         stream = io.StringIO()
         with _style():
             self.figure.savefig(stream, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
@@ -89,7 +97,7 @@ class Plot:
         return text[text.index("<svg") :]
 
     def to_png(self, *, dpi: int = 150) -> bytes:
-        """A PNG image."""
+        """Return a PNG image."""
         stream = io.BytesIO()
         with _style():
             self.figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
@@ -101,9 +109,12 @@ def learning_curves(
     labels: Labels,
     *,
     bands: Mapping[str, Band] | None = None,
-    along: Along | None = None,
+    x_kind: XKind | None = None,
 ) -> Plot:
-    """One line a named series, of those that have one a band around it; `along` says what is below them."""
+    """Draw one line per series, with a band around those that have one.
+
+    Without `x_kind`, whole numbers on the x axis are steps and others are choices.
+    """
     with _style():
         figure, axes = _axes(labels)
         for number, (name, curve) in enumerate(series.items()):
@@ -120,64 +131,55 @@ def learning_curves(
                 markersize=4,
                 markevery=max(1, len(curve) // 12),
             )
-        give_x_scale(axes, [x for curve in series.values() for x, _ in curve], along)
-        _give_scale(axes)
+        _set_x_scale(axes, [x for curve in series.values() for x, _ in curve], x_kind)
+        _set_scale_if_all_zero(axes)
         _add_legend(figure, len(series), labels.series)
-    return _finished(figure)
+    return _finish(figure)
 
 
 def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Labels) -> Plot:
-    """A group of bars for each site, a bar for each method; an `Interval` gives an error bar, an absent site a gap.
+    """Draw one group of bars per site, one bar per method; an `Interval` has an error bar, a missing site a gap.
 
-    Bars of many groups lie, named at the left, so that no name is written over another.
+    With many groups the bars are horizontal, so that names do not overlap.
     """
     sites = list(dict.fromkeys(site for scores in methods.values() for site in scores))
-    lying = len(sites) > _MOST_UPRIGHT
+    horizontal = len(sites) > _MOST_UPRIGHT
+    width = 0.8 / len(methods)
     with _style():
-        figure, axes = _lying_axes(labels, len(sites), len(methods)) if lying else _axes(labels)
+        if horizontal:
+            swapped = Labels(labels.title, labels.y, labels.x)
+            figure, axes = _axes(swapped, height=1.5 + len(sites) * min(max(0.22, 0.12 * len(methods)), 0.6))
+            _grid_along_x(axes)
+        else:
+            figure, axes = _axes(labels)
+        draw, errors, cap = (axes.barh, "xerr", 1.5) if horizontal else (axes.bar, "yerr", 2.5)
         for number, (name, scores) in enumerate(methods.items()):
             shift = (number - (len(methods) - 1) / 2) * 0.8 / len(methods)
             present = {place + shift: _interval(scores[site]) for place, site in enumerate(sites) if site in scores}
-            look = _Look(0.8 / len(methods), _label(name), SERIES[number % len(SERIES)], _hatch(number))
-            _draw_bars(axes, present, look, lying=lying)
-        _give_scale(axes, "x" if lying else "y")
-        (_name_rows if lying else _name_groups)(axes, sites)
+            error_bars: dict[str, Any] = {errors: _error_bars(list(present.values()))}
+            draw(
+                list(present),
+                [score.estimate for score in present.values()],
+                width,
+                **error_bars,
+                error_kw={"elinewidth": 1.0, "capsize": cap},
+                label=_label(name),
+                color=SERIES[number % len(SERIES)],
+                hatch=_hatch(number),
+                edgecolor="white",
+            )
+        _set_scale_if_all_zero(axes, "x" if horizontal else "y")
+        (_name_rows if horizontal else _name_groups)(axes, sites)
         _add_legend(figure, len(methods), labels.series)
-    return _finished(figure)
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """Of the bars of one method."""
-
-    width: float
-    label: str
-    colour: str
-    hatch: str
-
-
-def _draw_bars(axes: Axes, scores: Mapping[float, Interval], look: _Look, *, lying: bool) -> None:
-    draw, ends, cap = (axes.barh, "xerr", 1.5) if lying else (axes.bar, "yerr", 2.5)
-    errors: dict[str, Any] = {ends: _error_bars(list(scores.values()))}
-    draw(
-        list(scores),
-        [score.estimate for score in scores.values()],
-        look.width,
-        **errors,
-        error_kw={"elinewidth": 1.0, "capsize": cap},
-        label=look.label,
-        color=look.colour,
-        hatch=look.hatch,
-        edgecolor="white",
-    )
+    return _finish(figure)
 
 
 def stacked_bars(parts: Mapping[str, Mapping[str, float]], labels: Labels) -> Plot:
-    """A bar for each name, in it a part for each kind, one on the other from the left; named at the left."""
+    """Draw one horizontal bar per name, made of one part per kind."""
     names = list(dict.fromkeys(name for part in parts.values() for name in part))
     with _style():
         figure, axes = _axes(labels, height=1.5 + 0.38 * len(names))
-        _rule_across(axes)
+        _grid_along_x(axes)
         ends = dict.fromkeys(names, 0.0)
         for number, (kind, part) in enumerate(parts.items()):
             axes.barh(
@@ -190,25 +192,25 @@ def stacked_bars(parts: Mapping[str, Mapping[str, float]], labels: Labels) -> Pl
                 edgecolor="white",
             )
             ends = {name: end + part.get(name, 0.0) for name, end in ends.items()}
-        axes.set_xlim(left=0.0)  # else a part too small to be seen would move the beginning away from zero
+        axes.set_xlim(left=0.0)  # otherwise a part too small to be seen would move the axis away from zero
         _name_rows(axes, names)
         _add_legend(figure, len(parts), labels.series)
-    return _finished(figure)
+    return _finish(figure)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One of those that a cell of an attendance map can be in."""
+    """A state that a cell of a participation map can have."""
 
     name: str
     colour: str
-    letter: str  # in the cell, where it is large enough
+    letter: str  # shown in the cell if there is room
 
 
-def attendance_map(
+def participation_map(
     cells: Mapping[str, Sequence[int]], states: Sequence[State], labels: Labels, *, width: int = 1
 ) -> Plot:
-    """A row a name, a column so many rounds; each cell is the number of its state."""
+    """Draw one row per name and one column per `width` rounds; each cell is the index of its state."""
     table = np.array(list(cells.values()), dtype=np.int64)
     rows, columns = table.shape
     with _style():
@@ -225,19 +227,22 @@ def attendance_map(
         )
         shown = range(0, rows, max(1, rows // 24))
         axes.set_yticks(shown, [neutralise(list(cells)[row]) for row in shown])
-        count_in_steps(axes)
+        _set_integer_ticks(axes)
         for edge in range(1, rows if rows <= 24 else 0):
             axes.axhline(edge - 0.5, color="white", linewidth=1.5)
         if rows <= 24 and columns <= 40:
             _write_letters(axes, table, states, width)
         present = [states[number] for number in sorted({int(cell) for cell in table.flat})]
-        patches = [Patch(facecolor=state.colour, edgecolor="#808080", label=_told(state)) for state in present]
+        patches = [
+            Patch(facecolor=state.colour, edgecolor="#808080", label=f"{state.letter} {state.name}".strip())
+            for state in present
+        ]
         figure.legend(handles=patches, loc="outside lower center", ncols=min(len(patches), 3))
-    return _finished(figure)
+    return _finish(figure)
 
 
-def confusion_map(confusion: Confusion, *, title: str = "Types taken for another") -> Plot:
-    """Counts of gold types (rows) by predicted types (columns); the darker, the larger the part of its row."""
+def confusion_map(confusion: Confusion, *, title: str = "Confused types") -> Plot:
+    """Draw counts of gold types (rows) by predicted types (columns), darker for a larger share of the row."""
     rows = np.array(confusion.rows(), dtype=np.float64)
     shares = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1)
     types = [neutralise(type_) for type_ in confusion.types]
@@ -247,25 +252,25 @@ def confusion_map(confusion: Confusion, *, title: str = "Types taken for another
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
         axes.set_xticks(range(len(rows)), [*types, "missed"], rotation=45, ha="right", rotation_mode="anchor")
         axes.set_yticks(range(len(rows)), [*types, "spurious"])
-        for edge in (axes.axhline, axes.axvline):  # what has no counterpart is set apart
+        for edge in (axes.axhline, axes.axvline):  # separate mentions without a counterpart
             edge(len(types) - 0.5, color="black", linewidth=1)
         _write_counts(axes, rows, shares)
-    return _finished(figure)
+    return _finish(figure)
 
 
 @contextmanager
 def _style() -> Iterator[None]:
-    """Our settings alone, whatever a person's matplotlibrc says."""
+    """Apply our settings only, ignoring the user's matplotlibrc."""
     with matplotlib.rc_context(), warnings.catch_warnings():
-        # A letter the font lacks is drawn as a box; that is no reason to stop a report.
+        # A character that the font lacks is drawn as a box; it must not stop a report.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_STYLE)
         yield
 
 
-def _finished(figure: Figure) -> Plot:
-    """The plot with its layout settled: constrained layout starts from the last one, so each drawing would differ."""
+def _finish(figure: Figure) -> Plot:
+    """Fix the layout: constrained layout starts from the previous one, so each drawing would differ."""
     with _style():
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
@@ -273,7 +278,7 @@ def _finished(figure: Figure) -> Plot:
 
 
 def _axes(labels: Labels, *, size: float | None = None, height: float = 3.8) -> tuple[Figure, Axes]:
-    """Small in inches, so that letters stay legible where a phone shrinks the picture."""
+    """Create axes that are small in inches, so that text stays legible on a phone."""
     figure = Figure(figsize=(5.6, height) if size is None else (size, size), layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(neutralise(labels.title), loc="left", fontsize=11)
@@ -282,38 +287,30 @@ def _axes(labels: Labels, *, size: float | None = None, height: float = 3.8) -> 
     return figure, axes
 
 
-def _lying_axes(labels: Labels, groups: int, methods: int) -> tuple[Figure, Axes]:
-    """As high as the names of all groups and the bars in each need."""
-    turned = Labels(labels.title, labels.y, labels.x)
-    figure, axes = _axes(turned, height=1.5 + groups * min(max(0.22, 0.12 * methods), 0.6))
-    _rule_across(axes)
-    return figure, axes
-
-
-def _rule_across(axes: Axes) -> None:
+def _grid_along_x(axes: Axes) -> None:
     axes.grid(visible=False)
     axes.grid(visible=True, axis="x")
 
 
 def _hatch(number: int) -> str:
-    """Shifted once all colours were used, so that the first and the eighth differ."""
+    """Return a hatch; shifted once all colours are used, so that the first and the eighth series differ."""
     return _HATCHES[(number + number // len(SERIES)) % len(_HATCHES)]
 
 
-def _give_scale(axes: Axes, along: Literal["x", "y"] = "y") -> None:
-    """Where all is zero there is a scale from it, and none of thousandths around it."""
-    low, high = axes.dataLim.intervalx if along == "x" else axes.dataLim.intervaly
+def _set_scale_if_all_zero(axes: Axes, axis: Literal["x", "y"] = "y") -> None:
+    """Scale from 0 to 1 if all values are zero; matplotlib would choose thousandths around zero."""
+    low, high = axes.dataLim.intervalx if axis == "x" else axes.dataLim.intervaly
     if high <= 0 <= low:
-        (axes.set_xlim if along == "x" else axes.set_ylim)(0.0, 1.0)
+        (axes.set_xlim if axis == "x" else axes.set_ylim)(0.0, 1.0)
 
 
 def _label(name: str) -> str:
-    """A name for the legend, which would leave out one that begins with an underscore."""
+    """Return a legend label; matplotlib would omit one that starts with an underscore."""
     return neutralise(f" {name}" if name.startswith("_") else name)
 
 
 def _add_legend(figure: Figure, entries: int, title: str) -> None:
-    """As many beside one another as fit."""
+    """Add a legend with as many columns as fit."""
     most = 2 if entries == 4 else min(entries, 3)
     for columns in range(most if entries > 1 else 0, 0, -1):
         legend = figure.legend(loc="outside lower center", ncols=columns, title=neutralise(title) or None)
@@ -328,7 +325,7 @@ def _interval(score: float | Interval) -> Interval:
 
 
 def _error_bars(scores: Sequence[Interval]) -> list[list[float]] | None:
-    # A percentile interval of very few documents can lie wholly to one side of the estimate.
+    # With very few documents a percentile interval can lie on one side of the estimate.
     below = [max(0.0, score.estimate - score.low) for score in scores]
     above = [max(0.0, score.high - score.estimate) for score in scores]
     return [below, above] if any(below) or any(above) else None
@@ -346,13 +343,9 @@ def _name_groups(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """From the top, without more space above the first and below the last than between two."""
+    """Name the rows from the top, with equal space above the first and below the last."""
     axes.set_yticks(range(len(names)), [neutralise(name) for name in names])
     axes.set_ylim(max(1, len(names)) - 0.5, -0.5)
-
-
-def _told(state: State) -> str:
-    return f"{state.letter} {state.name}".strip()
 
 
 def _write_letters(axes: Axes, table: NDArray[np.int64], states: Sequence[State], width: int) -> None:
@@ -366,3 +359,59 @@ def _write_counts(axes: Axes, rows: NDArray[np.float64], shares: NDArray[np.floa
         if count:
             ink = "white" if shares[row, column] > 0.5 else "black"
             axes.text(column, row, f"{int(count):,}", ha="center", va="center", color=ink, fontsize=9)
+
+
+def _set_x_scale(axes: Axes, values: Collection[float], kind: XKind | None) -> None:
+    kind = kind or ("steps" if all(float(value).is_integer() for value in values) else "choices")
+    if kind == "steps":
+        _set_integer_ticks(axes)
+    elif kind == "choices" and values:
+        _name_choices(axes, sorted(set(values)))
+
+
+def _set_integer_ticks(axes: Axes) -> None:
+    """Put ticks at whole numbers in steps of 1, 2, 5 or 10, even if there is a single one."""
+    axes.xaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
+
+
+def _name_choices(axes: Axes, values: Sequence[float]) -> None:
+    """Put a tick at each value, on a logarithmic axis if the values are spread more evenly there."""
+    positive = [value for value in values if value > 0]
+    if _are_logarithmic(positive) and values[0] >= 0:
+        # Zero has no logarithm: it is drawn as far below the smallest value as ten times that is above it.
+        axes.set_xscale("log") if values[0] else axes.set_xscale("symlog", linthresh=positive[0])
+    names = [_value_name(value) for value in values]
+    axes.set_xticks(values, names)
+    axes.minorticks_off()
+    figure = axes.get_figure(root=True)
+    assert figure is not None, "axes belong to a figure"
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    if all(left.x1 + left.height / 2 < right.x0 for left, right in pairwise(boxes)):
+        return
+    # Labels that would overlap are slanted; those that still have no room are left out.
+    spacing = _TICK_SPACING * max(box.height for box in boxes) * 2**0.5
+    shown, last = list[str](), float("-inf")
+    for (x, _), name in zip(axes.transData.transform([(value, 0.0) for value in values]), names, strict=True):
+        fits = float(x) - last >= spacing
+        shown.append(name if fits else "")
+        last = float(x) if fits else last
+    axes.set_xticks(values, shown, rotation=_TICK_ANGLE, ha="right", rotation_mode="anchor")
+
+
+def _are_logarithmic(values: Sequence[float]) -> bool:
+    if not values or values[-1] < _LOG_RATIO * values[0]:
+        return False
+    return _smallest_gap([log(value) for value in values]) >= _smallest_gap(values)
+
+
+def _smallest_gap(places: Sequence[float]) -> float:
+    """Return the smallest distance of neighbours, as a fraction of the whole scale."""
+    return min(after - before for before, after in pairwise(places)) / (places[-1] - places[0])
+
+
+def _value_name(value: float) -> str:
+    if float(value).is_integer() or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    digits, e, power = f"{value:.4g}".partition("e")
+    return f"{digits}e{int(power)}" if e else digits

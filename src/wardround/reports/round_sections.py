@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
 from wardround.reports.history import History, RoundRecord, Scoring
-from wardround.reports.interval_cells import score_cell
 from wardround.reports.page import Drawing, Section
 from wardround.reports.plots import Curve, Labels, learning_curves
-from wardround.reports.tables import Row, Table
+from wardround.reports.tables import Row, Table, score_cell
 
 __all__ = ["rounds_section"]
 

@@ -11,12 +11,12 @@ from wardround.reports.cost_tables import COORDINATOR, bytes_by_step, bytes_tabl
 from wardround.reports.error_counts import errors_section
 from wardround.reports.leakage_tables import leakage_tables
 from wardround.reports.page import Drawing, Section, write_page
+from wardround.reports.plain_text import size_text
 from wardround.reports.plots import Labels, bar_chart, stacked_bars
 from wardround.reports.privacy_words import privacy_section
 from wardround.reports.round_sections import rounds_section
 from wardround.reports.run_record import RunRecord
 from wardround.reports.score_tables import interval_text
-from wardround.reports.sizes import size_text
 from wardround.reports.study_scores import ScoredSite, study_tables, type_table
 from wardround.reports.tables import Cell, Figures, Table
 

@@ -109,7 +109,7 @@ def tag_set_table(sites: Mapping[str, TagSetScores], *, title: str = "F1 by type
             "with it; –: it occurs neither in them nor among the predictions."
         ),
     )
-    return table.turned("site") if len(sites) > _MOST_ACROSS else table
+    return table.transpose("site") if len(sites) > _MOST_ACROSS else table
 
 
 def _marked(site: TagSetScores, kind: str) -> Figures:
@@ -122,7 +122,7 @@ def _or_dash(score: float | None) -> Figures:
     return Figures("–" if score is None else f"{score:.3f}", {"": score})
 
 
-def confusion_table(confusion: Confusion, *, title: str = "Types taken for another") -> Table:
+def confusion_table(confusion: Confusion, *, title: str = "Confused types") -> Table:
     """Gold types down, predicted types across."""
     names = (*confusion.types, "spurious")
     return Table(

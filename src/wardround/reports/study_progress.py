@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from wardround.reports.sizes import size_text
+from wardround.reports.plain_text import size_text
 
 __all__ = ["AbsentSite", "RoundFigures", "StudyProgress"]
 

@@ -8,10 +8,9 @@ from typing import Protocol
 from wardround.evaluation.counts import TagSetScores, TypedCounts
 from wardround.evaluation.leakage import LeakageScore
 from wardround.evaluation.significance import Interval
-from wardround.reports.interval_cells import interval_cell
 from wardround.reports.leakage_tables import site_leakage_tables
 from wardround.reports.score_tables import tag_set_table
-from wardround.reports.tables import Figures, Row, Table
+from wardround.reports.tables import Figures, Row, Table, interval_cell
 
 __all__ = ["ScoredSite", "study_table", "study_tables", "type_table"]
 

@@ -1,11 +1,11 @@
-"""Tables as plain data, and the four ways to show one: terminal, Markdown, CSV, HTML."""
+"""Tables as plain data, and four ways to show one: terminal, Markdown, CSV and HTML."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Literal, TypeAlias
@@ -15,21 +15,35 @@ from rich.text import Text
 
 from wardround.reports.plain_text import neutralise
 
-__all__ = ["Cell", "Figures", "Row", "Table"]
+__all__ = ["Cell", "Figures", "Row", "Table", "interval_cell", "score_cell"]
 
 _Plain: TypeAlias = str | int | float | None  # None is an empty cell
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a reader sees as one text, and a CSV holds as numbers in columns of their own.
+    """A cell that is one text for a reader and several columns of numbers in a CSV file.
 
-    Each part is named by what it adds to the column's name: of `0.500 (0.250–0.750)` under `F1` the parts "", "low" and
-    "high" lie under `F1`, `F1 low` and `F1 high`.
+    The key of each part is appended to the name of the column: for `0.500 (0.250–0.750)` under `F1`, the parts "",
+    "low" and "high" are in the columns `F1`, `F1 low` and `F1 high`.
     """
 
     text: str
     parts: Mapping[str, _Plain]
+
+
+def score_cell(score: float | None, interval: tuple[float, float] | None) -> Figures:
+    """Return `0.500 (0.250–0.750)`, without brackets if the interval is unknown; a dash if there is no score."""
+    low, high = interval or (None, None)
+    brackets = "" if interval is None else f" ({interval_cell(interval).text})"
+    text = "–" if score is None else f"{score:.3f}{brackets}"
+    return Figures(text, {"": score, "low": low, "high": high})
+
+
+def interval_cell(interval: tuple[float, float] | None) -> Figures:
+    """Return `0.250–0.750`, or an empty text if the interval is unknown."""
+    low, high = interval or (None, None)
+    return Figures("" if interval is None else f"{low:.3f}–{high:.3f}", {"low": low, "high": high})
 
 
 Cell: TypeAlias = _Plain | Figures
@@ -37,77 +51,83 @@ Row: TypeAlias = tuple[Cell, ...]
 _Side: TypeAlias = Literal["left", "right"]
 
 _SPECIAL_IN_MARKDOWN = re.compile(r"([\\|`*\[\]<>])")
-_LONGEST_ON_A_LINE = 36  # characters of a cell that a page does not break
-_STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_LONGEST_UNBROKEN = 36  # characters of a cell that a page keeps on one line
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A title, columns and rows; `totals` are the last rows, set apart, `note` stands below, `file` names its CSV."""
+    """A title, columns and rows, with optional total rows at the end and a note below."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     totals: tuple[Row, ...] = ()
     note: str = ""
-    file: str = ""  # the title, unless that changes as a run goes on
+    file: str = ""  # base name of its CSV file; needed where the title changes while a run goes on
 
     def __post_init__(self) -> None:
         for row in (*self.rows, *self.totals):
             assert len(row) == len(self.columns), f"a row of {len(row)} cells under {len(self.columns)} columns"
 
-    def turned(self, corner: str) -> Table:
-        """Rows as columns, the totals last, and columns as rows, which `corner` names."""
+    def transpose(self, corner: str) -> Table:
+        """Return the table with rows and columns exchanged, totals last; `corner` names the first column."""
         heads, *rows = zip(self.columns, *self.rows, *self.totals, strict=True)
-        return Table(self.title, (corner, *map(_shown, heads[1:])), tuple(rows), note=self.note, file=self.file)
+        return Table(self.title, (corner, *map(_text, heads[1:])), tuple(rows), note=self.note, file=self.file)
 
     def to_rich(self) -> rich.table.Table:
-        """The table for a terminal."""
+        """Return the table for a terminal."""
         shown = rich.table.Table(
             title=Text(_line(self.title)), caption=Text(_line(self.note)) if self.note else None, caption_justify="left"
         )
         for place, (name, side) in enumerate(zip(self.columns, self._sides(), strict=True)):
-            # On a narrow terminal headings wrap; what a row is called and its numbers never do.
-            cells = [len(_shown(row[place])) for row in (*self.rows, *self.totals)] if side == "right" else []
+            # On a narrow terminal headings wrap, but neither row names nor numbers do.
+            cells = [len(_text(row[place])) for row in (*self.rows, *self.totals)] if side == "right" else []
             width = max(cells, default=None)
             shown.add_column(Text(_line(name)), justify=side, no_wrap=place == 0, min_width=width)
         for row in self.rows:
-            shown.add_row(*(Text(_shown(cell)) for cell in row))
+            shown.add_row(*(Text(_text(cell)) for cell in row))
         if self.totals:
             shown.add_section()
         for row in self.totals:
-            shown.add_row(*(Text(_shown(cell)) for cell in row), style="bold")
+            shown.add_row(*(Text(_text(cell)) for cell in row), style="bold")
         return shown
 
     def to_markdown(self) -> str:
-        """The table as GitHub's Markdown, title and note as paragraphs around it."""
-        lines = [_markdown_row(self.columns), _markdown_rule(self._sides())]
+        """Return the table in GitHub's Markdown, with title and note as paragraphs around it."""
+        rule = " | ".join("---" if side == "left" else "---:" for side in self._sides())
+        lines = [_markdown_row(self.columns), f"| {rule} |"]
         lines += [_markdown_row(row) for row in (*self.rows, *self.totals)]
         parts = [f"**{_markdown(self.title)}**", "\n".join(lines), _markdown(self.note)]
         return "\n\n".join(part for part in parts if part) + "\n"
 
     def to_csv(self) -> str:
-        """Columns and rows with unrounded numbers, a column each; no title, no note.
+        """Return columns and rows with unrounded numbers, one per column, without title and note.
 
-        Text that a spreadsheet would run as a formula is given a leading apostrophe.
+        Text that a spreadsheet would run as a formula gets a leading apostrophe.
         """
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         rows = (*self.rows, *self.totals)
-        parts = [_parts_under(row[place] for row in rows) for place in range(len(self.columns))]
-        named = zip(self.columns, parts, strict=True)
-        writer.writerow(_csv_cell(f"{name} {part}" if part else name) for name, under in named for part in under)
-        writer.writerows(_csv_row(row, parts) for row in rows)
+        suffixes = [  # of the CSV columns that each column becomes; most become one
+            list(dict.fromkeys(part for row in rows for part in _csv_parts(row[place]))) or [""]
+            for place in range(len(self.columns))
+        ]
+        columns = zip(self.columns, suffixes, strict=True)
+        writer.writerow(_csv_cell(f"{name} {part}" if part else name) for name, parts in columns for part in parts)
+        for row in rows:
+            cells = zip(map(_csv_parts, row), suffixes, strict=True)
+            writer.writerow([_csv_cell(found.get(part)) for found, parts in cells for part in parts])
         return stream.getvalue()
 
     def to_html(self) -> str:
-        """A `<table>`, everything escaped; numbers have the class `number`, long text `prose`, totals a `<tfoot>`."""
+        """Return an escaped `<table>`; numbers have the class `number`, long texts `prose`, totals are a `<tfoot>`."""
         return "".join(self._html_parts())
 
     def _html_parts(self) -> Iterator[str]:
         sides = self._sides()
-        yield f"<table><caption><span>{_html(self.title)}</span></caption>"  # the span stays where the table scrolls
-        headings = (f'<th scope="col"{_number(s)}>{_html(c)}</th>' for c, s in zip(self.columns, sides, strict=True))
+        yield f"<table><caption><span>{_html(self.title)}</span></caption>"  # the span stays while the table scrolls
+        headings = (f'<th scope="col"{_class(s)}>{_html(c)}</th>' for c, s in zip(self.columns, sides, strict=True))
         yield f"<thead><tr>{''.join(headings)}</tr></thead>"
         yield f"<tbody>{''.join(_html_row(row, sides) for row in self.rows)}</tbody>"
         if self.totals:
@@ -117,7 +137,7 @@ class Table:
             yield f'<p class="note">{_html(self.note)}</p>'
 
     def _sides(self) -> list[_Side]:
-        """Columns of numbers align right, the others left."""
+        """Return the alignment of each column: numbers right, others left."""
         cells = zip(*self.rows, *self.totals, strict=True) if self.rows or self.totals else [()] * len(self.columns)
         return ["left" if any(isinstance(cell, str | Figures) for cell in column) else "right" for column in cells]
 
@@ -126,8 +146,8 @@ def _line(text: str) -> str:
     return " ".join(neutralise(text).split("\n"))
 
 
-def _shown(cell: Cell) -> str:
-    """Scores with three decimals, counts with thousands set apart."""
+def _text(cell: Cell) -> str:
+    """Format a cell: scores with three decimals, counts with thousands separators."""
     if cell is None:
         return ""
     if isinstance(cell, Figures):
@@ -142,50 +162,35 @@ def _markdown(text: str) -> str:
 
 
 def _markdown_row(cells: tuple[Cell, ...]) -> str:
-    return f"| {' | '.join(_markdown(_shown(cell)) for cell in cells)} |"
+    return f"| {' | '.join(_markdown(_text(cell)) for cell in cells)} |"
 
 
-def _markdown_rule(sides: list[_Side]) -> str:
-    return f"| {' | '.join('---' if side == 'left' else '---:' for side in sides)} |"
-
-
-def _parts_of(cell: Cell) -> Mapping[str, _Plain]:
+def _csv_parts(cell: Cell) -> Mapping[str, _Plain]:
     if isinstance(cell, Figures):
         return cell.parts
     return {} if cell in ("", None) else {"": cell}
-
-
-def _parts_under(cells: Iterable[Cell]) -> list[str]:
-    """What the columns that one becomes in a CSV add to its name; most become one."""
-    return list(dict.fromkeys(part for cell in cells for part in _parts_of(cell))) or [""]
-
-
-def _csv_row(row: Row, parts: list[list[str]]) -> list[_Plain]:
-    cells = zip(map(_parts_of, row), parts, strict=True)
-    return [_csv_cell(found.get(part)) for found, under in cells for part in under]
 
 
 def _csv_cell(cell: _Plain) -> _Plain:
     if not isinstance(cell, str):
         return cell
     text = neutralise(cell)
-    return f"'{text}" if text.startswith(_STARTS_A_FORMULA) else text
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
 def _html(text: str) -> str:
     return escape(_line(text))
 
 
-def _number(side: _Side) -> str:
+def _class(side: _Side) -> str:
     return ' class="number"' if side == "right" else ""
 
 
 def _html_row(row: Row, sides: list[_Side]) -> str:
-    first = f'<th scope="row"{_number(sides[0])}>{_html(_shown(row[0]))}</th>'
-    rest = (_html_cell(_shown(cell), side) for cell, side in zip(row[1:], sides[1:], strict=True))
+    first = f'<th scope="row"{_class(sides[0])}>{_html(_text(row[0]))}</th>'
+    rest = []
+    for cell, side in zip(row[1:], sides[1:], strict=True):
+        text = _text(cell)
+        kind = ' class="prose"' if side == "left" and len(text) > _LONGEST_UNBROKEN else _class(side)
+        rest.append(f"<td{kind}>{_html(text)}</td>")
     return f"<tr>{first}{''.join(rest)}</tr>"
-
-
-def _html_cell(text: str, side: _Side) -> str:
-    kind = ' class="prose"' if side == "left" and len(text) > _LONGEST_ON_A_LINE else _number(side)
-    return f"<td{kind}>{_html(text)}</td>"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from wardround.models.parameter_split import LayeredModel
-from wardround.reports.sizes import size_text
+from wardround.reports.plain_text import size_text
 from wardround.studies.aggregation_setup import PayloadSpec, payload_spec_of
 from wardround.studies.assemble import model_of, task_on
 from wardround.studies.public_set import public_set

@@ -140,7 +140,7 @@ class SweepTable:
         wide: dict[str, Band] = {  # without those where no seeds differ
             name: sorted(points) for name, points in bands.items() if any(low < high for _, low, high in points)
         }
-        return learning_curves(curves, labels, bands=wide, along="choices")
+        return learning_curves(curves, labels, bands=wide, x_kind="choices")
 
 
 def _text(found: SeedSummary | None, digits: int) -> str:
