@@ -49,6 +49,7 @@ SEAMS = (
     "wardround.federation.federation",
     "wardround.federation.message",
     "wardround.federation.site_runtime",
+    "wardround.secure_aggregation.plain",
     "wardround.secure_aggregation.predictions",
 )
 

@@ -20,7 +20,7 @@ from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum
 from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import PublicSet, Site
-from wardround.studies.aggregation_setup import payload_spec_of, server_of
+from wardround.studies.aggregation_setup import payload_of, server_of
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.site_setup import load_notes, open_here, open_site
 from wardround.studies.study_file import Study, parse_study
@@ -39,7 +39,7 @@ class Product:
 
         self._federation = InProcessFederation(tuple(study.sites), open_named)
         self._coordinator = coordinator_of(study)
-        aggregator = server_of(study, payload_spec_of(study, common_task(study), PublicSet()))
+        aggregator = server_of(study, payload_of(study, common_task(study), PublicSet()))
         self._rounds = self._coordinator.rounds(self._federation, aggregator, Quorum())
 
     def round(self) -> None:

@@ -20,7 +20,7 @@ from wardround.federation.federation import Quorum
 from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import PublicSet
 from wardround.secure_aggregation.plain import PlainUpdates
-from wardround.studies.aggregation_setup import payload_spec_of, server_of
+from wardround.studies.aggregation_setup import payload_of, server_of
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.site_setup import open_here
 from wardround.studies.study_file import Study, parse_study
@@ -63,7 +63,7 @@ def run_fedner(sites: int, rounds: int, folder: Path) -> int:
     federation = InProcessFederation(
         tuple(study.sites), lambda name: open_here(study, name, folder / name, device=device), open_at_once=1
     )
-    aggregator = server_of(study, payload_spec_of(study, common_task(study), PublicSet()))
+    aggregator = server_of(study, payload_of(study, common_task(study), PublicSet()))
     for record in coordinator_of(study).rounds(federation, aggregator, Quorum(sites)):
         assert not record.absent
     federation.close()

@@ -80,16 +80,22 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     """The built-in entries of one kind, followed by those of installed packages.
 
     Creating a registry searches nothing, so a module may hold one as a constant. Looking up a name that is built in and
-    also declared by a package raises a UsageError.
+    also declared by a package raises a UsageError, and so does an entry of a package that is not of type `kind`.
     """
 
-    def __init__(self, group: str, builtin: Mapping[str, Entry]) -> None:
-        self._group, self._builtin = group, builtin
+    def __init__(self, group: str, builtin: Mapping[str, Entry], *, kind: type = object) -> None:
+        self._group, self._builtin, self._kind = group, builtin, kind
 
     def __getitem__(self, name: str) -> Entry:
         added = plugins(self._group)
         if name not in self._builtin:
-            return added[name]  # type: ignore[no-any-return]
+            entry: Entry = added[name]
+            if not isinstance(entry, self._kind):
+                raise UsageError(
+                    f"{name!r} of {self._group} in {added.package(name)} is {type(entry).__name__}, not "
+                    f"{self._kind.__name__}; repair or uninstall that package"
+                )
+            return entry
         if name in added:
             raise UsageError(
                 f"{name!r} of {self._group} is built in, and {added.package(name)} defines it again; uninstall that "

@@ -16,7 +16,9 @@ from tests.secure_aggregation.cohort import STUDY, Keys, secret_of
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from wardround.algorithms.feded import STEPS, FedEd, FedEdConfig, PublicConfig, PublicOnly, prediction_shapes
+from wardround.algorithms.distillation import prediction_shapes
+from wardround.algorithms.feded import ALGORITHM, FedEd, FedEdConfig
+from wardround.algorithms.public_only import PublicConfig, PublicOnly
 from wardround.errors import FederationError, MessageError
 from wardround.federation.aggregation import AggregationClient, AggregationServer
 from wardround.federation.coordinator import Coordinator, Round, RoundsConfig
@@ -196,14 +198,16 @@ class Clinics:
 
     def opened(self, name: SiteId) -> Site:
         """The site as a new process finds it: on its disk, with fresh keys."""
-        task = self._task(own=self.config.sites_keep_models, number=self.names.index(name))
+        task = self._task(
+            own=isinstance(self.config, FedEdConfig) and self.config.sites_keep_models, number=self.names.index(name)
+        )
         train = cases(SIZES.get(name, 3), name)
         return Site(
             name,
             task,
             SiteNotes(train, (), (), self.public),
             aggregation=self._door(name),
-            steps=STEPS if isinstance(self.config, FedEdConfig) else {},
+            steps=ALGORITHM.steps if isinstance(self.config, FedEdConfig) else {},
             folder=self.folder / name,
             seed=self.seed,
         )

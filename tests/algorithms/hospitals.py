@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from tests.models.tiny import TINY, TYPES, notes
 
-from wardround.algorithms.fedner import STEPS
+from wardround.algorithms.fedner import ALGORITHM
 from wardround.federation.aggregation import AggregationClient
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Replies, SiteId
@@ -40,7 +40,7 @@ def site(
     model_seed: int = 0,
     lasting: bool = False,
     keeps_last: bool = False,
-    steps: Mapping[str, Step] = STEPS,
+    steps: Mapping[str, Step] = ALGORITHM.steps,
     terms: RequestPolicy | None = None,
     aggregation: AggregationClient | None = None,
     replica: Replica | None = None,

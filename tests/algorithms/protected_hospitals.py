@@ -12,9 +12,9 @@ from tests.algorithms.wards import Meddle, honest
 from tests.models.tiny import TYPES, notes
 from tests.secure_aggregation.cohort import STUDY, Keys, secret_of
 
-from wardround.algorithms.fedavg import STEPS as FEDAVG_STEPS
+from wardround.algorithms.fedavg import ALGORITHM as FEDAVG
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig
-from wardround.algorithms.fedner import STEPS as FEDNER_STEPS
+from wardround.algorithms.fedner import ALGORITHM as FEDNER
 from wardround.algorithms.fedner import FedNer, FedNerConfig
 from wardround.federation.aggregation import AggregationServer
 from wardround.federation.coordinator import Coordinator, Round
@@ -63,7 +63,7 @@ class Hospitals:
     def opened(self, name: SiteId) -> Site:
         """The site as a new process finds it: on its disk, with fresh keys."""
         number = NAMES.index(name)
-        steps = {**FEDNER_STEPS, **FEDAVG_STEPS}
+        steps = {**FEDNER.steps, **FEDAVG.steps}
         settings: dict[str, Any] = {"config": self.config, "documents": notes(6, seed=number), "steps": steps}
         if self.mechanism is None:
             return site(self.folder, name, lasting=True, **settings)

@@ -171,7 +171,7 @@ def test_probabilities_are_softened_as_their_logarithms() -> None:
 
 def test_a_mean_that_is_no_distribution_has_no_teacher() -> None:
     for mean in ([0.0, 0.0], [float("nan"), 1.0]):
-        with pytest.raises(TrainingError, match="no distribution"):
+        with pytest.raises(TrainingError, match="is not a distribution"):
             teacher(np.array([mean], np.float32), "probabilities", 1.0)
     assert teacher(np.zeros((0, 3), np.float32), "probabilities", 1.0).shape == (0, 3)
 

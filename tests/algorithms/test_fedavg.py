@@ -80,7 +80,7 @@ def close(left: Mapping[str, Array], right: Mapping[str, Array]) -> None:
 def test_the_shared_half_moves_by_the_weighted_mean(tmp_path: Path) -> None:
     start = arrays(site(tmp_path / "start"))
     coordinator = FedAvg(start, FedAvgConfig(rounds=1, local_steps=3), TRAINING)
-    run(coordinator, two_sites(tmp_path, fedavg.STEPS))
+    run(coordinator, two_sites(tmp_path, fedavg.ALGORITHM.steps))
     ends = {}
     for name, documents in TWO.items():
         by_hand = site(tmp_path / "hand", name, documents=documents)
@@ -91,13 +91,13 @@ def test_the_shared_half_moves_by_the_weighted_mean(tmp_path: Path) -> None:
 
 
 def test_no_steps_are_an_epoch(tmp_path: Path) -> None:
-    hospital = site(tmp_path, steps=fedavg.STEPS)  # 18 sentences, in batches of five
+    hospital = site(tmp_path, steps=fedavg.ALGORITHM.steps)  # 18 sentences, in batches of five
     hospital.answer("train", question(hospital, steps=0))
     assert hospital.batches_drawn == 4
 
 
 def test_what_a_site_gives_is_how_far_it_came(tmp_path: Path) -> None:
-    hospital = site(tmp_path, steps=fedavg.STEPS)
+    hospital = site(tmp_path, steps=fedavg.ALGORITHM.steps)
     before = arrays(hospital)
     answer = hospital.answer("train", question(hospital))
     weight = answer.value("weight", float)
@@ -116,7 +116,7 @@ def test_both_halves_keep_their_optimizer_between_rounds(tmp_path: Path) -> None
     start = arrays(site(tmp_path / "start", config=ALL_SHARED))
     coordinator = FedAvg(start, FedAvgConfig(rounds=2, local_steps=2), TRAINING)
     federation = Listening(
-        ["harbour"], lambda name: site(tmp_path, name, config=ALL_SHARED, steps=fedavg.STEPS), open_at_once=1
+        ["harbour"], lambda name: site(tmp_path, name, config=ALL_SHARED, steps=fedavg.ALGORITHM.steps), open_at_once=1
     )
     run(coordinator, federation)
     by_hand = site(tmp_path / "hand", config=ALL_SHARED)
@@ -128,7 +128,7 @@ def test_a_site_that_keeps_no_moments_begins_every_round_anew(tmp_path: Path) ->
     start = arrays(site(tmp_path / "start", config=ALL_SHARED))
     coordinator = FedAvg(start, FedAvgConfig(rounds=2, local_steps=2, keep_moments=False), TRAINING)
     federation = Listening(
-        ["harbour"], lambda name: site(tmp_path, name, config=ALL_SHARED, steps=fedavg.STEPS), open_at_once=1
+        ["harbour"], lambda name: site(tmp_path, name, config=ALL_SHARED, steps=fedavg.ALGORITHM.steps), open_at_once=1
     )
     run(coordinator, federation)
     by_hand, kept = (site(tmp_path / place, config=ALL_SHARED) for place in ("hand", "kept"))
@@ -145,7 +145,7 @@ def test_the_proximal_term_pulls_back(tmp_path: Path) -> None:
     start = arrays(site(tmp_path / "start"))
     training = replace(TRAINING, clip=0.0)
     coordinator = FedProx(start, FedProxConfig(rounds=1, local_steps=4, proximal=2.0), training)
-    federation = Listening(["harbour"], lambda name: site(tmp_path, name, steps=fedprox.STEPS))
+    federation = Listening(["harbour"], lambda name: site(tmp_path, name, steps=fedprox.ALGORITHM.steps))
     run(coordinator, federation)
     by_hand = site(tmp_path / "hand")
     trained_by_hand(by_hand, 4, pull=2.0)
@@ -166,7 +166,7 @@ def test_attention_is_a_softmax_over_sites_of_each_layer() -> None:
 def test_the_further_a_layer_went_the_more_it_counts(tmp_path: Path) -> None:
     start = arrays(site(tmp_path / "start"))
     coordinator = FedAtt(start, FedAttConfig(rounds=1, local_steps=3, server_rate=0.5), TRAINING)
-    record = run(coordinator, two_sites(tmp_path, fedatt.STEPS))[0]
+    record = run(coordinator, two_sites(tmp_path, fedatt.ALGORITHM.steps))[0]
     ways = {}
     for name, documents in TWO.items():
         by_hand = site(tmp_path / "hand", name, documents=documents)
@@ -190,7 +190,9 @@ def test_a_site_that_goes_between_the_exchanges_leaves_the_attention_whole(tmp_p
 
     start = arrays(site(tmp_path / "start"))
     coordinator = FedAtt(start, FedAttConfig(rounds=1, local_steps=3), TRAINING)
-    federation = Leaving(list(TWO), lambda name: site(tmp_path, name, documents=TWO[name], steps=fedatt.STEPS))
+    federation = Leaving(
+        list(TWO), lambda name: site(tmp_path, name, documents=TWO[name], steps=fedatt.ALGORITHM.steps)
+    )
     record = run(coordinator, federation)[0]
     assert [gone.site for gone in record.absent] == ["hill"]
     by_hand = site(tmp_path / "hand", documents=TWO["harbour"])
@@ -199,7 +201,7 @@ def test_a_site_that_goes_between_the_exchanges_leaves_the_attention_whole(tmp_p
 
 
 def test_an_update_is_given_once_and_in_its_round_only(tmp_path: Path) -> None:
-    hospital = site(tmp_path, steps=fedatt.STEPS)
+    hospital = site(tmp_path, steps=fedatt.ALGORITHM.steps)
     layers = len(hospital.shared)
 
     def refused(message: Message) -> str:
@@ -211,7 +213,7 @@ def test_an_update_is_given_once_and_in_its_round_only(tmp_path: Path) -> None:
     assert refused(share) == "round"
     hospital.answer("train_and_hold", question(hospital))
     hospital.close()
-    hospital = site(tmp_path, steps=fedatt.STEPS)  # what is held survives
+    hospital = site(tmp_path, steps=fedatt.ALGORITHM.steps)  # what is held survives
     assert refused(Message({"round": 2, "attention": {"harbour": [1.0] * layers}})) == "round"
     for wrong in (
         {"hill": [1.0] * layers},
@@ -226,7 +228,7 @@ def test_an_update_is_given_once_and_in_its_round_only(tmp_path: Path) -> None:
 
 def test_a_site_on_its_own_gives_nothing_but_its_loss(tmp_path: Path) -> None:
     config = replace(CALM, shared=())
-    federation = two_sites(tmp_path, single.STEPS, config=config)
+    federation = two_sites(tmp_path, single.ALGORITHM.steps, config=config)
     records = run(Single({}, FedAvgConfig(rounds=3, local_steps=2), TRAINING), federation)
     assert [record.number for record in records] == [1, 2, 3]
     assert federation.names == set()
@@ -240,10 +242,10 @@ def test_a_site_on_its_own_gives_nothing_but_its_loss(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "steps"),
     [
-        ("train", fedavg.STEPS),
-        ("train_near", fedprox.STEPS),
-        ("train_and_hold", fedatt.STEPS),
-        ("train_alone", single.STEPS),
+        ("train", fedavg.ALGORITHM.steps),
+        ("train_near", fedprox.ALGORITHM.steps),
+        ("train_and_hold", fedatt.ALGORITHM.steps),
+        ("train_alone", single.ALGORITHM.steps),
     ],
 )
 def test_training_that_goes_wrong_half_way_changes_nothing(
@@ -266,7 +268,7 @@ def test_training_that_goes_wrong_half_way_changes_nothing(
 
 @pytest.mark.parametrize("changes", [{"batch_size": 0}, {"steps": -1}, {"proximal": 0.0}, {"proximal": -1.0}])
 def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path, changes: dict[str, Value]) -> None:
-    hospital = site(tmp_path, steps={**fedavg.STEPS, **fedprox.STEPS})
+    hospital = site(tmp_path, steps={**fedavg.ALGORITHM.steps, **fedprox.ALGORITHM.steps})
     with pytest.raises(MessageError) as refused:
         hospital.answer("train_near", question(hospital, **({"proximal": 1.0} | changes)))
     assert refused.value.code == "value"
@@ -295,7 +297,7 @@ def test_a_site_trains_as_the_study_says_or_not_at_all(tmp_path: Path, name: str
     terms = RequestPolicy(
         3, {**TRAINING.constant_settings(), **FedProxConfig(local_steps=2, proximal=1.0).constant_settings()}
     )
-    hospital = site(tmp_path, steps=fedprox.STEPS, terms=terms)
+    hospital = site(tmp_path, steps=fedprox.ALGORITHM.steps, terms=terms)
     with pytest.raises(MessageError) as refused:
         hospital.answer("train_near", question(hospital, **({"proximal": 1.0} | {name: value})))
     assert refused.value.code == "terms"

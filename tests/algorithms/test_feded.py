@@ -33,7 +33,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from wardround.algorithms.feded import FedEdConfig, PublicConfig
+from wardround.algorithms.feded import ALGORITHM, FedEdConfig
+from wardround.algorithms.public_only import PublicConfig
 from wardround.errors import TrainingError
 from wardround.federation.coordinator import Absent
 from wardround.federation.federation import Absence
@@ -566,14 +567,14 @@ def test_a_site_that_fails_half_way_is_as_it_was(config: FedEdConfig, tmp_path: 
     [
         ({"temperature": 0.0}, "^temperature is 0.0; it must be above zero"),
         ({"temperature": float("nan")}, "^temperature is nan; it must be above zero"),
-        ({"teacher_weight": 0.0}, "^teacher_weight is 0.0; it must be above zero: without sites the algorithm public"),
+        ({"teacher_weight": 0.0}, "^teacher_weight is 0.0; it must be above zero; to learn without sites, use the"),
         ({"teacher_weight": -1.0}, "^teacher_weight is -1.0; it must be above zero"),
         ({"teacher_weight": float("inf")}, "^teacher_weight is inf"),
         ({"label_weight": -0.5}, "^label_weight is -0.5; it must be zero or above"),
         ({"distillation_epochs": 0}, "^distillation_epochs is 0; it must be above zero"),
         ({"distillation_batch": -1}, "^distillation_batch is -1; it must be zero or above"),
         ({"precision": "top-k", "exchange": "logits"}, "^precision top-k .*: exchange probabilities$"),
-        ({"precision": "top-k", "top_k": 0}, "^precision top-k sends the top_k likeliest classes of a row, one at"),
+        ({"precision": "top-k", "top_k": 0}, "^precision top-k sends the top_k likeliest classes of a row, at"),
         ({"local_epochs": 0}, "^local_epochs is 0; it must be above zero"),
         ({"participation": 0.0}, "^participation is 0.0; it is a fraction"),
     ],
@@ -585,8 +586,8 @@ def test_settings_that_make_no_sense(changes: dict[str, Any], said: str) -> None
 
 
 def test_only_predictions_in_full_can_be_packed() -> None:
-    assert CALM.needs_plain == ""
-    assert replace(CALM, precision="float16").needs_plain == "precision float16"
-    assert replace(CALM, precision="top-k").needs_plain == "precision top-k"
+    assert ALGORITHM.plain_only(CALM) == ""
+    assert ALGORITHM.plain_only(replace(CALM, precision="float16")) == "precision float16"
+    assert ALGORITHM.plain_only(replace(CALM, precision="top-k")) == "precision top-k"
     with pytest.raises(TrainingError, match=r"^epochs is 0; it must be above zero$"):
         PublicConfig(epochs=0)

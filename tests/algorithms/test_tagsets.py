@@ -14,7 +14,7 @@ from torch import Tensor
 
 from wardround.algorithms import fedavg, tagsets
 from wardround.algorithms.fedavg import FedAvg, FedAvgConfig
-from wardround.algorithms.tagsets import STEPS, TARGETS, TagSets, TagSetsConfig, weighed
+from wardround.algorithms.tagsets import ALGORITHM, TARGETS, TagSets, TagSetsConfig, updated_weights
 from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.coordinator import Round
 from wardround.federation.federation import Quorum, SiteId
@@ -60,7 +60,7 @@ def opened(folder: Path, name: SiteId, ward: Ward | None = None, *, terms: Reque
     ward = ward or WARDS[name]
     task = NerTask(network(), ward.types)
     held = SiteNotes(task.encode(ward.documents), ward.documents[:1], ward.documents[:1])
-    steps = {**STEPS, **fedavg.STEPS}
+    steps = {**ALGORITHM.steps, **fedavg.ALGORITHM.steps}
     return Site(
         name, task, held, aggregation=PlainClient(folder / name), steps=steps, folder=folder / name, seed=7, terms=terms
     )
@@ -134,25 +134,28 @@ def question(coordinator: TagSets, number: int, *, targets: Array | None = None,
 def test_the_settings_of_the_paper() -> None:
     config = TagSetsConfig()
     assert (config.rounds, config.local_epochs, config.momentum) == (25, 1, 0.9)
-    assert (config.unknown, config.weighting, config.needs_gradient_probe) == ("pseudo", True, True)
+    assert (config.unknown, config.weighting) == ("pseudo", True)
     assert TagSets.uniform_weights
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"trusted_after": -1}, r"^trusted_after is -1; it is a number of rounds"),
-        ({"rounds": 5}, r"^trusted_after is 5 of 5 rounds: no model would ever be asked; lower it, or raise rounds$"),
-        ({"outside": -0.1}, r"^outside is -0.1; it is the weight of a loss, from 0 to 1$"),
+        ({"trusted_after": -1}, r"^trusted_after is -1; it must be a number of rounds"),
+        ({"rounds": 5}, r"^trusted_after is 5 of 5 rounds: no model would ever be used; lower it, or raise rounds$"),
+        ({"outside": -0.1}, r"^outside is -0.1; it must be the weight of a loss, from 0 to 1$"),
         ({"outside": 1.1}, r"^outside is 1.1;"),
         ({"outside": float("nan")}, r"^outside is nan;"),
-        ({"outside": 0.1, "trusted_after": 0}, r"^outside is of words that are left open, and here none ever are"),
-        ({"outside": 0.1, "unknown": "outside", "weighting": False}, r"^outside is of words that are left open,"),
-        ({"momentum": 1.0}, r"^momentum is 1.0; it must be from 0 to below 1$"),
+        (
+            {"outside": 0.1, "trusted_after": 0},
+            r"^outside applies to unlabelled words, and with these settings there are none",
+        ),
+        ({"outside": 0.1, "unknown": "outside", "weighting": False}, r"^outside applies to unlabelled words,"),
+        ({"momentum": 1.0}, r"^momentum is 1.0; it must be at least 0 and below 1$"),
         ({"momentum": -0.1}, r"^momentum is -0.1;"),
         ({"rounds": 0}, r"^rounds is 0;"),
         *[
-            ({"unknown": way}, f"^weighting follows .*unknown = {way!r}.*: set weighting = false$")
+            ({"unknown": way}, f"^weighting needs .*unknown = {way!r}.*: set weighting = false$")
             for way in ("posterior", "partial", "outside")
         ],
     ],
@@ -160,7 +163,7 @@ def test_the_settings_of_the_paper() -> None:
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(TrainingError, match=said):
         TagSetsConfig(**settings)
-    assert not TagSetsConfig(unknown="posterior", weighting=False, momentum=0.0, trusted_after=0).needs_gradient_probe
+    assert not TagSetsConfig(unknown="posterior", weighting=False, momentum=0.0, trusted_after=0).weighting
 
 
 def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
@@ -186,18 +189,20 @@ def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
 def test_the_weights_of_two_sentences_by_hand() -> None:
     source = torch.tensor([[3.0, 4.0], [0.0, -2.0]])
     # Against (1, 0) the cosines are 3/5 and 0: 0.9 + 0.1 · 0.6, and 0.9.
-    first = weighed(torch.ones(2), source, torch.tensor([1.0, 0.0]), momentum=0.9)
+    first = updated_weights(torch.ones(2), source, torch.tensor([1.0, 0.0]), momentum=0.9)
     assert first.tolist() == pytest.approx([0.96, 0.9])
     # Against (0, −5), however long it is, −4/5 and 1: 0.864 − 0.08, and 0.81 + 0.1.
-    second = weighed(first, source, torch.tensor([0.0, -5.0]), momentum=0.9)
+    second = updated_weights(first, source, torch.tensor([0.0, -5.0]), momentum=0.9)
     assert second.tolist() == pytest.approx([0.784, 0.91])
     # Without momentum, the cosines themselves.
-    assert weighed(first, source, torch.tensor([0.0, -5.0]), momentum=0.0).tolist() == pytest.approx([-0.8, 1.0])
+    assert updated_weights(first, source, torch.tensor([0.0, -5.0]), momentum=0.0).tolist() == pytest.approx(
+        [-0.8, 1.0]
+    )
 
 
 def test_a_gradient_may_have_any_shape_and_none_is_orthogonal_to_all() -> None:
     source = torch.tensor([[[3.0], [4.0]], [[0.0], [0.0]]])
-    found = weighed(torch.tensor([1.0, 0.5]), source.half(), torch.tensor([[2.0], [0.0]]), momentum=0.9)
+    found = updated_weights(torch.tensor([1.0, 0.5]), source.half(), torch.tensor([[2.0], [0.0]]), momentum=0.9)
     assert found.tolist() == pytest.approx([0.96, 0.45], abs=1e-3)
 
 
@@ -241,7 +246,7 @@ def test_gradients_are_compared_without_dropout(tmp_path: Path) -> None:
 
 
 def test_what_is_given_beside_an_update_lies_within_its_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tagsets, "REACH", 1e-3)
+    monkeypatch.setattr(tagsets, "TARGET_BOUND", 1e-3)
     site = opened(tmp_path, "harbour")
     given = site.answer("train_completed", question(server(), 1)).group("update")[TARGETS]
     assert np.abs(given).max() == np.float32(1e-3)
@@ -662,7 +667,7 @@ def test_a_gradient_under_another_name_is_refused(compared: Site) -> None:
 def test_a_site_without_terms_knows_no_other_way_to_complete(tmp_path: Path) -> None:
     site = opened(tmp_path, "harbour")
     before = state_of(site)
-    with pytest.raises(MessageError, match=r"^value: annotation is completed in one of the ways"):
+    with pytest.raises(MessageError, match=r"^value: annotation is completed for entities only"):
         site.answer("train_completed", question(server(), 1, unknown="whatever"))
     assert same(state_of(site), before)
 

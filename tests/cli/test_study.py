@@ -67,7 +67,7 @@ def test_check_says_what_is_shared(run: Run, study: Path) -> None:
     assert ran.code == 0
     # 64 buckets and two rows beside them, of 8 numbers each; 8 filters over 3 words of 8 numbers, and 8 biases.
     assert ran.out.splitlines()[0] == "tiny: 2 sites, 6 rounds"
-    assert ran.out.splitlines()[1] == f"fedner: {ALGORITHMS['fedner'].line}"
+    assert ran.out.splitlines()[1] == f"fedner: {ALGORITHMS['fedner'].description}"
     assert ran.out.splitlines()[2] == f"shared: 3 arrays, {66 * 8 + 8 * 3 * 8 + 8} numbers, 0.0 MB as float32"
     assert ran.out.splitlines()[3] == "privacy: plain, 1 sites a round at least"
 
@@ -84,7 +84,7 @@ def test_check_finds_what_only_building_tells(run: Run, tmp_path: Path) -> None:
 def test_the_algorithms(run: Run) -> None:
     lines = run("study", "algorithms").out.splitlines()
     assert [line.split()[0] for line in lines] == list(ALGORITHMS)
-    assert lines[0] == f"fedner   {ALGORITHMS['fedner'].line}"
+    assert lines[0] == f"fedner   {ALGORITHMS['fedner'].description}"
 
 
 def test_check_shows_what_is_taken_of_a_start(run: Run, tmp_path: Path) -> None:

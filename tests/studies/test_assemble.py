@@ -18,7 +18,7 @@ from wardround.models.relation_classifier import RelationClassifier
 from wardround.models.word_tagger import WordTagger
 from wardround.secure_aggregation.plain import PlainServer, PlainUpdates
 from wardround.secure_aggregation.predictions import PlainPredictions
-from wardround.studies.aggregation_setup import payload_spec_of, server_of
+from wardround.studies.aggregation_setup import payload_of, server_of
 from wardround.studies.assemble import (
     TASKS,
     ModelChoice,
@@ -236,7 +236,7 @@ def test_shared_arrays_are_copies() -> None:
 
 def test_the_plain_door() -> None:
     study = tiny()
-    server = server_of(study, payload_spec_of(study, common_task(study), PublicSet()))
+    server = server_of(study, payload_of(study, common_task(study), PublicSet()))
     assert isinstance(server, PlainServer)
     assert isinstance(server.codec, PlainUpdates)
 
@@ -397,9 +397,9 @@ def test_what_sites_give_are_predictions(exchange: str, clips: dict[str, float])
     task = common_task(study)
     public = public_set(study, task)
     words = sum(len(sentence.words) for sentence in public.examples)
-    form = payload_spec_of(study, task, public)
+    form = payload_of(study, task, public)
     assert form.shapes == {"tags": (words, 3)}  # of one type: O, B and I
-    assert (form.groups, form.clips) == ({"tags": "tags"}, clips)
+    assert (form.groups, form.bounds) == ({"tags": "tags"}, clips)
     server = server_of(study, form)
     assert isinstance(server, PlainServer)
     assert isinstance(server.codec, PlainPredictions)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from tests.models.tiny import notes, word_tagger
 
+from wardround.algorithms.algorithm import SharedLayers
 from wardround.algorithms.fedner import FedNer
 from wardround.federation.coordinator import Coordinator
 from wardround.federation.site_runtime import PublicSet
-from wardround.studies.catalogue import ALGORITHMS, Sharing
+from wardround.studies.catalogue import ALGORITHMS
 from wardround.tasks.ner import NerTask
 from wardround.training.training_config import RoundTrainingConfig
 
@@ -26,11 +27,11 @@ def test_what_a_name_stands_for(name: str) -> None:
     kind = ALGORITHMS[name]
     assert issubclass(kind.server, Coordinator)
     assert bool(kind.steps) == (name != "public")  # which asks nobody
-    assert kind.line.endswith(".")
+    assert kind.description.endswith(".")
     assert kind.config.rounds > 0
     # The defaults are those with which the server can be built as it stands.
-    shared = {} if kind.sharing is Sharing.NOTHING else SHARED
-    assert kind.server(shared, kind.config, kind.training, **(at_hand() if kind.central else {})).number == 0
+    shared = {} if kind.shared_layers is SharedLayers.NONE else SHARED
+    assert kind.server(shared, kind.config, kind.training, **(at_hand() if kind.central_model else {})).number == 0
 
 
 def at_hand() -> dict[str, Any]:
@@ -40,9 +41,13 @@ def at_hand() -> dict[str, Any]:
 
 
 def test_who_decides_what_is_shared() -> None:
-    decided = {name: kind.sharing for name, kind in ALGORITHMS.items() if kind.sharing is not Sharing.CHOSEN}
-    baselines = {"single": Sharing.NOTHING, "pooled": Sharing.POOLED}
-    assert decided == dict.fromkeys(("feded", "public", "tagsets", "adversarial"), Sharing.WHOLE) | baselines
+    decided = {
+        name: kind.shared_layers
+        for name, kind in ALGORITHMS.items()
+        if kind.shared_layers is not SharedLayers.CONFIGURED
+    }
+    baselines = {"single": SharedLayers.NONE, "pooled": SharedLayers.ALL_COMMON}
+    assert decided == dict.fromkeys(("feded", "public", "tagsets", "adversarial"), SharedLayers.ALL) | baselines
 
 
 def test_what_completes_annotation_finds_entities_and_ends_with_its_last_round() -> None:
@@ -51,8 +56,8 @@ def test_what_completes_annotation_finds_entities_and_ends_with_its_last_round()
 
 
 def test_a_central_model_learns_on_what_everybody_may_read() -> None:
-    assert {name for name, kind in ALGORITHMS.items() if kind.central} == {"feded", "public"}
-    assert {name for name, kind in ALGORITHMS.items() if kind.needs_public} == {"feded", "public"}
+    assert {name for name, kind in ALGORITHMS.items() if kind.central_model} == {"feded", "public"}
+    assert {name for name, kind in ALGORITHMS.items() if kind.needs_public_set} == {"feded", "public"}
 
 
 def test_the_batch_of_fedner_is_that_of_all_sites_together() -> None:

@@ -255,7 +255,7 @@ def test_a_site_is_asked_within_the_terms_of_its_study(data: Path, tmp_path: Pat
     found = load_notes("east", study.sites["east"], seed=7)
     site = open_site(study, "east", found, folder=tmp_path, device=CPU)
     server, _ = server_of(study)
-    values = {**server.settings(), **study.algorithm.config.constant_settings(), "round": 1}
+    values = {**server.settings(), **study.algorithm.kind.constant_settings(study.algorithm.config), "round": 1}
     for name, value in (("given_as", "logits"), ("temperature", 9.0), ("teacher_weight", 9.0), ("epochs", 99)):
         with pytest.raises(MessageError, match=f"^terms: {name} is not the study's$"):
             site.answer("train_and_predict", Message({**values, name: value}))
@@ -553,17 +553,17 @@ def test_what_is_lost_of_a_sites_notes_is_told_to_the_site_alone(tmp_path: Path)
         ({"algorithm": {"teacher_weight": 0}}, r"^\[algorithm\] teacher_weight is 0.0; it must be above zero"),
         ({"algorithm": {"distillation_epochs": 0}}, r"^\[algorithm\] distillation_epochs is 0; it must be above zero$"),
         ({"algorithm": {"start": "owns"}}, r"^\[algorithm\] start is 'owns' – did you mean 'own'\?; it can be central"),
-        ({"model": {"shared": ["all"]}}, r"^\[model\] shared is for an algorithm that shares what it is told; feded "),
+        ({"model": {"shared": ["all"]}}, r"^\[model\] shared cannot be set for feded"),
         ({"public": {"built_in": "harbour"}}, r"^\[public\] names a built-in hospital and data; one of them$"),
         ({"public": {"format": None}}, r"^\[public\] names data; it needs a format as well$"),
         (
             {"algorithm": {"precision": "float16"}, "privacy": {"mechanism": "masked", "minimum_sites": 3}},
-            r"^\[algorithm\] precision float16 is of mechanism plain; under masked every number is packed alike$",
+            r"^\[algorithm\] precision float16 needs mechanism plain; under masked every number is packed alike$",
         ),
         ({"sites": {"east": {"encoder": "minilm"}}}, r'^\[sites.east\] encoder: .* feded with start = "own"$'),
         (
             {"public": None, "algorithm": {"name": "fedavg"}, "sites": {"west": {"encoder": "minilm"}}},
-            r'^\[sites.west\] encoder: sites with encoders of their own share nothing but predictions; .* "own"$',
+            r'^\[sites.west\] encoder: sites with encoders of their own cannot share layers; .* start = "own"$',
         ),
     ],
     ids=str,

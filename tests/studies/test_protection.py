@@ -11,6 +11,7 @@ from tests.secure_aggregation.cohort import buffers, code_of, secret_of
 from tests.studies.tiny_studies import Onlooker, tiny
 from tests.studies.toy_federation import ToyFederation
 
+from wardround.algorithms.algorithm import Payload
 from wardround.errors import FederationError, KeyMaterialError, MessageError, UsageError
 from wardround.federation.site_runtime import PublicSet
 from wardround.secure_aggregation import mechanisms
@@ -20,7 +21,7 @@ from wardround.secure_aggregation.keys.party import CoordinatorKeys
 from wardround.secure_aggregation.keys.peers import PartyFiles
 from wardround.secure_aggregation.server import SecureAggregationServer
 from wardround.secure_aggregation.submission import Submission
-from wardround.studies.aggregation_setup import PayloadSpec, client_of, payload_spec_of, server_of
+from wardround.studies.aggregation_setup import client_of, payload_of, server_of
 from wardround.studies.assemble import common_task
 from wardround.studies.protection import InMemoryKeys, Protection
 from wardround.studies.run_folder import RunFolder
@@ -42,9 +43,9 @@ def masked() -> Study:
     return tiny(sites=third, privacy={"mechanism": "masked", "minimum_sites": 3})
 
 
-def form(study: Study) -> PayloadSpec:
+def form(study: Study) -> Payload:
     """What a site of it gives."""
-    return payload_spec_of(study, common_task(study), PublicSet())
+    return payload_of(study, common_task(study), PublicSet())
 
 
 @pytest.mark.parametrize("missing", ["cryptography", "tenseal"])

@@ -275,7 +275,7 @@ def test_a_site_that_fails_half_way_leaves_nothing_to_the_next(
                 parameter.data.fill_(float("nan"))
             raise MessageError("not-a-number")
 
-    monkeypatch.setitem(fedavg.STEPS, "train", step)
+    monkeypatch.setitem(fedavg.ALGORITHM.steps, "train", step)
     study = whole(data, "fedavg", privacy={"minimum_sites": 2})
     for lent in (False, True):
         drive(study, tmp_path / str(lent), lent=lent)

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 from tests.studies.tiny_studies import ONE_TOP, of_algorithm, tiny
 
+from wardround.algorithms.algorithm import SharedLayers
 from wardround.errors import StudyError
 from wardround.federation.site_runtime import COMMON_STEPS
-from wardround.studies.catalogue import ALGORITHMS, Sharing
-from wardround.studies.site_review import STEPS_IN_WORDS, TOLD_TO_ALL, review
+from wardround.studies.catalogue import ALGORITHMS
+from wardround.studies.site_review import STEPS_IN_WORDS, review
 from wardround.studies.study_file import Study, parse_study, study_for_kits
 
 REPLICA_STEPS = ("take", "share_copy", "take_copy")
 PROTECTING_STEPS = ("give", "reveal", "open_mean", *REPLICA_STEPS, "begin")
-AMONG_HOSPITALS = [name for name, kind in ALGORITHMS.items() if kind.sharing is not Sharing.POOLED]
+AMONG_HOSPITALS = [name for name, kind in ALGORITHMS.items() if kind.shared_layers is not SharedLayers.ALL_COMMON]
 
 
 def lines(study: Study, heading: str, *, site: str = "harbour") -> tuple[str, ...]:
@@ -35,8 +36,9 @@ def of(algorithm: str, **sections: dict[str, object]) -> Study:
 
 
 def test_every_step_has_its_sentence_and_no_sentence_is_left_over() -> None:
-    asked = {step for kind in ALGORITHMS.values() for step in kind.steps}
-    assert STEPS_IN_WORDS.keys() == asked.union(COMMON_STEPS, PROTECTING_STEPS)
+    assert STEPS_IN_WORDS.keys() == {*COMMON_STEPS, *PROTECTING_STEPS}
+    for kind in ALGORITHMS.values():
+        assert all(step.review for step in kind.steps.values())
 
 
 @pytest.mark.parametrize("mechanism", ["plain", "sealed"])
@@ -198,10 +200,9 @@ def test_the_terms_that_a_site_holds_requests_against() -> None:
 
 
 def test_what_other_sites_receive_is_said_of_every_algorithm() -> None:
-    assert list(TOLD_TO_ALL) == list(ALGORITHMS)
     told = {name: lines(of(name), "Who could read what leaves")[-1] for name in AMONG_HOSPITALS}
-    assert told == {name: TOLD_TO_ALL[name] for name in AMONG_HOSPITALS}
-    assert [name for name, line in told.items() if "how many sentences each site trains on" in line] == ["fedner"]
-    assert [name for name, line in told.items() if "a share for each site" in line] == ["fedatt"]
+    assert told == {name: ALGORITHMS[name].told_to_sites for name in AMONG_HOSPITALS}
+    assert [name for name, line in told.items() if "the number of sentences each site trains on" in line] == ["fedner"]
+    assert [name for name, line in told.items() if "for each site and shared layer, a weight" in line] == ["fedatt"]
     assert told["single"] == "Other sites receive nothing."
-    assert told["fedavg"] == told["fedprox"] == "Other sites receive only the shared layers that came out."
+    assert told["fedavg"] == told["fedprox"] == "Other sites receive only the updated shared layers."

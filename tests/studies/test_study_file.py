@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.studies.tiny_studies import of_algorithm, text_of, tiny
 
+from wardround.algorithms.algorithm import SharedLayers
 from wardround.algorithms.fedatt import FedAttConfig
 from wardround.algorithms.fedavg import FedAvgConfig
 from wardround.algorithms.feded import FedEdConfig
 from wardround.algorithms.fedner import FedNerConfig
 from wardround.algorithms.fedprox import FedProxConfig
 from wardround.errors import StudyError
-from wardround.studies.catalogue import ALGORITHMS, Sharing
+from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.study_file import (
     AlgorithmSection,
     EvaluationSection,
@@ -155,9 +156,11 @@ def refused(said: str, **sections: Any) -> None:
 def test_names_that_nobody_knows_and_what_was_meant() -> None:
     refused(r"^\[algorihtm\] is no section – did you mean 'algorithm'\?; there are algorithm,", algorihtm={"a": 1})
     refused(r"^\[algorithm\] 'roudns' is not a setting – did you mean 'rounds'\?", algorithm={"roudns": 3})
-    refused(r"^\[algorithm\] name: 'fedavgg' is no algorithm – did you mean 'fedavg'\?", algorithm={"name": "fedavgg"})
-    refused(r"^\[algorithm\] name: \['fedavg'\] is no algorithm", algorithm={"name": ["fedavg"]})
-    refused(r"^\[algorithm\] name: 3 is no algorithm; there are fedner,", algorithm={"name": 3})
+    refused(
+        r"^\[algorithm\] name: 'fedavgg' is not an algorithm – did you mean 'fedavg'\?", algorithm={"name": "fedavgg"}
+    )
+    refused(r"^\[algorithm\] name: \['fedavg'\] is not an algorithm", algorithm={"name": ["fedavg"]})
+    refused(r"^\[algorithm\] name: 3 is not an algorithm; there are fedner,", algorithm={"name": 3})
     refused(r"^\[privacy\] mechanism is 'plian' – did you mean 'plain'\?", privacy={"mechanism": "plian"})
     refused(
         r"^\[task\] kind is 'nre' – did you mean 'ner'\?; it can be ner, relations, joint, deidentify$",
@@ -273,9 +276,13 @@ def test_where_the_notes_of_a_site_are_is_said_once_and_whole() -> None:
     )
 
 
-@pytest.mark.parametrize("name", [name for name, kind in ALGORITHMS.items() if kind.sharing is not Sharing.CHOSEN])
+@pytest.mark.parametrize(
+    "name", [name for name, kind in ALGORITHMS.items() if kind.shared_layers is not SharedLayers.CONFIGURED]
+)
 def test_an_algorithm_that_decides_what_is_shared_is_not_told(name: str) -> None:
-    with pytest.raises(StudyError, match=rf"^\[model\] shared is for an algorithm .*; {name} decides itself$"):
+    with pytest.raises(
+        StudyError, match=rf"^\[model\] shared cannot be set for {name}, which decides what is shared; leave it out$"
+    ):
         of_algorithm(name, model={"shared": ["words"]})
 
 
@@ -470,7 +477,7 @@ PUBLICS = st.builds(
 @given(TABLES, PUBLICS)
 def test_any_study_written_out_reads_back(table: dict[str, Any], public: dict[str, Any]) -> None:
     kind = ALGORITHMS[table["algorithm"]["name"]]
-    named: dict[str, Any] = {"public": public} if kind.needs_public else {}
+    named: dict[str, Any] = {"public": public} if kind.needs_public_set else {}
     if table.get("task", {}).get("kind", "ner") not in kind.tasks:
         table = {name: section for name, section in table.items() if name != "task"}
     if table.get("task", {}).get("kind") == "relations":  # whose sites tag nothing
@@ -525,7 +532,7 @@ def test_a_plain_study_may_be_of_one_site() -> None:
 
 @pytest.mark.parametrize("mechanism", ["masked", "sealed", "sealed+masked"])
 def test_an_algorithm_that_must_see_each_update_runs_plain_alone(mechanism: str) -> None:
-    said = r"^\[algorithm\] fedatt needs to know more of each site's update than their sum; it runs with .* plain, not "
+    said = r"^\[algorithm\] fedatt needs more of each site's update than the sum of all; it runs with .* plain, not "
     privacy = {"mechanism": mechanism, "minimum_sites": 3}
     refused(said + re.escape(mechanism) + "$", sites=THREE, algorithm={"name": "fedatt"}, privacy=privacy)
     for name in ("fedner", "fedavg", "fedprox"):
@@ -664,7 +671,7 @@ def test_an_encoder_of_a_site_that_only_this_machine_has_is_in_no_kit(tmp_path: 
     [
         ('data = "open/public.jsonl"\nformat = "jsonl"', "", r"\[algorithm\] feded needs notes that everybody may"),
         ('name = "feded"', 'name = "public"', r"\[algorithm\] 'local_epochs' is not a setting"),
-        ('start = "own"', 'start = "central"', r"\[sites.harbour\] encoder: sites with encoders of their own share"),
+        ('start = "own"', 'start = "central"', r"\[sites.harbour\] encoder: sites with encoders of their own cannot"),
         ('exchange = "logits"', 'exchange = "labels"', r"\[algorithm\] exchange is 'labels'.*; it can be prob"),
         ('exchange = "logits"', 'precision = "float8"', r"\[algorithm\] precision is 'float8' – did you mean 'float"),
         ("temperature = 2", "temprature = 2", r"\[algorithm\] 'temprature' is not a setting – did you mean 'temp"),
@@ -699,7 +706,7 @@ def test_a_precision_is_of_predictions_that_nobody_packs(mechanism: str, precisi
     sealed = f'[sites.lakeside]\n[privacy]\nmechanism = "{mechanism}"\nminimum_sites = 3\n'
     text = DISTILLED.replace("participation = 0.5\n", "").replace('"logits"', '"probabilities"') + sealed
     assert parse_study(text).privacy.mechanism == mechanism
-    with pytest.raises(StudyError, match=rf"^\[algorithm\] precision {precision} is of mechanism plain; under "):
+    with pytest.raises(StudyError, match=rf"^\[algorithm\] precision {precision} needs mechanism plain; under "):
         parse_study(text.replace("temperature = 2", f'precision = "{precision}"'))
     if mechanism == "sealed":
         with pytest.raises(StudyError, match=r"^\[privacy\] scheme ckks .* feded takes bfv$"):

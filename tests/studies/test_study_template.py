@@ -17,7 +17,7 @@ from wardround.studies.study_template import TEMPLATE
 
 def test_it_has_every_section() -> None:
     # An algorithm that has no use for public notes refuses the section.
-    for_some = set() if parse_study(TEMPLATE).algorithm.kind.needs_public else {"public"}
+    for_some = set() if parse_study(TEMPLATE).algorithm.kind.needs_public_set else {"public"}
     assert set(tomllib.loads(TEMPLATE)) == {section.name for section in fields(Study)} - for_some
 
 

@@ -17,7 +17,7 @@ from tests.studies.protected_studies import MASKED, SEALED, Lasting, copies, shi
 from tests.studies.tiny_studies import CPU, Killed, Onlooker, events_of, run, scores_of, tensors_of
 from torch import Tensor
 
-from wardround.algorithms.tagsets import REACH, TARGETS
+from wardround.algorithms.tagsets import TARGET_BOUND, TARGETS
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import MessageError, StudyError
 from wardround.federation.engines.in_process import InProcessFederation
@@ -27,7 +27,7 @@ from wardround.federation.message import Message
 from wardround.models.saved import load_model
 from wardround.models.tagging_model import TaggingModel
 from wardround.studies import one_machine
-from wardround.studies.aggregation_setup import payload_spec_of
+from wardround.studies.aggregation_setup import payload_of
 from wardround.studies.assemble import common_task
 from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
@@ -158,12 +158,12 @@ def test_what_leaves_a_site(whole: Path) -> None:
 def test_the_second_door_has_a_place_for_the_gradient_where_there_is_one(data: Path, weighting: bool) -> None:
     study = tagged(data, algorithm={"weighting": weighting})
     task = common_task(study)
-    form = payload_spec_of(study, task, public_set(study, task))
+    form = payload_of(study, task, public_set(study, task))
     layers = {name: tuple(parameter.shape) for name, parameter in task.model.shared_parameters().items()}
     more = {TARGETS: (WIDTH,)} if weighting else {}
     assert form.shapes == layers | more
     assert form.groups.keys() == form.shapes.keys()
-    assert form.clips == ({TARGETS: REACH} if weighting else {})
+    assert form.bounds == ({TARGETS: TARGET_BOUND} if weighting else {})
 
 
 # Bit for bit.
@@ -384,13 +384,13 @@ def refused(study: Study, said: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ({"algorithm": {"trusted_after": -1}}, r"^\[algorithm\] trusted_after is -1; it is a number of rounds"),
-        ({"algorithm": {"momentum": 1.0}}, r"^\[algorithm\] momentum is 1.0; it must be from 0 to below 1$"),
+        ({"algorithm": {"trusted_after": -1}}, r"^\[algorithm\] trusted_after is -1; it must be a number of rounds"),
+        ({"algorithm": {"momentum": 1.0}}, r"^\[algorithm\] momentum is 1.0; it must be at least 0 and below 1$"),
         ({"algorithm": {"unknown": "partial"}}, r"^\[algorithm\] weighting .* 'partial'.*: set weighting = false$"),
         ({"algorithm": {"unknown": "posterior"}}, r"^\[algorithm\] weighting .* 'posterior'.*: set weighting = false$"),
         ({"algorithm": {"unknown": "outside"}}, r"^\[algorithm\] weighting .* 'outside'.*: set weighting = false$"),
         ({"algorithm": {"unknown": "psuedo"}}, r"^\[algorithm\] unknown is 'psuedo' – did you mean 'pseudo'\?"),
-        ({"model": {"shared": ["words"]}}, r"^\[model\] shared is for an algorithm that shares what it is told"),
+        ({"model": {"shared": ["words"]}}, r"^\[model\] shared cannot be set for"),
         ({"sites": {"east": {"scored": ["Drug", "Dose"]}}}, r"^\[sites.east\] scored: no site annotates 'Dose'"),
         ({"sites": {"north": {"scored": ["Drug"]}}}, r"^\[sites.north\] scored leaves out 'ADE'"),
     ],
@@ -430,7 +430,7 @@ def test_a_model_that_writes_mentions_leaves_nothing_open(unknown: str, data: Pa
 def test_nor_does_it_count_anything_as_outside(name: str, data: Path, tmp_path: Path) -> None:
     bart = str(write_bart(tmp_path / "bart"))
     table = parse_study(_of_bart(data, bart, {"name": name, "rounds": 2, "trusted_after": 1, "outside": 0.1}))
-    refused(table, r"^\[algorithm\] outside is of words that are left open; this \[model\] writes", tmp_path / "run")
+    refused(table, r"^\[algorithm\] outside applies to unlabelled words; this \[model\] writes", tmp_path / "run")
 
 
 def test_a_model_that_writes_mentions_is_taught_and_weighed(data: Path, tmp_path: Path) -> None:
@@ -464,7 +464,7 @@ def test_a_site_answers_within_the_terms_of_its_study(data: Path, tmp_path: Path
     before = {name: tensor.clone() for name, tensor in site.state().items()}
     fixed = {
         **study.training.constant_settings(),
-        **study.algorithm.config.constant_settings(),
+        **study.algorithm.kind.constant_settings(study.algorithm.config),
         "round": 1,
         "targets_from": [],
     }

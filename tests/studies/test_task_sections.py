@@ -202,8 +202,8 @@ def test_public_notes_that_nobody_reads_are_refused(name: str) -> None:
 @pytest.mark.parametrize(("name", "settings"), [("feded", {}), ("fedavg", {}), ("single", {})])
 def test_sites_that_share_layers_have_one_encoder(name: str, settings: dict[str, Any]) -> None:
     said = (
-        "[sites.hillside] encoder: sites with encoders of their own share nothing but predictions; "
-        'that is [algorithm] feded with start = "own"'
+        "[sites.hillside] encoder: sites with encoders of their own cannot share layers; "
+        'use [algorithm] feded with start = "own"'
     )
     with pytest.raises(StudyError, match=f"^{re.escape(said)}$"):
         of_algorithm(name, algorithm=settings, sites={"hillside": {"encoder": "minilm"}})

@@ -88,7 +88,7 @@ def test_a_coordinator_that_waits_for_sites_is_known_by_its_kit(tmp_path: Path) 
 
 
 def test_predictions_are_told_from_updates(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", started(), study=STUDY.replace("fedner", "feded"))
+    write_run(tmp_path / "a", started(), study=STUDY.replace("fedner", "feded") + '\n[public]\nbuilt_in = "harbour"\n')
     assert CoordinatorRuns(tmp_path).all()[0].facts.gives_predictions
 
 

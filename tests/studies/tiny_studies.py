@@ -11,9 +11,10 @@ import tomli_w
 import torch
 from tests.models.tiny import notes
 
+from wardround.algorithms.algorithm import SharedLayers
 from wardround.corpora.jsonl import Jsonl
 from wardround.federation.coordinator import Round
-from wardround.studies.catalogue import ALGORITHMS, Sharing
+from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import Study, parse_study
@@ -64,11 +65,11 @@ def of_algorithm(name: str, **sections: Mapping[str, Any] | None) -> Study:
     """The same by another algorithm, with what that one needs and without what it refuses."""
     kind = ALGORITHMS[name]
     needed: dict[str, Any] = {"algorithm": {"name": name}}
-    if kind.sharing is not Sharing.CHOSEN:
+    if kind.shared_layers is not SharedLayers.CONFIGURED:
         needed["model"] = {"shared": None}
-    if kind.sharing is Sharing.WHOLE:
+    if kind.shared_layers is SharedLayers.ALL:
         needed |= {"sites": ONE_TOP, "model": {"shared": None, "decoder": "softmax"}}
-    if kind.needs_public:
+    if kind.needs_public_set:
         needed["public"] = PUBLIC
     return tiny(**_over(needed, {part: table or {} for part, table in sections.items()}))
 

@@ -75,10 +75,10 @@ def test_numeric_axes() -> None:
 @pytest.mark.parametrize(
     ("grid", "said"),
     [
-        ({"algorithm__name": ["fedmer"]}, r"^fedmer: \[algorithm\] name: 'fedmer' is no algorithm – did you mean"),
+        ({"algorithm__name": ["fedmer"]}, r"^fedmer: \[algorithm\] name: 'fedmer' is not an algorithm – did you mean"),
         ({"algorithm__roudns": [3]}, r"^roudns 3: \[algorithm\] 'roudns' is not a setting – did you mean 'rounds'"),
         ({"a": {"long": {"rounds": 3}}}, r"^long: \[rounds\] is no section"),
-        ({"algorithm__name": ["single"]}, r"^single: \[model\] shared is for an algorithm that shares what it is told"),
+        ({"algorithm__name": ["single"]}, r"^single: \[model\] shared cannot be set for"),
         ({"study__name__first": ["a"]}, r"study.name.first: 'name' is a value, not a section"),
         ({"a": {"b": {"unset": ["model.lsmt"]}}}, r"unset: the base has no model.lsmt"),
     ],

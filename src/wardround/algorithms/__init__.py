@@ -1,1 +1,1 @@
-"""Algorithms: one paper a file, and training at one site."""
+"""Federated algorithms, one per file, and the baselines they are compared with."""

@@ -1,13 +1,13 @@
-"""Domains matched by adversaries: the three baselines that Wang et al. 2023 measure against (Appendix A).
+"""Adversarial domain matching: the three baselines that Wang et al. 2023 compare with (Appendix A).
 
-A discriminator on each layer of the encoder learns to tell which site a sentence is of; the network learns to let it
-not. Domain matching alone knows nothing of types that a site does not annotate: trained on labels as they are, these
-methods could not come near the figures of Tables 1 and 2, which lie beside those of pseudo-complete annotation. So they
-stand on the same annotation here, completed with what the global model of the round finds; sentences are not weighted.
+A discriminator on each layer of the encoder learns which site a sentence comes from; the network learns to prevent it.
+Domain matching alone cannot handle types that a site does not annotate: trained on the labels as they are, these
+methods could not reach the figures of Tables 1 and 2, which are close to those of pseudo-complete annotation. So they
+use the same completed annotation here; sentences are not weighted.
 
-`ganin` (Ganin 2016) is this; `peng` (Peng 2019) also parts what the last layer says of the task from what it says of
-the site; `hong` (Hong 2021) squares the adversarial loss, so that a site that is told badly counts for more, and makes
-the network sure of itself at the words of pseudo-annotated mentions.
+`ganin` (Ganin 2016) is this method. `peng` (Peng 2019) also separates what the last layer encodes about the task from
+what it encodes about the site. `hong` (Hong 2021) squares the adversarial loss, so that a site that is hard to
+recognise counts more, and minimises the entropy at the words of pseudo-annotated mentions.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from wardround.algorithms.fedavg import FedAvg, local_delta
-from wardround.algorithms.tagsets import CompletionConfig, begin_completed
+from wardround.algorithms.algorithm import Algorithm, SharedLayers, SiteStep
+from wardround.algorithms.fedavg import LOCAL_TRAINING, FedAvg, local_delta
+from wardround.algorithms.tagsets import COMPLETES, CompletionConfig, begin_completed, check_completion
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.message import Message, Value
-from wardround.federation.site_runtime import Site, Step
+from wardround.federation.site_runtime import Site
 from wardround.models.discriminators import Discriminators, Watched, entropy
+from wardround.models.parameter_split import LayeredModel
 from wardround.models.tagging_model import TaggingModel
 from wardround.tasks.completion import CompletedNer, Taught
 
-__all__ = ["STEPS", "Adversarial", "AdversarialConfig", "Adversary", "Method", "train_adversarially"]
+__all__ = ["ALGORITHM", "Adversarial", "AdversarialConfig", "Adversary", "Method", "train_adversarially"]
 
 Method = Literal["ganin", "peng", "hong"]
 _METHODS: tuple[Method, ...] = get_args(Method)
@@ -38,41 +40,36 @@ _METHODS: tuple[Method, ...] = get_args(Method)
 
 @dataclass(frozen=True)
 class AdversarialConfig(CompletionConfig):
-    """The settings of all three."""
+    """The settings of all three methods."""
 
     method: Method = "ganin"
-    strength: float = 1.0  # λ of Ganin 2016: how much of what a discriminator learns the network unlearns
+    strength: float = 1.0  # λ of Ganin 2016: factor of the reversed gradient of the discriminators
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.strength < float("inf"):
             raise TrainingError(f"strength is {self.strength}; it must be zero or above")
 
-    @property
-    def parts(self) -> bool:
-        """Whether the last layer is parted into what is of the task and what is of the site."""
-        return self.method == "peng"
-
     def constant_settings(self) -> dict[str, Value]:
-        """How far a site goes in a round, and against whom."""
+        """Return the settings of a request that are the same in every round."""
         own: dict[str, Value] = {"unknown": "pseudo", "method": self.method, "strength": self.strength}
         return {**super().constant_settings(), **own}
 
 
 class Adversarial(FedAvg):
-    """Averages the network and the discriminators; a small site is heard as a large one (Appendix C)."""
+    """A server that averages the network and the discriminators; every site has the same weight (Appendix C)."""
 
     config: AdversarialConfig
     uniform_weights = True
 
     def gather(self, context: RoundContext) -> RoundSum | None:
-        """Every site completes its annotation and trains against the discriminators."""
+        """Have every site complete its annotation and train against the discriminators."""
         return context.gather("train_adversarially", self.local_settings())
 
 
 @dataclass(frozen=True)
 class Adversary:
-    """What a site's network is trained against."""
+    """The discriminators that a site's network is trained against, and the loss they add."""
 
     discriminators: Discriminators
     site: str
@@ -81,33 +78,33 @@ class Adversary:
 
     @property
     def looks_at_predictions(self) -> bool:
-        """Beside states."""
+        """Whether the loss uses predictions as well as states."""
         return self.method == "hong"
 
     def loss(self, seen: Watched) -> Tensor:
-        """Of a batch, beside the task's."""
-        told = self.discriminators.loss(seen.layers, self.site, strength=self.strength)
+        """Return the adversarial loss of a batch, which is added to the task's."""
+        loss = self.discriminators.loss(seen.layers, self.site, strength=self.strength)
         if self.method == "peng":
-            return told + self.discriminators.parting_loss(seen.last, self.site, strength=self.strength)
+            return loss + self.discriminators.parting_loss(seen.last, self.site, strength=self.strength)
         if self.method == "ganin":
-            return told
-        squared = told.square() / 2
+            return loss
+        squared = loss.square() / 2
         return squared if seen.predicted is None else squared + self.strength * entropy(seen.predicted)
 
 
 def train_adversarially(site: Site, message: Message) -> Message:
-    """Complete the annotation, and train on it against the discriminators."""
+    """Complete the annotation, train on it against the discriminators, and send the update."""
     with site.all_or_nothing():
         learner, taught = begin_completed(site, message)
-        way, loss = local_delta(site, message, loss=partial(_loss, learner, taught, _adversary(site, message)))
-        return site.give(way, weight=1.0, values={"loss": loss})
+        delta, loss = local_delta(site, message, loss=partial(_loss, learner, taught, _adversary(site, message)))
+        return site.give(delta, weight=1.0, values={"loss": loss})
 
 
 def _adversary(site: Site, message: Message) -> Adversary:
     method = next((name for name in _METHODS if name == message.value("method", str)), None)
     model = site.model
     if method is None or not isinstance(model, TaggingModel) or model.discriminators is None:
-        raise MessageError("value", "a network is trained against its own discriminators, in one of the study's ways")
+        raise MessageError("value", "the model needs discriminators, and the method must be one that a study can name")
     return Adversary(model.discriminators, site.name, method, message.value("strength", float))
 
 
@@ -126,4 +123,35 @@ def _watching(model: TaggingModel, seen: Watched) -> Iterator[Watched]:
         model.watched = None
 
 
-STEPS: dict[str, Step] = {"train_adversarially": train_adversarially}
+def _add_discriminators(config: AdversarialConfig, model: LayeredModel, sites: Sequence[str]) -> None:
+    if isinstance(model, TaggingModel):
+        widths = model.watched_widths
+        separated = widths[-1] if config.method == "peng" else 0  # states of the last layer
+        model.attach(Discriminators(widths, tuple(sites), parted=separated))
+
+
+ALGORITHM = Algorithm(
+    name="adversarial",
+    description="Adversarial baselines of tagsets: the network learns states that do not reveal a sentence's site.",
+    config=AdversarialConfig(),
+    training=LOCAL_TRAINING,
+    server=Adversarial,
+    steps={
+        "train_adversarially": SiteStep(
+            train_adversarially,
+            f"{COMPLETES}; trains on both, and against layers that distinguish your sentences from those of other "
+            "sites; sends the change of the shared layers, including those",
+        )
+    },
+    shared_layers=SharedLayers.ALL,
+    sends="updates",
+    told_to_sites=(
+        "Other sites receive the updated shared layers. Some of these distinguish sites: they encode how the sentences "
+        "of each site, including yours, differ from those of the others as the network reads them."
+    ),
+    tasks=("ner",),
+    keep="last",
+    constant_settings=AdversarialConfig.constant_settings,
+    check_model=check_completion,
+    prepare_model=_add_discriminators,
+)

@@ -1,8 +1,9 @@
-"""Distillation: what some models say of a public set teaches another one (FedED, Section 3.3.2).
+"""Distillation: the predictions of several models on a public set teach another model (FedED, Section 3.3.2).
 
-A model gives its scores of every class in the rows of the public set, as probabilities or as logits. Their mean
-(Eq. 5) is softened into the teacher q (Eq. 4); the student learns the labels and the teacher at once (Eq. 6).
-Eq. 5 averages what it writes as p and calls a logit: here either can be averaged, each softened as what it is.
+A model returns its scores of every class for each row of the public set, as probabilities or as logits. Their mean
+(Eq. 5) is softened into the teacher q (Eq. 4); the student learns from the labels and the teacher together (Eq. 6).
+Eq. 5 averages a quantity that it writes as p and calls a logit; here either can be averaged, and is softened
+accordingly.
 """
 
 from __future__ import annotations
@@ -19,53 +20,67 @@ import torch
 from torch import Tensor
 from torch.nn.functional import kl_div
 
-from wardround.errors import TrainingError
+from wardround.algorithms.algorithm import Payload
+from wardround.errors import StudyError, TrainingError
 from wardround.evaluation.counts import SpanCounts
-from wardround.tasks.task import Example, Task
+from wardround.federation.coordinator import Coordinator, RoundsConfig
+from wardround.federation.message import Array
+from wardround.federation.site_runtime import PublicSet
+from wardround.models.decoders import IndependentWords
+from wardround.models.joint_extractor import JointExtractor
+from wardround.models.parameter_split import LayeredModel
+from wardround.models.tagging_model import TaggingModel
+from wardround.tasks.task import Example, Task, head_scores
 from wardround.training.batches import length_buckets
 from wardround.training.loop import train_batches
 from wardround.training.optimizer import ParameterOptimizer
 from wardround.training.randomness import seeded_from
-from wardround.training.training_config import Rates
+from wardround.training.training_config import Rates, RoundTrainingConfig
 
 __all__ = [
+    "DISTILLATION_TRAINING",
     "Agreement",
+    "CentralCoordinator",
     "DistillationConfig",
     "Exchanged",
     "as_shared",
+    "check_distillable",
     "distil",
     "distillation_loss",
     "figures",
+    "prediction_shapes",
+    "predictions_payload",
     "teacher",
 ]
 
 Exchanged = Literal["probabilities", "logits"]
+DISTILLATION_TRAINING = RoundTrainingConfig(batch_size=16, learning_rate=5e-5)  # for encoders
 
 
-# What is given, and what becomes of its mean.
+# Predictions and their mean.
 
 
 def as_shared(scores: Tensor, exchange: Exchanged) -> npt.NDArray[np.float32]:
-    """What a model gives of its scores, [rows, classes]: probabilities, or the scores themselves."""
+    """Return what a model sends of its scores [rows, classes]: probabilities, or the scores themselves."""
     _check_exchanged(exchange)
     rows = scores.detach().float().cpu()
-    given: npt.NDArray[np.float32] = (rows.softmax(-1) if exchange == "probabilities" else rows.clone()).numpy()
-    return given
+    shared: npt.NDArray[np.float32] = (rows.softmax(-1) if exchange == "probabilities" else rows.clone()).numpy()
+    return shared
 
 
 def teacher(mean: npt.NDArray[Any], exchange: Exchanged, temperature: float) -> Tensor:
-    """The softened distribution q of each row of a mean (Eq. 4), [rows, classes], float32 on the CPU.
+    """Return the softened distribution q of each row of a mean (Eq. 4): [rows, classes], float32, on the CPU.
 
-    Of logits z it is softmax(z/τ); of probabilities p, the logarithms of which are logits, p^(1/τ) over its sum.
+    For logits z it is softmax(z/τ). The logarithms of probabilities p are logits, so for p it is p^(1/τ) over its sum.
     """
     _check_exchanged(exchange)
     logits = torch.from_numpy(np.array(mean, np.float64))
     if exchange == "probabilities":
-        # Under masks and seals, rounding may leave a zero just below zero. Of a zero, −∞ is made a zero again.
+        # Rounding in a protected sum may leave a zero just below zero. log(0) is −∞, which softmax turns back into 0.
         logits = logits.clamp(min=0.0).log()
     softened = (logits / temperature).softmax(-1).float()
     if not bool(softened.isfinite().all()):
-        raise TrainingError("a row of the mean prediction is no distribution: it is all zero, or holds no numbers")
+        raise TrainingError("a row of the mean prediction is not a distribution: it is all zero, or not finite")
     return softened
 
 
@@ -74,19 +89,19 @@ def _check_exchanged(exchange: str) -> None:
         raise TrainingError(f"exchange is {exchange!r}; it can be {' or '.join(get_args(Exchanged))}")
 
 
-# How a student learns.
+# How a student learns from its teacher.
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistillationConfig:
-    """How a student learns from its teacher and from labels; without labels, theirs is a weight of 0."""
+    """How a student learns from its teacher and from labels; without labels, `label_weight` becomes 0."""
 
     batch_size: int
     epochs: int = 1
     temperature: float = 1.0  # τ, Eq. 4
     label_weight: float = 1.0  # of the first term of Eq. 6
     teacher_weight: float = 1.0  # of the second
-    labelled: bool = True  # whether the labels of the public set are to be believed
+    labelled: bool = True  # whether the labels of the public set are used
 
     def __post_init__(self) -> None:
         if not self.labelled:
@@ -99,7 +114,7 @@ class DistillationConfig:
                 raise TrainingError(f"{name} is {getattr(self, name)}; it must be zero or above")
         if not self.label_weight and not self.teacher_weight:
             raise TrainingError(
-                "teacher_weight is 0 and so is label_weight, or the public set has no labels; nothing would be learned"
+                "teacher_weight is 0, and label_weight is 0 or the public set has no labels; nothing would be learned"
             )
 
 
@@ -109,15 +124,16 @@ def distillation_loss(
     labels: Mapping[str, Tensor] | None,
     config: DistillationConfig,
 ) -> Tensor:
-    """Eq. 6: in the mean over the rows of a head, its cross-entropy and D(q‖p), weighted; summed over the heads.
+    """Return Eq. 6: cross-entropy and D(q‖p), weighted, averaged over the rows of a head, summed over the heads.
 
-    p is the student's distribution, which τ does not soften. A head without rows counts 0. No teacher: labels alone.
+    p is the student's distribution, which τ does not soften. A head without rows counts 0. Without a teacher, only
+    labels count.
     """
-    taught, told = teacher if config.teacher_weight else {}, labels if config.label_weight else None
-    if not taught and told is None:
-        raise TrainingError("there is neither a teacher nor a label of any weight; nothing would be learned")
+    targets, used = teacher if config.teacher_weight else {}, labels if config.label_weight else None
+    if not targets and used is None:
+        raise TrainingError("neither the teacher nor the labels have any weight; nothing would be learned")
     losses = [
-        _head_loss(scores, taught[head] if taught else None, None if told is None else told[head], config)
+        _head_loss(scores, targets[head] if targets else None, None if used is None else used[head], config)
         for head, scores in heads.items()
     ]
     return torch.stack(losses).sum()
@@ -125,7 +141,7 @@ def distillation_loss(
 
 def _head_loss(scores: Tensor, teacher: Tensor | None, labels: Tensor | None, config: DistillationConfig) -> Tensor:
     if not len(scores):
-        return scores.sum()  # zero, and still something to go back from
+        return scores.sum()  # zero, but still part of the graph
     log_p = scores.log_softmax(-1)
     loss = log_p.new_zeros(())
     if labels is not None:
@@ -145,11 +161,11 @@ def distil(
     clip: float,
     seed: str,
 ) -> float:
-    """Train the task's model in place on public examples; returns the mean loss over examples and epochs.
+    """Train the task's model in place on public examples; return the mean loss over examples and epochs.
 
-    `teacher` has, by head, a row for each row of the examples, in their order; without one, labels teach alone.
-    Batches and dropout depend on the seed, and on nothing that was done before. A loss or gradient that is not finite
-    is refused half-way: the caller puts the model back.
+    `teacher` has, by head, one row for each row of the examples, in their order; without a teacher, only labels are
+    used. Batches and dropout depend on the seed alone. If a loss or gradient is not finite, training stops with an
+    error and the caller must restore the model.
     """
     lesson = _lesson(task, examples, teacher or {})
     parameters = {name: tensor for name, tensor in task.model.named_parameters() if tensor.requires_grad}
@@ -175,20 +191,20 @@ def distil(
     )
     with seeded_from(seed, task.model):
         total = sum(loss * len(batch) for batch, loss in zip(batches, losses, strict=True))
-    task.model.zero_grad(set_to_none=True)  # as large as the model, and of no more use
+    task.model.zero_grad(set_to_none=True)  # free memory as large as the model
     return total / (config.epochs * len(examples))
 
 
 @dataclass(frozen=True)
 class _Lesson:
-    """By head, what every row of the examples is taught, and which rows are whose."""
+    """The targets of every row of the examples, by head, and which rows belong to which example."""
 
-    rows: Mapping[str, Sequence[range]]  # of each example
+    rows: Mapping[str, Sequence[range]]  # for each example
     labels: Mapping[str, Tensor]  # [rows]
     teacher: Mapping[str, Tensor]  # [rows, classes]; empty without one
 
     def of(self, batch: Sequence[int], device: torch.device) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """The teacher and the labels of some examples, one after the other."""
+        """Return the teacher and the labels of some examples, concatenated."""
         chosen = {
             head: torch.tensor([row for index in batch for row in ranges[index]], dtype=torch.long)
             for head, ranges in self.rows.items()
@@ -203,7 +219,7 @@ def _lesson(task: Task, examples: Sequence[Example], teacher: Mapping[str, Tenso
     labels = [task.labels([example]) for example in examples]
     rows, joined = dict[str, list[range]](), dict[str, Tensor]()
     for head in task.classes():
-        parts = [own[head].long() for own in labels]  # the labels of an example without rows are of no type
+        parts = [own[head].long() for own in labels]  # an example without rows has labels without a dtype
         rows[head] = [range(*ends) for ends in pairwise(accumulate(map(len, parts), initial=0))]
         joined[head] = torch.cat(parts)
     expected = {head: (len(joined[head]), classes) for head, classes in task.classes().items()}
@@ -212,12 +228,12 @@ def _lesson(task: Task, examples: Sequence[Example], teacher: Mapping[str, Tenso
     return _Lesson(rows, joined, teacher)
 
 
-# How near a student came.
+# How well a student learned.
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Shares of rows on which the likeliest classes agree: of student and teacher, and of both with the labels.
+    """Fractions of rows with the same likeliest class: student and teacher, and each of them and the labels.
 
     F1 is over all classes but 0, the negative one. Without labels only the agreements are known.
     """
@@ -233,7 +249,7 @@ class Agreement:
 
     @classmethod
     def of(cls, teacher: Tensor, before: Tensor, after: Tensor, labels: Tensor | None) -> Agreement:
-        """From the rows of one head, at least one: the teacher's, and the student's before and after distillation."""
+        """Compare the rows of one head, at least one: the teacher's, the student's before and after distillation."""
         likeliest = [rows.argmax(-1) for rows in (teacher, before, after)]
         agreements = [_share_equal(student, likeliest[0]) for student in likeliest[1:]]
         if labels is None:
@@ -248,7 +264,7 @@ def figures(
     after: Mapping[str, Tensor],
     labels: Mapping[str, Tensor] | None,
 ) -> dict[str, float]:
-    """What is known of `Agreement`, by name; with several heads, by head: `relations/agreement`.
+    """Return the known fields of `Agreement` by name; with several heads, as in `relations/agreement`.
 
     `before` and `after` are the student's scores. A head without rows has no figures.
     """
@@ -268,3 +284,75 @@ def _share_equal(left: Tensor, right: Tensor) -> float:
 def _f1(found: Tensor, labels: Tensor) -> float:
     right = int(((found == labels) & (labels != 0)).sum())
     return SpanCounts(right, int((found != 0).sum()) - right, int((labels != 0).sum()) - right).f1
+
+
+# The coordinator of algorithms that distil.
+
+
+def prediction_shapes(task: Task, examples: Sequence[Any]) -> dict[str, tuple[int, int]]:
+    """Return (rows, classes) by head for the predictions on some examples."""
+    rows = {head: len(labels) for head, labels in task.labels(examples).items()}
+    return {head: (rows[head], classes) for head, classes in task.classes().items()}
+
+
+def predictions_payload(task: Task, public: PublicSet, *, bound: float) -> Payload:
+    """Return the payload of sites that send predictions on the public set; `bound` is 0 if it is not known."""
+    heads = prediction_shapes(task, public.examples)
+    return Payload(heads, {head: head for head in heads}, dict.fromkeys(heads, bound) if bound else {})
+
+
+def check_distillable(algorithm: str, model: LayeredModel) -> None:
+    """Raise a StudyError if the rows of a model's predictions do not determine its output."""
+    if isinstance(model, TaggingModel) and not model.scores_tags:
+        raise StudyError(f"[model] writes mentions and scores no tags; {algorithm} distils tags: name an encoder")
+    if isinstance(model, TaggingModel | JointExtractor) and not isinstance(model.decoder, IndependentWords):
+        raise StudyError(
+            f"[model] ends in a CRF; {algorithm} distils each word's tag on its own: name an encoder with "
+            'decoder = "softmax"'
+        )
+
+
+class CentralCoordinator(Coordinator):
+    """A coordinator that holds the model and trains it on the public set."""
+
+    central = True
+
+    def __init__(
+        self,
+        shared: Mapping[str, Array],
+        config: RoundsConfig,
+        training: RoundTrainingConfig,
+        *,
+        task: Task,
+        public: PublicSet,
+        seed: int = 0,
+        output: Sequence[str] = (),
+    ) -> None:
+        super().__init__(shared, config, training, seed=seed, output=output)
+        self.task, self.public = task, public
+        self._labels = task.labels(public.examples) if public.labelled else None
+
+    def learn(self, taught: Mapping[str, Tensor], config: DistillationConfig) -> float:
+        """Train the central model for one round on the public set; return the loss and write `figures`."""
+        parameters = self.task.model.parameters_in(self.task.model.groups)
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(self.shared[name])
+        before = head_scores(self.task, self.public.examples)
+        loss = distil(
+            self.task,
+            self.public.examples,
+            taught,
+            config=config,
+            rates=self.training.rates(self.number + 1, self.config.rounds),
+            clip=self.training.clip,
+            seed=f"{self.seed}/round-{self.number + 1}/public",
+        )
+        after = head_scores(self.task, self.public.examples)
+        found = figures(taught or before, before, after, self._labels)
+        if not taught:  # without a teacher, only the student's own figures mean something
+            found = {name: share for name, share in found.items() if "student" in name}
+        self.figures = {**found, "public_loss": loss}
+        for name, parameter in parameters.items():
+            self.shared[name].copy_(parameter.detach())
+        return loss

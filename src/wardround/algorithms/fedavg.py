@@ -1,7 +1,7 @@
-"""Federated averaging (McMahan et al. 2017) of any shared half, with a private half beside it.
+"""Federated averaging (McMahan et al. 2017) of the shared half of a model; each site keeps a private half.
 
-In each round every site trains both halves on its own notes for some mini-batches and gives how far its shared half
-came; the mean of these, weighted by the sites' sizes, moves the shared half of all.
+In each round every site trains both halves on its own notes and sends the change of its shared half. The mean of these
+changes, weighted by the sites' sizes, is added to the shared half of all.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from wardround.algorithms.algorithm import Algorithm, SharedLayers, SiteStep
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value
-from wardround.federation.site_runtime import Site, Step, rates_in
+from wardround.federation.site_runtime import Site, rates_in
 from wardround.training.loop import train_batches
+from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = [
-    "STEPS",
+    "ALGORITHM",
+    "LOCAL_TRAINING",
     "FedAvg",
     "FedAvgConfig",
     "LocalConfig",
@@ -30,25 +33,29 @@ __all__ = [
     "train_locally",
 ]
 
+LOCAL_TRAINING = RoundTrainingConfig(batch_size=16)  # of one site; FedNER's batch is divided among all sites
+
 
 @dataclass(frozen=True)
 class LocalConfig(RoundsConfig):
-    """How far a site trains on its own in a round."""
+    """How long a site trains in a round."""
 
     rounds: int = 50
-    local_epochs: int = 1  # E, the passes over a site's notes in a round
-    local_steps: int = 0  # mini-batches a round in place of epochs; 0 is epochs
-    keep_moments: bool = True  # whether a site's Adam remembers, in the next round, what it learned in this one
+    local_epochs: int = 1  # E, passes over a site's notes per round
+    local_steps: int = 0  # mini-batches per round instead of epochs; 0 means epochs
+    keep_moments: bool = True  # whether a site keeps Adam's moments from one round to the next
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.local_epochs < 1:
             raise TrainingError(f"local_epochs is {self.local_epochs}; it must be above zero")
         if self.local_steps < 0:
-            raise TrainingError(f"local_steps is {self.local_steps}; it is a number of mini-batches, or 0 for epochs")
+            raise TrainingError(
+                f"local_steps is {self.local_steps}; it must be a number of mini-batches, or 0 for epochs"
+            )
 
     def constant_settings(self) -> dict[str, Value]:
-        """How far a site goes in a round."""
+        """Return the settings of a request that are the same in every round."""
         return {"steps": self.local_steps, "epochs": self.local_epochs, "keep_moments": self.keep_moments}
 
 
@@ -56,7 +63,7 @@ class LocalConfig(RoundsConfig):
 class FedAvgConfig(LocalConfig):
     """The settings of FederatedAveraging."""
 
-    server_rate: float = 1.0  # how much of the mean the shared half moves by
+    server_rate: float = 1.0  # factor of the mean change
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,29 +77,29 @@ class FedAvg(Coordinator):
     config: FedAvgConfig
 
     def gather(self, context: RoundContext) -> RoundSum | None:
-        """Every site trains for a while."""
+        """Have every site train locally."""
         return context.gather("train", self.local_settings())
 
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
-        """w ← w + Σ n_k/n Δ_k."""
+        """Update w ← w + Σ n_k/n Δ_k."""
         add(self.shared, mean, rate=self.config.server_rate)
 
     def local_settings(self) -> dict[str, Value]:
-        """What ClientUpdate needs to know."""
+        """Return the settings that ClientUpdate needs."""
         return {**self.settings(), **self.config.constant_settings()}
 
 
 def train(site: Site, message: Message) -> Message:
-    """ClientUpdate: train for a while, give the way the shared half went."""
+    """Run ClientUpdate: train locally and send the change of the shared half."""
     with site.all_or_nothing():
         update, loss = local_update(site, message)
         return site.give(update, weight=float(len(site.notes.train)), values={"loss": loss})
 
 
 def local_update(site: Site, message: Message, *, pull: float = 0.0) -> tuple[dict[str, Array], float]:
-    """Train both halves; returns how far the shared half came, and the mean loss.
+    """Receive the shared half and train; return the change of the shared half and the mean loss.
 
-    `pull` holds the shared half near where it began. A site whose work fails half-way is to be put back by the caller.
+    `pull` is the strength of a proximal term. If training fails, the caller must restore the site's state.
     """
     site.check_round(message.value("round", int))
     site.receive(message)
@@ -102,7 +109,7 @@ def local_update(site: Site, message: Message, *, pull: float = 0.0) -> tuple[di
 def local_delta(
     site: Site, message: Message, *, pull: float = 0.0, loss: Callable[[Sequence[int]], Tensor] | None = None
 ) -> tuple[dict[str, Array], float]:
-    """Train both halves from where they are; how far the shared half came, and the mean loss."""
+    """Train both halves as they are; return the change of the shared half and the mean loss."""
     start = {name: parameter.detach().clone() for name, parameter in site.shared.items()}
     mean = train_locally(site, message, towards=start if pull else {}, pull=pull, loss=loss)
     return {name: (parameter.detach() - start[name]).cpu().numpy() for name, parameter in site.shared.items()}, mean
@@ -148,7 +155,7 @@ def train_locally(
 
 
 def add(shared: Mapping[str, Tensor], mean: Mapping[str, Array], *, rate: float = 1.0) -> None:
-    """Move the shared half by a mean update."""
+    """Add a mean change to the shared half."""
     for name, parameter in shared.items():
         parameter += rate * torch.from_numpy(mean[name])
 
@@ -168,4 +175,17 @@ def _pull(site: Site, centre: Mapping[str, Tensor], strength: float) -> None:
         parameter.grad = towards if parameter.grad is None else parameter.grad + towards
 
 
-STEPS: dict[str, Step] = {"train": train}
+ALGORITHM = Algorithm(
+    name="fedavg",
+    description="Federated averaging: sites train locally and send the change of the shared half.",
+    config=FedAvgConfig(),
+    training=LOCAL_TRAINING,
+    server=FedAvg,
+    steps={
+        "train": SiteStep(train, "trains on some mini-batches of your notes and sends the change of the shared layers")
+    },
+    shared_layers=SharedLayers.CONFIGURED,
+    sends="updates",
+    told_to_sites="Other sites receive only the updated shared layers.",
+    constant_settings=FedAvgConfig.constant_settings,
+)

@@ -1,8 +1,8 @@
-"""FedED (Sui et al. 2020): sites give what their models predict on a public set, and no parameter.
+"""FedED (Sui et al. 2020): sites send their models' predictions on a public set, and no parameters.
 
-In each round the sites that were drawn train on their own notes and predict; the mean of their predictions teaches the
-central model on the public set. They begin from the central model, or, where each keeps its own, of whatever kind, they
-learn on the public set themselves from the mean of the round before.
+In each round the selected sites train on their own notes and predict; the mean of their predictions teaches the central
+model on the public set. Sites start each round from the central model. If each keeps a model of its own, of any kind,
+it first learns on the public set from the mean of the previous round.
 """
 
 from __future__ import annotations
@@ -15,39 +15,52 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.distillation import DistillationConfig, Exchanged, as_shared, distil, figures, teacher
+from wardround.algorithms.algorithm import Algorithm, Payload, ServerInputs, SharedLayers, SiteStep
+from wardround.algorithms.distillation import (
+    DISTILLATION_TRAINING,
+    CentralCoordinator,
+    DistillationConfig,
+    Exchanged,
+    as_shared,
+    check_distillable,
+    distil,
+    prediction_shapes,
+    predictions_payload,
+    teacher,
+)
 from wardround.algorithms.fedavg import LocalConfig, train_locally
 from wardround.errors import FederationError, MessageError, TrainingError
-from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
+from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.message import Array, Message, Value, grouped
-from wardround.federation.site_runtime import PublicSet, Site, Step, rates_in
-from wardround.secure_aggregation.predictions import Precision, check_mean
+from wardround.federation.site_runtime import PublicSet, Site, rates_in
+from wardround.models.parameter_split import LayeredModel
+from wardround.secure_aggregation.predictions import PlainPredictions, Precision, check_mean
 from wardround.tasks.task import Task, head_scores
-from wardround.training.training_config import RoundTrainingConfig
 
-__all__ = ["STEPS", "FedEd", "FedEdConfig", "PublicConfig", "PublicOnly", "prediction_shapes", "train_and_predict"]
+__all__ = ["ALGORITHM", "FedEd", "FedEdConfig", "train_and_predict"]
 
-# By how much the rows of a mean may miss one. Under masks and seals each site rounds each of its numbers by half a
-# unit, of 15 bits at most; in float16, which nobody packs, a row of probabilities is off by 2^-11 at most: twice that.
+# Tolerance for the sum of a row of a mean, which should be 1. In a protected sum each site rounds each number by half a
+# unit, of 15 bits at most. In float16, which is sent unprotected only, a row is off by at most 2^-11; twice that is
+# allowed.
 _UNIT, _HALVES = 2.0**-14, 2.0**-10
 
 
 @dataclass(frozen=True)
 class FedEdConfig(LocalConfig):
-    """The settings of Algorithm 1 of the paper, and those it leaves open."""
+    """The settings of Algorithm 1 of the paper, and those that it leaves open."""
 
     rounds: int = 30
     local_epochs: int = 2  # E
     keep_moments: bool = False
     start: Literal["central", "own"] = "central"  # what a site trains in a round: the central model, or its own
     exchange: Exchanged = "probabilities"  # what is averaged, Eq. 5
-    precision: Precision = "float32"  # of a prediction on its way; masked or sealed, the packing decides
-    top_k: int = 1  # of precision top-k: classes of a row that are sent
+    precision: Precision = "float32"  # of predictions on the wire; a protected sum uses its own packing
+    top_k: int = 1  # for precision top-k: classes per row that are sent
     temperature: float = 1.0  # τ, Eq. 4
-    distillation_epochs: int = 1  # over the public set, in each round
-    distillation_batch: int = 0  # 0 is the sites' batch size
+    distillation_epochs: int = 1  # over the public set, per round
+    distillation_batch: int = 0  # 0 means the sites' batch size
     label_weight: float = 1.0  # of the labels of the public set in Eq. 6
-    label_rounds: int = 0  # after so many rounds the teacher teaches alone; 0 is never, as in the paper
+    label_rounds: int = 0  # rounds in which labels are used; 0 means all, as in the paper
     teacher_weight: float = 1.0  # of the teacher
 
     def __post_init__(self) -> None:
@@ -59,33 +72,28 @@ class FedEdConfig(LocalConfig):
             raise TrainingError(f"distillation_epochs is {self.distillation_epochs}; it must be above zero")
         if not self.teacher_weight > 0:
             raise TrainingError(
-                f"teacher_weight is {self.teacher_weight}; it must be above zero: without sites the algorithm public "
-                "learns"
+                f"teacher_weight is {self.teacher_weight}; it must be above zero; to learn without sites, use the "
+                "algorithm public"
             )
         if self.precision == "top-k" and (self.exchange == "logits" or self.top_k < 1):
             raise TrainingError(
-                "precision top-k sends the top_k likeliest classes of a row, one at least; of logits "
-                "those left out cannot be told: exchange probabilities"
+                "precision top-k sends the top_k likeliest classes of a row, at least one; the logits of the others "
+                "cannot be estimated: exchange probabilities"
             )
         self.distillation(batch_size=1, labelled=True)
 
     @property
     def sites_keep_models(self) -> bool:
-        """Whether a site's model is its own."""
+        """Whether every site keeps a model of its own."""
         return self.start == "own"
 
     @property
-    def needs_plain(self) -> str:
-        """Under masks and seals every number is packed alike."""
-        return "" if self.precision == "float32" else f"precision {self.precision}"
-
-    @property
     def value_bound(self) -> float:
-        """No probability is above one."""
+        """Return the largest absolute value of a prediction, 0 if there is no limit."""
         return 1.0 if self.exchange == "probabilities" else 0.0
 
     def constant_settings(self) -> dict[str, Value]:
-        """How a site trains and predicts, and how it learns from the others where it keeps its model."""
+        """Return the settings of a request that are the same in every round."""
         own: dict[str, Value] = {
             "temperature": self.temperature,
             "distillation_epochs": self.distillation_epochs,
@@ -97,7 +105,7 @@ class FedEdConfig(LocalConfig):
         return {**super().constant_settings(), "given_as": self.exchange, **(own if self.sites_keep_models else {})}
 
     def distillation(self, *, batch_size: int, labelled: bool) -> DistillationConfig:
-        """How the central model learns."""
+        """Return how the central model learns."""
         return DistillationConfig(
             batch_size=self.distillation_batch or batch_size,
             epochs=self.distillation_epochs,
@@ -108,84 +116,19 @@ class FedEdConfig(LocalConfig):
         )
 
 
-@dataclass(frozen=True)
-class PublicConfig(RoundsConfig):
-    """The settings of a central model that learns from the public set alone."""
-
-    rounds: int = 30
-    epochs: int = 1  # over the public set, in each round
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epochs < 1:
-            raise TrainingError(f"epochs is {self.epochs}; it must be above zero")
-
-
-class _Central(Coordinator):
-    """A coordinator that holds the model and the public set, and trains the one on the other."""
-
-    central = True
-
-    def __init__(
-        self,
-        shared: Mapping[str, Array],
-        config: RoundsConfig,
-        training: RoundTrainingConfig,
-        *,
-        task: Task,
-        public: PublicSet,
-        seed: int = 0,
-        output: Sequence[str] = (),
-    ) -> None:
-        super().__init__(shared, config, training, seed=seed, output=output)
-        self.task, self.public = task, public
-        self._labels = task.labels(public.examples) if public.labelled else None
-
-    def learn(self, taught: Mapping[str, Tensor], config: DistillationConfig) -> float:
-        """One round of the central model on the public set; what is to tell of it is in `figures`."""
-        parameters = self.task.model.parameters_in(self.task.model.groups)
-        with torch.no_grad():
-            for name, parameter in parameters.items():
-                parameter.copy_(self.shared[name])
-        before = head_scores(self.task, self.public.examples)
-        loss = distil(
-            self.task,
-            self.public.examples,
-            taught,
-            config=config,
-            rates=self.training.rates(self.number + 1, self.config.rounds),
-            clip=self.training.clip,
-            seed=f"{self.seed}/round-{self.number + 1}/public",
-        )
-        after = head_scores(self.task, self.public.examples)
-        self.figures = {**self._figures(taught, before, after), "public_loss": loss}
-        for name, parameter in parameters.items():
-            self.shared[name].copy_(parameter.detach())
-        return loss
-
-    def _figures(
-        self, taught: Mapping[str, Tensor], before: Mapping[str, Tensor], after: Mapping[str, Tensor]
-    ) -> dict[str, float]:
-        if taught:
-            return figures(taught, before, after, self._labels)
-        return {
-            name: share for name, share in figures(before, before, after, self._labels).items() if "student" in name
-        }
-
-
-class FedEd(_Central):
+class FedEd(CentralCoordinator):
     """The server of Algorithm 1."""
 
     config: FedEdConfig
-    uniform_weights = True  # Eq. 5; a site that asked for more would speak for the others
+    uniform_weights = True  # Eq. 5; a larger weight would let one site dominate the mean
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._like = _blank(self.task, self.public.examples)
-        self._mean: dict[str, Array] = {}  # of the last round: what sites that keep their models learn from
+        self._mean: dict[str, Array] = {}  # of the last round; sites that keep their models learn from it
 
     def gather(self, context: RoundContext) -> RoundSum | None:
-        """Every site trains and predicts; a mean that only sites can open, they open for the coordinator."""
+        """Have every site train and predict; sites open a sealed mean for the coordinator."""
         gathered = context.opened(
             context.gather("train_and_predict", {**self.settings(), **self.config.constant_settings()})
         )
@@ -199,66 +142,41 @@ class FedEd(_Central):
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
         """Distil the ensemble into the central model (Eq. 4 to 6)."""
         self._mean = {head: np.array(rows) for head, rows in mean.items()}
-        taught = {head: teacher(rows, self.config.exchange, self.config.temperature) for head, rows in mean.items()}
+        targets = {head: teacher(rows, self.config.exchange, self.config.temperature) for head, rows in mean.items()}
         labelled = self.public.labelled and _learns_labels(self.number + 1, self.config.label_rounds)
-        self.learn(taught, self.config.distillation(batch_size=self.training.batch_size, labelled=labelled))
+        self.learn(targets, self.config.distillation(batch_size=self.training.batch_size, labelled=labelled))
 
     def broadcast_arrays(self) -> dict[str, Array]:
-        """The central model; where sites keep their own, what the ensemble said in the round before."""
+        """Return the central model, or the mean of the previous round if sites keep models of their own."""
         return grouped("mean", self._mean) if self.config.sites_keep_models else super().broadcast_arrays()
 
     def expected_arrays(self) -> dict[str, Array]:
-        """Predictions on the public set."""
+        """Return zeros in the shape of predictions on the public set."""
         return self._like
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """What the ensemble said."""
+        """Return the mean prediction of the last round."""
         return {head: torch.from_numpy(rows) for head, rows in self._mean.items()}
 
     def load_optimizer_state(self, memory: Mapping[str, Tensor]) -> None:
-        """Take up what `memory` gave."""
+        """Restore the mean prediction of the last round."""
         self._mean = {head: rows.numpy() for head, rows in memory.items()}
 
 
-class PublicOnly(_Central):
-    """Learns from the public set alone: what a study with sites is measured against."""
-
-    config: PublicConfig
-
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        if not self.public.labelled:
-            raise TrainingError("the public set is not labelled, and the algorithm public learns from its labels alone")
-
-    def gather(self, context: RoundContext) -> RoundSum | None:
-        """Nobody is asked."""
-        config = DistillationConfig(
-            batch_size=self.training.batch_size, epochs=self.config.epochs, labelled=self.public.labelled
-        )
-        context.note_loss(self.learn({}, config))
-        return None
-
-
-def prediction_shapes(task: Task, examples: Sequence[Any]) -> dict[str, tuple[int, int]]:
-    """By head, the rows of some examples and the classes of each."""
-    rows = {head: len(labels) for head, labels in task.labels(examples).items()}
-    return {head: (rows[head], classes) for head, classes in task.classes().items()}
-
-
 def _blank(task: Task, examples: Sequence[Any]) -> dict[str, Array]:
-    """Arrays such as a prediction of some examples has."""
+    """Return zeros in the shape of predictions on some examples."""
     return {head: np.zeros(shape, np.float32) for head, shape in prediction_shapes(task, examples).items()}
 
 
 def _check(mean: Mapping[str, Array], like: Mapping[str, Array], exchange: Exchanged, *, sites: int) -> None:
-    """Refuse, with a `MessageError`, what cannot be the mean of so many sites' predictions."""
+    """Raise a `MessageError` if `mean` cannot be the mean of the predictions of that many sites."""
     classes = max(rows.shape[1] for rows in like.values())
     tolerance = _HALVES + classes * sites * _UNIT / 2
     check_mean(mean, like, normalised=exchange == "probabilities", tolerance=tolerance)
 
 
 def train_and_predict(site: Site, message: Message) -> Message:
-    """LocalUpdate: train for a while, give the predictions on the public set."""
+    """Run LocalUpdate: train locally and send the predictions on the public set."""
     exchange = _exchange(message)
     with site.all_or_nothing():
         site.check_round(message.value("round", int))
@@ -268,12 +186,12 @@ def train_and_predict(site: Site, message: Message) -> Message:
             _learn_from_others(site, message, exchange)
         loss = train_locally(site, message)
         scores = head_scores(site.task, site.notes.public.examples)
-        given = {head: as_shared(rows, exchange) for head, rows in scores.items()}
-        return site.give(given, weight=1.0, values={"loss": loss})
+        predictions = {head: as_shared(rows, exchange) for head, rows in scores.items()}
+        return site.give(predictions, weight=1.0, values={"loss": loss})
 
 
 def _learns_labels(number: int, label_rounds: int) -> bool:
-    """Whether the labels of the public set are learned in a round; a small set is soon known by heart."""
+    """Whether a round uses the labels of the public set; a small set is soon memorised."""
     return not label_rounds or number <= label_rounds
 
 
@@ -284,16 +202,16 @@ def _exchange(message: Message) -> Exchanged:
         case "logits":
             return "logits"
         case _:
-            raise MessageError("value", "predictions are exchanged as probabilities or as logits")
+            raise MessageError("value", "predictions must be probabilities or logits")
 
 
 def _learn_from_others(site: Site, message: Message, exchange: Exchanged) -> None:
-    """A site with a model of its own learns on the public set what the ensemble said of it in the round before."""
+    """Train a site's own model on the public set with the mean prediction of the previous round as teacher."""
     mean = message.group("mean")
     if not mean:
         return
     if any(rows.dtype != np.float32 for rows in mean.values()):
-        raise MessageError("shapes", "the ensemble's mean is float32")
+        raise MessageError("shapes", "the mean prediction must be float32")
     sites = site.terms.sites if site.terms else 1
     _check(mean, _blank(site.task, site.notes.public.examples), exchange, sites=sites)
     config = DistillationConfig(
@@ -316,4 +234,60 @@ def _learn_from_others(site: Site, message: Message, exchange: Exchanged) -> Non
     )
 
 
-STEPS: dict[str, Step] = {"train_and_predict": train_and_predict}
+def _payload(config: FedEdConfig, task: Task, public: PublicSet) -> Payload:
+    return predictions_payload(task, public, bound=config.value_bound)
+
+
+def _plain_codec(config: FedEdConfig, payload: Payload) -> PlainPredictions:
+    return PlainPredictions(
+        payload.shapes,
+        precision=config.precision,
+        top_k=config.top_k,
+        normalised=config.exchange == "probabilities",
+    )
+
+
+def _check_model(config: FedEdConfig, model: LayeredModel) -> None:
+    check_distillable("feded", model)
+
+
+def _server(inputs: ServerInputs[FedEdConfig]) -> FedEd:
+    return FedEd(
+        inputs.shared,
+        inputs.config,
+        inputs.training,
+        task=inputs.task,
+        public=inputs.public,
+        seed=inputs.seed,
+        output=inputs.output,
+    )
+
+
+ALGORITHM = Algorithm(
+    name="feded",
+    description="FedED: sites send predictions on a public set; their mean teaches the central model.",
+    config=FedEdConfig(),
+    training=DISTILLATION_TRAINING,
+    server=FedEd,
+    steps={
+        "train_and_predict": SiteStep(
+            train_and_predict, "trains on your notes and sends what the model then predicts on the public notes"
+        )
+    },
+    shared_layers=SharedLayers.ALL,
+    sends="predictions",
+    told_to_sites=(
+        "Other sites receive the updated central model or, if each keeps a model of its own, the mean of all sites' "
+        "predictions on the public notes."
+    ),
+    needs_public_set=True,
+    own_models_setting='start = "own"',
+    constant_settings=FedEdConfig.constant_settings,
+    sites_keep_models=lambda config: config.sites_keep_models,
+    plain_only=lambda config: "" if config.precision == "float32" else f"precision {config.precision}",
+    value_bound=lambda config: config.value_bound,
+    payload=_payload,
+    plain_codec=_plain_codec,
+    check_model=_check_model,
+    build_server=_server,
+)

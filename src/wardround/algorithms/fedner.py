@@ -1,8 +1,9 @@
 """FedNER (Ge et al. 2020), Algorithm 1.
 
-In each round every site computes the gradients of one mini-batch, steps its private half, and gives the gradients of
-the shared half; their mean, weighted by the sites' sizes, steps the shared half at the coordinator. Over slow links
-`local_steps` mini-batches lie between two exchanges: then the shared half is averaged as `fedavg` does it.
+In each round every site computes the gradients of one mini-batch, steps its private half, and sends the gradients of
+the shared half. Their mean, weighted by the sites' sizes, steps the shared half at the coordinator. Where communication
+is expensive, sites train `local_steps` mini-batches per round; the shared half is then averaged as in federated
+averaging.
 """
 
 from __future__ import annotations
@@ -15,23 +16,24 @@ import torch
 from torch import Tensor, nn
 
 from wardround.algorithms import fedavg
+from wardround.algorithms.algorithm import Algorithm, SharedLayers, SiteStep
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.aggregation import Rows
 from wardround.federation.coordinator import Coordinator, RoundContext, RoundsConfig, RoundSum
 from wardround.federation.message import Array, Message, Value
-from wardround.federation.site_runtime import Site, Step, rates_in
+from wardround.federation.site_runtime import Site, rates_in
 from wardround.training.loop import compute_gradients
 from wardround.training.optimizer import ParameterOptimizer, clip_gradients
 from wardround.training.training_config import RoundTrainingConfig
 
-__all__ = ["STEPS", "FedNer", "FedNerConfig", "batch_share", "gradient", "train_share"]
+__all__ = ["ALGORITHM", "FedNer", "FedNerConfig", "batch_share", "gradient", "train_share"]
 
 
 @dataclass(frozen=True)
 class FedNerConfig(RoundsConfig):
     """The settings of Algorithm 1."""
 
-    local_steps: int = 1  # mini-batches between two exchanges; 1 is the paper's
+    local_steps: int = 1  # mini-batches per round; the paper has 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -39,12 +41,12 @@ class FedNerConfig(RoundsConfig):
             raise TrainingError(f"local_steps is {self.local_steps}; it must be above zero")
 
     def constant_settings(self) -> dict[str, Value]:
-        """How far a site goes between two exchanges."""
+        """Return the settings of a request that are the same in every round."""
         return {"steps": self.local_steps}
 
 
 class FedNer(Coordinator):
-    """The server of Algorithm 1: it holds θ_s and its optimizer."""
+    """The server of Algorithm 1; it holds θ_s and its optimizer."""
 
     config: FedNerConfig
 
@@ -63,14 +65,14 @@ class FedNer(Coordinator):
         self.stepper = ParameterOptimizer(self.shared, self.output)
 
     def gather(self, context: RoundContext) -> RoundSum | None:
-        """The gradients of Eq. 2."""
+        """Ask every site for its gradient (Eq. 2), or for local training if `local_steps` is above 1."""
         settings: dict[str, Value] = {**self.settings(), "sizes": dict(self.sizes)}
         if self.config.local_steps == 1:
             return context.gather("gradient", settings)
         return context.gather("train_share", {**settings, **self.config.constant_settings()})
 
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
-        """θ_s ← θ_s − α ∂L/∂θ_s; the mean gradient is used up."""
+        """Update θ_s ← θ_s − α ∂L/∂θ_s; `mean` is overwritten."""
         if self.config.local_steps > 1:
             fedavg.add(self.shared, mean)
             return
@@ -80,18 +82,18 @@ class FedNer(Coordinator):
         self.stepper.step(self.training.rates(self.number + 1, self.config.rounds))
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """Adam's moments."""
+        """Return Adam's moments."""
         return self.stepper.state()
 
     def load_optimizer_state(self, memory: Mapping[str, Tensor]) -> None:
-        """Adam's moments."""
+        """Restore Adam's moments."""
         self.stepper.load(memory)
 
 
 def gradient(site: Site, message: Message) -> Message:
-    """PlatformUpdate of Algorithm 1: select N_i, step θ_p, return ∂L/∂θ_s."""
+    """Run PlatformUpdate of Algorithm 1: select N_i, step θ_p, return ∂L/∂θ_s."""
     number = message.value("round", int)
-    site.check_policy({"steps": 1})  # of a study with more between two exchanges, no single mini-batch is given
+    site.check_policy({"steps": 1})  # a study with several steps per round never sends a single mini-batch's gradient
     site.check_round(number)
     share = batch_share(site, message, fewest=site.fewest_sentences)
     rates, largest = rates_in(message), message.value("clip", float)
@@ -102,14 +104,14 @@ def gradient(site: Site, message: Message) -> Message:
     clip_gradients(site.private.values(), largest)
     update = {name: _gradient_of(parameter) for name, parameter in site.shared.items()}
     answer = site.give(update, weight=float(len(site.notes.train)), values={"loss": loss})
-    site.private_optimizer.step(rates)  # last: where anything is refused, the private half is as it was
+    site.private_optimizer.step(rates)  # last, so that a refusal above leaves the private half unchanged
     site.round = number
     return answer
 
 
 @contextmanager
 def _sparse_tables(site: Site) -> Iterator[None]:
-    """Let shared embeddings give the gradients of the rows they were asked for, and not of the whole table."""
+    """Have shared embeddings return gradients for the rows that were looked up, not for the whole table."""
     tables = [
         module
         for name, module in site.model.named_modules()
@@ -125,7 +127,7 @@ def _sparse_tables(site: Site) -> Iterator[None]:
 
 
 def _gradient_of(parameter: Tensor) -> Array | Rows:
-    """Zero where the loss did not touch it."""
+    """Return the gradient of a parameter; zero if the loss does not depend on it."""
     found = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
     if not found.is_sparse:
         return found.cpu().numpy()
@@ -134,24 +136,42 @@ def _gradient_of(parameter: Tensor) -> Array | Rows:
 
 
 def batch_share(site: Site, message: Message, *, fewest: int = 1) -> int:
-    """|N_i| = |S_i| / Σ|S_j| · N, rounded, and `fewest` sentences at least.
+    """Return |N_i| = |S_i| / Σ|S_j| · N, rounded, but at least `fewest` sentences.
 
-    The site adds up the announced sizes |S_j| itself. Its own must be right, and none may change between two rounds.
+    The site adds up the announced sizes |S_j| itself. Its own size must be right, and none may change between rounds.
     """
     announced, batch_size = message.value("sizes", dict), message.value("batch_size", int)
     sizes = {name: size for name, size in announced.items() if isinstance(size, int) and size > 0}
     if sizes != announced or sizes.get(site.name) != len(site.notes.train) or batch_size < 1:
         raise MessageError("sizes", "the announced sizes of the sites are not numbers, or this site's is wrong")
     if site.terms is not None and site.terms.names and not sizes.keys() <= site.terms.names:
-        raise MessageError("sizes", "a size is announced of what is no site of the study")
+        raise MessageError("sizes", "a size is announced for a name that is not a site of the study")
     site.history.check_sizes(sizes)
     return max(fewest, round(len(site.notes.train) / sum(sizes.values()) * batch_size))
 
 
 def train_share(site: Site, message: Message) -> Message:
-    """`local_steps` mini-batches of N_i sentences each."""
+    """Train `local_steps` mini-batches of N_i sentences each and send the change of the shared half."""
     share = batch_share(site, message)
     return fedavg.train(site, replace(message, values={**message.values, "batch_size": share, "keep_moments": True}))
 
 
-STEPS: dict[str, Step] = {"gradient": gradient, "train_share": train_share}
+ALGORITHM = Algorithm(
+    name="fedner",
+    description="FedNER: sites send the gradient of the shared half after every mini-batch.",
+    config=FedNerConfig(),
+    training=RoundTrainingConfig(),
+    server=FedNer,
+    steps={
+        "gradient": SiteStep(
+            gradient, "computes the gradient of one mini-batch of your notes and sends that of the shared layers"
+        ),
+        "train_share": SiteStep(
+            train_share, "trains on some mini-batches of your notes and sends the change of the shared layers"
+        ),
+    },
+    shared_layers=SharedLayers.CONFIGURED,
+    sends="updates",
+    told_to_sites="Other sites receive the updated shared layers, and the number of sentences each site trains on.",
+    constant_settings=FedNerConfig.constant_settings,
+)

@@ -1,21 +1,22 @@
-"""FedProx (Li et al. 2020): federated averaging whose sites are held near the shared half they were given."""
+"""FedProx (Li et al. 2020): federated averaging with a proximal term that keeps sites near the shared half."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, local_update
+from wardround.algorithms.algorithm import Algorithm, SharedLayers, SiteStep
+from wardround.algorithms.fedavg import LOCAL_TRAINING, FedAvg, FedAvgConfig, local_update
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.message import Message, Value
-from wardround.federation.site_runtime import Site, Step
+from wardround.federation.site_runtime import Site
 
-__all__ = ["STEPS", "FedProx", "FedProxConfig", "train_near"]
+__all__ = ["ALGORITHM", "FedProx", "FedProxConfig", "train_near"]
 
 
 @dataclass(frozen=True)
 class FedProxConfig(FedAvgConfig):
-    """The settings of federated averaging, and the strength of the proximal term."""
+    """The settings of federated averaging and the strength of the proximal term."""
 
     proximal: float = 0.01  # μ
 
@@ -25,7 +26,7 @@ class FedProxConfig(FedAvgConfig):
             raise TrainingError(f"proximal is {self.proximal}; it must be above zero (fedavg has none)")
 
     def constant_settings(self) -> dict[str, Value]:
-        """How far a site goes in a round, and how strongly it is held."""
+        """Return the settings of a request that are the same in every round."""
         return {**super().constant_settings(), "proximal": self.proximal}
 
 
@@ -35,18 +36,33 @@ class FedProx(FedAvg):
     config: FedProxConfig
 
     def gather(self, context: RoundContext) -> RoundSum | None:
-        """Every site trains under h_k(w; w_t) = F_k(w) + μ/2 ‖w − w_t‖²."""
+        """Have every site train on h_k(w; w_t) = F_k(w) + μ/2 ‖w − w_t‖²."""
         return context.gather("train_near", self.local_settings())
 
 
 def train_near(site: Site, message: Message) -> Message:
-    """Train for a while, pulled back to the given shared half by μ (w − w_t)."""
+    """Train locally with the gradient μ (w − w_t) of the proximal term added; send the change of the shared half."""
     strength = message.value("proximal", float)
     if not strength > 0:
-        raise MessageError("value", "the proximal term has no strength")
+        raise MessageError("value", "the strength of the proximal term must be above zero")
     with site.all_or_nothing():
         update, loss = local_update(site, message, pull=strength)
         return site.give(update, weight=float(len(site.notes.train)), values={"loss": loss})
 
 
-STEPS: dict[str, Step] = {"train_near": train_near}
+ALGORITHM = Algorithm(
+    name="fedprox",
+    description="Federated averaging with a proximal term that keeps sites near the shared half.",
+    config=FedProxConfig(),
+    training=LOCAL_TRAINING,
+    server=FedProx,
+    steps={
+        "train_near": SiteStep(
+            train_near, "trains on some mini-batches of your notes and sends the change of the shared layers"
+        )
+    },
+    shared_layers=SharedLayers.CONFIGURED,
+    sends="updates",
+    told_to_sites="Other sites receive only the updated shared layers.",
+    constant_settings=FedProxConfig.constant_settings,
+)

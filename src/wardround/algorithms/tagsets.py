@@ -1,10 +1,11 @@
-"""One model for all tag sets (Wang et al. 2023): federated averaging where every site annotates other types.
+"""One model for all tag sets (Wang et al. 2023): federated averaging where sites annotate different types.
 
-A site completes its annotation with what the global model of the round finds of the types that are not annotated there
-(Section 3.2) and trains on both. The loss of its own annotation is weighted sentence by sentence: the more a sentence's
-gradient points where the other sites' pseudo-annotations pull, the more it counts (Section 3.3). For that each site
-gives, with its update and in the same sum, one small gradient; what it is told in the next round is the sum of all, of
-which it takes away its own. Weights never leave their site. Those computed in round t serve in round t + 1 (Eq. 10).
+A site completes its annotation with pseudo-annotations: mentions that the global model of the round finds of types the
+site does not annotate (Section 3.2). It trains on both. The loss of its own annotation is weighted per sentence: the
+more a sentence's gradient agrees with the gradient of the other sites' pseudo-annotations, the larger its weight
+(Section 3.3). Each site therefore sends, in the same sum as its update, one small gradient. In the next round it
+receives the sum of all and subtracts its own. Weights never leave their site. Weights computed in round t are used in
+round t + 1 (Eq. 10).
 """
 
 from __future__ import annotations
@@ -19,172 +20,181 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.fedavg import FedAvg, FedAvgConfig, local_delta
-from wardround.errors import MessageError, TrainingError
+from wardround.algorithms.algorithm import (
+    Algorithm,
+    Payload,
+    ServerInputs,
+    SharedLayers,
+    SiteStep,
+    shared_layers_payload,
+)
+from wardround.algorithms.fedavg import LOCAL_TRAINING, FedAvg, FedAvgConfig, local_delta
+from wardround.errors import MessageError, StudyError, TrainingError
 from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, Value, grouped
-from wardround.federation.site_runtime import Site, Step
+from wardround.federation.site_runtime import PublicSet, Site
+from wardround.models.parameter_split import LayeredModel
+from wardround.models.tagging_model import TaggingModel
 from wardround.tasks.completion import CompletedNer, Taught, Unknown
 from wardround.tasks.ner import NerTask
-from wardround.tasks.task import in_length_order
+from wardround.tasks.task import Task, in_length_order
 
 __all__ = [
-    "REACH",
-    "STEPS",
+    "ALGORITHM",
+    "COMPLETES",
     "TARGETS",
+    "TARGET_BOUND",
     "CompletionConfig",
     "TagSets",
     "TagSetsConfig",
     "begin_completed",
+    "check_completion",
     "train_completed",
-    "weighed",
+    "updated_weights",
 ]
 
-TARGETS = "targets"  # what the gradient of the pseudo-annotations is called among the parts of an update
-REACH = 1.0  # numbers of it that are further from zero are cut there, for a sum under masks or seals has bounds
+TARGETS = "targets"  # name of the gradient of the pseudo-annotations in an update
+TARGET_BOUND = 1.0  # it is clamped to this absolute value, because a protected sum needs a bound
 _UNKNOWN: tuple[Unknown, ...] = ("pseudo", "posterior", "partial", "outside")
-_ROUNDED = 1e-6  # by which a mean may be off: less than that, times its sites, is nothing of the others'
+_ROUNDED = 1e-6  # rounding error of a mean; a sum of the others below this times the sites counts as zero
 _COMPARED_AT_ONCE = 32  # sentences
 
 
 @dataclass(frozen=True)
 class CompletionConfig(FedAvgConfig):
-    """What every algorithm has whose sites complete their annotation."""
+    """The settings shared by algorithms whose sites complete their annotation."""
 
     rounds: int = 25
-    trusted_after: int = 5  # rounds before the global model is asked; until then, what is not annotated stays open
-    outside: float = 0.0  # how much a word that is left open counts as no mention
+    trusted_after: int = 5  # rounds before the global model is used; until then, unannotated words stay unlabelled
+    outside: float = 0.0  # weight of the loss that treats an unlabelled word as outside any mention
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.trusted_after < 0:
-            raise TrainingError(f"trusted_after is {self.trusted_after}; it is a number of rounds, zero or above")
+            raise TrainingError(f"trusted_after is {self.trusted_after}; it must be a number of rounds, zero or above")
         if not 0 <= self.outside <= 1:
-            raise TrainingError(f"outside is {self.outside}; it is the weight of a loss, from 0 to 1")
+            raise TrainingError(f"outside is {self.outside}; it must be the weight of a loss, from 0 to 1")
         if self.outside and not self.leaves_open:
-            raise TrainingError("outside is of words that are left open, and here none ever are: leave it out")
+            raise TrainingError(
+                "outside applies to unlabelled words, and with these settings there are none: leave it out"
+            )
         if self.asks and self.trusted_after >= self.rounds:
             raise TrainingError(
-                f"trusted_after is {self.trusted_after} of {self.rounds} rounds: no model would ever be asked; lower "
+                f"trusted_after is {self.trusted_after} of {self.rounds} rounds: no model would ever be used; lower "
                 "it, or raise rounds"
             )
 
     @property
     def asks(self) -> bool:
-        """Whether a model is to say what is not annotated."""
+        """Whether the global model labels what is not annotated."""
         return True
 
     @property
     def leaves_open(self) -> bool:
-        """Whether there are rounds in which nobody says what a word is that is not annotated."""
+        """Whether unannotated words stay unlabelled in some rounds."""
         return self.trusted_after > 0
 
     def constant_settings(self) -> dict[str, Value]:
-        """How far a site goes in a round, from when on it asks the model, and what an open word counts for."""
+        """Return the settings of a request that are the same in every round."""
         return {**super().constant_settings(), "trusted_after": self.trusted_after, "outside": self.outside}
 
 
 @dataclass(frozen=True)
 class TagSetsConfig(CompletionConfig):
-    """The settings of Algorithm 1 of the paper, and those it leaves open."""
+    """The settings of Algorithm 1 of the paper, and those that it leaves open."""
 
-    unknown: Unknown = "pseudo"  # what a word may be that is no mention of the types annotated here
+    unknown: Unknown = "pseudo"  # how to label words outside the mentions of the types annotated at a site
     weighting: bool = True
     momentum: float = 0.9  # α, Eq. 12
-    centred: bool = True  # weights follow 1 + the cosine; false is Eq. 12 as it stands
+    centred: bool = True  # weights follow 1 + the cosine; false is Eq. 12 as printed
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.momentum < 1:
-            raise TrainingError(f"momentum is {self.momentum}; it must be from 0 to below 1")
+            raise TrainingError(f"momentum is {self.momentum}; it must be at least 0 and below 1")
         if self.weighting and self.unknown != "pseudo":
             raise TrainingError(
-                f"weighting follows the gradient of pseudo-annotations; with unknown = {self.unknown!r} there are "
-                "none, or only what the model expects anyway, whose gradient is zero: set weighting = false"
+                f"weighting needs the gradient of pseudo-annotations; with unknown = {self.unknown!r} there are none, "
+                "or their gradient is zero because the model expects them already: set weighting = false"
             )
 
     @property
     def asks(self) -> bool:
-        """Where something is taught."""
+        """Whether the global model labels what is not annotated."""
         return self.unknown in ("pseudo", "posterior")
 
     @property
     def leaves_open(self) -> bool:
-        """Where no teacher says all, always; before there is one; never, where labels are taken as they are."""
+        """Whether unannotated words may stay unlabelled."""
         return self.unknown in ("partial", "posterior") or (self.unknown == "pseudo" and super().leaves_open)
 
-    @property
-    def needs_gradient_probe(self) -> bool:
-        """Weights need the gradient of the others."""
-        return self.weighting
-
     def constant_settings(self) -> dict[str, Value]:
-        """How far a site goes in a round, what it takes the unknown for, and how it weighs."""
+        """Return the settings of a request that are the same in every round."""
         own: dict[str, Value] = {"weighting": self.weighting, "momentum": self.momentum, "centred": self.centred}
         return {**super().constant_settings(), "unknown": self.unknown, **own}
 
 
 class TagSets(FedAvg):
-    """The server of Algorithm 1; `probe` is the shape of the gradient by which sentences are compared."""
+    """The server of Algorithm 1; `probe` is the shape of the gradient that sites compare."""
 
     config: TagSetsConfig
-    uniform_weights = True  # m_k of Eq. 1: a small site would not be heard otherwise (Appendix C)
+    uniform_weights = True  # m_k of Eq. 1; otherwise a small site would have no influence (Appendix C)
 
     def __init__(self, *args: Any, probe: tuple[int, ...] = (), **named: Any) -> None:
         super().__init__(*args, **named)
         self._blank = {TARGETS: np.zeros(probe, np.float32)} if self.config.weighting else {}
         self._targets: dict[str, Array] = {}  # the mean of the last round
-        self._given: dict[int, tuple[SiteId, ...]] = {}  # by round, whose gradients are in it
+        self._given: dict[int, tuple[SiteId, ...]] = {}  # by round, the sites whose gradients are in the mean
 
     def gather(self, context: RoundContext) -> RoundSum | None:
-        """Every site completes its annotation, weighs its sentences and trains."""
+        """Have every site complete its annotation, weight its sentences and train."""
         before = self._given.get(self.number, ())
         gathered = context.gather("train_completed", {**self.local_settings(), "targets_from": [*before]})
-        self._given = {self.number: before, self.number + 1: gathered.sites}  # the round may have to be done again
+        self._given = {self.number: before, self.number + 1: gathered.sites}  # both, because a round may be repeated
         return gathered
 
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
-        """Eq. 1, and the gradients of the pseudo-annotations for the next round."""
+        """Apply Eq. 1 and keep the gradients of the pseudo-annotations for the next round."""
         super().step(mean, values)
         self._targets = {name: np.array(mean[name]) for name in self._blank}
 
     def broadcast_arrays(self) -> dict[str, Array]:
-        """The shared half, and the mean of what sites gave beside their updates."""
+        """Return the shared half and the mean gradient of the pseudo-annotations."""
         return super().broadcast_arrays() | grouped(TARGETS, self._targets)
 
     def expected_arrays(self) -> dict[str, Array]:
-        """An update, and a gradient beside it."""
+        """Return zeros in the shape of an update and of the gradient sent with it."""
         return super().expected_arrays() | self._blank
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """The mean of the last round and whose it is."""
+        """Return the mean gradient of the last round and the names of its sites."""
         lines = "\n".join([str(self.number), *self._given.get(self.number, ())])
         given = torch.frombuffer(bytearray(lines.encode()), dtype=torch.uint8)
         return {name: torch.from_numpy(array) for name, array in self._targets.items()} | {"given": given}
 
     def load_optimizer_state(self, memory: Mapping[str, Tensor]) -> None:
-        """Take up what `memory` gave."""
+        """Restore the mean gradient of the last round and the names of its sites."""
         self._targets = {name: memory[name].numpy() for name in self._blank if name in memory}
         number, *names = bytes(memory["given"].tolist()).decode().split("\n")
         self._given = {int(number): tuple(names)}
 
 
 def train_completed(site: Site, message: Message) -> Message:
-    """Complete the annotation with what the model of the round finds, and train on both."""
+    """Complete the annotation with what the model of the round finds, train on both, send the update."""
     with site.all_or_nothing():
         learner, taught = begin_completed(site, message)
         update: dict[str, Array] = {}
         weights = None
         if message.value("weighting", bool):
             weights = _weights(site, message, learner)
-            update[TARGETS] = _targets(site, learner, taught, message.value("round", int))
-        way, loss = local_delta(site, message, loss=partial(_loss, learner, taught, weights))
-        return site.give(update | way, weight=1.0, values={"loss": loss})
+            update[TARGETS] = _target_gradient(site, learner, taught, message.value("round", int))
+        delta, loss = local_delta(site, message, loss=partial(_loss, learner, taught, weights))
+        return site.give(update | delta, weight=1.0, values={"loss": loss})
 
 
 def begin_completed(site: Site, message: Message) -> tuple[CompletedNer, Taught]:
-    """Take up the model of the round; what it finds of types that are not annotated here, once it is believed."""
+    """Receive the model of the round; return the learner, and the pseudo-annotations from `trusted_after` on."""
     number = message.value("round", int)
     site.check_round(number)
     site.receive(message)
@@ -192,8 +202,8 @@ def begin_completed(site: Site, message: Message) -> tuple[CompletedNer, Taught]
     return learner, learner.ask() if number > message.value("trusted_after", int) else Taught()
 
 
-def weighed(weights: Tensor, source: Tensor, others: Tensor, *, momentum: float) -> Tensor:
-    """Eq. 12: weights [n] moved towards the cosine between each sentence's gradient [n, …] and the others' [...]."""
+def updated_weights(weights: Tensor, source: Tensor, others: Tensor, *, momentum: float) -> Tensor:
+    """Return Eq. 12: weights [n] moved towards the cosine of each sentence's gradient [n, …] and the others' [...]."""
     rows = torch.nn.functional.normalize(source.flatten(1).float(), dim=1)
     direction = torch.nn.functional.normalize(others.flatten().float(), dim=0)
     return momentum * weights + (1 - momentum) * rows @ direction
@@ -202,7 +212,9 @@ def weighed(weights: Tensor, source: Tensor, others: Tensor, *, momentum: float)
 def _learner(site: Site, message: Message) -> CompletedNer:
     unknown = next((way for way in _UNKNOWN if way == message.value("unknown", str)), None)
     if unknown is None or not isinstance(site.task, NerTask):
-        raise MessageError("value", "annotation is completed in one of the ways the study names, of entities alone")
+        raise MessageError(
+            "value", "annotation is completed for entities only, in one of the ways that a study can name"
+        )
     return CompletedNer(site.task, site.notes.train, unknown, outside=message.value("outside", float))
 
 
@@ -215,19 +227,19 @@ def _loss(learner: CompletedNer, taught: Taught, weights: Tensor | None, rows: S
 
 
 def _weights(site: Site, message: Message, learner: CompletedNer) -> Tensor:
-    """The weights of this round, from the gradients of the one before; none lets a model unlearn a sentence.
+    """Return the weights of this round from the gradients of the previous one; no weight is below zero.
 
-    Cosines lie around zero. Weights that follow them, as Eq. 12 has it, let a site's own annotation fade beside what it
-    is taught; around one, they say which sentences count more than others.
+    Cosines lie around zero. Weights that follow them, as in Eq. 12, make a site's own annotation vanish beside the
+    pseudo-annotations. Weights around one only let some sentences count more than others.
     """
     held, count = site.held, len(learner.sentences)
     if len(held.get("weights", ())) != count:
-        held.clear()  # the first round, or other notes than those that were weighed
+        held.clear()  # the first round, or the notes have changed
     weights = held.get("weights", torch.ones(count, device=site.model.device))
     others = _others(site, message)
     if others is not None:
         momentum = message.value("momentum", float)
-        weights = weighed(weights, held["source"], others, momentum=momentum)
+        weights = updated_weights(weights, held["source"], others, momentum=momentum)
         if message.value("centred", bool):
             weights = weights + (1 - momentum)
     held["weights"] = weights
@@ -235,47 +247,36 @@ def _weights(site: Site, message: Message, learner: CompletedNer) -> Tensor:
 
 
 def _others(site: Site, message: Message) -> Tensor | None:
-    """g^tgt of Eq. 11: the sum over the other sites in the round before; None where this site cannot compare."""
-    told = message.group(TARGETS) if site.replica is None else _as_arrays(site.replica.optimizer_state())
-    names, held = _givers(site, message), site.held
-    before = message.value("round", int) - 1
-    if not told or not names or int(held.get("compared", torch.tensor(-1))) != before:
+    """Return g^tgt of Eq. 11, the sum over the other sites in the previous round; None if there is none to compare."""
+    if site.replica is None:
+        received = message.group(TARGETS)
+    else:
+        received = {name: tensor.numpy() for name, tensor in site.replica.optimizer_state().items() if name == TARGETS}
+    # The sites whose gradients are in the mean.
+    names = message.value("targets_from", list)
+    most = site.terms.sites if site.terms else len(names)
+    if not all(isinstance(name, str) for name in names) or not len(set(names)) == len(names) <= most:
+        raise MessageError("value", "targets_from must name sites of the study, each once")
+    held, before = site.held, message.value("round", int) - 1
+    if not received or not names or int(held.get("compared", torch.tensor(-1))) != before:
         return None
-    mean, own = told.get(TARGETS, np.zeros(0)), held["own"]
+    mean, own = received.get(TARGETS, np.zeros(0)), held["own"]
     if mean.shape != tuple(own.shape) or mean.dtype != np.float32:
         raise MessageError("shapes", "the gradient of all sites has another shape than this site's")
-    if not (np.abs(mean) <= 2 * REACH).all():  # nor is NaN
-        raise MessageError("value", "the gradient of all sites lies where no mean of theirs can")
+    if not (np.abs(mean) <= 2 * TARGET_BOUND).all():  # NaN fails too
+        raise MessageError("value", "the gradient of all sites is larger than any mean of bounded gradients")
     total = len(names) * torch.from_numpy(np.array(mean)).to(own.device)
     others = total - own if site.name in names else total
     return others if bool((others.abs() > len(names) * _ROUNDED).any()) else None
 
 
-def _givers(site: Site, message: Message) -> list[SiteId]:
-    """Whose gradients are in the mean that this site is told."""
-    names = message.value("targets_from", list)
-    most = site.terms.sites if site.terms else len(names)
-    if not all(isinstance(name, str) for name in names) or not len(set(names)) == len(names) <= most:
-        raise MessageError("value", "targets_from names sites of the study, each once")
-    return names
+def _target_gradient(site: Site, learner: CompletedNer, taught: Taught, number: int) -> Array:
+    """Return the mean target gradient (Algorithm 2); keep each sentence's source gradient at the site.
 
-
-def _as_arrays(memory: Mapping[str, Tensor]) -> dict[str, Array]:
-    return {TARGETS: memory[TARGETS].numpy()} if TARGETS in memory else {}
-
-
-def _targets(site: Site, learner: CompletedNer, taught: Taught, number: int) -> Array:
-    """The mean target gradient, which is given; zero, where nothing was taught and nothing can be compared."""
-    if taught.tags:
-        return _compare(site, learner, taught, number)
-    return np.zeros(learner.model.probe_shape, np.float32)
-
-
-def _compare(site: Site, learner: CompletedNer, taught: Taught, number: int) -> Array:
-    """Keep each sentence's source gradient here; the mean target gradient (Algorithm 2).
-
-    That is zero where fewer sentences are in it than an update is made of at least.
+    It is zero without pseudo-annotations, and if it would be made from fewer sentences than an update must be.
     """
+    if not taught.tags:
+        return np.zeros(learner.model.probe_shape, np.float32)
     model, count, contributing = learner.model, len(learner.sentences), 0
     source = torch.zeros(count, *model.probe_shape, dtype=torch.float16, device=model.device)
     target = torch.zeros(model.probe_shape, device=model.device)
@@ -285,21 +286,22 @@ def _compare(site: Site, learner: CompletedNer, taught: Taught, number: int) -> 
             losses = learner.losses(rows, taught)
             taught_more = losses.target.requires_grad
             found = torch.autograd.grad(losses.source.sum(), probe, retain_graph=taught_more)[0]
-            source[rows] = _units(found).half()
+            # Half precision is enough for unit vectors, and only their direction counts.
+            source[rows] = torch.nn.functional.normalize(found.flatten(1), dim=1).view_as(found).half()
             if taught_more:
                 pulls = torch.autograd.grad(losses.target.sum(), probe)[0]
                 target += pulls.sum(0)
                 contributing += int(pulls.flatten(1).any(1).sum())
     if contributing < site.fewest_sentences:
         target.zero_()
-    own = (target / count).clamp(-REACH, REACH)
+    own = (target / count).clamp(-TARGET_BOUND, TARGET_BOUND)
     site.held |= {"source": source, "own": own, "compared": torch.tensor(number)}
     return own.cpu().numpy()
 
 
 @contextmanager
 def _probing(learner: CompletedNer, sentences: int) -> Iterator[Tensor]:
-    """A leaf a sentence in the model. Without cuDNN, whose recurrent layers have no gradient but in training."""
+    """Attach one gradient probe per sentence, without cuDNN: its recurrent layers have gradients in training only."""
     learner.model.probe = learner.model.fresh_probe(sentences).detach().requires_grad_()
     try:
         with torch.backends.cudnn.flags(enabled=False):
@@ -308,9 +310,68 @@ def _probing(learner: CompletedNer, sentences: int) -> Iterator[Tensor]:
         learner.model.probe = None
 
 
-def _units(gradients: Tensor) -> Tensor:
-    """Each sentence's gradient at length one: half precision is then enough, and its direction is all that counts."""
-    return torch.nn.functional.normalize(gradients.flatten(1), dim=1).view_as(gradients)
+def check_completion(config: CompletionConfig, model: LayeredModel) -> None:
+    """Raise a StudyError if a model that writes mentions cannot use the settings."""
+    if config.outside and isinstance(model, TaggingModel) and not model.scores_tags:
+        raise StudyError("[algorithm] outside applies to unlabelled words; this [model] writes mentions: leave it out")
 
 
-STEPS: dict[str, Step] = {"train_completed": train_completed}
+def _check_model(config: TagSetsConfig, model: LayeredModel) -> None:
+    check_completion(config, model)
+    writes_mentions = isinstance(model, TaggingModel) and not model.scores_tags
+    if writes_mentions and config.unknown in ("partial", "posterior"):
+        raise StudyError(
+            f"[algorithm] unknown = {config.unknown!r} needs a score for every tag of a word; this [model] writes "
+            "mentions: use pseudo or outside"
+        )
+
+
+def _payload(config: TagSetsConfig, task: Task, public: PublicSet) -> Payload:
+    update = shared_layers_payload(config, task, public)
+    if not config.weighting:
+        return update
+    return Payload(
+        {TARGETS: _probe_shape(task.model), **update.shapes},
+        {TARGETS: TARGETS, **update.groups},
+        {TARGETS: TARGET_BOUND},
+    )
+
+
+def _server(inputs: ServerInputs[TagSetsConfig]) -> TagSets:
+    probe = _probe_shape(inputs.task.model) if inputs.config.weighting else ()
+    return TagSets(inputs.shared, inputs.config, inputs.training, seed=inputs.seed, output=inputs.output, probe=probe)
+
+
+def _probe_shape(model: LayeredModel) -> tuple[int, ...]:
+    assert isinstance(model, TaggingModel), "only sentences are compared"
+    return model.probe_shape
+
+
+COMPLETES = (  # for `site review`
+    "marks in your notes, here and for this training only, what the shared model finds of types that you do not "
+    "annotate"
+)
+ALGORITHM = Algorithm(
+    name="tagsets",
+    description="One model for all tag sets: sites complete their annotation with what the global model finds.",
+    config=TagSetsConfig(),
+    training=LOCAL_TRAINING,
+    server=TagSets,
+    steps={
+        "train_completed": SiteStep(
+            train_completed, f"{COMPLETES}; trains on both and sends the change of the shared layers"
+        )
+    },
+    shared_layers=SharedLayers.ALL,
+    sends="updates",
+    told_to_sites=(
+        "Other sites receive the updated shared layers and, if sentences are weighted, the sum of one small gradient "
+        "of each site: of two sites, each learns the other's."
+    ),
+    tasks=("ner",),
+    keep="last",
+    constant_settings=TagSetsConfig.constant_settings,
+    payload=_payload,
+    check_model=_check_model,
+    build_server=_server,
+)

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from wardround.cli.options import refuse_existing
-from wardround.studies.aggregation_setup import mechanism_of, payload_spec_of
+from wardround.studies.aggregation_setup import mechanism_of, payload_of
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.public_set import public_set
@@ -44,13 +44,13 @@ def check(study: StudyFile) -> None:
     task = common_task(described)
     public = public_set(described, task)
     coordinator = coordinator_of(described, task, public)
-    mechanism, form = described.privacy.mechanism, payload_spec_of(described, task, public)
+    mechanism, form = described.privacy.mechanism, payload_of(described, task, public)
     if mechanism != "plain":
         mechanism_of(described, form)  # which refuses what cannot be protected so
     numbers = sum(tensor.numel() for tensor in coordinator.shared.values())
     kind = described.algorithm.kind
     typer.echo(f"{described.study.name}: {len(described.sites)} sites, {described.algorithm.config.rounds} rounds")
-    typer.echo(f"{described.algorithm.name}: {kind.line}")
+    typer.echo(f"{described.algorithm.name}: {kind.description}")
     typer.echo(f"shared: {len(coordinator.shared)} arrays, {numbers:,} numbers, {numbers * 4 / 1e6:.1f} MB as float32")
     typer.echo(f"privacy: {mechanism}, {described.privacy.minimum_sites} sites a round at least")
     check_start(described)
@@ -62,4 +62,4 @@ def check(study: StudyFile) -> None:
 def algorithms() -> None:
     """List the algorithms."""
     for name, kind in ALGORITHMS.items():
-        typer.echo(f"{name:8} {kind.line}")
+        typer.echo(f"{name:8} {kind.description}")

@@ -56,7 +56,7 @@ _ROUNDS_A_RELEARNING = 20
 
 @dataclass(frozen=True)
 class RoundsConfig:
-    """What the section [algorithm] of every study has."""
+    """The settings that the section [algorithm] of every study has."""
 
     rounds: int = 400
     participation: float = 1.0  # C, the fraction of sites asked in each round
@@ -66,30 +66,6 @@ class RoundsConfig:
             raise TrainingError(f"rounds is {self.rounds}; it must be above zero")
         if not 0 < self.participation <= 1:
             raise TrainingError(f"participation is {self.participation}; it is a fraction of the sites, up to 1")
-
-    @property
-    def sites_keep_models(self) -> bool:
-        """Whether a site's model is its own, and no layer of it is another's."""
-        return False
-
-    @property
-    def needs_plain(self) -> str:
-        """The setting that no mechanism but plain can serve; empty where there is none."""
-        return ""
-
-    @property
-    def needs_gradient_probe(self) -> bool:
-        """Whether sites give, beside an update, a gradient by which sentences of all sites are compared."""
-        return False
-
-    @property
-    def value_bound(self) -> float:
-        """How far from zero numbers lie that sites give; 0 where only training tells."""
-        return 0.0
-
-    def constant_settings(self) -> dict[str, Value]:
-        """What a site is asked alike in every round; it holds the questions against this too."""
-        return {}
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from wardround.algorithms.adversarial import AdversarialConfig
-from wardround.algorithms.tagsets import CompletionConfig, TagSetsConfig
+from wardround.algorithms.algorithm import ServerInputs, SharedLayers
 from wardround.errors import StudyError, UsageError
 from wardround.federation.coordinator import Coordinator
 from wardround.federation.message import Array
 from wardround.federation.site_runtime import PublicSet
-from wardround.models.decoders import IndependentWords
-from wardround.models.discriminators import Discriminators
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
 from wardround.models.encoders import MINILM
 from wardround.models.joint_extractor import JointExtractor, JointExtractorConfig
@@ -30,7 +26,6 @@ from wardround.models.transfer import warm_start
 from wardround.models.word_tagger import GROUPS, WordTagger
 from wardround.models.word_vectors import load_word_vectors
 from wardround.settings import did_you_mean, with_settings
-from wardround.studies.catalogue import Sharing
 from wardround.studies.sections import as_text
 from wardround.studies.study_file import Study
 from wardround.tasks.deidentify import DeidentifyTask
@@ -206,56 +201,22 @@ def common_task(study: Study) -> Task:
 def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | None = None) -> Coordinator:
     """The server of the study's algorithm, before round 1; `task` is the common one, where it is at hand."""
     kind, task = study.algorithm.kind, task or common_task(study)
-    model, more = task.model, dict[str, Any]()
-    shared = shared_arrays(model)
-    if kind.central:
-        assert public is not None, "a central model learns on the public set"
-        _check_heads(study, model)
-        shared = arrays_of(model.parameters_in(model.groups))
-        more = {"task": task, "public": public}
-    if study.algorithm.config.needs_gradient_probe:
-        assert isinstance(model, TaggingModel), "only sentences are compared"
-        more["probe"] = model.probe_shape
-    _check_completion(study, model)
-    coordinator: Coordinator = kind.server(
-        shared,
-        study.algorithm.config,
-        study.training,
-        seed=study.study.seed,
-        output=model.output_names(shared),
-        **more,
+    model = task.model
+    kind.check_model(study.algorithm.config, model)
+    shared = arrays_of(model.parameters_in(model.groups)) if kind.central_model else shared_arrays(model)
+    coordinator = kind.coordinator(
+        ServerInputs(
+            shared,
+            study.algorithm.config,
+            study.training,
+            study.study.seed,
+            model.output_names(shared),
+            task,
+            public or PublicSet(),
+        )
     )
     coordinator.largest_share = study.privacy.largest_share
     return coordinator
-
-
-def _check_heads(study: Study, model: LayeredModel) -> None:
-    """Refuse a model of whose predictions the rows are not all."""
-    if isinstance(model, TaggingModel) and not model.scores_tags:
-        raise StudyError(
-            f"[model] writes mentions and scores no tags; {study.algorithm.name} distils tags: name an encoder"
-        )
-    if isinstance(model, TaggingModel | JointExtractor) and not isinstance(model.decoder, IndependentWords):
-        raise StudyError(
-            f"[model] ends in a CRF; {study.algorithm.name} distils each word's tag on its own: name an encoder with "
-            'decoder = "softmax"'
-        )
-
-
-def _check_completion(study: Study, model: LayeredModel) -> None:
-    """Refuse a way to complete annotation that a model cannot go."""
-    config = study.algorithm.config
-    if not isinstance(config, CompletionConfig) or not isinstance(model, TaggingModel) or model.scores_tags:
-        return
-    if config.outside:
-        raise StudyError(
-            "[algorithm] outside is of words that are left open; this [model] writes mentions: leave it out"
-        )
-    if isinstance(config, TagSetsConfig) and config.unknown in ("partial", "posterior"):
-        raise StudyError(
-            f"[algorithm] unknown = {config.unknown!r} needs a score for every tag of a word; this [model] writes "
-            "mentions: it takes pseudo or outside"
-        )
 
 
 def shared_arrays(model: LayeredModel) -> dict[str, Array]:
@@ -288,7 +249,7 @@ def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> 
     model.split = ParameterSplit.sharing(shared, model.groups)
     if section.start is not None:
         _begin(model, section.start, up_to=section.start_up_to)
-    _add_discriminators(study, model)
+    study.algorithm.kind.prepare_model(study.algorithm.config, model, tuple(study.sites))
     return model
 
 
@@ -299,14 +260,6 @@ def _begin(model: LayeredModel, start: Path, *, up_to: str) -> None:
             f"[model] start: nothing of {start.name} fits the layers that sites share: "
             f"{', '.join(model.split.shared)}; share others, or leave it out"
         )
-
-
-def _add_discriminators(study: Study, model: LayeredModel) -> None:
-    """What an adversarial algorithm trains a network against."""
-    config = study.algorithm.config
-    if isinstance(config, AdversarialConfig) and isinstance(model, TaggingModel):
-        widths = model.watched_widths
-        model.attach(Discriminators(widths, tuple(study.sites), parted=widths[-1] if config.parts else 0))
 
 
 def task_on(study: Study, model: LayeredModel, types: TagSet | None = None, *, scored: TagSet | None = None) -> Task:
@@ -326,14 +279,13 @@ def readings_of(study: Study) -> tuple[str, ...]:
 
 
 def _shared_groups(study: Study, model: LayeredModel) -> tuple[str, ...]:
-    wanted, sharing = study.model.shared, study.algorithm.kind.sharing
-    keep = study.algorithm.config.sites_keep_models
-    if sharing is Sharing.NOTHING or keep:
+    wanted, sharing = study.model.shared, study.algorithm.kind.shared_layers
+    if sharing is SharedLayers.NONE or study.algorithm.sites_keep_models:
         return ()
-    if sharing is Sharing.WHOLE:
+    if sharing is SharedLayers.ALL:
         return model.groups
     one_top = not study.task.tags or _is_one_top(study)  # relations are those of the study, at every site
-    if sharing is Sharing.POOLED:
+    if sharing is SharedLayers.ALL_COMMON:
         return tuple(group for group in model.groups if one_top or group not in OUTPUT_GROUPS)
     if wanted is None:
         return model.split.shared if study.task.tags else model.groups
@@ -349,7 +301,7 @@ def _shared_groups(study: Study, model: LayeredModel) -> tuple[str, ...]:
 
 def _tags_alike(study: Study, shared: Sequence[str]) -> bool:
     """Whether a tag must be the same at every site: its layers are shared, or what sites say of it is averaged."""
-    return study.algorithm.kind.central or bool(set(OUTPUT_GROUPS) & set(shared))
+    return study.algorithm.kind.central_model or bool(set(OUTPUT_GROUPS) & set(shared))
 
 
 def _is_one_top(study: Study) -> bool:
@@ -361,7 +313,7 @@ def _is_one_top(study: Study) -> bool:
 def _check_one_top(study: Study) -> None:
     together = (
         "averages what sites say of the tags"
-        if study.algorithm.kind.central
+        if study.algorithm.kind.central_model
         else "shares the layers that give the tags"
     )
     for name, site in study.sites.items():

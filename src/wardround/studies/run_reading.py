@@ -20,10 +20,9 @@ from wardround.parsing import read_json
 from wardround.reports.error_counts import read_error_counts
 from wardround.reports.history import History
 from wardround.reports.run_page import write_run_page
-from wardround.reports.run_record import Given, LedgerHead, PrivacyFacts, RunRecord
+from wardround.reports.run_record import LedgerHead, PrivacyFacts, RunRecord
 from wardround.reports.sweep_rows import row_of
 from wardround.studies.assemble import readings_of
-from wardround.studies.catalogue import Sharing
 from wardround.studies.note_counts import read_note_counts
 from wardround.studies.outcomes import SiteOutcome
 from wardround.studies.run_folder import RunFolder
@@ -194,7 +193,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
         ("study", study.study.name),
         ("description", study.study.description),
         ("task", study.task.kind),
-        ("algorithm", f"{algorithm.name}: {algorithm.kind.line}"),
+        ("algorithm", f"{algorithm.name}: {algorithm.kind.description}"),
         ("model", _named(network)),
         ("shared layers", ", ".join(model.shared or ())),
         ("privacy", study.privacy.mechanism),
@@ -209,7 +208,7 @@ def _privacy(study: Study, folder: Path) -> PrivacyFacts:
     carrier = f"{privacy.scheme.upper()}, packing {privacy.packing}" if privacy.protection.seals else ""
     return PrivacyFacts(
         privacy.mechanism,
-        _given(study),
+        study.algorithm.kind.sends,
         privacy.minimum_sites,
         privacy.fewest_sentences,
         carrier,
@@ -217,15 +216,6 @@ def _privacy(study: Study, folder: Path) -> PrivacyFacts:
         study.model.shared or (),
         tuple(head for name in study.sites if (head := _ledger(name, folder / "sites" / name / LEDGER))),
     )
-
-
-def _given(study: Study) -> Given:
-    if study.algorithm.name == "public":
-        return "nothing"
-    if study.algorithm.kind.central:
-        return "predictions"
-    by_sharing: dict[Sharing, Given] = {Sharing.NOTHING: "nothing", Sharing.POOLED: "notes"}
-    return by_sharing.get(study.algorithm.kind.sharing, "updates")
 
 
 def _ledger(name: str, path: Path) -> LedgerHead | None:

@@ -6,47 +6,31 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from wardround.algorithms.algorithm import Payload
 from wardround.models.parameter_split import LayeredModel
 from wardround.reports.plain_text import size_text
-from wardround.studies.aggregation_setup import PayloadSpec, payload_spec_of
+from wardround.studies.aggregation_setup import payload_of
 from wardround.studies.assemble import model_of, task_on
 from wardround.studies.public_set import public_set
 from wardround.studies.study_file import Study
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["STEPS_IN_WORDS", "TOLD_TO_ALL", "ReviewSection", "review"]
+__all__ = ["STEPS_IN_WORDS", "ReviewSection", "review"]
 
-# Every step that some algorithm asks for; a test holds this against the algorithms.
+# Steps of every study and of the mechanisms; an algorithm declares the sentences of its own steps.
 STEPS_IN_WORDS: Mapping[str, str] = {
-    "describe": "says how many training examples (sentences, or pairs of entities) and test notes you have",
-    "gradient": "computes the gradient of one mini-batch of your notes and sends that of the shared layers",
-    "train_share": "trains on some mini-batches of your notes and sends how far the shared layers came",
-    "train": "trains on some mini-batches of your notes and sends how far the shared layers came",
-    "train_near": "trains on some mini-batches of your notes and sends how far the shared layers came",
-    "train_and_hold": "trains on some mini-batches of your notes and sends a number for each shared layer",
-    "give_attended": "sends how far the shared layers came, weighted",
-    "train_and_predict": "trains on your notes and sends what the model then predicts on the public notes",
-    "train_completed": (
-        "marks in your notes, here and for this training alone, what the shared model finds of types that you do not "
-        "annotate; trains on both and sends how far the shared layers came"
-    ),
-    "train_adversarially": (
-        "marks in your notes, here and for this training alone, what the shared model finds of types that you do not "
-        "annotate; trains on both, and against layers that tell your sentences from other sites'; sends how far the "
-        "shared layers came, these among them"
-    ),
+    "describe": "sends how many training examples (sentences, or pairs of entities) and test notes you have",
     "open_mean": "opens the mean of the sites' predictions here and sends that mean to the coordinator",
-    "train_alone": "trains on some mini-batches of your notes and sends nothing but the mean loss",
-    "give": "sends the update that was held, protected for the sites of this round",
-    "reveal": "sends the seed of your own mask, once all sites of the round have given",
-    "begin": "takes the layers that the study begins from, where they are those that the study names; sends nothing",
-    "take": "opens the sum of the round here and moves the shared layers by it; sends a digest of them",
-    "share_copy": "sends your copy of the shared layers to a site that missed a round, locked for the study's sites",
-    "take_copy": "takes another site's copy of the shared layers, where you missed a round; sends a digest of them",
+    "give": "sends the update that was held back, protected for the sites of this round",
+    "reveal": "sends the seed of your own mask, once all sites of the round have sent their updates",
+    "begin": "receives the layers that the study starts from, if they are those that the study names; sends nothing",
+    "take": "opens the sum of the round here and applies it to the shared layers; sends a digest of them",
+    "share_copy": "sends your copy of the shared layers to a site that missed a round, encrypted for the study's sites",
+    "take_copy": "receives another site's copy of the shared layers, if you missed a round; sends a digest of them",
     "score": "scores your development notes and sends counts by type: right, wrong, missed",
     "finish": "scores your test notes, keeps the model here, sends counts by type and an interval of F1",
     "save": "writes your site's state to your disk; sends nothing",
-    "restore": "goes back to your site's state of an earlier round; sends nothing",
+    "restore": "goes back to your site's state after an earlier round; sends nothing",
 }
 _WEIGHTS = "Other sites are told who gives in a round, and the weight of each: its number of training {}."
 _WEIGHED_ALIKE = "Other sites are told who gives in a round; every site weighs the same."
@@ -54,34 +38,6 @@ _WORDS_SHARED = (
     "The word embeddings are shared: which of their rows change in an update shows which words, up to words that share "
     "a row, stand in the notes it was made from."
 )
-
-# What the coordinator sends to all sites, by algorithm; a test holds this against the algorithms.
-_ONLY_LAYERS = "Other sites receive only the shared layers that came out."
-_SIZES = "Other sites receive the shared layers that came out, and how many sentences each site trains on."
-TOLD_TO_ALL: Mapping[str, str] = {
-    "fedner": _SIZES,
-    "fedavg": _ONLY_LAYERS,
-    "fedprox": _ONLY_LAYERS,
-    "fedatt": (
-        "Other sites receive the shared layers that came out, and a share for each site and shared layer, by site: "
-        "the further its update went, the larger."
-    ),
-    "feded": (
-        "Other sites receive the central model that came out, or, where each keeps its own, the mean of all sites' "
-        "predictions on the public notes."
-    ),
-    "public": "Other sites receive the model that learned from the public notes alone; of your notes nothing is in it.",
-    "tagsets": (
-        "Other sites receive the shared layers that came out and, where sentences are weighted, the sum of one small "
-        "gradient of each site: of two sites, each knows the other's."
-    ),
-    "adversarial": (
-        "Other sites receive the shared layers that came out. Some of these tell sites apart: they say in what the "
-        "sentences of each site, yours too, differ from the others' as the network reads them."
-    ),
-    "single": "Other sites receive nothing.",
-    "pooled": _SIZES,
-}
 
 
 @dataclass(frozen=True)
@@ -98,7 +54,7 @@ def review(study: Study, site: str, *, coordinator: str) -> list[ReviewSection]:
     types = TagSet(section.types or ("any",))
     model = model_of(study, types, scheme=section.scheme, encoder=section.encoder)
     task = task_on(study, model, types)
-    form = payload_spec_of(study, task, public_set(study, task))
+    form = payload_of(study, task, public_set(study, task))
     return [
         ReviewSection("The study", tuple(_about(study, coordinator))),
         ReviewSection("What would run here", tuple(_steps(study))),
@@ -129,17 +85,18 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
 
 def _steps(study: Study) -> Iterator[str]:
     yield "Only these steps, of the software installed here; the coordinator cannot send code."
-    for step in ("describe", *study.algorithm.kind.steps, *_protecting(study), "score", "finish", "save", "restore"):
-        yield f"{step}: {STEPS_IN_WORDS[step]}"
+    sentences = {name: step.review for name, step in study.algorithm.kind.steps.items()}
+    for step in ("describe", *sentences, *_protecting(study), "score", "finish", "save", "restore"):
+        yield f"{step}: {sentences.get(step) or STEPS_IN_WORDS[step]}"
 
 
 def _protecting(study: Study) -> Iterator[str]:
     privacy = study.privacy
     if privacy.protection.protects:
         yield "give"
-    if privacy.protection.masks or (privacy.protection.seals and study.algorithm.kind.central):
+    if privacy.protection.masks or (privacy.protection.seals and study.algorithm.kind.central_model):
         yield "reveal"
-    if privacy.protection.seals and study.algorithm.kind.central:
+    if privacy.protection.seals and study.algorithm.kind.central_model:
         yield "open_mean"
     if study.shared_at_sites:
         yield from ("take", "share_copy", "take_copy")
@@ -147,11 +104,11 @@ def _protecting(study: Study) -> Iterator[str]:
         yield "begin"
 
 
-def _leaving(study: Study, form: PayloadSpec) -> Iterator[str]:
+def _leaving(study: Study, form: Payload) -> Iterator[str]:
     numbers = sum(prod(shape) for shape in form.shapes.values())
     if form.shapes:
         rounds = study.algorithm.config.rounds
-        what = "predictions" if study.algorithm.kind.central else "an update"
+        what = "predictions" if study.algorithm.kind.central_model else "an update"
         yield (
             f"In each round {what} of {len(form.shapes)} arrays, {numbers:,} numbers, {size_text(numbers * 4)}; over "
             f"all rounds up to {size_text(numbers * 4 * rounds)}."
@@ -177,7 +134,7 @@ def _with_protection(study: Study) -> Iterator[str]:
         "With it two public keys of this start of your site, how many of the update's numbers had to be clipped, and "
         "in how many layer groups rounding left nothing of it."
     )
-    if not study.privacy.clip and not study.algorithm.config.value_bound:
+    if not study.privacy.clip and not study.algorithm.value_bound:
         yield (
             "In the first round, and again where an update rounds to zero, the largest number of the update in each "
             "shared layer group, to learn its clip."
@@ -201,7 +158,7 @@ def _terms(study: Study, *, gives_updates: bool) -> str:
 def _staying(study: Study, model: LayeredModel) -> Iterator[str]:
     yield "Your notes and their annotation, the names of your files and folders."
     private = model.split.private
-    if study.algorithm.kind.central:
+    if study.algorithm.kind.central_model:
         yield "Your model: nothing of it leaves but what it predicts on the public notes."
     else:
         yield (
@@ -211,7 +168,7 @@ def _staying(study: Study, model: LayeredModel) -> Iterator[str]:
 
 
 def _readers(study: Study, model: LayeredModel, *, gives: bool) -> Iterator[str]:
-    mechanism, central = study.privacy.protection, study.algorithm.kind.central
+    mechanism, central = study.privacy.protection, study.algorithm.kind.central_model
     yield f"The mechanism is {mechanism.name}."
     if gives:
         yield mechanism.predictions_readable_by if central else mechanism.updates_readable_by
@@ -223,4 +180,4 @@ def _readers(study: Study, model: LayeredModel, *, gives: bool) -> Iterator[str]
     if study.privacy.largest_share < 1 and len(study.sites) > 2:
         yield f"In a mean of three or more sites, no site counts for more than {study.privacy.largest_share:.0%}."
     yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
-    yield TOLD_TO_ALL[study.algorithm.name]
+    yield study.algorithm.kind.told_to_sites

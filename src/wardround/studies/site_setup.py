@@ -19,7 +19,7 @@ from wardround.federation.request_policy import RequestPolicy
 from wardround.federation.site_runtime import Site, SiteNotes
 from wardround.models.saved import save_model
 from wardround.secure_aggregation.replica import Replica
-from wardround.studies.aggregation_setup import client_of, payload_spec_of
+from wardround.studies.aggregation_setup import client_of, payload_of
 from wardround.studies.assemble import coordinator_of, model_of, task_on
 from wardround.studies.note_counts import write_note_counts
 from wardround.studies.protection import Protection
@@ -123,7 +123,7 @@ def open_site(
         task,
         SiteNotes(train, data.dev, data.test, public),
         aggregation=client_of(
-            study, name, payload_spec_of(study, task, public), folder=state, protection=protection, lasting=lasting
+            study, name, payload_of(study, task, public), folder=state, protection=protection, lasting=lasting
         ),
         steps=study.algorithm.kind.steps,
         folder=state,
@@ -168,7 +168,7 @@ def _unknown(study: Study, types: TagSet, data: SiteData) -> dict[str, dict[str,
 def request_policy_of(study: Study) -> RequestPolicy:
     """What a site of the study may be asked."""
     config, training = study.algorithm.config, study.training
-    fixed = {**training.constant_settings(), **config.constant_settings()}
+    fixed = {**training.constant_settings(), **study.algorithm.kind.constant_settings(config)}
     return RequestPolicy(
         config.rounds,
         fixed,

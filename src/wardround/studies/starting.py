@@ -58,4 +58,4 @@ def _group(layer: LayerTransfer) -> str:
 def _first_half(study: Study) -> dict[str, Array]:
     """What sites are told before round 1, or with it."""
     model = common_model(study)
-    return arrays_of(model.parameters_in(model.groups)) if study.algorithm.kind.central else shared_arrays(model)
+    return arrays_of(model.parameters_in(model.groups)) if study.algorithm.kind.central_model else shared_arrays(model)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wardround.algorithms.algorithm import SharedLayers
 from wardround.corpora.type_names import nearest_type
 from wardround.errors import StudyError
 from wardround.settings import did_you_mean
-from wardround.studies.catalogue import Sharing
+from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.study_sections import ModelSection
 from wardround.text.tag_schemes import SCHEMES
 
@@ -33,9 +34,9 @@ def check_study(study: Study) -> None:
             raise StudyError(f"[sites.{name}] names a built-in hospital and data; one of them")
         if site.data and not site.format:
             raise StudyError(f"[sites.{name}] names data; it needs a format as well")
-    if study.algorithm.kind.sharing is not Sharing.CHOSEN and study.model.shared is not None:
+    if study.algorithm.kind.shared_layers is not SharedLayers.CONFIGURED and study.model.shared is not None:
         raise StudyError(
-            f"[model] shared is for an algorithm that shares what it is told; {study.algorithm.name} decides itself"
+            f"[model] shared cannot be set for {study.algorithm.name}, which decides what is shared; leave it out"
         )
 
 
@@ -62,7 +63,7 @@ def _check_task(study: Study) -> None:
 
 def _check_start(study: Study) -> None:
     """Refuse a start that would reach nobody."""
-    shares_nothing = study.algorithm.kind.sharing is Sharing.NOTHING or study.algorithm.config.sites_keep_models
+    shares_nothing = study.algorithm.kind.shared_layers is SharedLayers.NONE or study.algorithm.sites_keep_models
     if study.model.begins and shares_nothing:
         raise StudyError(
             f"[model] start is of the layers that sites share; {study.algorithm.name} shares none here: leave it out. "
@@ -98,17 +99,18 @@ def _check_scored(study: Study) -> None:
 
 def _check_public(study: Study) -> None:
     kind, public = study.algorithm.kind, study.public
-    if kind.needs_public and not public.is_there:
+    if kind.needs_public_set and not public.is_there:
         raise StudyError(
             f"[algorithm] {study.algorithm.name} needs notes that everybody may read: name them in [public]"
         )
-    if not kind.needs_public and public.is_there:
+    if not kind.needs_public_set and public.is_there:
         raise StudyError(f"[public] is read by nobody: {study.algorithm.name} has no use for it; leave it out")
     own = [name for name, site in study.sites.items() if site.encoder]
-    if own and not study.algorithm.config.sites_keep_models:
+    if own and not study.algorithm.sites_keep_models:
+        able = [f"{name} with {a.own_models_setting}" for name, a in ALGORITHMS.items() if a.own_models_setting]
         raise StudyError(
-            f"[sites.{own[0]}] encoder: sites with encoders of their own share nothing but predictions; "
-            'that is [algorithm] feded with start = "own"'
+            f"[sites.{own[0]}] encoder: sites with encoders of their own cannot share layers; use [algorithm] "
+            f"{' or '.join(able)}"
         )
 
 
@@ -122,20 +124,19 @@ def _check_privacy(study: Study) -> None:
             f"[privacy] minimum_sites is {privacy.minimum_sites}; "
             f"{privacy.mechanism} hides a site's update among {fewest} or more"
         )
-    if not kind.adds_updates:
+    if kind.needs_single_updates:
         raise StudyError(
-            f"[algorithm] {study.algorithm.name} needs to know more of each site's update than their sum; "
+            f"[algorithm] {study.algorithm.name} needs more of each site's update than the sum of all; "
             f"it runs with [privacy] mechanism plain, not {privacy.mechanism}"
         )
-    if study.algorithm.config.needs_plain:
+    if setting := kind.plain_only(study.algorithm.config):
         raise StudyError(
-            f"[algorithm] {study.algorithm.config.needs_plain} is of mechanism plain; under {privacy.mechanism} every "
-            "number is packed alike"
+            f"[algorithm] {setting} needs mechanism plain; under {privacy.mechanism} every number is packed alike"
         )
     _check_clip(study)
     if privacy.scheme == "ckks" and not privacy.protection.seals:
         raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
-    if privacy.scheme == "ckks" and kind.central:
+    if privacy.scheme == "ckks" and kind.central_model:
         raise StudyError(
             "[privacy] scheme ckks adds only nearly, and an opened mean that comes back would give the key away; "
             f"{study.algorithm.name} takes bfv"
@@ -147,7 +148,7 @@ def _check_privacy(study: Study) -> None:
 
 
 def _check_clip(study: Study) -> None:
-    reach = study.algorithm.config.value_bound
+    reach = study.algorithm.value_bound
     for head, clip in study.privacy.clip.items():
         if reach and clip != reach:
             raise StudyError(

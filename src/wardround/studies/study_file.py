@@ -21,11 +21,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from wardround.algorithms.algorithm import Algorithm
 from wardround.errors import StudyError
 from wardround.federation.coordinator import RoundsConfig
 from wardround.parsing import MalformedDataError, parse_toml, read_limited
 from wardround.settings import did_you_mean
-from wardround.studies.catalogue import ALGORITHMS, AlgorithmKind, Sharing
+from wardround.studies.catalogue import ALGORITHMS, DEFAULT_ALGORITHM
 from wardround.studies.sections import as_text, parsed, parsed_over, table_in
 from wardround.studies.study_checks import check_study
 from wardround.studies.study_sections import (
@@ -69,13 +70,23 @@ _RESERVED = {"coordinator", "keys", "server", "client", "admin"}  # what other p
 class AlgorithmSection:
     """Which algorithm, and its settings."""
 
-    name: str = "fedner"
-    config: RoundsConfig = field(default_factory=lambda: ALGORITHMS["fedner"].config)
+    name: str = DEFAULT_ALGORITHM
+    config: RoundsConfig = field(default_factory=lambda: ALGORITHMS[DEFAULT_ALGORITHM].config)
 
     @property
-    def kind(self) -> AlgorithmKind:
-        """What the name stands for."""
+    def kind(self) -> Algorithm[Any]:
+        """Return the declaration of the algorithm."""
         return ALGORITHMS[self.name]
+
+    @property
+    def sites_keep_models(self) -> bool:
+        """Whether every site keeps a model of its own, with these settings."""
+        return self.kind.sites_keep_models(self.config)
+
+    @property
+    def value_bound(self) -> float:
+        """Return the largest absolute value that sites send, with these settings; 0 if it is not known."""
+        return self.kind.value_bound(self.config)
 
 
 @dataclass(frozen=True)
@@ -105,7 +116,7 @@ class Study:
     @property
     def shared_at_sites(self) -> bool:
         """Whether the shared half is at the sites alone, for only they can open the sum that moves it."""
-        return self.privacy.protection.seals and not self.algorithm.kind.central
+        return self.privacy.protection.seals and not self.algorithm.kind.central_model
 
     @property
     def told_its_start(self) -> bool:
@@ -138,8 +149,10 @@ def read_study(path: Path) -> Study:
 
 def study_for_kits(study: Study) -> bytes:
     """What every participant of a networked study is given: all its settings, and nobody's paths."""
-    if study.algorithm.kind.sharing is Sharing.POOLED:
-        raise StudyError("[algorithm] pooled needs all notes in one place; hospitals use another algorithm")
+    if study.algorithm.kind.one_machine_only:
+        raise StudyError(
+            f"[algorithm] {study.algorithm.name} needs all notes in one place; hospitals use another algorithm"
+        )
     if study.model.start is not None and not study.model.start_sha256:
         raise StudyError("[model] start goes into kits by the digest of its layers; let `wardround provision` add it")
     named = {"[model] encoder": study.model.encoder, "[model] contextual": study.model.options.get("contextual")}
@@ -231,10 +244,13 @@ def _plain(value: Any) -> Any:
 
 def _algorithm(table: dict[str, Any]) -> tuple[AlgorithmSection, RoundTrainingConfig]:
     settings = dict(table)
-    name = settings.pop("name", "fedner")
+    name = settings.pop("name", DEFAULT_ALGORITHM)
     if not isinstance(name, str) or name not in ALGORITHMS:
         near = did_you_mean(str(name), ALGORITHMS)
-        raise StudyError(f"[algorithm] name: {name!r} is no algorithm{near}; there are {', '.join(ALGORITHMS)}")
+        raise StudyError(
+            f"[algorithm] name: {name!r} is not an algorithm{near}; there are {', '.join(ALGORITHMS)}, and those of "
+            "packages installed here"
+        )
     kind = ALGORITHMS[name]
     return AlgorithmSection(name, parsed_over(kind.config, settings, "algorithm")), kind.training
 

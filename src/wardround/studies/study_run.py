@@ -19,7 +19,7 @@ from wardround.federation.federation import Federation, Quorum, Reply, SiteId, T
 from wardround.federation.message import Message, Value, grouped
 from wardround.federation.round_cost import RoundCost
 from wardround.models.saved import save_model
-from wardround.studies.aggregation_setup import payload_spec_of, server_of
+from wardround.studies.aggregation_setup import payload_of, server_of
 from wardround.studies.assemble import common_model, common_task, coordinator_of, readings_of
 from wardround.studies.outcomes import (
     SiteOutcome,
@@ -111,11 +111,11 @@ class StudyRun:
         self._engine, self._watcher = engine, watcher
         task = common_task(study)
         public = public_set(study, task)
-        if study.algorithm.kind.central and device is not None:
+        if study.algorithm.kind.central_model and device is not None:
             task.model.to(device)  # where it learns
         self._public = {"public": {"examples": len(public.examples), **task.lost}} if public.examples else {}
         self.coordinator = coordinator_of(study, task, public)
-        form = payload_spec_of(study, task, public)
+        form = payload_of(study, task, public)
         self._aggregator, self._quorum = server_of(study, form, protection), Quorum(study.privacy.minimum_sites)
         self._every = study.evaluation.every or max(1, study.algorithm.config.rounds // _SCORINGS)
         self._readings = readings_of(study)
@@ -264,7 +264,7 @@ class StudyRun:
         values: dict[str, Value] = {"round": self.coordinator.number}
         if self.study.shared_at_sites:
             values["best_round"] = self._progress.best_round
-        told = {} if self.study.algorithm.config.sites_keep_models else shared
+        told = {} if self.study.algorithm.sites_keep_models else shared
         return Message(values, grouped("shared", {name: tensor.numpy() for name, tensor in told.items()}))
 
     def _has_stalled(self) -> bool:
@@ -328,7 +328,7 @@ class StudyRun:
         if self.study.shared_at_sites or (self.study.task.tags and not self.study.types):
             return
         model = common_model(self.study)
-        if model.private_parameters() and not self.study.algorithm.kind.central:
+        if model.private_parameters() and not self.study.algorithm.kind.central_model:
             return
         with torch.no_grad():
             for name, parameter in model.parameters_in(model.groups).items():

@@ -26,7 +26,6 @@ _DEEPEST = 4  # folders below the one that is watched
 _HOMES = frozenset({_EVENTS, _KIT})
 _NOT_RUNS = frozenset({"sites", "model", "state", "startup", "local", "logs", "mlruns", "tensorboard"})
 _NOT_UNICODE = re.compile(r"[\ud800-\udfff]")  # what stands in a name for a byte that is not UTF-8
-_OF_PREDICTIONS = frozenset({"feded"})
 _LOG, _LOG_END, _MOST_TROUBLES = Path("logs/engine.log"), 65_536, 20
 # The two lines that a site's end of the engine writes of its own; nothing else of that log is shown.
 _REFUSED = re.compile(r"^(\S+ [\d:]+)\S* WARNING wardround\.\S+ a request was refused: ([\w.-]+)$")
@@ -157,14 +156,21 @@ def _facts_in(table: Mapping[str, Any]) -> StudyFacts:
         name=str(table.get("study", {}).get("name", "")),
         seed=int(_finite(table.get("study", {}).get("seed"), 0)),
         task=str(table.get("task", {}).get("kind", "ner")),
-        algorithm=str(algorithm.get("name", "fedner")),
+        algorithm=str(algorithm.get("name", "")),
         rounds=int(_finite(algorithm.get("rounds"), 0)),
         mechanism=str(privacy.get("mechanism", "plain")),
         minimum_sites=int(_finite(privacy.get("minimum_sites"), 1)),
         sites=tuple(map(str, table.get("sites", {}))),
         patience=_finite(table.get("federation", {}).get("deadline"), StudyFacts.patience),
-        gives_predictions=algorithm.get("name") in _OF_PREDICTIONS,
+        gives_predictions="public" in table and _sends_predictions(algorithm.get("name")),
     )
+
+
+def _sends_predictions(algorithm: Any) -> bool:
+    # Imported for studies with a public set only: the catalogue loads PyTorch, which the console does not need.
+    from wardround.studies.catalogue import ALGORITHMS
+
+    return algorithm in ALGORITHMS and ALGORITHMS[algorithm].sends == "predictions"
 
 
 def _finite(value: Any, otherwise: float) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wardround.errors import SweepError, WardroundError
-from wardround.studies.aggregation_setup import mechanism_of, payload_spec_of
+from wardround.studies.aggregation_setup import mechanism_of, payload_of
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.one_machine import check_notes
 from wardround.studies.public_set import public_set
@@ -82,4 +82,4 @@ def _check_study(study: Study) -> None:
     public = public_set(study, task)
     coordinator_of(study, task, public)
     if study.privacy.protection.protects:
-        mechanism_of(study, payload_spec_of(study, task, public))
+        mechanism_of(study, payload_of(study, task, public))
