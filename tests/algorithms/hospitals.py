@@ -41,7 +41,7 @@ def site(
     lasting: bool = False,
     keeps_last: bool = False,
     steps: Mapping[str, Step] = ALGORITHM.steps,
-    terms: RequestPolicy | None = None,
+    request_policy: RequestPolicy | None = None,
     aggregation: AggregationClient | None = None,
     replica: Replica | None = None,
 ) -> Site:
@@ -60,7 +60,7 @@ def site(
         seed=7,
         lasting=lasting,
         keeps_last=keeps_last,
-        terms=terms,
+        request_policy=request_policy,
         replica=replica,
     )
 

@@ -294,13 +294,13 @@ def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("steps", 1), ("proximal", 2.0), ("decay", 0.5)])
 def test_a_site_trains_as_the_study_says_or_not_at_all(tmp_path: Path, name: str, value: Value) -> None:
-    terms = RequestPolicy(
+    request_policy = RequestPolicy(
         3, {**TRAINING.constant_settings(), **FedProxConfig(local_steps=2, proximal=1.0).constant_settings()}
     )
-    hospital = site(tmp_path, steps=fedprox.ALGORITHM.steps, terms=terms)
+    hospital = site(tmp_path, steps=fedprox.ALGORITHM.steps, request_policy=request_policy)
     with pytest.raises(MessageError) as refused:
         hospital.answer("train_near", question(hospital, **({"proximal": 1.0} | {name: value})))
-    assert refused.value.code == "terms"
+    assert refused.value.code == "policy"
     assert (hospital.round, hospital.batches_drawn) == (0, 0)
     hospital.answer("train_near", question(hospital, proximal=1.0))
     assert hospital.batches_drawn == 2

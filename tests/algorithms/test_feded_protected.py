@@ -76,7 +76,7 @@ def test_no_array_that_leaves_has_one_sites_predictions(kind: str, tmp_path: Pat
         if step_ == "open_mean":
             assert furthest(answer.group("mean"), predicted) > 0.01
             assert answer.arrays.keys() == {"mean/diseases", "mean/organs"}
-        elif step_ == "give":
+        elif step_ == "submit":
             assert not any(array.dtype.kind == "f" for array in answer.arrays.values())
         else:
             assert not answer.arrays
@@ -88,16 +88,16 @@ def test_masked_words_are_not_those_of_the_prediction(tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, "masked", minimum=3)
     clinics.run()
     assert clinics.mechanism is not None
-    exchange = Exchange.from_values(clinics.questions("give")[0].value("exchange", dict))
-    for site, answer in clinics.answers("give"):
+    exchange = Exchange.from_values(clinics.questions("submit")[0].value("exchange", dict))
+    for site, answer in clinics.answers("submit"):
         bare = clinics.mechanism.layout(exchange).pack(held(clinics, site), share=0.25)
-        assert not (answer.arrays["words"] == bare.slots).any()
+        assert not (answer.arrays["slots"] == bare.slots).any()
 
 
 @PROTECTED
 def test_the_mean_is_of_those_that_gave(kind: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, kind, minimum=3)
-    clinics.meddle = without(("riverside", "give"))
+    clinics.meddle = without(("riverside", "submit"))
     (record,) = clinics.run()
     assert codes(record)[0] == ("riverside", "ConnectionError")
     assert {site for site, _ in codes(record)} == {"riverside"}
@@ -112,7 +112,7 @@ def test_the_mean_is_of_those_that_gave(kind: str, tmp_path: Path) -> None:
 def test_a_site_that_goes_away_leaves_too_few(kind: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, kind, minimum=4)
     clinics.run()
-    clinics.meddle = without(("riverside", "give"))
+    clinics.meddle = without(("riverside", "submit"))
     assert_nothing_is_stepped(clinics, r"^3 of 4 sites answered where the study wants at least 4 \(riverside failed")
 
 
@@ -120,7 +120,7 @@ def test_a_site_that_goes_away_leaves_too_few(kind: str, tmp_path: Path) -> None
 def test_who_goes_away_after_giving_keeps_the_sum_shut(kind: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, kind, minimum=3)
     clinics.run()
-    clinics.meddle = without(("station", "reveal"))
+    clinics.meddle = without(("station", "unmask"))
     assert_nothing_is_stepped(clinics, "^station went away after it had given; the round's sum cannot be opened$")
 
 
@@ -197,12 +197,12 @@ def test_what_cannot_be_the_mean_has_no_vote(change: Callable[[Array], Array], c
 
 def lies(site: Site, change: Callable[[Array], Array]) -> None:
     """From now on the site holds something else than its model predicts."""
-    plain = site.give
+    plain = site.announce
 
-    def give(update: Any, *, weight: float, values: Any) -> Message:
+    def announce(update: Any, *, weight: float, values: Any) -> Message:
         return plain({head: change(np.array(rows)) for head, rows in update.items()}, weight=weight, values=values)
 
-    site.give = give  # type: ignore[method-assign]
+    site.announce = announce  # type: ignore[method-assign]
 
 
 @PROTECTED
@@ -241,18 +241,18 @@ def test_nobody_gives_twice_to_an_exchange(kind: str, tmp_path: Path) -> None:
 
     def again(site: str, step_: str, message: Message, go: Callable[[Message], Message]) -> Message:
         answer = go(message)
-        if step_ == "give":
+        if step_ == "submit":
             with pytest.raises(MessageError) as refused:
-                clinics.sites[site].answer("give", message)
+                clinics.sites[site].answer("submit", message)
             refusals.append(refused.value.code)
         return answer
 
     clinics.meddle = again
     clinics.run(2)
     assert refusals == ["replay"] * 8
-    first, second = clinics.questions("give")
-    assert set(clinics.ask("give", first).values()) == {"round"}
-    assert set(clinics.ask("give", second).values()) == {"spent"}
+    first, second = clinics.questions("submit")
+    assert set(clinics.ask("submit", first).values()) == {"round"}
+    assert set(clinics.ask("submit", second).values()) == {"spent"}
 
 
 @pytest.mark.parametrize("kind", ["sealed", "both", "compact"])
@@ -274,7 +274,7 @@ def test_one_sites_prediction_is_not_opened_as_the_mean(kind: str, tmp_path: Pat
 
     def first_alone(site: str, step: str, message: Message, go: Go) -> Message:
         if step == "open_mean":
-            _, alone = clinics.answers("give")[0]
+            _, alone = clinics.answers("submit")[0]
             with pytest.raises(RefusedSumError, match="blocks of") as refused:
                 go(replace(message, arrays=alone.arrays))
             refusals.append((refused.value.code, refused.value.counts))
@@ -293,12 +293,12 @@ class Curious:
 
     def __init__(self, clinics: Clinics) -> None:
         self.clinics, self.aggregator = clinics, clinics.aggregator
-        self.cards: dict[str, bytes] = {}
+        self.public_keys: dict[str, bytes] = {}
 
     def train(self, number: int = 1) -> None:
         ready = self.clinics.ask("train_and_predict", self.clinics.question(number))
         assert all(isinstance(answer, Message) for answer in ready.values()), ready
-        self.cards = {site: answer.blobs["card"] for site, answer in ready.items()}
+        self.public_keys = {site: answer.blobs["public_keys"] for site, answer in ready.items()}
 
     def given(self, cohort: Sequence[str], number: int = 1) -> tuple[Exchange, dict[str, Any]]:
         aggregator: Any = self.aggregator
@@ -306,19 +306,19 @@ class Curious:
         exchange: Exchange = aggregator.exchange(
             round_number=number, step="train_and_predict", weights=weights, clips=aggregator.clips
         )
-        cards = {f"card/{site}": self.cards[site] for site in cohort}
-        question = Message({"round": number, "exchange": exchange.to_values()}, {}, cards)
-        return exchange, self.clinics.ask("give", question, to=cohort)
+        public_keys = {f"public_keys/{site}": self.public_keys[site] for site in cohort}
+        question = Message({"round": number, "exchange": exchange.to_values()}, {}, public_keys)
+        return exchange, self.clinics.ask("submit", question, to=cohort)
 
     def seeds(self, exchange: Exchange) -> dict[str, Any]:
         question = Message({"round": exchange.round, "nonce": exchange.nonce})
-        told = self.clinics.ask("reveal", question, to=list(exchange.weights))
+        told = self.clinics.ask("unmask", question, to=list(exchange.weights))
         return {site: answer if isinstance(answer, str) else answer.blobs["seed"] for site, answer in told.items()}
 
     def opened(self, exchange: Exchange, given: Mapping[str, Message], seeds: Mapping[str, Any]) -> dict[str, Any]:
         """What each site says to the sum of what some of them gave: a mean, or the code of its refusal."""
         aggregator: Any = self.aggregator
-        total = aggregator.total(exchange, self.cards)
+        total = aggregator.total(exchange, self.public_keys)
         for site, sealed in given.items():
             total.add(site, sealed)
         told = {site: seed for site, seed in seeds.items() if isinstance(seed, bytes)}

@@ -128,14 +128,14 @@ def test_a_site_draws_its_share_of_the_batch(tmp_path: Path) -> None:
 
 
 def test_announced_sizes_must_be_this_sites_and_those_of_the_rounds_before(tmp_path: Path) -> None:
-    hospital = site(tmp_path, terms=RequestPolicy(6, names=frozenset({"harbour", "hill", "river"})))
+    hospital = site(tmp_path, request_policy=RequestPolicy(6, names=frozenset({"harbour", "hill", "river"})))
     shared_among(hospital, 6)
     for sizes in ({"harbour": 17, "hill": 6}, {"harbour": 18, "hill": 60_000}, {"harbour": 18, "stranger": 5}):
         with pytest.raises(MessageError, match=r"^sizes"):
             batch_share(hospital, Message({"sizes": sizes, "batch_size": 8}))
     more = {"harbour": 18, "hill": 6, "river": 12}  # a site that came later
     assert batch_share(hospital, Message({"sizes": more, "batch_size": 8})) == 4
-    again = site(tmp_path, terms=hospital.terms)  # the process was started again
+    again = site(tmp_path, request_policy=hospital.request_policy)  # the process was started again
     with pytest.raises(MessageError, match=r"^sizes"):
         shared_among(again, 7)
 
@@ -454,7 +454,7 @@ def test_a_share_below_the_smallest_batch_is_raised_to_it(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """18 of 144 sentences: 1 of a batch of 8. A coordinator that makes sizes up gets nothing smaller than 2."""
-    hospital = site(tmp_path, terms=RequestPolicy(6, {"batch_size": 8}, smallest_batch=2))
+    hospital = site(tmp_path, request_policy=RequestPolicy(6, {"batch_size": 8}, smallest_batch=2))
     drawn: list[int] = []
     whole = hospital.next_rows
     monkeypatch.setattr(hospital, "next_rows", lambda size, fewest: drawn.append(size) or whole(size, fewest=fewest))
@@ -464,8 +464,8 @@ def test_a_share_below_the_smallest_batch_is_raised_to_it(
 
 
 def test_where_more_lies_between_two_exchanges_no_single_gradient_is_given(tmp_path: Path) -> None:
-    hospital = site(tmp_path, terms=RequestPolicy(6, FedNerConfig(local_steps=2).constant_settings()))
-    assert code(hospital, question(hospital)) == "terms"
+    hospital = site(tmp_path, request_policy=RequestPolicy(6, FedNerConfig(local_steps=2).constant_settings()))
+    assert code(hospital, question(hospital)) == "policy"
     assert hospital.batches_drawn == 0
     hospital.answer("train_share", question(hospital, steps=2))
     assert hospital.batches_drawn == 2

@@ -56,13 +56,22 @@ def network() -> WordTagger:
     return model
 
 
-def opened(folder: Path, name: SiteId, ward: Ward | None = None, *, terms: RequestPolicy | None = None) -> Site:
+def opened(
+    folder: Path, name: SiteId, ward: Ward | None = None, *, request_policy: RequestPolicy | None = None
+) -> Site:
     ward = ward or WARDS[name]
     task = NerTask(network(), ward.types)
     held = SiteNotes(task.encode(ward.documents), ward.documents[:1], ward.documents[:1])
     steps = {**ALGORITHM.steps, **fedavg.ALGORITHM.steps}
     return Site(
-        name, task, held, aggregation=PlainClient(folder / name), steps=steps, folder=folder / name, seed=7, terms=terms
+        name,
+        task,
+        held,
+        aggregation=PlainClient(folder / name),
+        steps=steps,
+        folder=folder / name,
+        seed=7,
+        request_policy=request_policy,
     )
 
 
@@ -270,7 +279,7 @@ def test_a_gradient_is_of_as_many_sentences_as_an_update(
         return Taught(tags=rows)
 
     monkeypatch.setattr(CompletedNer, "ask", one_mention)
-    site = opened(tmp_path, "harbour", terms=RequestPolicy(5, smallest_batch=fewest, sites=2))
+    site = opened(tmp_path, "harbour", request_policy=RequestPolicy(5, smallest_batch=fewest, sites=2))
     given = site.answer("train_completed", question(server(), 1)).group("update")[TARGETS]
     assert given.any() == (fewest == 1)
     assert site.held["own"].any() == (fewest == 1)
@@ -601,9 +610,9 @@ def test_a_round_that_is_done_again_is_told_what_it_was_told_before(tmp_path: Pa
 
 @pytest.fixture
 def compared(tmp_path: Path) -> Site:
-    """A site after a round, within the terms of its study of three sites."""
-    terms = RequestPolicy(5, {**TRAINING.constant_settings(), **server().config.constant_settings()}, sites=3)
-    site = opened(tmp_path, "harbour", terms=terms)
+    """A site after a round, within the request policy of its study of three sites."""
+    request_policy = RequestPolicy(5, {**TRAINING.constant_settings(), **server().config.constant_settings()}, sites=3)
+    site = opened(tmp_path, "harbour", request_policy=request_policy)
     site.answer("train_completed", question(server(), 1))
     return site
 
@@ -629,16 +638,16 @@ ONES = np.full(SHAPE, 0.5, np.float32)
         (ONES, {"targets_from": [["harbour"], "hill"]}, "value"),
         (ONES, {"targets_from": ["harbour", "harbour"]}, "value"),
         (ONES, {"targets_from": ["a", "b", "c", "d"]}, "value"),  # of three
-        (ONES, {"unknown": "partial"}, "terms"),
-        (ONES, {"unknown": "whatever"}, "terms"),
-        (ONES, {"momentum": 0.0}, "terms"),
-        (ONES, {"momentum": 5.0}, "terms"),
-        (ONES, {"weighting": False}, "terms"),
-        (ONES, {"centred": False}, "terms"),
-        (ONES, {"trusted_after": 3}, "terms"),
-        (ONES, {"round": 6}, "terms"),
+        (ONES, {"unknown": "partial"}, "policy"),
+        (ONES, {"unknown": "whatever"}, "policy"),
+        (ONES, {"momentum": 0.0}, "policy"),
+        (ONES, {"momentum": 5.0}, "policy"),
+        (ONES, {"weighting": False}, "policy"),
+        (ONES, {"centred": False}, "policy"),
+        (ONES, {"trusted_after": 3}, "policy"),
+        (ONES, {"round": 6}, "policy"),
         (ONES, {"round": 1}, "round"),
-        (ONES, {"epochs": 50}, "terms"),
+        (ONES, {"epochs": 50}, "policy"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(

@@ -55,13 +55,13 @@ def twist_coordinator(out: Path) -> None:
             return "taken" if reply.message is not None else reply.code
 
         number = message.values.get("round")
-        if step == "take" and number == 2:
-            seen["changed"] = [said("take", tampered(message, place, sign)) for place in TRIED for sign in (1, -1)]
-        if step == "take" and number == 3:
-            seen["again"] = [said("take", message)]
+        if step == "open_sum" and number == 2:
+            seen["changed"] = [said("open_sum", tampered(message, place, sign)) for place in TRIED for sign in (1, -1)]
+        if step == "open_sum" and number == 3:
+            seen["again"] = [said("open_sum", message)]
             for _ in range(5):
                 said("restore", Message({"round": 2}))
-                seen["again"].append(said("take", message))
+                seen["again"].append(said("open_sum", message))
         if seen:
             out.write_text(json.dumps(seen), encoding="utf-8")
         return honest(self, step, message, to=to)
@@ -74,17 +74,17 @@ def twist_site(twist: str) -> None:
 
     def lying(self: Submission, *arguments: Any, **named: Any) -> Message:
         answer = announce(self, *arguments, **named)
-        if "extents" not in answer.values:
+        if "largest_by_group" not in answer.values:
             return answer
-        extents = dict.fromkeys(answer.value("extents", dict), 1e9)
-        return replace(answer, values={**answer.values, "extents": extents})
+        largest = dict.fromkeys(answer.value("largest_by_group", dict), 1e9)
+        return replace(answer, values={**answer.values, "largest_by_group": largest})
 
     def noisy(self: SecureAggregationClient, update: Any, **named: Any) -> Any:
         given, exchange = seal(self, update, **named), named["exchange"]
         if exchange.round < 4:
             return given
-        words = np.random.default_rng().integers(0, 2**32, len(given.message.arrays["words"]), np.uint64)
-        spoiled = Message(given.message.values, {"words": words.astype(np.uint32)})
+        slots = np.random.default_rng().integers(0, 2**32, len(given.message.arrays["slots"]), np.uint64)
+        spoiled = Message(given.message.values, {"slots": slots.astype(np.uint32)})
         before = Contribution.from_message(given.message)
         commitment = {"commitment": before.commitment} if hasattr(before, "commitment") else {}
         signed = contribute(self._identity, exchange, sealed_digest(spoiled), **commitment)

@@ -40,8 +40,8 @@ def test_one_lie_about_the_size_of_an_update_does_not_end_learning(mechanism: st
     """A site says in round 1 that its largest number is 1e9; at that scale everybody's update rounds to zero."""
 
     def lying(message: Message) -> Message:
-        said = message.value("extents", dict)
-        return replace(message, values={**message.values, "extents": dict.fromkeys(said, 1e9)})
+        said = message.value("largest_by_group", dict)
+        return replace(message, values={**message.values, "largest_by_group": dict.fromkeys(said, 1e9)})
 
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.meddle = changing("station", "gradient", lying)
@@ -57,7 +57,7 @@ def test_a_site_gives_nothing_under_a_clip_far_from_its_own_update(
     hospitals = Hospitals(tmp_path, mechanism)
 
     def scaled(site: SiteId, step: str, message: Message, go: Go) -> Message:
-        if step != "give":
+        if step != "submit":
             return go(message)
         exchange = Exchange.from_values(message.value("exchange", dict))
         far = replace(exchange, clips={group: clip * factor for group, clip in exchange.clips.items()})
@@ -99,7 +99,7 @@ def test_a_site_that_describes_itself_as_huge_has_no_more_than_the_largest_share
         (record,) = consortium.run()
     finally:
         wards.SIZES.update(sizes)
-    exchange = Exchange.from_values(consortium.questions("give")[0].value("exchange", dict))
+    exchange = Exchange.from_values(consortium.questions("submit")[0].value("exchange", dict))
     assert exchange.share_of("h4") == pytest.approx(0.5)
     assert record.answered == 4
     # Half of h4's 0.4, and half of the others' mean: (1 · 0.1 + 2 · 0.2 + 5 · 0.3) / 8 = 0.25.
@@ -136,7 +136,7 @@ def test_a_site_does_not_give_to_a_sum_that_is_mostly_its_own(tmp_path: Path) ->
         ward.aggregation._largest_share = 0.5
 
     def alone(site: SiteId, step: str, message: Message, go: Go) -> Message:
-        if step != "give":
+        if step != "submit":
             return go(message)
         exchange = Exchange.from_values(message.value("exchange", dict))
         weights = {name: weight if name == site else 1e-6 for name, weight in exchange.weights.items()}
@@ -243,7 +243,7 @@ def test_an_update_is_made_of_sixteen_sentences_whatever_sizes_are_announced(
     others: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = tiny(algorithm={"rounds": 4})
-    hospital = hospital_at(tmp_path, terms=request_policy_of(study))
+    hospital = hospital_at(tmp_path, request_policy=request_policy_of(study))
     rows = drawn_in(monkeypatch, hospital)
     shared = {name: parameter.detach().numpy() for name, parameter in hospital.shared.items()}
     step = {"rate": 0.01, "output_rate": 0.01, "decay": 0.0, "clip": 5.0, "batch_size": 8, "steps": 1}
@@ -267,7 +267,7 @@ def test_sizes_that_change_between_rounds_are_refused(tmp_path: Path) -> None:
 
 def test_a_sites_notes_are_not_scored_without_end(tmp_path: Path) -> None:
     """A shared half that tags one word alone would tell, by its counts, how often the development notes have it."""
-    hospital = hospital_at(tmp_path, terms=request_policy_of(tiny(algorithm={"rounds": 4})))
+    hospital = hospital_at(tmp_path, request_policy=request_policy_of(tiny(algorithm={"rounds": 4})))
     shared = grouped("shared", {name: parameter.detach().numpy() for name, parameter in hospital.shared.items()})
     codes = []
     for _ in range(30):
@@ -283,17 +283,17 @@ def test_a_sites_notes_are_not_scored_without_end(tmp_path: Path) -> None:
 
 
 def spoiling(consortium: Consortium, culprit: SiteId) -> Meddle:
-    """The site gives random words, or a ciphertext of them, properly signed."""
+    """The site submits random slots, or a ciphertext of them, properly signed."""
     giver = consortium.wards[culprit].aggregation.client
 
     def meddle(site: SiteId, step: str, message: Message, go: Go) -> Message:
         answer = go(message)
-        if (site, step) != (culprit, "give"):
+        if (site, step) != (culprit, "submit"):
             return answer
         exchange = Exchange.from_values(message.value("exchange", dict))
         given = Contribution.from_message(answer)
         random = np.random.default_rng(exchange.round).integers(0, 2**32, wards.WIDTH, np.uint64).astype(np.uint32)
-        spoiled = Message(answer.values, {"words": random})
+        spoiled = Message(answer.values, {"slots": random})
         named = {"commitment": given.commitment} if hasattr(given, "commitment") else {}
         signed = contribute(giver._identity, exchange, sealed_digest(spoiled), **named)  # type: ignore[attr-defined]
         return Message(spoiled.values, spoiled.arrays, signed.to_blobs())
@@ -334,7 +334,7 @@ def test_nobody_is_left_out_below_the_smallest_number_of_sites(tmp_path: Path) -
 @UNDER_MASKS
 def test_a_masked_site_that_reveals_another_seed_is_named(mechanism: Any, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = changing("h2", "reveal", lambda message: Message({}, {}, {"seed": bytes(32)}))
+    consortium.meddle = changing("h2", "unmask", lambda message: Message({}, {}, {"seed": bytes(32)}))
     failures = persist(consortium, rounds=3, tries=4)
     assert consortium.coordinator.number == 3, failures[-1]
     assert failures == [

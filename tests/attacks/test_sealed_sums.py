@@ -28,7 +28,7 @@ def sum_of_round(hospitals: Hospitals, number: int) -> Message:
     sums: list[Message] = []
 
     def keep(site: SiteId, step: str, message: Message, go: Go) -> Message:
-        if (site, step) == ("harbour", "take"):
+        if (site, step) == ("harbour", "open_sum"):
             sums.append(message)
             raise ConnectionError
         return go(message)
@@ -49,7 +49,7 @@ def test_what_a_site_says_of_changed_sums_tells_nothing_of_the_key(mechanism: st
     taken = sum_of_round(hospitals, 1)
 
     def ask(question: Message) -> str:
-        return said(hospitals.ask("take", question, to=["harbour"])["harbour"])
+        return said(hospitals.ask("open_sum", question, to=["harbour"])["harbour"])
 
     found, answers = recovered(ask, taken, COEFFICIENTS)
     true = secret_coefficients(secret_of("bfv-standard").secret, len(COEFFICIENTS))
@@ -80,7 +80,7 @@ def test_no_changed_sum_is_decrypted(mechanism: str, tmp_path: Path, monkeypatch
         Message(taken.values, {}, taken.blobs),
     ):
         decrypted.clear()
-        assert hospitals.ask("take", question, to=["harbour"]) == {"harbour": "sum"}
+        assert hospitals.ask("open_sum", question, to=["harbour"]) == {"harbour": "sum"}
         refused = len(decrypted)
         assert refused == len(taken.arrays["lengths"])
     monkeypatch.undo()
@@ -99,7 +99,7 @@ def test_a_sum_is_opened_once_whatever_state_a_site_is_put_back_to(
         if restarted:
             hospitals.restart("harbour")
         # The update of the round is not in the state of before; what was given is on record apart.
-        answers.append(said(hospitals.ask("take", taken, to=["harbour"])["harbour"]))
+        answers.append(said(hospitals.ask("open_sum", taken, to=["harbour"])["harbour"]))
     assert answers == ["taken"] + ["replay"] * 5
 
 
@@ -111,7 +111,7 @@ def test_refusals_are_counted_whatever_state_a_site_is_put_back_to(mechanism: st
     for place in range(34):
         put_back(hospitals, 0)
         hospitals.restart("harbour")
-        answers.append(said(hospitals.ask("take", tampered(taken, place, 1), to=["harbour"])["harbour"]))
+        answers.append(said(hospitals.ask("open_sum", tampered(taken, place, 1), to=["harbour"])["harbour"]))
     assert answers == ["sum"] * 32 + ["rotate"] * 2
     # Nothing is done under that key any more: not even the honest sum is opened.
-    assert hospitals.ask("take", taken, to=["harbour"]) == {"harbour": "rotate"}
+    assert hospitals.ask("open_sum", taken, to=["harbour"]) == {"harbour": "rotate"}

@@ -519,15 +519,15 @@ def test_entries_carry_what_was_recorded(path: Path) -> None:
 
 
 def refuse(ledger: Ledger, code: str, *, round_number: int = 1) -> None:
-    ledger.record_refusal(code, study="s", step="take", round_number=round_number, mechanism="sealed")
+    ledger.record_refusal(code, study="s", step="open_sum", round_number=round_number, mechanism="sealed")
 
 
 def test_a_refusal_by_hand(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1234.56789)
     ledger = Ledger(path)
-    ledger.record_refusal("sum", study="heart", step="take", round_number=7, mechanism="sealed")
+    ledger.record_refusal("sum", study="heart", step="open_sum", round_number=7, mechanism="sealed")
     line = (
-        '{"time":1234.568,"study":"heart","round":7,"step":"take","arrays":[],"values":[],"blobs":{},"bytes":3,'
+        '{"time":1234.568,"study":"heart","round":7,"step":"open_sum","arrays":[],"values":[],"blobs":{},"bytes":3,'
         f'"digest":"{sha256(b"sum").hexdigest()}","mechanism":"sealed","weight":null,'
         f'"previous":"{NOTHING_BEFORE}","refusal":"sum"}}'
     )

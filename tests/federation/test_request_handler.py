@@ -100,9 +100,9 @@ def test_a_refusal_is_recorded_by_its_code_and_nothing_is_sent(error: Exception,
 
     door = RequestHandler(Refusing(error), send, lambda *said: refused.append(said))
     with pytest.raises(type(error)) as raised:
-        door.answer_bytes("take", 4, encode(Message()))
+        door.answer_bytes("open_sum", 4, encode(Message()))
     assert raised.value is error
-    assert refused == [(code, "take", 4)]
+    assert refused == [(code, "open_sum", 4)]
 
 
 def test_bytes_that_are_no_message_are_a_refusal_too() -> None:
@@ -117,7 +117,7 @@ def test_a_refusal_that_cannot_be_recorded_is_an_error_of_the_record() -> None:
         raise LedgerError("the disk is full")
 
     with pytest.raises(LedgerError):
-        RequestHandler(Refusing(MessageError("sum")), None, refuse).answer_bytes("take", 1, encode(Message()))
+        RequestHandler(Refusing(MessageError("sum")), None, refuse).answer_bytes("open_sum", 1, encode(Message()))
 
 
 def test_what_is_answered_is_no_refusal() -> None:

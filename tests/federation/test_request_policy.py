@@ -26,7 +26,7 @@ ASKED: dict[str, Value] = {
 def refusal(values: dict[str, Value]) -> str:
     with pytest.raises(MessageError) as refused:
         TERMS.check(values)
-    assert refused.value.code == "terms"
+    assert refused.value.code == "policy"
     return str(refused.value)
 
 
@@ -39,14 +39,14 @@ def test_a_question_within_the_terms_passes() -> None:
 
 @pytest.mark.parametrize("number", [5, 999, -1])
 def test_a_round_that_the_study_does_not_have(number: int) -> None:
-    assert refusal(ASKED | {"round": number}) == "terms: the study has 4 rounds"
+    assert refusal(ASKED | {"round": number}) == "policy: the study has 4 rounds"
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("batch_size", 1), ("batch_size", 9), ("batch_size", None), ("clip", 0.0), ("steps", 1)]
 )
 def test_a_setting_that_is_not_the_studys(name: str, value: Value) -> None:
-    assert refusal(ASKED | {name: value}) == f"terms: {name} is not the study's"
+    assert refusal(ASKED | {name: value}) == f"policy: {name} is not the study's"
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_a_setting_that_is_not_the_studys(name: str, value: Value) -> None:
     [("rate", 0.2), ("output_rate", 0.6), ("rate", -0.1), ("rate", float("nan")), ("rate", "fast"), ("rate", None)],
 )
 def test_a_rate_that_no_round_has(name: str, value: Value) -> None:
-    assert refusal(ASKED | {name: value}) == f"terms: {name} is outside the study's"
+    assert refusal(ASKED | {name: value}) == f"policy: {name} is outside the study's"

@@ -40,8 +40,8 @@ def test_every_exchange_is_counted_by_step_and_site(clock: Clock) -> None:
     account = RoundCost()
     assert [reply.site for reply in account.heard("train", replies(clock))] == ["east", "west", "north"]
     list(account.heard("train", replies(clock)))
-    list(account.heard("take", replies(clock)))
-    assert list(account.exchanges) == ["train", "take"]
+    list(account.heard("open_sum", replies(clock)))
+    assert list(account.exchanges) == ["train", "open_sum"]
     assert account.exchanges["train"]["east"] == Traffic(20, 40, 6.0, 5.0)
     assert account.exchanges["train"]["north"] == Traffic(20, 0, 2.0)
     assert account.total == Traffic(90, 120, 21.0, 15.0)

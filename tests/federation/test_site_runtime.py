@@ -47,7 +47,7 @@ def files(hospital: Site) -> list[str]:
 
 def test_an_unknown_step_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MessageError) as refused:
-        site(tmp_path).answer("reveal", Message())
+        site(tmp_path).answer("unmask", Message())
     assert refused.value.code == "step"
 
 
@@ -276,25 +276,25 @@ def test_sites_that_take_turns_in_memory_lose_nothing(tmp_path: Path) -> None:
 def test_a_question_outside_the_terms_is_refused_and_nothing_is_trained(
     tmp_path: Path, wrong: dict[str, float]
 ) -> None:
-    hospital = site(tmp_path, terms=RequestPolicy(4, {"batch_size": 2, "clip": 5.0}, {"rate": 0.1}))
+    hospital = site(tmp_path, request_policy=RequestPolicy(4, {"batch_size": 2, "clip": 5.0}, {"rate": 0.1}))
     values = {"round": 4, "rate": 0.1, "output_rate": 0.1, "decay": 0.0, "clip": 5.0, "batch_size": 2}
     values |= {"sizes": {"harbour": 18}}
     before, shared = remembered(hospital), shared_of(hospital)
     sent = grouped("shared", {name: array + 1 for name, array in shared.items()})
     with pytest.raises(MessageError) as refused:
         hospital.answer("gradient", Message({**values, **wrong}, sent))
-    assert refused.value.code == "terms"
+    assert refused.value.code == "policy"
     assert same(remembered(hospital), before)
     assert all(np.array_equal(shared[name], array) for name, array in shared_of(hospital).items())
     assert "loss" in hospital.answer("gradient", Message(values, sent)).values
 
 
 def test_no_step_goes_past_the_last_round(tmp_path: Path) -> None:
-    hospital = site(tmp_path, terms=RequestPolicy(4))
+    hospital = site(tmp_path, request_policy=RequestPolicy(4))
     for step in ("score", "finish", "save", "restore"):
         with pytest.raises(MessageError) as refused:
             hospital.answer(step, Message({"round": 5}, grouped("shared", shared_of(hospital))))
-        assert refused.value.code == "terms"
+        assert refused.value.code == "policy"
     assert files(hospital) == ["state-00000000.safetensors"]
     hospital.answer("save", Message({"round": 4}))
 
@@ -321,13 +321,13 @@ def test_no_batch_is_smaller_than_the_smallest(tmp_path: Path) -> None:
 
 def test_an_update_is_made_of_the_smallest_batch_or_of_all_there_is(tmp_path: Path) -> None:
     for smallest, fewest in ((4, 4), (18, 18), (100, 18)):
-        hospital = site(tmp_path / str(smallest), terms=RequestPolicy(4, smallest_batch=smallest))
+        hospital = site(tmp_path / str(smallest), request_policy=RequestPolicy(4, smallest_batch=smallest))
         assert hospital.fewest_sentences == fewest
     assert site(tmp_path / "free").fewest_sentences == 1
 
 
 def test_with_a_smallest_batch_of_one_batches_are_as_without_terms(tmp_path: Path) -> None:
-    bound, free = site(tmp_path / "bound", terms=RequestPolicy(4)), site(tmp_path / "free")
+    bound, free = site(tmp_path / "bound", request_policy=RequestPolicy(4)), site(tmp_path / "free")
     assert [bound.next_batch(5) for _ in range(9)] == [free.next_batch(5) for _ in range(9)]
 
 

@@ -127,22 +127,23 @@ class Cohort:
         """A new one."""
         return self.aggregator.exchange(round_number=round_number, step="train", weights=weights, clips=clips)
 
-    def cards(self, exchange: Exchange) -> dict[SiteId, bytes]:
+    def public_keys(self, exchange: Exchange) -> dict[SiteId, bytes]:
         """Of the sites of an exchange."""
-        return {site: self.givers[site].card for site in exchange.weights}
+        return {site: self.givers[site].public_keys for site in exchange.weights}
 
     def seal(
         self, exchange: Exchange, updates: Mapping[SiteId, Mapping[str, Array]] = UPDATES
     ) -> dict[SiteId, SealedUpdate]:
         """What the sites of an exchange give."""
-        cards = self.cards(exchange)
+        public_keys = self.public_keys(exchange)
         return {
-            site: self.givers[site].seal(updates[site], exchange=exchange, cards=cards) for site in exchange.weights
+            site: self.givers[site].seal(updates[site], exchange=exchange, public_keys=public_keys)
+            for site in exchange.weights
         }
 
     def total(self, exchange: Exchange, given: Mapping[SiteId, SealedUpdate]) -> ExchangeSum:
         """What the coordinator has added."""
-        total = self.aggregator.total(exchange, self.cards(exchange))
+        total = self.aggregator.total(exchange, self.public_keys(exchange))
         for site, sealed in given.items():
             total.add(site, sent(sealed.message))
         return total

@@ -200,7 +200,7 @@ def test_masked_words_alone_are_noise() -> None:
     zero = {site: {"words": np.zeros((64, 64), np.float32)} for site in WEIGHTS}
     exchange = cohort.exchange(clips={"embedding": 1.0})
     given = cohort.seal(exchange, zero)
-    slots = given["h1"].message.arrays["words"].astype(np.uint64)
+    slots = given["h1"].message.arrays["slots"].astype(np.uint64)
     own = masks.own(given["h1"].seed, context=exchange.context, slots=4096, modulus=2**32)
     masks.subtract(slots, own, 2**32)
     # Uniform below 2^32: mean 2^31, and as many above as below.
@@ -272,18 +272,18 @@ def test_a_key_for_another_scheme_is_refused() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [MASKED, BOTH], ids=named)
-def test_masks_need_the_card_of_each_site_and_no_other(mechanism: AgreedMechanism) -> None:
+def test_masks_need_the_public_keys_of_each_site_and_no_other(mechanism: AgreedMechanism) -> None:
     cohort = Cohort.of(mechanism)
-    exchange, other = cohort.exchange(), Identity.new("h2", None).card.to_bytes()
-    cards, giver = cohort.cards(exchange), cohort.givers["h1"]
+    exchange, other = cohort.exchange(), Identity.new("h2", None).public_keys.to_bytes()
+    public_keys, giver = cohort.public_keys(exchange), cohort.givers["h1"]
     for wrong in (
-        {site: cards[site] for site in ("h1", "h2")},
-        {**cards, "h4": cohort.givers["h4"].card},
-        {**cards, "h3": other},  # made out to h2
-        {**cards, "h3": b"card"},
-        {**cards, "h1": Identity.new("h1", None).card.to_bytes()},  # not this site's own
+        {site: public_keys[site] for site in ("h1", "h2")},
+        {**public_keys, "h4": cohort.givers["h4"].public_keys},
+        {**public_keys, "h3": other},  # made out to h2
+        {**public_keys, "h3": b"public-keys"},
+        {**public_keys, "h1": Identity.new("h1", None).public_keys.to_bytes()},  # not this site's own
     ):
-        assert code_of(giver.seal, UPDATES["h1"], exchange=exchange, cards=wrong) == "card"
+        assert code_of(giver.seal, UPDATES["h1"], exchange=exchange, public_keys=wrong) == "public-keys"
 
 
 @pytest.mark.parametrize("mechanism", [MASKED, BOTH], ids=named)
@@ -476,7 +476,7 @@ def test_an_exchange_that_is_told_differently_afterwards_is_refused(changed: dic
     total = cohort.total(exchange, given)
     told = replace(exchange, **changed)
     slots = Transcript.from_message(total.message({}))
-    lied = Transcript(told, slots.cards, slots.contributions)
+    lied = Transcript(told, slots.public_keys, slots.contributions)
     message = replace(total.message({}), values={"round": 1, "exchange": told.to_values()}, blobs=lied.to_blobs())
     assert cheated(cohort, message, given).startswith(reason)
 
@@ -607,15 +607,15 @@ def test_a_masked_sum_that_lacks_a_site_of_its_exchange_is_refused_by_its_list(m
         assert reason == "transcript: lacks a site of the exchange, without which its sum is not opened"
 
 
-def test_where_means_come_back_no_card_is_needed_to_give() -> None:
+def test_where_means_come_back_no_public_keys_is_needed_to_give() -> None:
     """There are masks of sites' own, and none between them."""
     cohort = Cohort.of(RETURNED)
     exchange = cohort.exchange()
-    given = {s: cohort.givers[s].seal(UPDATES[s], exchange=exchange, cards={}) for s in exchange.weights}
+    given = {s: cohort.givers[s].seal(UPDATES[s], exchange=exchange, public_keys={}) for s in exchange.weights}
     assert len({sealed.seed for sealed in given.values()}) == 3
     mean = cohort.opened(exchange, given)
     assert mean["words"] == pytest.approx(MEAN["words"], abs=1e-5)
-    assert code_of(cohort.givers["h1"].seal, UPDATES["h1"], exchange=exchange, cards={}) == "replay"
+    assert code_of(cohort.givers["h1"].seal, UPDATES["h1"], exchange=exchange, public_keys={}) == "replay"
 
 
 def heedless(monkeypatch: pytest.MonkeyPatch, ignored: str) -> None:
@@ -635,12 +635,12 @@ def test_a_site_that_ignores_its_clip_or_its_weight_shows_in_the_sum(
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     full = update_of((1, 1, 1, 1), (4, 4, 4))
-    cards = cohort.cards(exchange)
-    given = {s: cohort.givers[s].seal(full, exchange=exchange, cards=cards) for s in ("h1", "h2")}
+    public_keys = cohort.public_keys(exchange)
+    given = {s: cohort.givers[s].seal(full, exchange=exchange, public_keys=public_keys) for s in ("h1", "h2")}
     with monkeypatch.context() as patch:
         heedless(patch, ignored)
         greedy = {name: array * np.float32(factor) for name, array in full.items()}
-        given["h3"] = cohort.givers["h3"].seal(greedy, exchange=exchange, cards=cards)
+        given["h3"] = cohort.givers["h3"].seal(greedy, exchange=exchange, public_keys=public_keys)
     with pytest.raises(MessageError, match="range: a sum exceeds its clip") as refused:
         cohort.opened(exchange, given)
     assert refused.value.code == ("sum" if mechanism.is_sealed else "range")
@@ -756,7 +756,7 @@ def test_a_replaced_tag_is_refused_by_its_signature(mechanism: AgreedMechanism) 
 
 @AUTHENTICATED
 def test_a_coordinator_that_signs_in_a_sites_name_still_has_no_pad_of_it(mechanism: AgreedMechanism) -> None:
-    """On one machine nobody vouches for cards, and the coordinator may make up h3: it must guess a tag."""
+    """On one machine nobody vouches for public_keys, and the coordinator may make up h3: it must guess a tag."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -766,11 +766,11 @@ def test_a_coordinator_that_signs_in_a_sites_name_still_has_no_pad_of_it(mechani
     *others, last = transcript.contributions
     for tag in (last.tag, (0,) * len(last.tag), (1,) * len(last.tag)):
         forged = contribute(impostor, exchange, "0" * 64, tag=tag, commitment=last.commitment)
-        lied = Transcript(exchange, {**transcript.cards, "h3": impostor.card}, (*others, forged))
+        lied = Transcript(exchange, {**transcript.public_keys, "h3": impostor.public_keys}, (*others, forged))
         assert cheated(cohort, replace(message, blobs={**message.blobs, **lied.to_blobs()}), given) == MAC
     # With another number of tags it is none of the scheme.
     forged = contribute(impostor, exchange, last.digest, tag=(), commitment=last.commitment)
-    lied = Transcript(exchange, {**transcript.cards, "h3": impostor.card}, (*others, forged))
+    lied = Transcript(exchange, {**transcript.public_keys, "h3": impostor.public_keys}, (*others, forged))
     reason = cheated(cohort, replace(message, blobs={**message.blobs, **lied.to_blobs()}), given)
     assert reason == "mac: a contribution has a tag of another scheme"
 
@@ -919,7 +919,7 @@ def vanished(mechanism: AgreedMechanism, update: dict[str, Array], *, feedback: 
     cohort = _COHORTS[named(mechanism)]
     exchange, old = cohort.exchange(), cohort.givers["h1"]
     giver = SecureAggregationClient(mechanism, old._identity, secrets=old._secrets, feedback=feedback)
-    given = giver.seal(update, exchange=exchange, cards=cohort.cards(exchange))
+    given = giver.seal(update, exchange=exchange, public_keys=cohort.public_keys(exchange))
     return given.message.value("vanished", int)
 
 

@@ -46,7 +46,7 @@ def summed(carrier: Codec, count: int, *parts: dict[str, Array]) -> dict[str, Ar
 def test_bare_words_add_modulo_two_to_the_32() -> None:
     carrier = PlaintextCodec()
     (first, no_tag), (second, _) = (sealed(carrier, numbers) for numbers in (slots(1, 2**32 - 1, 7), slots(2, 3, 0)))
-    assert first["words"].dtype == np.uint32  # four bytes a number, as float32
+    assert first["slots"].dtype == np.uint32  # four bytes a number, as float32
     found = carrier.open(summed(carrier, 3, first, second), 3, b"")
     assert found.tolist() == [3, 2, 7]
     assert found.dtype == np.uint64
@@ -132,9 +132,9 @@ Change = Callable[[dict[str, Array]], dict[str, Array]]
     ("carrier", "whole", "change", "code"),
     [
         (PlaintextCodec(), BARE, lambda a: {}, "shapes"),
-        (PlaintextCodec(), BARE, lambda a: {"words": a["words"][:2]}, "shapes"),
-        (PlaintextCodec(), BARE, lambda a: {"words": a["words"].astype(np.uint64)}, "shapes"),
-        (PlaintextCodec(), BARE, lambda a: {"words": a["words"].reshape(3, 1)}, "shapes"),
+        (PlaintextCodec(), BARE, lambda a: {"slots": a["slots"][:2]}, "shapes"),
+        (PlaintextCodec(), BARE, lambda a: {"slots": a["slots"].astype(np.uint64)}, "shapes"),
+        (PlaintextCodec(), BARE, lambda a: {"slots": a["slots"].reshape(3, 1)}, "shapes"),
         (WORDS, SEALED, lambda a: {"sealed": a["sealed"]}, "shapes"),
         (WORDS, SEALED, lambda a: {**a, "sealed": a["sealed"][:-1]}, "ciphertext"),
         (WORDS, SEALED, lambda a: {**a, "lengths": a["lengths"] - 1}, "ciphertext"),

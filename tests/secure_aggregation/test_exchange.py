@@ -77,7 +77,7 @@ def test_a_digest_by_hand() -> None:
     [
         {"study": "0" * 64},
         {"round": 4},
-        {"step": "give"},
+        {"step": "submit"},
         {"nonce": "0" * 32},
         {"weights": {"h1": 1.0, "h2": 2.0, "h3": 5.0000000000000009}},
         {"weights": {"h1": 2.0, "h2": 1.0, "h3": 5.0}},

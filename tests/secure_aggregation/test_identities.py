@@ -66,20 +66,20 @@ class Counting:
             raise MessageError("signature")
 
 
-def refusal(card: PublicKeys, name: str, certifier: identities.Certifier | None) -> str:
+def refusal(keys: PublicKeys, name: str, certifier: identities.Certifier | None) -> str:
     try:
-        check_public_keys(card, name, certifier)
+        check_public_keys(keys, name, certifier)
     except MessageError as error:
         return error.code
     return ""
 
 
-def test_a_card_comes_back_as_it_was(parties: dict[str, Signatures]) -> None:
+def test_public_keys_survive_a_round_trip(parties: dict[str, Signatures]) -> None:
     for certifier in (None, parties["h1"]):
-        card = Identity.new("h1", certifier).card
-        assert PublicKeys.from_bytes(card.to_bytes()) == card
-        assert (len(card.signing), len(card.agreement)) == (32, 32)
-        assert bool(card.signature) == bool(card.certificate) == (certifier is not None)
+        keys = Identity.new("h1", certifier).public_keys
+        assert PublicKeys.from_bytes(keys.to_bytes()) == keys
+        assert (len(keys.signing), len(keys.agreement)) == (32, 32)
+        assert bool(keys.signature) == bool(keys.certificate) == (certifier is not None)
 
 
 @pytest.mark.parametrize(
@@ -99,16 +99,16 @@ def test_a_card_comes_back_as_it_was(parties: dict[str, Signatures]) -> None:
         {"certificate": bytes(16_385)},
     ],
 )
-def test_what_is_no_card(changed: dict[str, Any]) -> None:
+def test_what_is_no_public_keys(changed: dict[str, Any]) -> None:
     parts = {"name": "h1", "signing": bytes(32), "agreement": bytes(32), "signature": b"", "certificate": b""}
     PublicKeys.from_bytes(encode(Message({"name": parts.pop("name")}, {}, parts)))  # type: ignore[dict-item, arg-type]
     parts = {"name": "h1"} | parts | changed
-    with pytest.raises(MessageError, match=r"^card"):
+    with pytest.raises(MessageError, match=r"^public-keys"):
         PublicKeys.from_bytes(encode(Message({"name": parts.pop("name")}, {}, parts)))  # type: ignore[dict-item, arg-type]
 
 
-def test_bytes_with_other_parts_than_a_card() -> None:
-    good = decode(Identity.new("h1", None).card.to_bytes())
+def test_bytes_with_other_parts_than_public_keys() -> None:
+    good = decode(Identity.new("h1", None).public_keys.to_bytes())
     others = [
         Message({**good.values, "round": 1}, {}, good.blobs),
         Message({"name": 1}, {}, good.blobs),
@@ -119,7 +119,7 @@ def test_bytes_with_other_parts_than_a_card() -> None:
     for data in (b"", b"WRM1", *map(encode, others)):
         with pytest.raises(MessageError) as caught:
             PublicKeys.from_bytes(data)
-        assert caught.value.code == "card"
+        assert caught.value.code == "public-keys"
 
 
 @pytest.mark.parametrize("name", ["h1", "st-mary", "A.b_c-9", "9", "h" * 63])
@@ -134,119 +134,119 @@ def test_names_of_no_site(name: str) -> None:
 
 def test_two_sites_agree_on_a_secret_and_a_third_does_not() -> None:
     one, two, three = (Identity.new(name, None) for name in ("h1", "h2", "h3"))
-    secret = one.agree(two.card)
-    assert secret == two.agree(one.card)
+    secret = one.agree(two.public_keys)
+    assert secret == two.agree(one.public_keys)
     assert len(secret) == 32
-    assert secret not in (three.agree(one.card), three.agree(two.card), one.agree(three.card))
+    assert secret not in (three.agree(one.public_keys), three.agree(two.public_keys), one.agree(three.public_keys))
 
 
 def test_a_key_that_gives_everybody_the_same_secret_is_refused() -> None:
     # The points 0 and 1 of Curve25519 have small order: any private key times them is 0.
     for point in (bytes(32), b"\x01" + bytes(31)):
-        with pytest.raises(MessageError, match=r"^card: h2"):
+        with pytest.raises(MessageError, match=r"^public-keys: h2"):
             Identity.new("h1", None).agree(PublicKeys("h2", bytes(32), point))
 
 
 def test_each_identity_is_fresh() -> None:
     one, other = Identity.new("h1", None), Identity.new("h1", None)
-    assert one.card.signing != other.card.signing
-    assert one.card.agreement != other.card.agreement
+    assert one.public_keys.signing != other.public_keys.signing
+    assert one.public_keys.agreement != other.public_keys.agreement
 
 
-def test_a_signature_holds_for_its_card_and_bytes_only() -> None:
+def test_a_signature_holds_for_its_public_keys_and_bytes_only() -> None:
     one, other = Identity.new("h1", None), Identity.new("h1", None)
     signature = one.sign(b"data")
-    check_signature(one.card, b"data", signature)
-    for card, data, given in (
-        (one.card, b"Data", signature),
-        (other.card, b"data", signature),
-        (one.card, b"data", signature[:-1]),
-        (one.card, b"data", b""),
-        (one.card, b"data", bytes([signature[0] ^ 1]) + signature[1:]),
-        (replace(one.card, signing=b"\xff" * 32), b"data", signature),
+    check_signature(one.public_keys, b"data", signature)
+    for keys, data, given in (
+        (one.public_keys, b"Data", signature),
+        (other.public_keys, b"data", signature),
+        (one.public_keys, b"data", signature[:-1]),
+        (one.public_keys, b"data", b""),
+        (one.public_keys, b"data", bytes([signature[0] ^ 1]) + signature[1:]),
+        (replace(one.public_keys, signing=b"\xff" * 32), b"data", signature),
     ):
         with pytest.raises(MessageError) as caught:
-            check_signature(card, data, given)
+            check_signature(keys, data, given)
         assert caught.value.code == "signature"
 
 
 def test_a_contribution_is_signed_under_its_own_label() -> None:
     one = Identity.new("h1", None)
-    key = Ed25519PublicKey.from_public_bytes(one.card.signing)
+    key = Ed25519PublicKey.from_public_bytes(one.public_keys.signing)
     key.verify(one.sign(b"data"), b"wardround-contribution-2\x00data")
 
 
-def test_a_certified_card_is_believed_by_everybody_with_the_root(parties: dict[str, Signatures]) -> None:
-    card = PublicKeys.from_bytes(Identity.new("h1", parties["h1"]).card.to_bytes())
-    assert refusal(card, "h1", parties["h1"]) == ""
-    assert refusal(card, "h1", parties["h2"]) == ""
-    assert refusal(card, "h2", parties["h2"]) == "card"
+def test_certified_public_keys_are_believed_by_everybody_with_the_root(parties: dict[str, Signatures]) -> None:
+    keys = PublicKeys.from_bytes(Identity.new("h1", parties["h1"]).public_keys.to_bytes())
+    assert refusal(keys, "h1", parties["h1"]) == ""
+    assert refusal(keys, "h1", parties["h2"]) == ""
+    assert refusal(keys, "h2", parties["h2"]) == "public-keys"
 
 
-def test_a_card_of_which_anything_was_changed(parties: dict[str, Signatures]) -> None:
-    card = Identity.new("h1", parties["h1"]).card
-    other = Identity.new("h2", parties["h2"]).card
-    assert refusal(replace(card, signing=other.signing), "h1", parties["h2"]) == "signature"
-    assert refusal(replace(card, agreement=other.agreement), "h1", parties["h2"]) == "signature"
-    assert refusal(replace(card, signing=card.agreement, agreement=card.signing), "h1", parties["h2"]) == "signature"
-    assert refusal(replace(card, signature=other.signature), "h1", parties["h2"]) == "signature"
-    assert refusal(replace(card, name="h2"), "h2", parties["h2"]) == "certificate"
-    assert refusal(replace(card, certificate=other.certificate), "h1", parties["h2"]) == "certificate"
-    assert refusal(replace(card, certificate=b"", signature=b""), "h1", parties["h2"]) == "certificate"
+def test_a_public_keys_of_which_anything_was_changed(parties: dict[str, Signatures]) -> None:
+    keys = Identity.new("h1", parties["h1"]).public_keys
+    other = Identity.new("h2", parties["h2"]).public_keys
+    assert refusal(replace(keys, signing=other.signing), "h1", parties["h2"]) == "signature"
+    assert refusal(replace(keys, agreement=other.agreement), "h1", parties["h2"]) == "signature"
+    assert refusal(replace(keys, signing=keys.agreement, agreement=keys.signing), "h1", parties["h2"]) == "signature"
+    assert refusal(replace(keys, signature=other.signature), "h1", parties["h2"]) == "signature"
+    assert refusal(replace(keys, name="h2"), "h2", parties["h2"]) == "certificate"
+    assert refusal(replace(keys, certificate=other.certificate), "h1", parties["h2"]) == "certificate"
+    assert refusal(replace(keys, certificate=b"", signature=b""), "h1", parties["h2"]) == "certificate"
 
 
-def test_another_site_cannot_make_a_card_for_this_one(parties: dict[str, Signatures]) -> None:
-    assert refusal(Identity.new("h1", parties["h2"]).card, "h1", parties["h1"]) == "certificate"
+def test_another_site_cannot_make_a_public_keys_for_this_one(parties: dict[str, Signatures]) -> None:
+    assert refusal(Identity.new("h1", parties["h2"]).public_keys, "h1", parties["h1"]) == "certificate"
 
 
 def test_a_coordinator_is_no_site_whatever_its_certificate(parties: dict[str, Signatures]) -> None:
-    with pytest.raises(MessageError, match=r"^card"):
+    with pytest.raises(MessageError, match=r"^public-keys"):
         Identity.new("coordinator", parties["coordinator"])
 
 
-def test_a_request_that_was_signed_is_no_card(parties: dict[str, Signatures]) -> None:
-    # The same certificate signs a site's answers: over the bytes without the card's label it must not do.
-    card = Identity.new("h1", parties["h1"]).card
-    other = parties["h1"].sign(card.signing + card.agreement + b"h1")
-    assert refusal(replace(card, signature=other), "h1", parties["h2"]) == "signature"
+def test_a_request_that_was_signed_is_no_public_keys(parties: dict[str, Signatures]) -> None:
+    # The same certificate signs a site's answers: over the bytes without the label of public keys it must not do.
+    keys = Identity.new("h1", parties["h1"]).public_keys
+    other = parties["h1"].sign(keys.signing + keys.agreement + b"h1")
+    assert refusal(replace(keys, signature=other), "h1", parties["h2"]) == "signature"
 
 
-def test_without_certificates_a_card_has_none(parties: dict[str, Signatures]) -> None:
-    card = Identity.new("h1", None).card
-    assert refusal(card, "h1", None) == ""
-    assert refusal(card, "h2", None) == "card"
-    assert refusal(replace(card, signature=b"s"), "h1", None) == "card"
-    assert refusal(replace(card, certificate=b"c"), "h1", None) == "card"
-    assert refusal(card, "h1", parties["h1"]) == "certificate"
+def test_without_certificates_a_public_keys_has_none(parties: dict[str, Signatures]) -> None:
+    keys = Identity.new("h1", None).public_keys
+    assert refusal(keys, "h1", None) == ""
+    assert refusal(keys, "h2", None) == "public-keys"
+    assert refusal(replace(keys, signature=b"s"), "h1", None) == "public-keys"
+    assert refusal(replace(keys, certificate=b"c"), "h1", None) == "public-keys"
+    assert refusal(keys, "h1", parties["h1"]) == "certificate"
 
 
-def test_the_same_card_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_public_keys_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [7200.0]
     monkeypatch.setattr(identities.time, "monotonic", lambda: clock[0])  # type: ignore[attr-defined]
     certifier, other = Counting(), Counting()
-    card = Identity.new("h1", certifier).card
+    keys = Identity.new("h1", certifier).public_keys
     for _ in range(3):
-        check_public_keys(PublicKeys.from_bytes(card.to_bytes()), "h1", certifier)
+        check_public_keys(PublicKeys.from_bytes(keys.to_bytes()), "h1", certifier)
     assert certifier.asked == 1
-    check_public_keys(card, "h1", other)
+    check_public_keys(keys, "h1", other)
     assert other.asked == 1
     clock[0] += 3600  # a certificate may have run out since
-    check_public_keys(card, "h1", certifier)
+    check_public_keys(keys, "h1", certifier)
     assert certifier.asked == 2
 
 
-def test_a_refused_card_is_not_remembered_as_good() -> None:
+def test_refused_public_keys_are_not_remembered_as_good() -> None:
     certifier = Counting()
-    forged = replace(Identity.new("h1", certifier).card, signature=b"forged")
+    forged = replace(Identity.new("h1", certifier).public_keys, signature=b"forged")
     assert [refusal(forged, "h1", certifier) for _ in range(2)] == ["signature", "signature"]
     assert certifier.asked == 2
 
 
 def test_no_key_is_shown() -> None:
     signing, agreement = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
-    card = PublicKeys("h1", signing.public_key().public_bytes_raw(), agreement.public_key().public_bytes_raw())
-    shown = repr(Identity(card, signing=signing, agreement=agreement))
+    keys = PublicKeys("h1", signing.public_key().public_bytes_raw(), agreement.public_key().public_bytes_raw())
+    shown = repr(Identity(keys, signing=signing, agreement=agreement))
     assert shown == "Identity(h1)"
     for key in (signing.private_bytes_raw(), agreement.private_bytes_raw()):
         assert key.hex() not in shown and repr(key) not in shown
-        assert key not in card.to_bytes()
+        assert key not in keys.to_bytes()

@@ -24,13 +24,18 @@ MODULI = (5, 2**20 + 7, 2**32, 2**32 + 1, BATCHING, 2**60 - 2**14 + 1, 2**60, 2*
 def cohort(count: int) -> tuple[list[Identity], dict[str, PublicKeys]]:
     # The tenth name comes between the first and the second: neither order nor number of the site is its place.
     found = [Identity.new(f"h{number}", None) for number in (10, 2, 1, 7, 3, 30, 4)[:count]]
-    return found, {identity.card.name: identity.card for identity in found}
+    return found, {identity.public_keys.name: identity.public_keys for identity in found}
 
 
 def masks_of(
-    identities: list[Identity], cards: dict[str, PublicKeys], *, slots: int, modulus: int, context: bytes = CONTEXT
+    identities: list[Identity],
+    public_keys: dict[str, PublicKeys],
+    *,
+    slots: int,
+    modulus: int,
+    context: bytes = CONTEXT,
 ) -> list[Array]:
-    return [pairwise(one, cards, context=context, slots=slots, modulus=modulus) for one in identities]
+    return [pairwise(one, public_keys, context=context, slots=slots, modulus=modulus) for one in identities]
 
 
 def total(arrays: list[Array], modulus: int) -> list[int]:
@@ -107,8 +112,8 @@ def test_no_stream_without_a_key_or_a_modulus(key: bytes, modulus: int) -> None:
 @pytest.mark.parametrize("modulus", [2**32, BATCHING, 5])
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_masks_cancel_over_the_whole_cohort(count: int, modulus: int) -> None:
-    identities, cards = cohort(count)
-    found = masks_of(identities, cards, slots=1000, modulus=modulus)
+    identities, public_keys = cohort(count)
+    found = masks_of(identities, public_keys, slots=1000, modulus=modulus)
     assert total(found, modulus) == [0] * 1000
     assert max(int(mask.max()) for mask in found) < modulus
 
@@ -116,8 +121,8 @@ def test_masks_cancel_over_the_whole_cohort(count: int, modulus: int) -> None:
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_masks_of_fewer_do_not_cancel(count: int) -> None:
     modulus = 2**20 + 7
-    identities, cards = cohort(count)
-    found = masks_of(identities, cards, slots=2000, modulus=modulus)
+    identities, public_keys = cohort(count)
+    found = masks_of(identities, public_keys, slots=2000, modulus=modulus)
     for size in range(1, count):
         for some in combinations(found, size):
             slots = total(list(some), modulus)
@@ -125,11 +130,11 @@ def test_masks_of_fewer_do_not_cancel(count: int) -> None:
             assert sum(word != 0 for word in slots) > 1980
 
 
-def test_the_order_of_the_cards_does_not_matter() -> None:
-    identities, cards = cohort(3)
-    turned = dict(reversed(cards.items()))
+def test_the_order_of_the_public_keys_does_not_matter() -> None:
+    identities, public_keys = cohort(3)
+    turned = dict(reversed(public_keys.items()))
     for one, other in zip(
-        masks_of(identities, cards, slots=50, modulus=BATCHING),
+        masks_of(identities, public_keys, slots=50, modulus=BATCHING),
         masks_of(identities, turned, slots=50, modulus=BATCHING),
         strict=True,
     ):
@@ -138,20 +143,20 @@ def test_the_order_of_the_cards_does_not_matter() -> None:
 
 def test_a_mask_by_hand() -> None:
     first, second = Identity.new("a", None), Identity.new("b", None)
-    cards = {"b": second.card, "a": first.card}
-    secret = first.agree(second.card)
+    public_keys = {"b": second.public_keys, "a": first.public_keys}
+    secret = first.agree(second.public_keys)
     info = b"wardround-mask-1\x00" + b"\x00\x00\x00\x20" + CONTEXT + b"\x00\x00\x00\x01a" + b"\x00\x00\x00\x01b"
     expected = stream(hkdf(secret, info), 20, BATCHING)
-    plus, minus = masks_of([first, second], cards, slots=20, modulus=BATCHING)
+    plus, minus = masks_of([first, second], public_keys, slots=20, modulus=BATCHING)
     assert (plus == expected).all()
     assert minus.tolist() == [(BATCHING - word) % BATCHING for word in expected.tolist()]
 
 
 def test_another_context_gives_unrelated_masks() -> None:
-    identities, cards = cohort(3)
+    identities, public_keys = cohort(3)
     modulus = 2**20 + 7
-    before = masks_of(identities, cards, slots=2000, modulus=modulus)
-    after = masks_of(identities, cards, slots=2000, modulus=modulus, context=b"d" * 32)
+    before = masks_of(identities, public_keys, slots=2000, modulus=modulus)
+    after = masks_of(identities, public_keys, slots=2000, modulus=modulus, context=b"d" * 32)
     for one, other in zip(before, after, strict=True):
         assert looks_uniform([(a - b) % modulus for a, b in zip(one.tolist(), other.tolist(), strict=True)], modulus)
     # What was given in the one exchange cannot be completed by what was given in the other.
@@ -159,22 +164,25 @@ def test_another_context_gives_unrelated_masks() -> None:
 
 
 def test_a_site_alone_has_nobody_to_share_a_mask_with() -> None:
-    identities, cards = cohort(1)
-    assert masks_of(identities, cards, slots=3, modulus=5)[0].tolist() == [0, 0, 0]
+    identities, public_keys = cohort(1)
+    assert masks_of(identities, public_keys, slots=3, modulus=5)[0].tolist() == [0, 0, 0]
 
 
-def test_cards_under_other_names_or_without_ones_own() -> None:
-    (one, two), cards = cohort(2)
-    third = Identity.new("h9", None).card
+def test_public_keys_under_other_names_or_without_ones_own() -> None:
+    (one, two), public_keys = cohort(2)
+    third = Identity.new("h9", None).public_keys
     for wrong in (
-        {two.card.name: two.card},
-        {one.card.name: Identity.new(one.card.name, None).card, two.card.name: two.card},
-        cards | {"h8": third},
+        {two.public_keys.name: two.public_keys},
+        {
+            one.public_keys.name: Identity.new(one.public_keys.name, None).public_keys,
+            two.public_keys.name: two.public_keys,
+        },
+        public_keys | {"h8": third},
         {},
     ):
         with pytest.raises(MessageError) as caught:
             pairwise(one, wrong, context=CONTEXT, slots=1, modulus=5)
-        assert caught.value.code == "card"
+        assert caught.value.code == "public-keys"
 
 
 def test_ones_own_mask_is_told_by_the_seed() -> None:

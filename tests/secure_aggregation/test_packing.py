@@ -235,7 +235,7 @@ def test_a_word_outside_the_ring_is_refused() -> None:
 def test_other_words_than_the_layouts_are_refused(slots: Array) -> None:
     with pytest.raises(MessageError) as error:
         Layout({"a": (1,)}, {"a": 1.0}, MASKED).unpack(slots, share=1.0, sites=1)
-    assert code_of(error) == "words"
+    assert code_of(error) == "slots"
 
 
 @pytest.mark.parametrize("sites", [0, COMPACT.most_sites + 1])

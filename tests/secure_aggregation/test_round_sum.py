@@ -63,7 +63,7 @@ def test_the_mean_of_a_round_by_hand(mechanism: AgreedMechanism, tmp_path: Path)
     assert mean_of(*NAMES) == pytest.approx(0.325)
     assert consortium.shared() == pytest.approx(0.325, abs=NEAR)
     assert (record.answered, record.absent, record.clipped, record.loss) == (4, (), 0, 1.0)
-    expected = ["describe", "train", "give"] + ["reveal"] * mechanism.is_masked + ["take"] * mechanism.is_sealed
+    expected = ["describe", "train", "submit"] + ["unmask"] * mechanism.is_masked + ["open_sum"] * mechanism.is_sealed
     assert steps(consortium) == expected
 
 
@@ -79,14 +79,14 @@ def test_every_site_takes_the_same_bits_and_says_so(mechanism: AgreedMechanism, 
     assert consortium.coordinator.number == 3
 
 
-def test_cards_go_to_sites_only_where_there_are_masks(tmp_path: Path) -> None:
+def test_public_keys_go_to_sites_only_where_there_are_masks(tmp_path: Path) -> None:
     shown = {}
     for mechanism in EVERY:
         consortium = Consortium(tmp_path / str(named(mechanism)), mechanism)
         consortium.run()
-        shown[named(mechanism)] = set(consortium.questions("give")[0].blobs)
-    cards = {f"card/{site}" for site in NAMES}
-    assert shown == {named(m): cards if m.is_masked else set() for m in EVERY}
+        shown[named(mechanism)] = set(consortium.questions("submit")[0].blobs)
+    public_keys = {f"public_keys/{site}" for site in NAMES}
+    assert shown == {named(m): public_keys if m.is_masked else set() for m in EVERY}
 
 
 @ALL
@@ -109,7 +109,7 @@ def test_a_site_that_does_not_train_is_left_out(mechanism: AgreedMechanism, tmp_
     (record,) = consortium.run()
     assert consortium.shared() == pytest.approx(mean_of("h1", "h2", "h3"), abs=NEAR)
     assert (record.answered, codes(record)) == (3, [("h4", "ConnectionError")])
-    assert exchange_in(consortium.questions("give")[0]).weights == {"h1": 1.0, "h2": 2.0, "h3": 5.0}
+    assert exchange_in(consortium.questions("submit")[0]).weights == {"h1": 1.0, "h2": 2.0, "h3": 5.0}
     assert record.digests.keys() == (set(NAMES) if mechanism.is_sealed else set())  # and still takes
 
 
@@ -118,26 +118,26 @@ def test_sealed_a_site_that_does_not_give_leaves_the_mean_of_the_rest(
     mechanism: AgreedMechanism, tmp_path: Path
 ) -> None:
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = without(("h4", "give"))
+    consortium.meddle = without(("h4", "submit"))
     (record,) = consortium.run()
     assert consortium.shared() == consortium.shared("h4") == pytest.approx(mean_of("h1", "h2", "h3"), abs=NEAR)
     assert (record.answered, codes(record)) == (3, [("h4", "ConnectionError")])
-    assert steps(consortium).count("give") == 1
+    assert steps(consortium).count("submit") == 1
 
 
 @UNDER_MASKS
 def test_masked_the_exchange_is_repeated_among_those_that_are_left(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = without(("h4", "give"))
+    consortium.meddle = without(("h4", "submit"))
     (record,) = consortium.run()
     assert consortium.shared() == pytest.approx(mean_of("h1", "h2", "h3"), abs=NEAR)
     assert (record.answered, codes(record)) == (3, [("h4", "ConnectionError")])
-    first, second = (exchange_in(question) for question in consortium.questions("give"))
+    first, second = (exchange_in(question) for question in consortium.questions("submit"))
     assert first.nonce != second.nonce
     assert (set(first.weights), set(second.weights)) == (set(NAMES), {"h1", "h2", "h3"})
     # Nobody was asked to reveal before all of an exchange had given, and then each once.
-    assert [site for site, _ in consortium.answers("reveal")] == ["h1", "h2", "h3"]
-    assert {question.value("nonce", str) for question in consortium.questions("reveal")} == {second.nonce}
+    assert [site for site, _ in consortium.answers("unmask")] == ["h1", "h2", "h3"]
+    assert {question.value("nonce", str) for question in consortium.questions("unmask")} == {second.nonce}
     if mechanism is BOTH:
         assert consortium.shared("h4") == consortium.shared("h1")
 
@@ -148,7 +148,7 @@ def test_masked_one_after_the_other_may_go_away(mechanism: AgreedMechanism, tmp_
     gone: list[SiteId] = ["h4", "h3"]
 
     def meddle(site: SiteId, step: str, message: Message, go: Go) -> Message:
-        if step == "give" and gone and site == gone[0]:
+        if step == "submit" and gone and site == gone[0]:
             gone.pop(0)
             raise ConnectionError
         return go(message)
@@ -162,10 +162,10 @@ def test_masked_one_after_the_other_may_go_away(mechanism: AgreedMechanism, tmp_
 @ALL
 def test_too_few_that_give_stop_the_round_and_nobody_reveals(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = without(("h4", "give"), ("h3", "give"))
+    consortium.meddle = without(("h4", "submit"), ("h3", "submit"))
     with pytest.raises(FederationError, match="2 of 4 sites answered where the study wants at least 3"):
         consortium.run()
-    assert not {"reveal", "take"} & set(steps(consortium))
+    assert not {"unmask", "open_sum"} & set(steps(consortium))
     assert consortium.coordinator.number == 0
     # Put back, they try again, and the round is as if nothing had been.
     consortium.meddle = without()
@@ -177,14 +177,14 @@ def test_too_few_that_give_stop_the_round_and_nobody_reveals(mechanism: AgreedMe
 @UNDER_MASKS
 def test_a_site_gone_at_reveal_shuts_the_sum_for_ever(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = without(("h2", "reveal"))
+    consortium.meddle = without(("h2", "unmask"))
     with pytest.raises(FederationError, match=r"^h2 went away after it had given; the round's sum cannot be opened$"):
         consortium.run()
     # Without being put back nobody gives again what was revealed.
-    again = consortium.questions("give")[0]
+    again = consortium.questions("submit")[0]
     told = replace(exchange_in(again), nonce=Exchange.new_nonce())
     asked = Message({"round": 1, "exchange": told.to_values()}, {}, again.blobs)
-    found = consortium.ask("give", asked)
+    found = consortium.ask("submit", asked)
     assert {site: found[site] for site in ("h1", "h3", "h4")} == dict.fromkeys(("h1", "h3", "h4"), "spent")
     consortium.meddle = without()
     consortium.ask("restore", Message({"round": 0}))
@@ -204,7 +204,7 @@ def test_a_site_gone_at_take_is_behind_and_goes_on_from_anothers_copy(
 ) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.run()
-    consortium.meddle = without(("h2", "take"))
+    consortium.meddle = without(("h2", "open_sum"))
     (record,) = consortium.run()
     assert codes(record) == [("h2", "ConnectionError")]
     consortium.meddle = without()
@@ -221,7 +221,7 @@ def test_a_site_gone_at_take_is_behind_and_goes_on_from_anothers_copy(
 @AT_SITES
 def test_too_few_that_take_stop_the_round(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = without(("h2", "take"), ("h3", "take"))
+    consortium.meddle = without(("h2", "open_sum"), ("h3", "open_sum"))
     with pytest.raises(FederationError, match="2 of 4 sites answered"):
         consortium.run()
 
@@ -230,14 +230,14 @@ def test_too_few_that_take_stop_the_round(mechanism: AgreedMechanism, tmp_path: 
 
 
 def flip(message: Message) -> Message:
-    name = "words" if "words" in message.arrays else "sealed"
+    name = "slots" if "slots" in message.arrays else "sealed"
     data = message.arrays[name].copy()
     data[-1] ^= 1
     return replace(message, arrays={**message.arrays, name: data})
 
 
 def cut(message: Message) -> Message:
-    name = "words" if "words" in message.arrays else "sealed"
+    name = "slots" if "slots" in message.arrays else "sealed"
     return replace(message, arrays={**message.arrays, name: message.arrays[name][:-1]})
 
 
@@ -255,7 +255,7 @@ BAD: Mapping[str, tuple[Callable[[Message], Message], str]] = {
 def test_what_was_altered_on_the_way_is_an_absence(mechanism: AgreedMechanism, bad: str, tmp_path: Path) -> None:
     change, code = BAD[bad]
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = changing("h4", "give", change)
+    consortium.meddle = changing("h4", "submit", change)
     (record,) = consortium.run()
     assert ("h4", code) in codes(record)
     assert record.answered == 3
@@ -266,8 +266,8 @@ def test_what_was_altered_on_the_way_is_an_absence(mechanism: AgreedMechanism, b
 def test_an_answer_to_an_earlier_exchange_is_an_absence(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.run()
-    old = dict(consortium.answers("give"))["h4"]
-    consortium.meddle = changing("h4", "give", lambda message: old)
+    old = dict(consortium.answers("submit"))["h4"]
+    consortium.meddle = changing("h4", "submit", lambda message: old)
     (record,) = consortium.run()
     assert codes(record)[0] == ("h4", "exchange")
     assert consortium.shared() == pytest.approx(0.325 + mean_of("h1", "h2", "h3"), abs=2 * NEAR)
@@ -280,9 +280,9 @@ def test_a_site_that_answers_for_another_is_an_absence(mechanism: AgreedMechanis
 
     def meddle(site: SiteId, step: str, message: Message, go: Go) -> Message:
         answer = go(message)
-        if step == "give" and site == "h1":
+        if step == "submit" and site == "h1":
             seen.append(answer)
-        return seen[-1] if (site, step) == ("h4", "give") else answer
+        return seen[-1] if (site, step) == ("h4", "submit") else answer
 
     consortium.meddle = meddle
     (record,) = consortium.run()
@@ -302,21 +302,24 @@ def reweighed(weight: float) -> Callable[[Message], Message]:
 @pytest.mark.parametrize("mechanism", [SEALED, BOTH], ids=named)
 def test_a_site_refuses_a_weight_that_is_not_its_own(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = asking("h4", "give", reweighed(800.0))
+    consortium.meddle = asking("h4", "submit", reweighed(800.0))
     (record,) = consortium.run()
     assert codes(record)[0] == ("h4", "weight")
 
 
 READY: Mapping[str, tuple[Callable[[Message], Message], str]] = {
     "no weight": (lambda m: replace(m, values={k: v for k, v in m.values.items() if k != "weight"}), "value-missing"),
-    "no card": (lambda m: replace(m, blobs={}), "value-missing"),
+    "no public keys": (lambda m: replace(m, blobs={}), "value-missing"),
     "a weight of nothing": (lambda m: replace(m, values={**m.values, "weight": 0.0}), "weight"),
     "a weight beyond all": (lambda m: replace(m, values={**m.values, "weight": 1e308}), "weight"),
-    "extents of nothing": (lambda m: replace(m, values={**m.values, "extents": 3}), "value"),
-    "an extent below zero": (lambda m: replace(m, values={**m.values, "extents": {"layer": -1.0}}), "value"),
-    "an extent beyond all": (lambda m: replace(m, values={**m.values, "extents": {"layer": 1e300}}), "value"),
-    "another's card": (lambda m: replace(m, blobs={"card": Identity.new("h3", None).card.to_bytes()}), "card"),
-    "a card that is none": (lambda m: replace(m, blobs={"card": b"card"}), "card"),
+    "largest_by_group of nothing": (lambda m: replace(m, values={**m.values, "largest_by_group": 3}), "value"),
+    "an extent below zero": (lambda m: replace(m, values={**m.values, "largest_by_group": {"layer": -1.0}}), "value"),
+    "an extent beyond all": (lambda m: replace(m, values={**m.values, "largest_by_group": {"layer": 1e300}}), "value"),
+    "public keys of another site": (
+        lambda m: replace(m, blobs={"public_keys": Identity.new("h3", None).public_keys.to_bytes()}),
+        "public-keys",
+    ),
+    "malformed public keys": (lambda m: replace(m, blobs={"public_keys": b"public-keys"}), "public-keys"),
 }
 
 
@@ -340,7 +343,7 @@ def test_who_does_not_say_what_it_took_is_absent(
     mechanism: AgreedMechanism, said: dict[str, Value], tmp_path: Path
 ) -> None:
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = changing("h4", "take", lambda message: Message(said))
+    consortium.meddle = changing("h4", "open_sum", lambda message: Message(said))
     (record,) = consortium.run()
     assert codes(record) == [("h4", "value-missing")]
     assert record.digests.keys() == {"h1", "h2", "h3"}
@@ -350,7 +353,7 @@ def test_who_does_not_say_what_it_took_is_absent(
 @pytest.mark.parametrize("seed", [b"", bytes(31), bytes(33)])
 def test_a_seed_that_is_none_shuts_the_sum(mechanism: AgreedMechanism, seed: bytes, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = changing("h2", "reveal", lambda message: Message({}, {}, {"seed": seed}))
+    consortium.meddle = changing("h2", "unmask", lambda message: Message({}, {}, {"seed": seed}))
     with pytest.raises(FederationError, match="h2 revealed another seed than it had committed to"):
         consortium.run()
 
@@ -359,7 +362,7 @@ def test_a_seed_that_is_none_shuts_the_sum(mechanism: AgreedMechanism, seed: byt
 def test_a_wrong_seed_fails_the_round_and_not_the_study(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     """The site that reveals it is known by its commitment, and the round is tried again without it."""
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = changing("h2", "reveal", lambda message: Message({}, {}, {"seed": masks.new_seed()}))
+    consortium.meddle = changing("h2", "unmask", lambda message: Message({}, {}, {"seed": masks.new_seed()}))
     with pytest.raises(FederationError, match=r"h2 revealed another seed.*it is excluded from the study"):
         consortium.run()
     consortium.ask("restore", Message({"round": 0}))
@@ -378,14 +381,14 @@ def test_a_clip_is_learned_in_the_first_round_with_a_margin_and_stays(
     """The largest number of round 1 is h4's 0.4; twice that is 0.8, whatever later rounds bring."""
     consortium = Consortium(tmp_path, mechanism, updates=lambda site, number: 0.1 * int(site[1:]) * number)
     records = consortium.run(3)
-    learned = [exchange_in(question).clips["layer"] for question in consortium.questions("give")]
+    learned = [exchange_in(question).clips["layer"] for question in consortium.questions("submit")]
     assert learned == pytest.approx([0.8] * 3)
     assert len(set(learned)) == 1
     # In round 3 h3 and h4 reach 0.9 and 1.2, beyond it: 64 numbers each.
     assert [record.clipped for record in records] == [0, 0, 128]
     clipped = (1 * 0.3 + 2 * 0.6 + 5 * 0.8 + 8 * 0.8) / 16
     assert consortium.shared() == pytest.approx(0.325 + 0.65 + clipped, abs=3 * NEAR)
-    told = ["extents" in answer.values for _, answer in consortium.answers("train")]
+    told = ["largest_by_group" in answer.values for _, answer in consortium.answers("train")]
     assert told == [True] * 4 + [False] * 8
 
 
@@ -399,10 +402,10 @@ def test_the_clip_of_layers_that_did_not_move(tmp_path: Path) -> None:
 def test_a_clip_of_the_study_is_not_learned(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism, clips={"layer": 0.25})
     (record,) = consortium.run()
-    assert exchange_in(consortium.questions("give")[0]).clips == {"layer": 0.25}
+    assert exchange_in(consortium.questions("submit")[0]).clips == {"layer": 0.25}
     assert record.clipped == 2 * 64  # 0.3 and 0.4
     assert consortium.shared() == pytest.approx((0.1 + 2 * 0.2 + 5 * 0.25 + 8 * 0.25) / 16, abs=NEAR)
-    assert not any(answer.values.get("extents") for _, answer in consortium.answers("train"))
+    assert not any(answer.values.get("largest_by_group") for _, answer in consortium.answers("train"))
 
 
 def with_clip(clip: float) -> Callable[[Message], Message]:
@@ -416,7 +419,7 @@ def with_clip(clip: float) -> Callable[[Message], Message]:
 @ALL
 def test_another_clip_than_the_studys_is_refused(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism, clips={"layer": 0.5})
-    consortium.meddle = asking("h4", "give", with_clip(5.0))
+    consortium.meddle = asking("h4", "submit", with_clip(5.0))
     (record,) = consortium.run()
     assert codes(record)[0] == ("h4", "clip")
 
@@ -425,7 +428,7 @@ def test_another_clip_than_the_studys_is_refused(mechanism: AgreedMechanism, tmp
 def test_another_clip_than_in_the_rounds_before_is_refused(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.run()
-    consortium.meddle = asking("h4", "give", with_clip(5.0))
+    consortium.meddle = asking("h4", "submit", with_clip(5.0))
     (record,) = consortium.run()
     assert codes(record)[0] == ("h4", "clip")
 
@@ -482,7 +485,7 @@ def test_a_void_attempt_cannot_be_opened_by_what_the_next_one_revealed(
 
     def pretend(site: SiteId, step: str, message: Message, go: Go) -> Message:
         answer = go(message)
-        if step == "give":
+        if step == "submit":
             kept.append((site, answer))
             if site == "h4":
                 raise ConnectionError
@@ -491,11 +494,11 @@ def test_a_void_attempt_cannot_be_opened_by_what_the_next_one_revealed(
     consortium.meddle = pretend
     consortium.run()
     assert consortium.shared() == pytest.approx(mean_of("h1", "h2", "h3"), abs=NEAR)
-    first, second = (exchange_in(question) for question in consortium.questions("give"))
+    first, second = (exchange_in(question) for question in consortium.questions("submit"))
     uploads = dict(kept[:4])
-    seeds = {site: answer.blobs["seed"] for site, answer in consortium.answers("reveal")}
+    seeds = {site: answer.blobs["seed"] for site, answer in consortium.answers("unmask")}
     # Nobody tells the seeds of the first attempt any more, h4 apart, which took part in no other.
-    revealed = consortium.ask("reveal", Message({"round": 1, "nonce": first.nonce}))
+    revealed = consortium.ask("unmask", Message({"round": 1, "nonce": first.nonce}))
     assert [revealed[site] for site in ("h1", "h2", "h3")] == ["nonce"] * 3
     seeds |= {"h4": revealed["h4"].blobs["seed"]}
     opened = opened_by_force(mechanism, first, uploads, seeds)
@@ -534,9 +537,9 @@ def test_the_honest_sum_is_no_noise(mechanism: AgreedMechanism, tmp_path: Path) 
     """That the test above can fail."""
     consortium = Consortium(tmp_path, mechanism)
     consortium.run()
-    (exchange,) = (exchange_in(question) for question in consortium.questions("give"))
-    seeds = {site: answer.blobs["seed"] for site, answer in consortium.answers("reveal")}
-    slots = opened_by_force(mechanism, exchange, dict(consortium.answers("give")), seeds)
+    (exchange,) = (exchange_in(question) for question in consortium.questions("submit"))
+    seeds = {site: answer.blobs["seed"] for site, answer in consortium.answers("unmask")}
+    slots = opened_by_force(mechanism, exchange, dict(consortium.answers("submit")), seeds)
     assert len(np.unique(slots)) == 1
 
 
@@ -559,12 +562,12 @@ def restarting(consortium: Consortium, site: SiteId, before: str) -> Meddle:
 
 @ALL
 def test_restarted_between_train_and_give_a_site_is_left_out(mechanism: AgreedMechanism, tmp_path: Path) -> None:
-    """Its card was of the keys that died: the coordinator does not know the new ones, nor do the others."""
+    """Its public keys belonged to the process that died: nobody else knows the new ones."""
     consortium = Consortium(tmp_path, mechanism)
     consortium.run()
-    consortium.meddle = restarting(consortium, "h2", "give")
+    consortium.meddle = restarting(consortium, "h2", "submit")
     (record,) = consortium.run()
-    assert codes(record)[0] == ("h2", "card" if mechanism.is_masked else "signature")
+    assert codes(record)[0] == ("h2", "public-keys" if mechanism.is_masked else "signature")
     assert record.answered == 3
     assert consortium.shared() == pytest.approx(0.325 + mean_of("h1", "h3", "h4"), abs=2 * NEAR)
     if mechanism.is_sealed and not mechanism.is_masked:
@@ -581,7 +584,7 @@ def test_restarted_between_give_and_reveal_a_site_still_knows_its_seed(
     mechanism: AgreedMechanism, tmp_path: Path
 ) -> None:
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = restarting(consortium, "h2", "reveal")
+    consortium.meddle = restarting(consortium, "h2", "unmask")
     records = consortium.run(2)
     assert [codes(record) for record in records] == [[], []]
     assert consortium.shared() == pytest.approx(2 * 0.325, abs=2 * NEAR)
@@ -592,7 +595,7 @@ def test_restarted_between_give_and_take_a_site_still_knows_what_it_gave(
     mechanism: AgreedMechanism, tmp_path: Path
 ) -> None:
     consortium = Consortium(tmp_path, mechanism)
-    consortium.meddle = restarting(consortium, "h2", "take")
+    consortium.meddle = restarting(consortium, "h2", "open_sum")
     records = consortium.run(2)
     assert [codes(record) for record in records] == [[], []]
     assert consortium.shared("h2") == consortium.shared("h1") == pytest.approx(2 * 0.325, abs=2 * NEAR)

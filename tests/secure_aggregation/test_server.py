@@ -187,9 +187,9 @@ def test_what_was_sealed_for_another_exchange_is_refused(mechanism: AgreedMechan
     other = replace(exchange, **changed)
     free = replace(mechanism, study=other.study)
     giver = SecureAggregationClient(free, cohort.givers["h3"]._identity, secrets=AnyKey(mechanism, other))
-    cards = {site: cohort.givers[site].card for site in other.weights}
-    foreign = giver.seal(UPDATES["h3"], exchange=other, cards=cards).message
-    total = cohort.aggregator.total(exchange, cohort.cards(exchange))
+    public_keys = {site: cohort.givers[site].public_keys for site in other.weights}
+    foreign = giver.seal(UPDATES["h3"], exchange=other, public_keys=public_keys).message
+    total = cohort.aggregator.total(exchange, cohort.public_keys(exchange))
     assert code_of(total.add, "h3", sent(foreign)) == "exchange"
     # Passed off as one of this exchange, it is not what the site signed.
     relabelled = with_value("exchange", exchange.digest())(foreign)
@@ -229,7 +229,7 @@ def test_given_twice_counts_once(mechanism: AgreedMechanism) -> None:
 def test_the_word_of_another_identity_is_refused() -> None:
     cohort, impostor = Cohort.of(SEALED), Cohort.of(SEALED)
     exchange = cohort.exchange()
-    total = cohort.aggregator.total(exchange, cohort.cards(exchange))
+    total = cohort.aggregator.total(exchange, cohort.public_keys(exchange))
     forged = impostor.seal(exchange)["h3"].message
     assert code_of(total.add, "h3", forged) == "signature"
     # Another site's own slot does not count under this name either.
@@ -240,7 +240,7 @@ def test_a_word_over_something_else_is_refused() -> None:
     cohort = Cohort.of(SEALED)
     exchange = cohort.exchange()
     first, second = cohort.seal(exchange)["h3"].message, cohort.seal(exchange)["h3"].message
-    total = cohort.aggregator.total(exchange, cohort.cards(exchange))
+    total = cohort.aggregator.total(exchange, cohort.public_keys(exchange))
     assert code_of(total.add, "h3", replace(first, blobs=second.blobs)) == "altered"
     # Nor does the right digest under a signature of another one.
     digest = Contribution.from_message(first).digest
@@ -262,7 +262,7 @@ def test_a_contribution_with_a_tag_of_another_scheme_is_refused(mechanism: Agree
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     sealed = cohort.seal(exchange)["h3"].message
-    total = cohort.aggregator.total(exchange, cohort.cards(exchange))
+    total = cohort.aggregator.total(exchange, cohort.public_keys(exchange))
     for wrong in ((), (1,), (1, 2), (1, 2, 3)):
         if len(wrong) != len(mechanism.carrier.moduli):
             forged = resigned(cohort, exchange, sealed, tag=wrong)
@@ -275,7 +275,7 @@ def test_a_site_commits_to_a_seed_where_there_are_masks_and_nowhere_else(mechani
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     sealed = cohort.seal(exchange)["h3"].message
-    total = cohort.aggregator.total(exchange, cohort.cards(exchange))
+    total = cohort.aggregator.total(exchange, cohort.public_keys(exchange))
     wrong = resigned(cohort, exchange, sealed, commitment="" if mechanism.needs_every_participant else "0" * 64)
     assert code_of(total.add, "h3", sent(wrong)) == "contribution"
     assert bool(Contribution.from_message(sealed).commitment) == mechanism.needs_every_participant
@@ -300,7 +300,7 @@ def test_what_was_changed_in_a_contribution_is_not_what_the_site_signed(tag: boo
     cohort = Cohort.of(BOTH)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
-    total = cohort.aggregator.total(exchange, cohort.cards(exchange))
+    total = cohort.aggregator.total(exchange, cohort.public_keys(exchange))
     word, other = (Contribution.from_message(given[site].message) for site in ("h3", "h2"))
     forged = replace(
         word, tag=other.tag if tag else word.tag, commitment=other.commitment if commitment else word.commitment
@@ -317,20 +317,20 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
 
 
-def test_among_hospitals_a_card_that_nobody_vouches_for_is_refused(certified: dict[str, Any]) -> None:
+def test_among_hospitals_a_public_keys_that_nobody_vouches_for_is_refused(certified: dict[str, Any]) -> None:
     cohort = Cohort.of(replace(SEALED, sites=("h1", "h2", "h3")), certifiers=certified)
     exchange = cohort.exchange()
-    given, cards = cohort.seal(exchange), cohort.cards(exchange)
+    given, public_keys = cohort.seal(exchange), cohort.public_keys(exchange)
     assert cohort.opened(exchange, given)["words"][0, 0] == pytest.approx(0.5)
     bare = SecureAggregationClient(
         cohort.mechanism, Identity.new("h3", None), secrets=cohort.givers["h3"]._secrets, certifier=certified["h3"]
     )
-    total = cohort.aggregator.total(exchange, {**cards, "h3": bare.card})
-    sealed = bare.seal(UPDATES["h3"], exchange=exchange, cards={**cards, "h3": bare.card})
+    total = cohort.aggregator.total(exchange, {**public_keys, "h3": bare.public_keys})
+    sealed = bare.seal(UPDATES["h3"], exchange=exchange, public_keys={**public_keys, "h3": bare.public_keys})
     assert code_of(total.add, "h3", sealed.message) == "certificate"
     # Nor is one that another site's certificate signs.
-    borrowed = Identity.new("h3", certified["h2"]).card.to_bytes()
-    assert code_of(cohort.aggregator.total(exchange, {**cards, "h3": borrowed}).add, "h3", sealed.message) in (
+    borrowed = Identity.new("h3", certified["h2"]).public_keys.to_bytes()
+    assert code_of(cohort.aggregator.total(exchange, {**public_keys, "h3": borrowed}).add, "h3", sealed.message) in (
         "certificate",
         "signature",
     )
@@ -379,7 +379,7 @@ def test_nothing_that_hangs_on_the_coordinators_side_is_the_secret(mechanism: Ag
     cohort = Cohort.of(mechanism)
     exchange = aggregator.exchange(round_number=1, step="train", weights=WEIGHTS, clips=CLIPS)
     given = cohort.seal(exchange)
-    total = aggregator.total(exchange, cohort.cards(exchange))
+    total = aggregator.total(exchange, cohort.public_keys(exchange))
     for site, sealed in given.items():
         total.add(site, sent(sealed.message))
     held = (aggregator, total, total.message(seeds_of(mechanism, given)))

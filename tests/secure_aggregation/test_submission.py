@@ -36,7 +36,7 @@ class Place:
         self.secrets = Keys(secret_of(mechanism.key_scheme)) if mechanism.is_sealed else None
         self.identities = {site: Identity.new(site, None) for site in WEIGHTS}
         self._clips, self._feedback = clips or {}, feedback
-        self.giving = self.opened()
+        self.submission = self.opened()
 
     def opened(self) -> Submission:
         """As a new process has it."""
@@ -52,25 +52,27 @@ class Place:
         return Exchange(STUDY, step="train", nonce=changed.get("nonce") or Exchange.new_nonce(), **settings)
 
     def question(self, exchange: Exchange) -> Message:
-        cards = {f"card/{site}": identity.card.to_bytes() for site, identity in self.identities.items()}
-        return Message({"round": exchange.round, "exchange": exchange.to_values()}, {}, cards)
+        public_keys = {
+            f"public_keys/{site}": identity.public_keys.to_bytes() for site, identity in self.identities.items()
+        }
+        return Message({"round": exchange.round, "exchange": exchange.to_values()}, {}, public_keys)
 
     def hold(self, update: dict[str, Array] | None = None, *, number: int = 1) -> Message:
-        self.giving.begin(number, after=number - 1)
-        return self.giving.announce(update or whole(0.5), weight=3.0, values={"loss": 2.0})
+        self.submission.begin(number, after=number - 1)
+        return self.submission.announce(update or whole(0.5), weight=3.0, values={"loss": 2.0})
 
-    def give(self, exchange: Exchange | None = None, *, number: int = 1) -> Message:
+    def submit(self, exchange: Exchange | None = None, *, number: int = 1) -> Message:
         question = self.question(exchange or self.exchange(round=number))
-        return self.giving.give(question, name="h1", round_number=number)
+        return self.submission.submit(question, name="h1", round_number=number)
 
     def refusal(self, exchange: Exchange, *, number: int = 1) -> str:
-        return code_of(self.giving.give, self.question(exchange), name="h1", round_number=number)
+        return code_of(self.submission.submit, self.question(exchange), name="h1", round_number=number)
 
-    def reveal(self, exchange: Exchange) -> bytes:
-        return self.giving.reveal(Message({"nonce": exchange.nonce})).blobs["seed"]
+    def unmask(self, exchange: Exchange) -> bytes:
+        return self.submission.unmask(Message({"nonce": exchange.nonce})).blobs["seed"]
 
     def noted(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "given.json").read_text())
+        found: dict[str, Any] = json.loads((self.folder / "submissions.json").read_text())
         return found
 
 
@@ -78,9 +80,9 @@ def round_of(place: Place, number: int, update: dict[str, Array] | None = None) 
     """A round as far as the site sees it: held, given, and revealed where there is a mask of its own."""
     place.hold(update, number=number)
     exchange = place.exchange(round=number)
-    place.give(exchange, number=number)
+    place.submit(exchange, number=number)
     if place.mechanism.needs_every_participant:
-        place.reveal(exchange)
+        place.unmask(exchange)
     return exchange
 
 
@@ -91,27 +93,27 @@ def round_of(place: Place, number: int, update: dict[str, Array] | None = None) 
 def test_what_is_told_of_an_update_that_is_held(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism)
     answer = place.hold({"w": np.linspace(-0.75, 0.5, WIDTH, dtype=np.float32)})
-    assert answer.values == {"loss": 2.0, "weight": 3.0, "extents": {"layer": 0.75}}
-    assert answer.blobs == {"card": place.identities["h1"].card.to_bytes()}
+    assert answer.values == {"loss": 2.0, "weight": 3.0, "largest_by_group": {"layer": 0.75}}
+    assert answer.blobs == {"public_keys": place.identities["h1"].public_keys.to_bytes()}
     assert not answer.arrays
-    assert not (tmp_path / "given.json").exists()  # nothing was given
+    assert not (tmp_path / "submissions.json").exists()  # nothing was given
 
 
 def test_extents_are_told_only_while_clips_are_learned(tmp_path: Path) -> None:
     place = Place(tmp_path / "learned", MASKED)
     place.hold()
-    place.give()
-    assert "extents" not in place.hold(number=2).values
+    place.submit()
+    assert "largest_by_group" not in place.hold(number=2).values
     fixed = Place(tmp_path / "fixed", MASKED, clips={"layer": 1.0})
-    assert fixed.hold().values["extents"] == {}
+    assert fixed.hold().values["largest_by_group"] == {}
 
 
 def test_rows_are_held_as_the_whole_table(tmp_path: Path) -> None:
     mechanism = replace(MASKED, shapes={"w": (4, 2)})
     place = Place(tmp_path, mechanism)
     table = Rows(np.array([1, 3]), np.ones((2, 2), np.float32), 4)
-    place.giving.announce({"w": table}, weight=3.0, values={})
-    held = place.giving.state()["update/w"]
+    place.submission.announce({"w": table}, weight=3.0, values={})
+    held = place.submission.state()["update/w"]
     assert held.tolist() == [[0, 0], [1, 1], [0, 0], [1, 1]]
 
 
@@ -119,14 +121,14 @@ def test_an_update_that_is_no_number_is_refused_and_the_one_before_is_still_held
     place = Place(tmp_path, MASKED)
     place.hold(whole(0.25))
     assert code_of(place.hold, whole(float("nan"))) == "not-a-number"
-    assert place.giving.state()["update/w"].tolist() == [0.25] * WIDTH
+    assert place.submission.state()["update/w"].tolist() == [0.25] * WIDTH
 
 
 def test_what_is_held_is_not_what_the_model_goes_on_with(tmp_path: Path) -> None:
     place, update = Place(tmp_path, MASKED), whole(0.25)
     place.hold(update)
     update["w"][:] = 7
-    assert place.giving.state()["update/w"].tolist() == [0.25] * WIDTH
+    assert place.submission.state()["update/w"].tolist() == [0.25] * WIDTH
 
 
 # Given
@@ -137,15 +139,15 @@ def test_what_was_given_is_on_disk_before_it_leaves(mechanism: AgreedMechanism, 
     place = Place(tmp_path, mechanism)
     place.hold()
     exchange = place.exchange()
-    message = place.give(exchange)
+    message = place.submit(exchange)
     noted = place.noted()
     assert (noted["round"], noted["nonce"], noted["nonces"]) == (1, exchange.nonce, [exchange.nonce])
     assert len(noted["digest"]) == 64
     assert len(noted["seed"]) == (64 if mechanism.needs_every_participant else 0)
     assert (noted["revealed"], noted["redraws"]) == (0, 0)
-    assert stat.S_IMODE((tmp_path / "given.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "submissions.json").stat().st_mode) == 0o600
     assert noted["seed"].encode() not in b"".join(message.blobs.values()) or not noted["seed"]
-    assert place.opened().record == place.giving.record
+    assert place.opened().record == place.submission.record
 
 
 @ALL
@@ -171,8 +173,8 @@ def test_what_a_site_does_not_give_to(
     place = Place(tmp_path, mechanism, clips=CLIPS)
     place.hold()
     assert place.refusal(replace(place.exchange(), **changed)) == code
-    assert not (tmp_path / "given.json").exists()
-    place.give()
+    assert not (tmp_path / "submissions.json").exists()
+    place.submit()
 
 
 @ALL
@@ -185,15 +187,15 @@ def test_to_one_exchange_a_site_gives_once(mechanism: AgreedMechanism, tmp_path:
     place = Place(tmp_path, mechanism)
     place.hold()
     first, second = place.exchange(), place.exchange()
-    place.give(first)
+    place.submit(first)
     assert place.refusal(first) == "replay"
-    place.give(second)
+    place.submit(second)
     for exchange in (first, second):
         assert place.refusal(exchange) == "replay"
     # Nor after a restart, whatever the process remembers.
     again = place.opened()
-    again.load(place.giving.state())
-    place.giving = again
+    again.load(place.submission.state())
+    place.submission = again
     for exchange in (first, second):
         assert place.refusal(exchange) == "replay"
 
@@ -214,10 +216,10 @@ def test_a_clip_stays_what_the_first_exchange_said(tmp_path: Path) -> None:
     place.hold(number=2)
     assert place.refusal(place.exchange(round=2, clips={"layer": 1.5}), number=2) == "clip"
     again = place.opened()
-    again.load(place.giving.state())
-    place.giving = again
+    again.load(place.submission.state())
+    place.submission = again
     assert place.refusal(place.exchange(round=2, clips={"layer": 1.5}), number=2) == "clip"
-    place.give(place.exchange(round=2), number=2)
+    place.submit(place.exchange(round=2), number=2)
 
 
 def test_a_lasting_site_forces_the_record_to_disk_name_and_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,12 +233,12 @@ def test_a_lasting_site_forces_the_record_to_disk_name_and_all(tmp_path: Path, m
     monkeypatch.setattr(os, "fsync", fsync)
     place = Place(tmp_path / "site", MASKED)
     place.hold()
-    place.give()
+    place.submit()
     assert forced == []
-    place.giving = Submission(place.giver("h1"), tmp_path / "site", clips={}, lasting=True)
+    place.submission = Submission(place.giver("h1"), tmp_path / "site", clips={}, lasting=True)
     place.hold()
-    place.give()
-    assert forced == ["given.json.partial", "site"]
+    place.submit()
+    assert forced == ["submissions.json.partial", "site"]
 
 
 # Revealed
@@ -247,15 +249,15 @@ def test_a_seed_is_told_once_and_the_update_never_given_again(mechanism: AgreedM
     place = Place(tmp_path, mechanism)
     place.hold()
     exchange = place.exchange()
-    place.give(exchange)
+    place.submit(exchange)
     held = place.noted()["seed"]
-    assert place.reveal(exchange).hex() == held
+    assert place.unmask(exchange).hex() == held
     assert (place.noted()["seed"], place.noted()["revealed"]) == ("", 1)  # before it leaves
-    assert code_of(place.reveal, exchange) == "nonce"
+    assert code_of(place.unmask, exchange) == "nonce"
     assert place.refusal(place.exchange()) == "spent"
     again = place.opened()
-    again.load(place.giving.state())
-    place.giving = again
+    again.load(place.submission.state())
+    place.submission = again
     assert place.refusal(place.exchange()) == "spent"
 
 
@@ -264,22 +266,22 @@ def test_only_the_last_exchange_can_be_revealed(mechanism: AgreedMechanism, tmp_
     place = Place(tmp_path, mechanism)
     place.hold()
     first, second = place.exchange(), place.exchange()
-    place.give(first)
+    place.submit(first)
     lost = place.noted()["seed"]
-    place.give(second)
-    assert code_of(place.reveal, first) == "nonce"
-    assert code_of(place.reveal, place.exchange()) == "nonce"
-    assert place.reveal(second).hex() != lost
-    assert lost not in (tmp_path / "given.json").read_text()  # nobody can tell it any more
-    assert code_of(place.reveal, first) == "nonce"
+    place.submit(second)
+    assert code_of(place.unmask, first) == "nonce"
+    assert code_of(place.unmask, place.exchange()) == "nonce"
+    assert place.unmask(second).hex() != lost
+    assert lost not in (tmp_path / "submissions.json").read_text()  # nobody can tell it any more
+    assert code_of(place.unmask, first) == "nonce"
 
 
 def test_without_masks_there_is_nothing_to_reveal(tmp_path: Path) -> None:
     place = Place(tmp_path, SEALED)
     place.hold()
     exchange = place.exchange()
-    place.give(exchange)
-    assert code_of(place.reveal, exchange) == "nonce"
+    place.submit(exchange)
+    assert code_of(place.unmask, exchange) == "nonce"
 
 
 @ONCE
@@ -287,15 +289,15 @@ def test_a_revealed_round_that_is_asked_for_again_is_drawn_anew(mechanism: Agree
     place = Place(tmp_path, mechanism)
     for number in (1, 2, 3):
         round_of(place, number)
-    assert place.giving.record.redraws == 0
-    place.giving.begin(4, after=3)
-    assert place.giving.record.redraws == 0  # nothing of round 4 is known to anybody
+    assert place.submission.record.redraws == 0
+    place.submission.begin(4, after=3)
+    assert place.submission.record.redraws == 0  # nothing of round 4 is known to anybody
     round_of(place, 2)  # put back to round 1
-    assert (place.giving.record.redraws, place.giving.record.revealed) == (1, 2)
+    assert (place.submission.record.redraws, place.submission.record.revealed) == (1, 2)
     round_of(place, 3)
-    assert place.giving.record.redraws == 1  # under the second draw, round 3 is a new one
+    assert place.submission.record.redraws == 1  # under the second draw, round 3 is a new one
     round_of(place, 3)
-    assert place.giving.record.redraws == 2
+    assert place.submission.record.redraws == 2
 
 
 @ONCE
@@ -303,12 +305,12 @@ def test_a_later_round_from_an_old_state_is_drawn_anew_too(mechanism: AgreedMech
     """Put back to before round 1 and asked for round 2 at once: its batches would be those of round 1."""
     place = Place(tmp_path, mechanism)
     round_of(place, 1)
-    place.giving.begin(2, after=0)
-    assert (place.giving.record.redraws, place.giving.record.revealed) == (1, 1)
+    place.submission.begin(2, after=0)
+    assert (place.submission.record.redraws, place.submission.record.revealed) == (1, 1)
     round_of(place, 2)
-    assert (place.giving.record.redraws, place.giving.record.revealed) == (1, 2)
-    place.giving.begin(5, after=1)
-    assert (place.giving.record.redraws, place.giving.record.revealed) == (2, 2)
+    assert (place.submission.record.redraws, place.submission.record.revealed) == (1, 2)
+    place.submission.begin(5, after=1)
+    assert (place.submission.record.redraws, place.submission.record.revealed) == (2, 2)
 
 
 @ONCE
@@ -318,10 +320,10 @@ def test_a_round_that_is_begun_again_frees_no_update_of_the_rounds_before(
     """Put back to round 1, whose update lies in that state, the site is asked for round 2 in a way that fails."""
     place = Place(tmp_path, mechanism)
     round_of(place, 1)
-    state = {name: tensor.clone() for name, tensor in place.giving.state().items()}
+    state = {name: tensor.clone() for name, tensor in place.submission.state().items()}
     round_of(place, 2)
-    place.giving.load(state)
-    place.giving.begin(2, after=1)
+    place.submission.load(state)
+    place.submission.begin(2, after=1)
     assert place.refusal(place.exchange(round=1), number=1) == "spent"
 
 
@@ -339,38 +341,40 @@ def test_what_rounding_took_is_added_once_the_update_was_used(mechanism: AgreedM
     first = whole(units(mechanism, 0.2))
     place.hold(first)
     exchange = place.exchange()
-    given = place.give(exchange)
-    assert not any(name.startswith("residue/") for name in place.giving.state())
+    given = place.submit(exchange)
+    assert not any(name.startswith("residue/") for name in place.submission.state())
     used(place, exchange, given)
     place.hold(whole(0.0), number=2)
-    assert place.giving.state()["update/w"].numpy() == pytest.approx(first["w"], rel=1e-4)
+    assert place.submission.state()["update/w"].numpy() == pytest.approx(first["w"], rel=1e-4)
     # Still a fifth of a unit; then two fifths, then three, which are rounded to a whole one.
     left = [0.2, 0.4, -0.4]
     for number, expected in zip((2, 3, 4), left, strict=True):
         place.hold(whole(0.0 if number == 2 else units(mechanism, 0.2)), number=number)
         again = place.exchange(round=number)
-        used(place, again, place.give(again, number=number))
-        residue = place.giving.state()["residue/w"].numpy()
+        used(place, again, place.submit(again, number=number))
+        residue = place.submission.state()["residue/w"].numpy()
         assert residue == pytest.approx([units(mechanism, expected)] * WIDTH, rel=1e-3)
 
 
 def used(place: Place, exchange: Exchange, given: Message) -> dict[str, Array] | None:
     """The update went into a mean, as far as the site can see: revealed, opened, or both."""
-    seed = place.reveal(exchange) if place.mechanism.needs_every_participant else b""
+    seed = place.unmask(exchange) if place.mechanism.needs_every_participant else b""
     if not place.mechanism.is_sealed:
         return None
-    return place.giving.open(summed(place, exchange, given, seed))
+    return place.submission.open(summed(place, exchange, given, seed))
 
 
 def summed(place: Place, exchange: Exchange, given: Message, seed: bytes) -> Message:
     """The sum of what h1 gave and of the two others' zeros."""
-    cards = {site: identity.card.to_bytes() for site, identity in place.identities.items()}
+    public_keys = {site: identity.public_keys.to_bytes() for site, identity in place.identities.items()}
     secret = secret_of(place.mechanism.key_scheme)
-    total = SecureAggregationServer(place.mechanism, parameters=lambda: secret.public(STUDY)).total(exchange, cards)
+    total = SecureAggregationServer(place.mechanism, parameters=lambda: secret.public(STUDY)).total(
+        exchange, public_keys
+    )
     total.add("h1", given)
     seeds = {"h1": seed}
     for site in ("h2", "h3"):
-        other = place.giver(site).seal(whole(0.0), exchange=exchange, cards=cards)
+        other = place.giver(site).seal(whole(0.0), exchange=exchange, public_keys=public_keys)
         total.add(site, other.message)
         seeds[site] = other.seed
     return total.message(seeds if place.mechanism.needs_every_participant else {})
@@ -379,16 +383,16 @@ def summed(place: Place, exchange: Exchange, given: Message, seed: bytes) -> Mes
 def test_feedback_is_off_unless_the_study_says_so(tmp_path: Path) -> None:
     place = Place(tmp_path, MASKED, clips=CLIPS)
     round_of(place, 1, whole(units(MASKED, 0.25)))
-    assert not [name for name in place.giving.state() if name.startswith(("residue/", "left/"))]
+    assert not [name for name in place.submission.state() if name.startswith(("residue/", "left/"))]
 
 
 @ALL
 def test_of_an_update_that_nobody_used_nothing_is_carried_on(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism, clips=CLIPS, feedback=True)
     place.hold(whole(units(mechanism, 0.25)))
-    place.give()
+    place.submit()
     place.hold(whole(0.0), number=2)
-    assert not place.giving.state()["update/w"].any()
+    assert not place.submission.state()["update/w"].any()
 
 
 # Opened
@@ -400,7 +404,7 @@ def test_a_mean_with_the_own_update_in_it(mechanism: AgreedMechanism, tmp_path: 
     place = Place(tmp_path, mechanism)
     place.hold()
     exchange = place.exchange()
-    mean = used(place, exchange, place.give(exchange))
+    mean = used(place, exchange, place.submit(exchange))
     assert mean is not None
     assert mean["w"] == pytest.approx([3 / 16] * WIDTH, abs=1e-6)
 
@@ -410,11 +414,11 @@ def test_an_earlier_attempt_of_the_round_is_not_opened(mechanism: AgreedMechanis
     place = Place(tmp_path, mechanism)
     place.hold()
     first = place.exchange()
-    given = place.give(first)
+    given = place.submit(first)
     seed = bytes.fromhex(place.noted()["seed"])
-    place.give(place.exchange())
+    place.submit(place.exchange())
     with pytest.raises(RefusedSumError, match="sum: transcript: ") as refused:
-        place.giving.open(summed(place, first, given, seed))
+        place.submission.open(summed(place, first, given, seed))
     assert not refused.value.counts
 
 
@@ -426,29 +430,29 @@ def test_a_site_goes_on_from_its_state(mechanism: AgreedMechanism, tmp_path: Pat
     place = Place(tmp_path, mechanism, clips=CLIPS, feedback=True)
     place.hold(whole(units(mechanism, 0.25)))
     exchange = place.exchange()
-    used(place, exchange, place.give(exchange))
+    used(place, exchange, place.submit(exchange))
     place.hold(whole(0.125), number=2)
     again = place.opened()
-    again.load(place.giving.state())
-    mine, theirs = place.giving.state(), again.state()
-    assert mine.keys() == theirs.keys() == {"update/w", "residue/w", "clip/layer", "extent/layer", "weight"}
+    again.load(place.submission.state())
+    mine, theirs = place.submission.state(), again.state()
+    assert mine.keys() == theirs.keys() == {"update/w", "residue/w", "clip/layer", "largest/layer", "weight"}
     assert all(mine[name].tolist() == theirs[name].tolist() for name in mine)
-    place.giving = again
-    place.give(place.exchange(round=2), number=2)
+    place.submission = again
+    place.submit(place.exchange(round=2), number=2)
 
 
 @ALL
 def test_what_must_be_written_again_is_counted(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     """Clips once learned, and what rounding took: both would be lost with the process."""
     place = Place(tmp_path, mechanism, clips=CLIPS, feedback=True)
-    seen = [place.giving.changes]
+    seen = [place.submission.changes]
     for number in (1, 2):
         place.hold(whole(units(mechanism, 0.25)), number=number)
         exchange = place.exchange(round=number)
-        given = place.give(exchange, number=number)
-        seen.append(place.giving.changes)
+        given = place.submit(exchange, number=number)
+        seen.append(place.submission.changes)
         used(place, exchange, given)
-        seen.append(place.giving.changes)
+        seen.append(place.submission.changes)
     assert seen == [0, 1, 2, 2, 3]
 
 
@@ -456,9 +460,18 @@ def test_what_must_be_written_again_is_counted(mechanism: AgreedMechanism, tmp_p
 def test_a_damaged_record_is_refused(content: str, tmp_path: Path) -> None:
     """Without it the site could give what it must not."""
     place = Place(tmp_path, MASKED)
-    (tmp_path / "given.json").write_text(content)
+    (tmp_path / "submissions.json").write_text(content)
     assert code_of(place.opened) == "state"
 
 
 def test_a_fresh_site_has_given_nothing(tmp_path: Path) -> None:
-    assert Place(tmp_path, MASKED).giving.record == Record()
+    assert Place(tmp_path, MASKED).submission.record == Record()
+
+
+@ALL
+def test_the_record_of_version_0_1_is_still_read(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+    place = Place(tmp_path, mechanism)
+    place.hold()
+    place.submit()
+    (tmp_path / "submissions.json").rename(tmp_path / "given.json")
+    assert place.opened().record == place.submission.record

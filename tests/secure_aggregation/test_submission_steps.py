@@ -30,7 +30,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hospitals, list[flo
 
 
 def test_a_site_knows_the_steps_of_its_mechanism_and_no_other(tmp_path: Path) -> None:
-    giving, copying = {"give", "reveal"}, {"take", "share_copy", "take_copy"}
+    giving, copying = {"submit", "unmask"}, {"open_sum", "share_copy", "take_copy"}
     known = {}
     for mechanism in ("plain", *MECHANISMS):
         hospital = Hospitals(tmp_path / mechanism, mechanism).sites["harbour"]
@@ -70,7 +70,7 @@ def test_nobody_tells_a_site_of_a_sealed_study_what_the_shared_half_is(
     mine = {name: tensor.numpy() for name, tensor in hospitals.shared().items()}  # even where it would be the same
     told = Message(asked.values, grouped("shared", mine))
     before = hospitals.sites["harbour"].round
-    assert hospitals.ask(step, told, to=["harbour"]) == {"harbour": "terms"}
+    assert hospitals.ask(step, told, to=["harbour"]) == {"harbour": "policy"}
     assert hospitals.sites["harbour"].round == before
     assert isinstance(hospitals.ask(step, asked, to=["harbour"])["harbour"], Message)
 
@@ -80,15 +80,15 @@ def test_nothing_is_given_before_it_was_trained(mechanism: str, tmp_path: Path) 
     hospitals, seen = Hospitals(tmp_path, mechanism), []
 
     def before_training(site: SiteId, step: str, message: Message, go: Go) -> Message:
-        if step == "give":
+        if step == "submit":
             seen.append(message)
         return go(message)
 
     hospitals.meddle = before_training
     hospitals.run()
     fresh = Hospitals(tmp_path / "other", mechanism)
-    assert set(fresh.ask("give", seen[0]).values()) == {"round"}
-    assert set(hospitals.ask("give", seen[0]).values()) <= {"replay", "spent"}
+    assert set(fresh.ask("submit", seen[0]).values()) == {"round"}
+    assert set(hospitals.ask("submit", seen[0]).values()) <= {"replay", "spent"}
 
 
 # Drawn anew
@@ -134,7 +134,7 @@ def test_no_detour_has_a_revealed_update_given_again(mechanism: str, tmp_path: P
     hospitals, asked = Hospitals(tmp_path, mechanism), []
 
     def listen(site: SiteId, step: str, message: Message, go: Go) -> Message:
-        if step == "give":
+        if step == "submit":
             asked.append(message)
         return go(message)
 
@@ -144,18 +144,18 @@ def test_no_detour_has_a_revealed_update_given_again(mechanism: str, tmp_path: P
     first = Exchange.from_values(asked[0].value("exchange", dict))
     values = {**first.to_values(), "nonce": Exchange.new_nonce()}
     again = Message({"round": 1, "exchange": values}, {}, asked[0].blobs)
-    assert set(hospitals.ask("give", again).values()) == {"spent"}
+    assert set(hospitals.ask("submit", again).values()) == {"spent"}
     assert set(hospitals.ask("gradient", hospitals.train(2, sizes={})).values()) == {"sizes"}
-    assert set(hospitals.ask("give", again).values()) == {"spent"}
+    assert set(hospitals.ask("submit", again).values()) == {"spent"}
     hospitals.run()
-    assert set(hospitals.ask("give", again).values()) <= {"round", "spent"}
+    assert set(hospitals.ask("submit", again).values()) <= {"round", "spent"}
 
 
 @UNDER_MASKS
 def test_a_round_that_failed_at_reveal_succeeds_when_it_is_tried_again(mechanism: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
-    hospitals.meddle = without(("hillside", "reveal"))
+    hospitals.meddle = without(("hillside", "unmask"))
     with pytest.raises(FederationError, match="hillside went away after it had given"):
         hospitals.run()
     hospitals.meddle = without()
@@ -173,7 +173,7 @@ def test_a_sum_is_taken_once_and_in_its_round_alone(mechanism: str, tmp_path: Pa
     hospitals, sums = Hospitals(tmp_path, mechanism), []
 
     def listen(site: SiteId, step: str, message: Message, go: Go) -> Message:
-        if (site, step) == ("harbour", "take"):
+        if (site, step) == ("harbour", "open_sum"):
             sums.append(message)
         return go(message)
 
@@ -188,7 +188,7 @@ def test_a_sum_is_taken_once_and_in_its_round_alone(mechanism: str, tmp_path: Pa
         (Message({**second.values, "round": 3}, second.arrays, second.blobs), "replay"),
         (Message({**second.values, "round": 5}, second.arrays, second.blobs), "behind"),
     ):
-        assert set(hospitals.ask("take", replayed).values()) == {code}
+        assert set(hospitals.ask("open_sum", replayed).values()) == {code}
     assert hospitals.sites["harbour"].replica.shared_bytes() == before  # type: ignore[union-attr]
 
 
@@ -196,7 +196,7 @@ def test_a_sum_is_taken_once_and_in_its_round_alone(mechanism: str, tmp_path: Pa
 def test_a_site_that_missed_a_sum_is_behind_until_it_has_anothers_copy(mechanism: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
-    hospitals.meddle = without(("hillside", "take"))
+    hospitals.meddle = without(("hillside", "open_sum"))
     hospitals.run()
     hospitals.meddle = without()
     (record,) = hospitals.run()
@@ -274,15 +274,17 @@ def restarting(hospitals: Hospitals, name: SiteId, before: str) -> Callable[[Sit
 
 
 @ALL
-@pytest.mark.parametrize("before", ["gradient", "give", "reveal", "take"])
+@pytest.mark.parametrize("before", ["gradient", "submit", "unmask", "open_sum"])
 def test_a_site_restarted_in_mid_round_does_not_stop_it(mechanism: str, before: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     hospitals.meddle = restarting(hospitals, "hillside", before)
     (record,) = hospitals.run()
-    left_out = before == "give"  # its card was of the keys that died
+    left_out = before == "submit"  # its public keys belonged to the process that died
     assert record.answered == (3 if left_out else 4)
-    assert codes(record)[:1] == ([("hillside", "signature" if mechanism == "sealed" else "card")] if left_out else [])
+    assert codes(record)[:1] == (
+        [("hillside", "signature" if mechanism == "sealed" else "public-keys")] if left_out else []
+    )
     if mechanism == "sealed" and left_out:
         copy = hospitals.ask("share_copy", Message({"round": 2}), to=["harbour"])["harbour"]
         hospitals.ask("take_copy", Message({"round": 2}, {}, copy.blobs), to=["hillside"])
@@ -298,8 +300,8 @@ def test_restarted_after_a_round_a_site_has_lost_nothing(mechanism: str, tmp_pat
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     before = {name: tensor.clone() for name, tensor in hospitals.sites["hillside"].state().items()}
-    assert {"giving/clip/words"} <= before.keys()
-    assert any(name.startswith("giving/residue/") for name in before)
+    assert {"aggregation/clip/words"} <= before.keys()
+    assert any(name.startswith("aggregation/residue/") for name in before)
     hospitals.restart("hillside")
     after = hospitals.sites["hillside"].state()
     assert same(before, after)
@@ -327,7 +329,7 @@ def test_a_sum_that_its_list_does_not_fit_leaves_the_site_as_it_was(mechanism: s
     state = {name: tensor.clone() for name, tensor in hospitals.sites["hillside"].state().items()}
 
     def spoil(site: SiteId, step: str, message: Message, go: Go) -> Message:
-        if step != "take":
+        if step != "open_sum":
             return go(message)
         state.update({name: tensor.clone() for name, tensor in hospitals.sites["hillside"].state().items()})
         data = message.arrays["sealed"].copy()
@@ -353,7 +355,7 @@ def test_fedavg_runs_protected_with_no_change_to_it(mechanism: str, tmp_path: Pa
 @ALL
 def test_an_update_altered_on_the_way_costs_its_site_one_round(mechanism: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
-    hospitals.meddle = changing("hillside", "give", lambda message: Message(message.values, {}, message.blobs))
+    hospitals.meddle = changing("hillside", "submit", lambda message: Message(message.values, {}, message.blobs))
     (record,) = hospitals.run()
     assert codes(record)[0] == ("hillside", "altered")
     assert record.answered == 3

@@ -140,7 +140,7 @@ def signed(identities: dict[str, Identity], exchange: Exchange, *sites: str) -> 
         )
         for site in sites
     ]
-    return Transcript(exchange, {site: identities[site].card for site in sites}, slots)
+    return Transcript(exchange, {site: identities[site].public_keys for site in sites}, slots)
 
 
 def refusal(
@@ -163,23 +163,23 @@ def refusal(
 
 
 def test_a_contribution_holds_for_its_exchange_and_site(identities: dict[str, Identity]) -> None:
-    word, card = contribute(identities["h1"], EXCHANGE, GIVEN["h1"]), identities["h1"].card
-    check_contribution(word, EXCHANGE, card)
+    word, keys = contribute(identities["h1"], EXCHANGE, GIVEN["h1"]), identities["h1"].public_keys
+    check_contribution(word, EXCHANGE, keys)
     repeated = replace(EXCHANGE, nonce=Exchange.new_nonce())
-    assert code_of(check_contribution, word, repeated, card) == "signature"
-    assert code_of(check_contribution, replace(word, digest=GIVEN["h2"]), EXCHANGE, card) == "signature"
-    assert code_of(check_contribution, replace(word, signature=bytes(64)), EXCHANGE, card) == "signature"
-    assert code_of(check_contribution, word, EXCHANGE, identities["h2"].card) == "contribution"
-    # Under another name, by a card with the same key: the name is signed too.
-    assert code_of(check_contribution, replace(word, site="h2"), EXCHANGE, replace(card, name="h2")) == "signature"
+    assert code_of(check_contribution, word, repeated, keys) == "signature"
+    assert code_of(check_contribution, replace(word, digest=GIVEN["h2"]), EXCHANGE, keys) == "signature"
+    assert code_of(check_contribution, replace(word, signature=bytes(64)), EXCHANGE, keys) == "signature"
+    assert code_of(check_contribution, word, EXCHANGE, identities["h2"].public_keys) == "contribution"
+    # Under another name, by public keys with the same signing key: the name is signed too.
+    assert code_of(check_contribution, replace(word, site="h2"), EXCHANGE, replace(keys, name="h2")) == "signature"
     without = replace(EXCHANGE, weights={"h2": 1.0})
-    assert code_of(check_contribution, word, without, card) == "contribution"
+    assert code_of(check_contribution, word, without, keys) == "contribution"
 
 
 def test_what_a_contribution_signs_by_hand(identities: dict[str, Identity]) -> None:
     """Context, digest, the tag and the commitment each after its length, and the name."""
-    digest, card = bytes.fromhex(GIVEN["h1"]), identities["h1"].card
-    key = Ed25519PublicKey.from_public_bytes(card.signing)
+    digest, keys = bytes.fromhex(GIVEN["h1"]), identities["h1"].public_keys
+    key = Ed25519PublicKey.from_public_bytes(keys.signing)
     numbers = b"".join(number.to_bytes(8, "big") for number in TAG)
     for tag, commitment, middle in (
         (TAG, COMMITMENT, b"\x18" + numbers + b"\x20" + bytes.fromhex(COMMITMENT)),
@@ -189,7 +189,7 @@ def test_what_a_contribution_signs_by_hand(identities: dict[str, Identity]) -> N
     ):
         word = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=tag, commitment=commitment)
         key.verify(word.signature, b"wardround-contribution-2\x00" + EXCHANGE.context + digest + middle + b"h1")
-        check_contribution(word, EXCHANGE, card)
+        check_contribution(word, EXCHANGE, keys)
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def test_what_a_contribution_signs_by_hand(identities: dict[str, Identity]) -> N
 def test_tag_and_commitment_are_signed(changed: dict[str, Any], identities: dict[str, Identity]) -> None:
     word = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=TAG, commitment=COMMITMENT)
     assert (word.tag, word.commitment) == (TAG, COMMITMENT)
-    check_contribution(word, EXCHANGE, identities["h1"].card)
-    assert code_of(check_contribution, replace(word, **changed), EXCHANGE, identities["h1"].card) == "signature"
+    check_contribution(word, EXCHANGE, identities["h1"].public_keys)
+    assert code_of(check_contribution, replace(word, **changed), EXCHANGE, identities["h1"].public_keys) == "signature"
 
 
 def test_a_changed_tag_or_commitment_makes_a_transcript_untrue(transcript: Transcript) -> None:
@@ -291,12 +291,12 @@ def test_a_transcript_of_some_of_the_cohort(identities: dict[str, Identity]) -> 
 
 
 def test_a_transcript_comes_back_as_it_was(transcript: Transcript, identities: dict[str, Identity]) -> None:
-    more = replace(transcript, cards={**transcript.cards, "h4": identities["h4"].card})
+    more = replace(transcript, public_keys={**transcript.public_keys, "h4": identities["h4"].public_keys})
     for sent in (transcript, more):
         message = decode(encode(Message({"round": 3}, {}, {"sum": b"sum", **sent.to_blobs()})))
         back = Transcript.from_message(message)
         assert back.exchange == transcript.exchange
-        assert back.cards == transcript.cards
+        assert back.public_keys == transcript.public_keys
         assert list(back.contributions) == list(transcript.contributions)
         assert refusal(back) == ""
 
@@ -316,8 +316,8 @@ def test_a_site_twice(transcript: Transcript, identities: dict[str, Identity]) -
 def test_a_site_outside_the_cohort(transcript: Transcript, identities: dict[str, Identity]) -> None:
     wider = replace(EXCHANGE, weights={**EXCHANGE.weights, "h4": 1.0})
     stranger = contribute(identities["h4"], wider, GIVEN["h4"])
-    cards = {site: identity.card for site, identity in identities.items()}
-    listed = Transcript(EXCHANGE, cards, [*transcript.contributions, stranger])
+    public_keys = {site: identity.public_keys for site, identity in identities.items()}
+    listed = Transcript(EXCHANGE, public_keys, [*transcript.contributions, stranger])
     assert "outside the cohort" in refusal(listed)
 
 
@@ -360,14 +360,14 @@ def test_contributions_that_others_signed(transcript: Transcript, identities: di
         assert "signature: h2" in refusal(replace(transcript, contributions=[one, forged, three]))
 
 
-def test_cards_that_are_missing_or_anothers(transcript: Transcript, identities: dict[str, Identity]) -> None:
-    cards = dict(transcript.cards)
-    other = Identity.new("h2", None).card
-    assert "signature: h2" in refusal(replace(transcript, cards=cards | {"h2": other}))
-    assert "another site" in refusal(replace(transcript, cards=cards | {"h2": cards["h3"]}))
-    assert "missing" in refusal(replace(transcript, cards={site: cards[site] for site in ("h1", "h3")}))
-    certified = replace(cards["h2"], signature=b"s", certificate=b"c")
-    assert "certified" in refusal(replace(transcript, cards=cards | {"h2": certified}))
+def test_public_keys_that_are_missing_or_anothers(transcript: Transcript, identities: dict[str, Identity]) -> None:
+    public_keys = dict(transcript.public_keys)
+    other = Identity.new("h2", None).public_keys
+    assert "signature: h2" in refusal(replace(transcript, public_keys=public_keys | {"h2": other}))
+    assert "another site" in refusal(replace(transcript, public_keys=public_keys | {"h2": public_keys["h3"]}))
+    assert "missing" in refusal(replace(transcript, public_keys={site: public_keys[site] for site in ("h1", "h3")}))
+    certified = replace(public_keys["h2"], signature=b"s", certificate=b"c")
+    assert "certified" in refusal(replace(transcript, public_keys=public_keys | {"h2": certified}))
 
 
 class Vouching:
@@ -400,7 +400,7 @@ def certified(vouched: dict[str, Identity]) -> Transcript:
     return signed(vouched, EXCHANGE, "h1", "h2", "h3")
 
 
-def test_cards_are_held_against_their_certificates(
+def test_public_keys_are_held_against_their_certificates(
     transcript: Transcript, certified: Transcript, vouched: dict[str, Identity]
 ) -> None:
     assert refusal(certified, certifier=VOUCHING) == ""
@@ -423,10 +423,10 @@ def test_what_is_no_transcript(transcript: Transcript) -> None:
         Message({**values, "more": 1}, {}, blobs),
         Message(values, {"more": np.zeros(1)}, blobs),
         Message(values, {}, {**blobs, "more": b""}),
-        Message(values, {}, {name: blob for name, blob in blobs.items() if name != "card/0"}),
+        Message(values, {}, {name: blob for name, blob in blobs.items() if name != "public_keys/0"}),
         Message(values, {}, {name: blob for name, blob in blobs.items() if not name.endswith("/0")}),
-        Message(values, {}, blobs | {"card/1": b""}),
-        Message(values, {}, blobs | {"contribution/1": blobs["card/1"]}),
+        Message(values, {}, blobs | {"public_keys/1": b""}),
+        Message(values, {}, blobs | {"contribution/1": blobs["public_keys/1"]}),
     ]
     for data in (b"", b"no message", transcript.to_blobs()["transcript"][:-1], *map(encode, bad)):
         assert code_of(Transcript.from_message, Message({}, {}, {"transcript": data})) == "transcript"
@@ -436,7 +436,7 @@ def test_what_is_no_transcript(transcript: Transcript) -> None:
 @settings(max_examples=300, deadline=None)
 @given(share=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_one_changed_bit_is_refused(certified: Transcript, share: float, bit: int) -> None:
-    """Wherever it is: in the exchange, a card, a digest or a signature."""
+    """Wherever it is: in the exchange, public keys, a digest or a signature."""
     blob = bytearray(certified.to_blobs()["transcript"])
     blob[int(share * len(blob))] ^= 1 << bit
     try:

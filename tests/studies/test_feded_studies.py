@@ -257,7 +257,7 @@ def test_a_site_is_asked_within_the_terms_of_its_study(data: Path, tmp_path: Pat
     server, _ = server_of(study)
     values = {**server.settings(), **study.algorithm.kind.constant_settings(study.algorithm.config), "round": 1}
     for name, value in (("given_as", "logits"), ("temperature", 9.0), ("teacher_weight", 9.0), ("epochs", 99)):
-        with pytest.raises(MessageError, match=f"^terms: {name} is not the study's$"):
+        with pytest.raises(MessageError, match=f"^policy: {name} is not the study's$"):
             site.answer("train_and_predict", Message({**values, name: value}))
     with pytest.raises(MessageError, match=r"^step: this site does not know the step$"):
         site.answer("open_mean", Message({"round": 1}))
@@ -410,11 +410,11 @@ def test_a_protected_study_ends_nearly_as_a_plain_one(
         sent = {(entry.step, array) for entry in entries for array, _ in entry.arrays}
         masked = privacy["mechanism"] == "masked"
         assert (
-            sent == {("give", "words")}
+            sent == {("submit", "words")}
             if masked
             else {
-                ("give", "sealed"),
-                ("give", "lengths"),
+                ("submit", "sealed"),
+                ("submit", "lengths"),
                 ("open_mean", "mean/relations"),
             }
         )

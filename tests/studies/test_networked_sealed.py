@@ -115,8 +115,8 @@ def test_what_leaves_a_site_is_in_its_ledger_under_its_mechanism(quiet: Consorti
     assert {entry.mechanism for entry in entries} == {"sealed+masked"}
     assert [entry.step for entry in entries][:3] == ["restore", "begin", "describe"]
     steps = [entry.step for entry in entries if entry.round == 3]
-    assert steps == ["gradient", "give", "reveal", "take"]
-    (given,) = [entry for entry in entries if entry.round == 3 and entry.step == "give"]
+    assert steps == ["gradient", "submit", "unmask", "open_sum"]
+    (given,) = [entry for entry in entries if entry.round == 3 and entry.step == "submit"]
     assert [name for name, _ in given.arrays] == ["sealed", "lengths"]
 
 

@@ -484,7 +484,7 @@ def test_keys_differ_from_run_to_run_and_the_result_does_not(
     run(shielded(data, kind, **SHORT), tmp_path)
     assert_same(tmp_path, guarded[kind])
     given, others = (
-        (path / "sites" / "east" / "state" / "given.json").read_text() for path in (tmp_path, guarded[kind])
+        (path / "sites" / "east" / "state" / "submissions.json").read_text() for path in (tmp_path, guarded[kind])
     )
     assert given != others
 
@@ -526,7 +526,7 @@ def test_a_masked_study_that_lost_a_round_draws_it_anew(
     assert losses(tmp_path)[:3] == losses(guarded[kind])[:3]
     assert losses(tmp_path)[3] != losses(tmp_path)[2]
     for name in SITES:
-        given = json.loads((tmp_path / "sites" / name / "state" / "given.json").read_text())
+        given = json.loads((tmp_path / "sites" / name / "state" / "submissions.json").read_text())
         assert (given["redraws"], given["revealed"], given["seed"]) == (1, 4, "")
     if kind != "masked":
         first, *others = shared_halves(tmp_path)
@@ -548,9 +548,9 @@ def test_sites_that_were_not_drawn_take_the_sum_all_the_same(kind: str, tmp_path
     assert [event["answered"] for event in rounds] == [3] * 4
     assert [event["absent"] for event in rounds] == [[]] * 4
     asked = {name: [e.step for e in read_entries(tmp_path / "sites" / name / "ledger.jsonl")] for name in study.sites}
-    assert all(steps.count("take") == (4 if kind == "sealed" else 0) for steps in asked.values())
-    assert sum(steps.count("give") for steps in asked.values()) == 12
-    assert {steps.count("give") for steps in asked.values()} != {4}
+    assert all(steps.count("open_sum") == (4 if kind == "sealed" else 0) for steps in asked.values())
+    assert sum(steps.count("submit") for steps in asked.values()) == 12
+    assert {steps.count("submit") for steps in asked.values()} != {4}
     if kind == "sealed":
         first, *others = shared_halves(tmp_path)
         assert len(others) == 4 and all(other == first for other in others)
@@ -580,12 +580,12 @@ def test_no_secret_lies_in_the_folder_of_a_run(kind: str, guarded: dict[str, Pat
 def test_the_ledger_has_all_that_left_a_site(kind: str, guarded: dict[str, Path]) -> None:
     entries = [e for name in SITES for e in read_entries(guarded[kind] / "sites" / name / "ledger.jsonl")]
     steps = {entry.step for entry in entries}
-    assert {"give", "reveal", "take"} & steps == {
-        "give",
-        *(["reveal"] if kind in MASKED else []),
-        *(["take"] if kind in SEALED else []),
+    assert {"submit", "unmask", "open_sum"} & steps == {
+        "submit",
+        *(["unmask"] if kind in MASKED else []),
+        *(["open_sum"] if kind in SEALED else []),
     }
-    rounds = {"describe", "gradient", "give", "reveal", "take"}
+    rounds = {"describe", "gradient", "submit", "unmask", "open_sum"}
     assert sum(e.bytes for e in entries if e.step in rounds) == sum(e["up"] for e in events_of(guarded[kind], "round"))
     assert {entry.mechanism for entry in entries} == {MECHANISMS[kind]["mechanism"]}
 

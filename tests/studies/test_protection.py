@@ -118,8 +118,8 @@ def test_a_site_keeps_its_keys_while_the_process_lives() -> None:
     protection = Protection()
     harbour = protection.identity("harbour")
     assert protection.identity("harbour") is harbour
-    assert protection.identity("hillside").card.signing != harbour.card.signing
-    assert Protection().identity("harbour").card.signing != harbour.card.signing
+    assert protection.identity("hillside").public_keys.signing != harbour.public_keys.signing
+    assert Protection().identity("harbour").public_keys.signing != harbour.public_keys.signing
     assert "identit" not in repr(protection)
 
 
@@ -127,15 +127,16 @@ def test_a_hospital_is_vouched_for_by_its_certificate(masked: Study, tmp_path: P
     sites = {name: Protection.of_site(masked, party(tmp_path, name, n)) for n, name in enumerate(masked.sites, 1)}
     lead = Protection.of_coordinator(masked, party(tmp_path, "coordinator", 5))
     assert (lead.parameters, lead.secrets) == (None, None)
-    card = sites["harbour"].identity("harbour").card
+    keys = sites["harbour"].identity("harbour").public_keys
     for other in (lead, sites["hillside"]):
-        check_public_keys(card, "harbour", other.certifier)
-        assert code_of(check_public_keys, card, "hillside", other.certifier) == "card"
+        check_public_keys(keys, "harbour", other.certifier)
+        assert code_of(check_public_keys, keys, "hillside", other.certifier) == "public-keys"
         assert (
-            code_of(check_public_keys, Identity.new("harbour", None).card, "harbour", other.certifier) == "certificate"
+            code_of(check_public_keys, Identity.new("harbour", None).public_keys, "harbour", other.certifier)
+            == "certificate"
         )
     # One's own certificate does not vouch for another's name.
-    forged = sites["hillside"].identity("harbour").card
+    forged = sites["hillside"].identity("harbour").public_keys
     assert code_of(check_public_keys, forged, "harbour", lead.certifier) == "certificate"
 
 

@@ -87,7 +87,7 @@ def test_the_study_names_no_path(tmp_path: Path) -> None:
     assert str(tmp_path) not in record.study
     assert (record.privacy.mechanism, record.privacy.minimum_sites) == ("masked", 3)
     assert all(found.clipped is not None for found in record.history.rounds)
-    assert {"give", "reveal"} <= record.history.costs.keys()
+    assert {"submit", "unmask"} <= record.history.costs.keys()
 
 
 def test_of_synthetic_sites_the_study_says_so(record: RunRecord) -> None:

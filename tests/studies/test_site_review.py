@@ -14,8 +14,8 @@ from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.site_review import STEPS_IN_WORDS, review
 from wardround.studies.study_file import Study, parse_study, study_for_kits
 
-REPLICA_STEPS = ("take", "share_copy", "take_copy")
-PROTECTING_STEPS = ("give", "reveal", "open_mean", *REPLICA_STEPS, "begin")
+REPLICA_STEPS = ("open_sum", "share_copy", "take_copy")
+PROTECTING_STEPS = ("submit", "unmask", "open_mean", *REPLICA_STEPS, "begin")
 AMONG_HOSPITALS = [name for name, kind in ALGORITHMS.items() if kind.shared_layers is not SharedLayers.ALL_COMMON]
 
 
@@ -61,9 +61,9 @@ def test_what_deidentification_counts_is_said() -> None:
     ("mechanism", "steps"),
     [
         ("plain", ()),
-        ("masked", ("give", "reveal")),
-        ("sealed", ("give", *REPLICA_STEPS)),
-        ("sealed+masked", ("give", "reveal", *REPLICA_STEPS)),
+        ("masked", ("submit", "unmask")),
+        ("sealed", ("submit", *REPLICA_STEPS)),
+        ("sealed+masked", ("submit", "unmask", *REPLICA_STEPS)),
     ],
 )
 def test_what_a_mechanism_adds_is_said(mechanism: str, steps: tuple[str, ...]) -> None:
@@ -91,9 +91,9 @@ def test_all_that_a_site_can_be_asked_is_said_once(algorithm: str) -> None:
     ("mechanism", "steps"),
     [
         ("plain", []),
-        ("masked", ["give", "reveal"]),
-        ("sealed", ["give", "reveal", "open_mean"]),
-        ("sealed+masked", ["give", "reveal", "open_mean"]),
+        ("masked", ["submit", "unmask"]),
+        ("sealed", ["submit", "unmask", "open_mean"]),
+        ("sealed+masked", ["submit", "unmask", "open_mean"]),
     ],
 )
 def test_what_a_mechanism_adds_where_predictions_are_given(mechanism: str, steps: list[str]) -> None:

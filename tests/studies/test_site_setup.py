@@ -328,7 +328,7 @@ def test_the_terms_of_a_site_are_its_studys(tmp_path: Path) -> None:
         sites=2,
         names=frozenset({"harbour", "hillside"}),
     )
-    assert request_policy_of(study) == opened(study, "harbour", tmp_path).terms == expected
+    assert request_policy_of(study) == opened(study, "harbour", tmp_path).request_policy == expected
 
 
 @pytest.mark.parametrize("wrong", [{"round": 999}, {"batch_size": 1}])
@@ -338,7 +338,7 @@ def test_a_site_gives_no_gradient_that_its_study_does_not_ask_for(tmp_path: Path
     values = {**coordinator.settings(), "sizes": {"harbour": len(site.notes.train)}, "round": 4}
     with pytest.raises(MessageError) as refused:
         site.answer("gradient", Message({**values, **wrong}, grouped("shared", coordinator.arrays())))
-    assert refused.value.code == "terms"
+    assert refused.value.code == "policy"
     assert (site.round, site.batches_drawn) == (0, 0)
     site.answer("gradient", Message(values, grouped("shared", coordinator.arrays())))
 

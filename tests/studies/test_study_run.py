@@ -471,7 +471,7 @@ def caught_up(path: Path) -> list[tuple[int, list[str]]]:
 def test_a_site_that_missed_a_sum_catches_up_and_the_copies_are_one(kind: str, tmp_path: Path) -> None:
     study = shielded(tmp_path / "data", kind, **(LOST_ONE if kind == "sealed" else with_south(tmp_path / "data")))
     federation = Lasting(study, tmp_path / "run")
-    watcher = Meddler(federation, 2, without(("west", "take")))
+    watcher = Meddler(federation, 2, without(("west", "open_sum")))
     outcome = protected_run(study, tmp_path / "run", federation, watcher=watcher)
     assert absences(watcher) == {3: [("west", "ConnectionError")], 4: [("west", "behind"), ("west", "behind")]}
     assert caught_up(tmp_path / "run") == [(4, ["west"])]
@@ -482,7 +482,7 @@ def test_a_site_that_missed_a_sum_catches_up_and_the_copies_are_one(kind: str, t
 def test_a_site_that_cannot_take_a_copy_is_behind_until_it_can(tmp_path: Path) -> None:
     study = shielded(tmp_path / "data", "sealed", **LOST_ONE)
     federation = Lasting(study, tmp_path / "run")
-    left = {"take", "take_copy"}
+    left = {"open_sum", "take_copy"}
 
     def gone_once(site: SiteId, step: str, message: Message, go: Go) -> Message:
         if site == "west" and step in left:
@@ -510,7 +510,7 @@ def test_a_site_whose_gift_was_lost_on_the_way_goes_on_with_the_next_round(tmp_p
     """It gave, and refuses a sum that leaves out what it gave; with another's copy it is as the others are."""
     study = shielded(tmp_path / "data", "sealed", **LOST_ONE)
     federation = Lasting(study, tmp_path / "run")
-    watcher = Meddler(federation, 2, changing("west", "give", lambda message: Message()))
+    watcher = Meddler(federation, 2, changing("west", "submit", lambda message: Message()))
     protected_run(study, tmp_path / "run", federation, watcher=watcher)
     assert absences(watcher) == {3: [("west", "value-missing"), ("west", "sum")]}
     assert caught_up(tmp_path / "run") == [(3, ["west"])]
@@ -522,7 +522,7 @@ def test_a_copy_that_differs_is_replaced_by_that_of_the_most(tmp_path: Path) -> 
     federation = Lasting(study, tmp_path / "run")
 
     def twisted(site: SiteId, step: str, message: Message, go: Go) -> Message:
-        if (site, step) == ("west", "take"):
+        if (site, step) == ("west", "open_sum"):
             replica = federation.open("west").replica
             assert replica is not None
             next(iter(replica._server.shared.values())).view(-1)[0] += 1e-3
@@ -544,7 +544,7 @@ def test_a_round_that_failed_at_reveal_is_tried_again(kind: str, tmp_path: Path)
     left = [True]
 
     def gone_once(site: SiteId, step: str, message: Message, go: Go) -> Message:
-        if left and (site, step) == ("west", "reveal"):
+        if left and (site, step) == ("west", "unmask"):
             left.clear()
             raise ConnectionError
         return go(message)

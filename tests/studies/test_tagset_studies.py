@@ -469,6 +469,6 @@ def test_a_site_answers_within_the_terms_of_its_study(data: Path, tmp_path: Path
         "targets_from": [],
     }
     for name, value in (("unknown", "outside"), ("momentum", 0.5), ("trusted_after", 0), ("weighting", False)):
-        with pytest.raises(MessageError, match=f"^terms: {name} is not the study's$"):
+        with pytest.raises(MessageError, match=f"^policy: {name} is not the study's$"):
             site.answer("train_completed", Message({**fixed, name: value}))
     assert all(torch.equal(tensor, before[name]) for name, tensor in site.state().items())

@@ -217,7 +217,7 @@ def test_of_the_engines_log_only_two_kinds_of_line_are_told(tmp_path: Path) -> N
     assert notes is not None
     assert notes.troubles == (
         Trouble("2026-11-16 03:41:24", "", 0, "not-accepted"),
-        Trouble("2026-11-16 03:41:24", "give", 12, "worker-died"),
+        Trouble("2026-11-16 03:41:24", "submit", 12, "worker-died"),
     )
 
 

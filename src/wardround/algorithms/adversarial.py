@@ -97,7 +97,7 @@ def train_adversarially(site: Site, message: Message) -> Message:
     with site.all_or_nothing():
         learner, taught = begin_completed(site, message)
         delta, loss = local_delta(site, message, loss=partial(_loss, learner, taught, _adversary(site, message)))
-        return site.give(delta, weight=1.0, values={"loss": loss})
+        return site.announce(delta, weight=1.0, values={"loss": loss})
 
 
 def _adversary(site: Site, message: Message) -> Adversary:

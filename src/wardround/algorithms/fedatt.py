@@ -94,7 +94,7 @@ def give_attended(site: Site, message: Message) -> Message:
         raise MessageError("value", "attention must be one share per layer")
     shares = dict(zip(site.shared, row, strict=True))  # a state file does not keep the order of `held`
     update = {name: tensor.cpu().numpy() * np.float32(shares[name]) for name, tensor in site.held.items()}
-    answer = site.give(update, weight=1.0, values={})
+    answer = site.announce(update, weight=1.0, values={})
     site.held = {}
     return answer
 

@@ -93,7 +93,7 @@ def train(site: Site, message: Message) -> Message:
     """Run ClientUpdate: train locally and send the change of the shared half."""
     with site.all_or_nothing():
         update, loss = local_update(site, message)
-        return site.give(update, weight=float(len(site.notes.train)), values={"loss": loss})
+        return site.announce(update, weight=float(len(site.notes.train)), values={"loss": loss})
 
 
 def local_update(site: Site, message: Message, *, pull: float = 0.0) -> tuple[dict[str, Array], float]:

@@ -187,7 +187,7 @@ def train_and_predict(site: Site, message: Message) -> Message:
         loss = train_locally(site, message)
         scores = head_scores(site.task, site.notes.public.examples)
         predictions = {head: as_shared(rows, exchange) for head, rows in scores.items()}
-        return site.give(predictions, weight=1.0, values={"loss": loss})
+        return site.announce(predictions, weight=1.0, values={"loss": loss})
 
 
 def _learns_labels(number: int, label_rounds: int) -> bool:
@@ -212,7 +212,7 @@ def _learn_from_others(site: Site, message: Message, exchange: Exchanged) -> Non
         return
     if any(rows.dtype != np.float32 for rows in mean.values()):
         raise MessageError("shapes", "the mean prediction must be float32")
-    sites = site.terms.sites if site.terms else 1
+    sites = site.request_policy.sites if site.request_policy else 1
     _check(mean, _blank(site.task, site.notes.public.examples), exchange, sites=sites)
     config = DistillationConfig(
         batch_size=message.value("distillation_batch", int) or message.value("batch_size", int),

@@ -103,7 +103,7 @@ def gradient(site: Site, message: Message) -> Message:
         loss = compute_gradients(site.model, lambda: site.task.batch_loss(batch))
     clip_gradients(site.private.values(), largest)
     update = {name: _gradient_of(parameter) for name, parameter in site.shared.items()}
-    answer = site.give(update, weight=float(len(site.notes.train)), values={"loss": loss})
+    answer = site.announce(update, weight=float(len(site.notes.train)), values={"loss": loss})
     site.private_optimizer.step(rates)  # last, so that a refusal above leaves the private half unchanged
     site.round = number
     return answer
@@ -144,7 +144,7 @@ def batch_share(site: Site, message: Message, *, fewest: int = 1) -> int:
     sizes = {name: size for name, size in announced.items() if isinstance(size, int) and size > 0}
     if sizes != announced or sizes.get(site.name) != len(site.notes.train) or batch_size < 1:
         raise MessageError("sizes", "the announced sizes of the sites are not numbers, or this site's is wrong")
-    if site.terms is not None and site.terms.names and not sizes.keys() <= site.terms.names:
+    if site.request_policy is not None and site.request_policy.names and not sizes.keys() <= site.request_policy.names:
         raise MessageError("sizes", "a size is announced for a name that is not a site of the study")
     site.history.check_sizes(sizes)
     return max(fewest, round(len(site.notes.train) / sum(sizes.values()) * batch_size))

@@ -47,7 +47,7 @@ def train_near(site: Site, message: Message) -> Message:
         raise MessageError("value", "the strength of the proximal term must be above zero")
     with site.all_or_nothing():
         update, loss = local_update(site, message, pull=strength)
-        return site.give(update, weight=float(len(site.notes.train)), values={"loss": loss})
+        return site.announce(update, weight=float(len(site.notes.train)), values={"loss": loss})
 
 
 ALGORITHM = Algorithm(

@@ -190,7 +190,7 @@ def train_completed(site: Site, message: Message) -> Message:
             weights = _weights(site, message, learner)
             update[TARGETS] = _target_gradient(site, learner, taught, message.value("round", int))
         delta, loss = local_delta(site, message, loss=partial(_loss, learner, taught, weights))
-        return site.give(update | delta, weight=1.0, values={"loss": loss})
+        return site.announce(update | delta, weight=1.0, values={"loss": loss})
 
 
 def begin_completed(site: Site, message: Message) -> tuple[CompletedNer, Taught]:
@@ -254,7 +254,7 @@ def _others(site: Site, message: Message) -> Tensor | None:
         received = {name: tensor.numpy() for name, tensor in site.replica.optimizer_state().items() if name == TARGETS}
     # The sites whose gradients are in the mean.
     names = message.value("targets_from", list)
-    most = site.terms.sites if site.terms else len(names)
+    most = site.request_policy.sites if site.request_policy else len(names)
     if not all(isinstance(name, str) for name in names) or not len(set(names)) == len(names) <= most:
         raise MessageError("value", "targets_from must name sites of the study, each once")
     held, before = site.held, message.value("round", int) - 1

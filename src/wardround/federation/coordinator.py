@@ -125,7 +125,7 @@ class RoundContext:
         question = with_values(gathered.sealed, gathered.values)
         asked = len(self.absent)
         try:
-            for site, message in self.answers("take", question, check=_check_taken, everybody=True):
+            for site, message in self.answers("open_sum", question, check=_check_taken, everybody=True):
                 self.digests[site] = message.value("shared", str)
         except FederationError as error:
             refusals = [gone for gone in self.absent[asked:] if gone.code == "sum"]

@@ -26,11 +26,11 @@ class RequestPolicy:
         """Refuse a question outside the terms; what it leaves out is for the step to miss."""
         number = values.get("round", 0)
         if isinstance(number, int) and not 0 <= number <= self.rounds:
-            raise MessageError("terms", f"the study has {self.rounds} rounds")
+            raise MessageError("policy", f"the study has {self.rounds} rounds")
         for name, expected in self.constant_settings.items():
             if values.get(name, expected) != expected:
-                raise MessageError("terms", f"{name} is not the study's")
+                raise MessageError("policy", f"{name} is not the study's")
         for name, most in self.highest.items():
             rate = values.get(name, most)
             if not isinstance(rate, float) or not 0 <= rate <= most:
-                raise MessageError("terms", f"{name} is outside the study's")
+                raise MessageError("policy", f"{name} is outside the study's")

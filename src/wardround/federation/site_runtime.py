@@ -55,7 +55,7 @@ class SiteNotes:
 
 
 class Site:
-    """Answers the steps of one algorithm, within the terms of its study.
+    """Answers the steps of one algorithm, within the request policy of its study.
 
     `lasting` writes the state of a round before its answer is given, so that a site that dies has lost nothing it said;
     otherwise the coordinator asks for it. With `keeps_last`, a site with a private half ends with its last model, not
@@ -72,7 +72,7 @@ class Site:
         steps: Mapping[str, Step],
         folder: Path,
         seed: int,
-        terms: RequestPolicy | None = None,
+        request_policy: RequestPolicy | None = None,
         lasting: bool = False,
         keeps_last: bool = False,
         replica: SharedCopy | None = None,
@@ -84,7 +84,7 @@ class Site:
         self.replica = replica  # of the shared half, where only sites can open the sum
         self.steps, self.seed = {**COMMON_STEPS, **steps, **aggregation.steps(replica)}, seed
         self._algorithm_steps = frozenset(steps)
-        self.terms, self.on_finish = terms, on_finish
+        self.request_policy, self.on_finish = request_policy, on_finish
         self.private, self.shared = model.private_parameters(), model.shared_parameters()
         self.private_optimizer, self.shared_optimizer = self._stepper(self.private), self._stepper(self.shared)
         self.round = 0  # the last one this site trained in
@@ -129,8 +129,8 @@ class Site:
 
     def check_policy(self, values: Mapping[str, Value]) -> None:
         """Refuse what lies outside the study that this site takes part in."""
-        if self.terms is not None:
-            self.terms.check(values)
+        if self.request_policy is not None:
+            self.request_policy.check(values)
 
     def check_round(self, number: int) -> None:
         """Refuse a round that this site has trained in: it would step twice, or holds the state of another run."""
@@ -154,14 +154,14 @@ class Site:
     @property
     def rounds(self) -> int:
         """Return how many rounds the study has; 0 if that is not known."""
-        return self.terms.rounds if self.terms else 0
+        return self.request_policy.rounds if self.request_policy else 0
 
     @property
     def fewest_sentences(self) -> int:
         """Return how many sentences an update of this site is made of at least."""
-        return min(self.terms.smallest_batch, len(self.notes.train)) if self.terms else 1
+        return min(self.request_policy.smallest_batch, len(self.notes.train)) if self.request_policy else 1
 
-    def give(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
+    def announce(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
         """The answer with an update: sealed at once, or held until it is known who else gives."""
         learn_clips = self._asked[1].values.get("learn_clips") is True
         if learn_clips and self._draws_anew:
@@ -173,7 +173,7 @@ class Site:
         arrays = message.group("shared")
         if self.replica is not None:
             if arrays:
-                raise MessageError("terms", "in this study nobody tells a site what the shared half is")
+                raise MessageError("policy", "in this study nobody tells a site what the shared half is")
             arrays = self.replica.arrays(after=message.value("round", int) - back)
         self.fill(arrays)
 
@@ -255,7 +255,7 @@ class Site:
         tensors |= {f"held/{name}": tensor for name, tensor in self.held.items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in self.private_optimizer.state().items()}
         tensors |= {f"shared_optimizer/{name}": tensor for name, tensor in self.shared_optimizer.state().items()}
-        tensors |= {f"giving/{n}": tensor for n, tensor in self.aggregation.state().items()}
+        tensors |= {f"aggregation/{n}": tensor for n, tensor in self.aggregation.state().items()}
         tensors |= {f"replica/{n}": tensor for n, tensor in (self.replica.state() if self.replica else {}).items()}
         tensors["kept_f1"] = torch.tensor(self._kept_f1, dtype=torch.float64)
         tensors["past"] = torch.tensor(list(self._past), dtype=torch.uint8)
@@ -282,7 +282,7 @@ class Site:
         self.held = {name: tensor.to(device) for name, tensor in under("held", tensors).items()}
         self.private_optimizer.load(under("optimizer", tensors))
         self.shared_optimizer.load(under("shared_optimizer", tensors))
-        self.aggregation.load(under("giving", tensors))
+        self.aggregation.load(under("aggregation", tensors) or under("giving", tensors))  # as 0.1 called it
         if self.replica is not None:
             self.replica.load(under("replica", tensors))
         self._kept_f1 = float(tensors["kept_f1"])

@@ -25,8 +25,8 @@ PHASES: Mapping[str, str] = {
     "in vain": "asked for, and no answer that counted",
 }
 _OF_STEP = {
-    **dict.fromkeys(("give", "reveal"), "seal"),
-    **dict.fromkeys(("take", "open_mean"), "open"),
+    **dict.fromkeys(("submit", "unmask", "give", "reveal"), "seal"),
+    **dict.fromkeys(("open_sum", "open_mean", "take"), "open"),
     **dict.fromkeys(("score", "finish"), "score"),
     **dict.fromkeys(("describe", "save", "restore", "share_copy", "take_copy"), "keep"),
 }

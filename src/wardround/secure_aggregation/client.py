@@ -70,14 +70,14 @@ class SecureAggregationClient:
         self.reader: Reader = mechanism.reader
         self._identity, self._secrets, self._certifier = identity, secrets, certifier
         self._feedback = feedback
-        self._name = identity.card.name
+        self._name = identity.public_keys.name
         self._epoch = 0  # of the last exchange
         self._masked: set[bytes] = set()  # exchanges that this identity's masks were used for
 
     @property
-    def card(self) -> bytes:
+    def public_keys(self) -> bytes:
         """The keys with which this site signs and agrees on masks."""
-        return self._identity.card.to_bytes()
+        return self._identity.public_keys.to_bytes()
 
     def largest_by_group(self, update: Mapping[str, Array]) -> dict[str, float]:
         """The largest number, by layer group; an update that holds what is none is refused."""
@@ -100,11 +100,13 @@ class SecureAggregationClient:
         self.mechanism.clip_of(exchange)
         self._secret(exchange)
 
-    def seal(self, update: Mapping[str, Array], *, exchange: Exchange, cards: Mapping[SiteId, bytes]) -> SealedUpdate:
+    def seal(
+        self, update: Mapping[str, Array], *, exchange: Exchange, public_keys: Mapping[SiteId, bytes]
+    ) -> SealedUpdate:
         """Clip, scale and pack; mask, where there are masks; seal and tag, where it is sealed; sign."""
         layout, carrier = self.mechanism.layout(exchange), self.mechanism.carrier
         packed = layout.pack(update, share=exchange.share_of(self._name))
-        seed = self._mask(packed.slots, exchange, cards) if self.mechanism.needs_every_participant else b""
+        seed = self._mask(packed.slots, exchange, public_keys) if self.mechanism.needs_every_participant else b""
         secret = self._secret(exchange)
         key = carrier.hash_key(secret.group_key, exchange.context, layout.slots) if secret else None
         arrays, hashed = carrier.seal(packed.slots, secret.secret if secret else b"", key)
@@ -229,9 +231,9 @@ class SecureAggregationClient:
         mac.update(data)
         return mac.finalize().hex()
 
-    def _mask(self, slots: Array, exchange: Exchange, cards: Mapping[SiteId, bytes]) -> bytes:
+    def _mask(self, slots: Array, exchange: Exchange, public_keys: Mapping[SiteId, bytes]) -> bytes:
         """Add a mask of this site's own and, where there are any, those it shares; returns the seed of its own."""
-        shown = self._checked(cards, exchange) if self.mechanism.is_masked else {}
+        shown = self._checked(public_keys, exchange) if self.mechanism.is_masked else {}
         # Under the same masks twice, two updates would show their difference once both seeds are told.
         if exchange.context in self._masked:
             raise MessageError("replay", "this site has masked for the exchange before")
@@ -243,12 +245,12 @@ class SecureAggregationClient:
         masks.add(slots, masks.own(seed, context=exchange.context, slots=len(slots), modulus=modulus), modulus)
         return seed
 
-    def _checked(self, cards: Mapping[SiteId, bytes], exchange: Exchange) -> dict[SiteId, PublicKeys]:
-        if cards.keys() != exchange.weights.keys():
-            raise MessageError("card", "of each site of the exchange a card is needed")
-        opened = {site: PublicKeys.from_bytes(card) for site, card in cards.items()}
-        for site, card in opened.items():
-            check_public_keys(card, site, self._certifier)
+    def _checked(self, public_keys: Mapping[SiteId, bytes], exchange: Exchange) -> dict[SiteId, PublicKeys]:
+        if public_keys.keys() != exchange.weights.keys():
+            raise MessageError("public-keys", "of each site of the exchange a keys is needed")
+        opened = {site: PublicKeys.from_bytes(keys) for site, keys in public_keys.items()}
+        for site, keys in opened.items():
+            check_public_keys(keys, site, self._certifier)
         return opened
 
     def _secret(self, exchange: Exchange) -> SealingSecret | None:

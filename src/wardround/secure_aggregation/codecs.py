@@ -68,7 +68,7 @@ class PlaintextCodec:
 
     def seal(self, slots: Array, secret: bytes, key: CiphertextHash | None) -> tuple[dict[str, Array], Tag]:
         """In 32 bits each."""
-        return {"words": slots.astype(np.uint32)}, ()
+        return {"slots": slots.astype(np.uint32)}, ()
 
     def hash(self, arrays: Arrays, slots: int, secret: bytes, key: CiphertextHash) -> Tag:
         """Nothing is sealed."""
@@ -76,7 +76,7 @@ class PlaintextCodec:
 
     def open(self, arrays: Arrays, slots: int, secret: bytes) -> Array:
         """What a sum gave."""
-        found = _expected(arrays, "words", np.uint32)
+        found = _expected(arrays, "slots", np.uint32)
         if len(found) != slots:
             raise MessageError("shapes", "a sum has another number of words than expected")
         return found.astype(np.uint64)
@@ -91,13 +91,13 @@ class _BareSum:
         self._total: Array = np.zeros(slots, np.uint64)
 
     def add(self, arrays: Arrays) -> None:
-        slots = _expected(arrays, "words", np.uint32)
+        slots = _expected(arrays, "slots", np.uint32)
         if len(slots) != len(self._total):
             raise MessageError("shapes", "an update has another number of words than expected")
         masks.add(self._total, slots.astype(np.uint64), MASKED.modulus)
 
     def total(self) -> Arrays:
-        return {"words": self._total.astype(np.uint32)}
+        return {"slots": self._total.astype(np.uint32)}
 
 
 class BfvCodec:

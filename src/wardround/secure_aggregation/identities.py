@@ -1,7 +1,7 @@
-"""Who a site is while it runs: fresh keys to sign contributions and to agree on masks, and the card that shows them.
+"""Who a site is while it runs: fresh keys to sign contributions and to agree on masks, and the keys that shows them.
 
 The keys live in memory only and end with the process. Where the study has certificates, a site's certificate vouches
-for its card; in studies on one machine, where every site is trusted to be itself, nothing does.
+for its keys; in studies on one machine, where every site is trusted to be itself, nothing does.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from wardround.secure_aggregation.exchange import is_site_name
 __all__ = ["Certifier", "Identity", "PublicKeys", "check_public_keys", "check_signature"]
 
 # What is signed for one purpose means nothing for another.
-_CARD = b"wardround-card-1\x00"
+_PUBLIC_KEYS = b"wardround-keys-1\x00"
 _CONTRIBUTION = b"wardround-contribution-2\x00"
 
 _KEY_LENGTH = 32
 _LONGEST_SIGNATURE, _LONGEST_CERTIFICATE = 1024, 16_384  # bytes; RSA of 8192 bits, and several times a usual PEM
-_TRUSTED_FOR = 3600  # seconds, after which a card that was found good is checked anew: certificates run out
+_TRUSTED_FOR = 3600  # seconds, after which a keys that was found good is checked anew: certificates run out
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class PublicKeys:
 
     def __post_init__(self) -> None:
         if not is_site_name(self.name):
-            raise MessageError("card", "is made out to a name that no site may have")
+            raise MessageError("public-keys", "is made out to a name that no site may have")
         if len(self.signing) != _KEY_LENGTH or len(self.agreement) != _KEY_LENGTH:
-            raise MessageError("card", f"{self.name}: a public key has {_KEY_LENGTH} bytes")
+            raise MessageError("public-keys", f"{self.name}: a public key has {_KEY_LENGTH} bytes")
         if len(self.signature) > _LONGEST_SIGNATURE or len(self.certificate) > _LONGEST_CERTIFICATE:
-            raise MessageError("card", f"{self.name}: signature or certificate are too long to be one")
+            raise MessageError("public-keys", f"{self.name}: signature or certificate are too long to be one")
 
     def to_bytes(self) -> bytes:
         """As `from_bytes` reads it."""
@@ -58,20 +58,20 @@ class PublicKeys:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PublicKeys:
-        """The card in `data`, unchecked beyond its shape; `check_card` says whether to believe it."""
+        """The keys in `data`, unchecked beyond its shape; `check_card` says whether to believe it."""
         try:
             message = decode(data)
         except MessageError as error:
-            raise MessageError("card", f"cannot be read ({error.code})") from None
+            raise MessageError("public-keys", f"cannot be read ({error.code})") from None
         name = message.values.get("name")
         parts = ("signing", "agreement", "signature", "certificate")
         if len(message.values) != 1 or not isinstance(name, str) or message.arrays or {*message.blobs} != {*parts}:
-            raise MessageError("card", "has other parts than a card")
+            raise MessageError("public-keys", "has other parts than a keys")
         return cls(name, *(message.blobs[part] for part in parts))
 
 
 class Certifier(Protocol):
-    """What vouches for cards, as `privacy.signatures.Signatures` does."""
+    """What vouches for public_keys, as `privacy.signatures.Signatures` does."""
 
     def __hash__(self) -> int: ...
 
@@ -87,10 +87,10 @@ class Certifier(Protocol):
 
 
 class Identity:
-    """A site's private keys, which cannot be read out of it, and its card."""
+    """A site's private keys, which cannot be read out of it, and its keys."""
 
-    def __init__(self, card: PublicKeys, *, signing: Ed25519PrivateKey, agreement: X25519PrivateKey) -> None:
-        self.card = card
+    def __init__(self, keys: PublicKeys, *, signing: Ed25519PrivateKey, agreement: X25519PrivateKey) -> None:
+        self.public_keys = keys
         self._signing = signing
         self._agreement = agreement
 
@@ -98,54 +98,54 @@ class Identity:
     def new(cls, name: SiteId, certifier: Certifier | None) -> Identity:
         """Fresh keys, vouched for by the certifier where there is one."""
         signing, agreement = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
-        card = PublicKeys(name, signing.public_key().public_bytes_raw(), agreement.public_key().public_bytes_raw())
+        keys = PublicKeys(name, signing.public_key().public_bytes_raw(), agreement.public_key().public_bytes_raw())
         if certifier is not None:
-            signature = certifier.sign(_vouched(card))
-            card = PublicKeys(name, card.signing, card.agreement, signature, certifier.certificate)
-        return cls(card, signing=signing, agreement=agreement)
+            signature = certifier.sign(_vouched(keys))
+            keys = PublicKeys(name, keys.signing, keys.agreement, signature, certifier.certificate)
+        return cls(keys, signing=signing, agreement=agreement)
 
     def __repr__(self) -> str:
-        return f"Identity({self.card.name})"
+        return f"Identity({self.public_keys.name})"
 
     def sign(self, data: bytes) -> bytes:
         """The signature over `data`, as `check_signature` takes it."""
         return self._signing.sign(_CONTRIBUTION + data)
 
-    def agree(self, card: PublicKeys) -> bytes:
-        """The secret that this site and the card's share with nobody else; keys are derived from it, it is none."""
+    def agree(self, keys: PublicKeys) -> bytes:
+        """The secret that this site and the keys's share with nobody else; keys are derived from it, it is none."""
         try:
-            return self._agreement.exchange(X25519PublicKey.from_public_bytes(card.agreement))
+            return self._agreement.exchange(X25519PublicKey.from_public_bytes(keys.agreement))
         except ValueError:  # a point of small order: everybody would know the secret
-            raise MessageError("card", f"{card.name}: its key gives no secret") from None
+            raise MessageError("public-keys", f"{keys.name}: its key gives no secret") from None
 
 
-def check_public_keys(card: PublicKeys, name: SiteId, certifier: Certifier | None) -> None:
-    """Refuse, with a `MessageError`, a card that is not the one of the site called `name`.
+def check_public_keys(keys: PublicKeys, name: SiteId, certifier: Certifier | None) -> None:
+    """Refuse, with a `MessageError`, a keys that is not the one of the site called `name`.
 
-    Without a certifier nobody vouches for a card, and one that says otherwise is of another study.
+    Without a certifier nobody vouches for a keys, and one that says otherwise is of another study.
     """
-    if card.name != name:
-        raise MessageError("card", "is made out to another site")
+    if keys.name != name:
+        raise MessageError("public-keys", "is made out to another site")
     if certifier is not None:
-        _check_vouched(card, certifier, int(time.monotonic() // _TRUSTED_FOR))
-    elif card.signature or card.certificate:
-        raise MessageError("card", f"{name}: is certified, and this study has no certificates to check it by")
+        _check_vouched(keys, certifier, int(time.monotonic() // _TRUSTED_FOR))
+    elif keys.signature or keys.certificate:
+        raise MessageError("public-keys", f"{name}: is certified, and this study has no certificates to check it by")
 
 
-def check_signature(card: PublicKeys, data: bytes, signature: bytes) -> None:
-    """Refuse, with a `MessageError`, what the card's holder did not sign by `Identity.sign`."""
+def check_signature(keys: PublicKeys, data: bytes, signature: bytes) -> None:
+    """Refuse, with a `MessageError`, what the keys's holder did not sign by `Identity.sign`."""
     try:
-        Ed25519PublicKey.from_public_bytes(card.signing).verify(signature, _CONTRIBUTION + data)
+        Ed25519PublicKey.from_public_bytes(keys.signing).verify(signature, _CONTRIBUTION + data)
     except (InvalidSignature, ValueError):
-        raise MessageError("signature", f"{card.name}: was made by another key or over other bytes") from None
+        raise MessageError("signature", f"{keys.name}: was made by another key or over other bytes") from None
 
 
 @lru_cache(maxsize=4096)
-def _check_vouched(card: PublicKeys, certifier: Certifier, period: int) -> None:
-    """Once a period and card: every exchange shows the same cards. What is refused is not remembered."""
-    certifier.check(_vouched(card), card.signature, certificate=card.certificate, name=card.name)
+def _check_vouched(keys: PublicKeys, certifier: Certifier, period: int) -> None:
+    """Once a period and keys: every exchange shows the same public_keys. What is refused is not remembered."""
+    certifier.check(_vouched(keys), keys.signature, certificate=keys.certificate, name=keys.name)
 
 
-def _vouched(card: PublicKeys) -> bytes:
+def _vouched(keys: PublicKeys) -> bytes:
     """What the certificate signs; the keys' lengths are fixed, so that the name is told from them."""
-    return _CARD + card.signing + card.agreement + card.name.encode("ascii")
+    return _PUBLIC_KEYS + keys.signing + keys.agreement + keys.name.encode("ascii")

@@ -59,19 +59,19 @@ def stream(key: bytes, slots: int, modulus: int) -> Array:
 
 
 def pairwise(
-    identity: Identity, cards: Mapping[SiteId, PublicKeys], *, context: bytes, slots: int, modulus: int
+    identity: Identity, public_keys: Mapping[SiteId, PublicKeys], *, context: bytes, slots: int, modulus: int
 ) -> Array:
     """The masks this site shares with each other of the cohort, added up; over the whole cohort they cancel.
 
-    The cards are those of the cohort, one's own among them, and were checked before.
+    The public_keys are those of the cohort, one's own among them, and were checked before.
     """
-    me = identity.card.name
-    if cards.get(me) != identity.card or any(card.name != name for name, card in cards.items()):
-        raise MessageError("card", "the cohort lists a card under another name, or not this site's own")
+    me = identity.public_keys.name
+    if public_keys.get(me) != identity.public_keys or any(keys.name != name for name, keys in public_keys.items()):
+        raise MessageError("public-keys", "the cohort lists a keys under another name, or not this site's own")
     total: Array = np.zeros(slots, np.uint64)
-    for name, card in cards.items():
+    for name, keys in public_keys.items():
         if name != me:
-            key = derived(identity.agree(card), _PAIR, context, *(part.encode("ascii") for part in sorted((me, name))))
+            key = derived(identity.agree(keys), _PAIR, context, *(part.encode("ascii") for part in sorted((me, name))))
             (add if me < name else subtract)(total, stream(key, slots, modulus), modulus)
     return total
 

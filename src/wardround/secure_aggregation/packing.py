@@ -143,11 +143,11 @@ class Layout:
 
     def _check_words(self, slots: Array, sites: int) -> None:
         if slots.dtype != np.uint64 or slots.shape != (self.slots,):
-            raise MessageError("words", "a sum has another number of words than its exchange")
+            raise MessageError("slots", "a sum has another number of slots than its exchange")
         if not 1 <= sites <= self.packing.most_sites:
             raise MessageError("sites", f"at most {self.packing.most_sites:,} sites can be added in this packing")
         if slots.max(initial=0) >= self.packing.modulus:
-            raise MessageError("range", "a word lies outside its ring")
+            raise MessageError("range", "a slot lies outside its ring")
 
     def _stretches(self) -> Iterator[tuple[slice, list[_Part]]]:
         """All numbers, a chunk at a time: which slots it fills, and from what."""

@@ -38,7 +38,7 @@ class _Ready:
     """A site that holds an update."""
 
     weight: float
-    card: bytes
+    public_keys: bytes
     largest_by_group: Mapping[str, float]  # largest number by layer group, while clips are learned
 
 
@@ -58,7 +58,7 @@ def secure_aggregate(
             ),
             clips=clips,
         )
-        total, clipped = _given(context, aggregator, exchange, {site: held.card for site, held in ready.items()})
+        total, clipped = _given(context, aggregator, exchange, {site: held.public_keys for site, held in ready.items()})
         given = tuple(context.present)
         if not aggregator.needs_every_participant or len(given) == len(ready):
             break
@@ -83,7 +83,9 @@ def _ready(
         values = {**values, "learn_clips": True}
     replies = context.ask(step, context.question(values), to=context.sites)
     return {
-        site: _Ready(answer.value("weight", float), answer.blobs["card"], _extents(answer) if learning else {})
+        site: _Ready(
+            answer.value("weight", float), answer.blobs["public_keys"], _largest_by_group(answer) if learning else {}
+        )
         for site, answer in context.usable(
             each_checked(replies, partial(_check_ready, context.coordinator, aggregator))
         )
@@ -94,20 +96,22 @@ def _check_ready(coordinator: Coordinator, aggregator: SecureAggregationServer, 
     """Before anybody gives: what is wrong with one site would keep the others from giving."""
     check_weight(answer.value("weight", float))
     coordinator.check_weight(site, answer.value("weight", float))
-    if "card" not in answer.blobs:
-        raise MessageError("value-missing", "a site that holds an update shows its card")
-    aggregator.check_public_keys(site, answer.blobs["card"])
-    _extents(answer)
+    if "public_keys" not in answer.blobs:
+        raise MessageError("value-missing", "a site that holds an update shows its keys")
+    aggregator.check_public_keys(site, answer.blobs["public_keys"])
+    _largest_by_group(answer)
 
 
-def _extents(answer: Message) -> dict[str, float]:
-    found = answer.values.get("extents", {})
+def _largest_by_group(answer: Message) -> dict[str, float]:
+    found = answer.values.get("largest_by_group", {})
     if not isinstance(found, dict):
-        raise MessageError("value", "extents are numbers by layer group")
-    extents = {group: size for group, size in found.items() if isinstance(size, float) and 0 <= size <= _LARGEST_EXTENT}
-    if extents.keys() != found.keys():
-        raise MessageError("value", f"extents are numbers from zero to {_LARGEST_EXTENT:g}")
-    return extents
+        raise MessageError("value", "largest_by_group are numbers by layer group")
+    largest_by_group = {
+        group: size for group, size in found.items() if isinstance(size, float) and 0 <= size <= _LARGEST_EXTENT
+    }
+    if largest_by_group.keys() != found.keys():
+        raise MessageError("value", f"largest_by_group are numbers from zero to {_LARGEST_EXTENT:g}")
+    return largest_by_group
 
 
 def _clips(
@@ -124,25 +128,27 @@ def _clips(
         if group in aggregator.clips:
             known[group] = aggregator.clips[group]
         elif group not in known:
-            extents = [extent for held in ready.values() if (extent := held.largest_by_group.get(group, 0.0)) > 0]
-            believed = min(max(extents), _FAR * median_low(extents)) if extents else 0.0
+            largest_by_group = [
+                extent for held in ready.values() if (extent := held.largest_by_group.get(group, 0.0)) > 0
+            ]
+            believed = min(max(largest_by_group), _FAR * median_low(largest_by_group)) if largest_by_group else 0.0
             known[group] = max(_MARGIN * believed, _SMALLEST_CLIP)
     return known
 
 
 def _given(
-    context: RoundContext, aggregator: SecureAggregationServer, exchange: Exchange, cards: Mapping[SiteId, bytes]
+    context: RoundContext, aggregator: SecureAggregationServer, exchange: Exchange, public_keys: Mapping[SiteId, bytes]
 ) -> tuple[ExchangeSum, int]:
     """The running sum of what the sites give, and how many of its numbers were clipped."""
-    total = aggregator.total(exchange, cards)
-    shown = cards if aggregator.is_masked else {}
+    total = aggregator.total(exchange, public_keys)
+    shown = public_keys if aggregator.is_masked else {}
     question = Message(
         {"round": exchange.round, "exchange": exchange.to_values()},
         {},
-        {f"card/{site}": card for site, card in shown.items()},
+        {f"public_keys/{site}": keys for site, keys in shown.items()},
     )
     clipped = 0
-    replies = context.ask("give", question, to=context.sites)
+    replies = context.ask("submit", question, to=context.sites)
     with context.account.phase("combine"):
         for site, answer in context.usable(each_checked(replies, partial(_add, total))):
             clipped += answer.value("clipped", int)
@@ -170,7 +176,7 @@ def _revealed(context: RoundContext, exchange: Exchange, total: ExchangeSum) -> 
             wrong.append(site)
             raise
 
-    replies = each_checked(context.ask("reveal", question, to=context.sites), check)
+    replies = each_checked(context.ask("unmask", question, to=context.sites), check)
     seeds = {site: answer.blobs["seed"] for site, answer in context.answered(replies)}
     if wrong:
         raise SpoiledSumError(

@@ -32,7 +32,7 @@ __all__ = ["SecureAggregationServer"]
 class SecureAggregationServer:
     """The coordinator's end of a mechanism; `parameters` tells the sealing key's epoch and id, and nothing else of it.
 
-    Among hospitals a certifier checks the cards with which sites sign; on one machine nobody vouches for them.
+    Among hospitals a certifier checks the public_keys with which sites sign; on one machine nobody vouches for them.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class SecureAggregationServer:
         nonce = Exchange.new_nonce()
         return Exchange(self.mechanism.study, round_number, step, nonce, weights, clips, epoch, key)
 
-    def check_public_keys(self, site: SiteId, card: bytes) -> None:
+    def check_public_keys(self, site: SiteId, keys: bytes) -> None:
         """Made out to the site, and vouched for where the study has certificates."""
-        check_public_keys(PublicKeys.from_bytes(card), site, self._certifier)
+        check_public_keys(PublicKeys.from_bytes(keys), site, self._certifier)
 
-    def total(self, exchange: Exchange, cards: Mapping[SiteId, bytes]) -> ExchangeSum:
+    def total(self, exchange: Exchange, public_keys: Mapping[SiteId, bytes]) -> ExchangeSum:
         """The sum of an exchange, before anybody gave."""
-        return ExchangeSum(self.mechanism, exchange, cards, self._certifier)
+        return ExchangeSum(self.mechanism, exchange, public_keys, self._certifier)
 
     def _key(self) -> tuple[int, str]:
         if self._parameters is None:
@@ -87,23 +87,27 @@ class ExchangeSum:
     """The running sum of one exchange, and the signed slot of each site in it."""
 
     def __init__(
-        self, mechanism: AgreedMechanism, exchange: Exchange, cards: Mapping[SiteId, bytes], certifier: Certifier | None
+        self,
+        mechanism: AgreedMechanism,
+        exchange: Exchange,
+        public_keys: Mapping[SiteId, bytes],
+        certifier: Certifier | None,
     ) -> None:
         self._mechanism, self._exchange, self._certifier = mechanism, exchange, certifier
-        self._shown = cards
+        self._shown = public_keys
         self._layout = mechanism.layout(exchange)
         self._sum = mechanism.carrier.sum(self._layout.slots)
-        self._cards: dict[SiteId, PublicKeys] = {}
+        self._public_keys: dict[SiteId, PublicKeys] = {}
         self._contributions: dict[SiteId, Contribution] = {}
 
     def add(self, site: SiteId, sealed: Message) -> None:
         """Add what the site signed for this exchange, whole and unaltered."""
-        card = PublicKeys.from_bytes(self._shown[site])
-        check_public_keys(card, site, self._certifier)
+        keys = PublicKeys.from_bytes(self._shown[site])
+        check_public_keys(keys, site, self._certifier)
         contribution = Contribution.from_message(sealed)
         if sealed.value("exchange", str) != self._exchange.digest():
             raise MessageError("exchange", "was sealed for another study, round, epoch, key, clip or cohort")
-        if site in self._cards:
+        if site in self._public_keys:
             raise MessageError("contribution", "this site has given before")
         if contribution.site != site or contribution.digest != sealed_digest(sealed):
             raise MessageError("altered", "is not what the site signed")
@@ -111,9 +115,9 @@ class ExchangeSum:
             raise MessageError("contribution", "has a tag of another scheme")
         if bool(contribution.commitment) != self._mechanism.needs_every_participant:
             raise MessageError("contribution", "must commit to a seed where sites mask, and nowhere else")
-        check_contribution(contribution, self._exchange, card)
+        check_contribution(contribution, self._exchange, keys)
         self._sum.add(sealed.arrays)
-        self._cards[site] = card
+        self._public_keys[site] = keys
         self._contributions[site] = contribution
 
     def check_seed(self, site: SiteId, seed: bytes) -> None:
@@ -122,7 +126,7 @@ class ExchangeSum:
 
     def message(self, seeds: Mapping[SiteId, bytes]) -> Message:
         """The sum, the signed list of what is in it, and what the sites revealed."""
-        transcript = Transcript(self._exchange, self._cards, tuple(self._contributions.values()))
+        transcript = Transcript(self._exchange, self._public_keys, tuple(self._contributions.values()))
         blobs = transcript.to_blobs() | {f"seed/{site}": seed for site, seed in seeds.items()}
         values: dict[str, Value] = {"round": self._exchange.round, "exchange": self._exchange.to_values()}
         return Message(values, self._sum.total(), blobs)

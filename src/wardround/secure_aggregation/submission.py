@@ -1,8 +1,8 @@
 """A site's updates under a mechanism that seals them for one another: held, given, revealed, opened as a sum.
 
-What was given and revealed is written to `given.json` before it leaves, and is not put back with the site's state: an
-update that was revealed as part of one sum is never given to another. Where its round is asked for again, the site
-draws anew.
+What was submitted and unmasked is written to `submissions.json` before it leaves, and is not restored with the site's
+state: an update that was unmasked as part of one sum is never submitted to another. If its round is asked for again,
+the site draws other sentences.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Record", "Submission", "replica_steps"]
 
-_FILE = "given.json"
+_FILE, _OLD_FILE = "submissions.json", "given.json"  # 0.1 wrote the second
 _PRIVATE = 0o600
 _FAR = 1000.0  # times above or below a site's own largest number: a clip that would leave nothing of its update
 _ROUNDING = 1e-9
@@ -88,9 +88,10 @@ class Submission:
         self._residue: dict[str, Tensor] = {}  # of the last update that was used
         self._left: dict[str, Tensor] = {}  # of the last one that was given
         self._weight = 0.0
-        self._extents: dict[str, float] = {}  # largest numbers of the update that is held, by layer group
+        self._largest_by_group: dict[str, float] = {}  # largest numbers of the update that is held, by layer group
         self.changes = 0  # of what goes with the state of the site, beside the update
-        self.record = _read(self._path)
+        old = folder / _OLD_FILE
+        self.record = _read(old if old.is_file() and not self._path.is_file() else self._path)
 
     @property
     def redraws(self) -> int:
@@ -100,10 +101,10 @@ class Submission:
     def steps(self, replica: Replica | None) -> dict[str, Callable[[Site, Message], Message]]:
         """Return the steps of the later phases; with a copy of the shared half, those that open the sum here."""
         steps: dict[str, Callable[[Site, Message], Message]] = {
-            "give": lambda site, message: self.give(
+            "submit": lambda site, message: self.submit(
                 message, name=site.name, round_number=site.round, rounds=site.rounds
             ),
-            "reveal": lambda site, message: self.reveal(message),
+            "unmask": lambda site, message: self.unmask(message),
         }
         if self.client.mechanism.mean_comes_back and self.client.reader is Reader.SITE:
             steps["open_mean"] = lambda site, message: Message({}, grouped("mean", self.open(message)))
@@ -128,17 +129,19 @@ class Submission:
         whole = {name: part.whole() if isinstance(part, Rows) else np.array(part) for name, part in update.items()}
         for name, left in self._residue.items():
             whole[name] += left.numpy()
-        self._extents = self.client.largest_by_group(whole)
+        self._largest_by_group = self.client.largest_by_group(whole)
         if learn_clips:
             self._clips = {}
         self._update = {name: torch.from_numpy(array) for name, array in whole.items()}
         self._weight = weight
         said: dict[str, Value] = {**values, "weight": weight}
         if not self._clips:
-            said["extents"] = {group: size for group, size in self._extents.items() if group not in self._agreed}
-        return Message(said, {}, {"card": self.client.card})
+            said["largest_by_group"] = {
+                group: size for group, size in self._largest_by_group.items() if group not in self._agreed
+            }
+        return Message(said, {}, {"public_keys": self.client.public_keys})
 
-    def give(self, message: Message, *, name: str, round_number: int, rounds: int = 0) -> Message:
+    def submit(self, message: Message, *, name: str, round_number: int, rounds: int = 0) -> Message:
         """Seal the held update for the sites of an exchange; `rounds` are those of the study."""
         exchange = Exchange.from_values(message.value("exchange", dict))
         self._check(exchange, name, round_number)
@@ -146,7 +149,7 @@ class Submission:
         given = self.client.seal(
             {part: tensor.numpy() for part, tensor in self._update.items()},
             exchange=exchange,
-            cards={site.removeprefix("card/"): card for site, card in message.blobs.items()},
+            public_keys={site.removeprefix("public_keys/"): keys for site, keys in message.blobs.items()},
         )
         self.changes += self._clips != exchange.clips
         self._clips = dict(exchange.clips)
@@ -155,7 +158,7 @@ class Submission:
         self._note(self.record.having_given(exchange, given))
         return given.message
 
-    def reveal(self, message: Message) -> Message:
+    def unmask(self, message: Message) -> Message:
         """Give up the seed of this site's own mask, and with it the right to give the update again."""
         if not self.record.seed or message.value("nonce", str) != self.record.nonce:
             raise MessageError("nonce", "this site has given nothing to the exchange that could be revealed")
@@ -186,7 +189,10 @@ class Submission:
         tensors |= {f"residue/{name}": tensor for name, tensor in self._residue.items()}
         tensors |= {f"left/{name}": tensor for name, tensor in self._left.items()}
         tensors |= {f"clip/{group}": torch.tensor(clip, dtype=torch.float64) for group, clip in self._clips.items()}
-        tensors |= {f"extent/{group}": torch.tensor(size, dtype=torch.float64) for group, size in self._extents.items()}
+        tensors |= {
+            f"largest/{group}": torch.tensor(size, dtype=torch.float64)
+            for group, size in self._largest_by_group.items()
+        }
         return tensors | {"weight": torch.tensor(self._weight, dtype=torch.float64)}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -194,7 +200,9 @@ class Submission:
         self._update, self._residue = under("update", tensors), under("residue", tensors)
         self._left = under("left", tensors)
         self._clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
-        self._extents = {group: float(size) for group, size in under("extent", tensors).items()}
+        self._largest_by_group = {
+            group: float(size) for group, size in (under("largest", tensors) or under("extent", tensors)).items()
+        }
         self._weight = float(tensors["weight"])
 
     def _check(self, exchange: Exchange, name: str, round_number: int) -> None:
@@ -211,7 +219,7 @@ class Submission:
         if any(exchange.clips.get(group) != clip for group, clip in agreed.items()):
             raise MessageError("clip", "the exchange has another clip than the study, or than the rounds before")
         for group, clip in exchange.clips.items():
-            extent = self._extents.get(group, 0.0)
+            extent = self._largest_by_group.get(group, 0.0)
             if group not in agreed and extent and not extent / _FAR <= clip <= extent * _FAR:
                 raise MessageError("clip", "a learned clip is far from the largest number of this site's update")
 
@@ -264,7 +272,7 @@ def replica_steps(replica: Replica, submission: Submission) -> dict[str, Callabl
     """Return the steps of a site that opens sums itself and steps its own copy of the shared half."""
     client = submission.client
 
-    def take(site: Site, message: Message) -> Message:
+    def open_sum(site: Site, message: Message) -> Message:
         """Open the sum of a round and step this site's copy of the shared half."""
         number = message.value("round", int)
         replica.arrays(after=number - 1)  # refuse a wrong round before anything is opened
@@ -296,7 +304,7 @@ def replica_steps(replica: Replica, submission: Submission) -> dict[str, Callabl
         return Message()
 
     steps: dict[str, Callable[[Site, Message], Message]] = {
-        "take": take,
+        "open_sum": open_sum,
         "share_copy": share_copy,
         "take_copy": take_copy,
     }

@@ -95,20 +95,20 @@ def contribute(
     identity: Identity, exchange: Exchange, digest: str, *, tag: Tag = (), commitment: str = ""
 ) -> Contribution:
     """Sign, as a site of the cohort, that it gave what has this digest, under this tag and this commitment."""
-    site = identity.card.name
+    site = identity.public_keys.name
     if site not in exchange.weights:
         raise MessageError("exchange", f"{site} cannot give to an exchange that does not name it")
     signature = identity.sign(_signed(exchange, site, digest, tag, commitment))
     return Contribution(site, digest, signature, tag, commitment)
 
 
-def check_contribution(contribution: Contribution, exchange: Exchange, card: PublicKeys) -> None:
-    """Refuse, with a `MessageError`, what the card's holder did not sign or what is for another exchange."""
+def check_contribution(contribution: Contribution, exchange: Exchange, keys: PublicKeys) -> None:
+    """Refuse, with a `MessageError`, what the keys's holder did not sign or what is for another exchange."""
     site = contribution.site
-    if site != card.name or site not in exchange.weights:
-        raise MessageError("contribution", f"{site}: is no site of the exchange, or the card is another's")
+    if site != keys.name or site not in exchange.weights:
+        raise MessageError("contribution", f"{site}: is no site of the exchange, or the keys is another's")
     signed = _signed(exchange, site, contribution.digest, contribution.tag, contribution.commitment)
-    check_signature(card, signed, contribution.signature)
+    check_signature(keys, signed, contribution.signature)
 
 
 def check_seed(contribution: Contribution, exchange: Exchange, seed: bytes) -> None:
@@ -122,7 +122,7 @@ class Transcript:
     """The signed list of the contributions in a sum."""
 
     exchange: Exchange
-    cards: Mapping[SiteId, PublicKeys]  # at least those of the sites that contributed
+    public_keys: Mapping[SiteId, PublicKeys]  # at least those of the sites that contributed
     contributions: Sequence[Contribution]
 
     @property
@@ -136,10 +136,12 @@ class Transcript:
         return self.exchange.share_of(*self.sites)
 
     def to_blobs(self) -> dict[str, bytes]:
-        """One blob to be put into a message; cards of those who did not contribute stay out of it."""
+        """One blob to be put into a message; public_keys of those who did not contribute stay out of it."""
         parts = {f"contribution/{number}": part.to_bytes() for number, part in enumerate(self.contributions)}
-        cards = {f"card/{number}": self.cards[site].to_bytes() for number, site in enumerate(self.sites)}
-        return {_TRANSCRIPT: encode(Message({"exchange": self.exchange.to_values()}, {}, parts | cards))}
+        public_keys = {
+            f"public_keys/{number}": self.public_keys[site].to_bytes() for number, site in enumerate(self.sites)
+        }
+        return {_TRANSCRIPT: encode(Message({"exchange": self.exchange.to_values()}, {}, parts | public_keys))}
 
     @classmethod
     def from_message(cls, message: Message) -> Transcript:
@@ -150,12 +152,12 @@ class Transcript:
             found = decode(message.blobs[_TRANSCRIPT])
             exchange = Exchange.from_values(found.value("exchange", dict))
             numbers = range(len(found.blobs) // 2)
-            names = {f"{part}/{number}" for number in numbers for part in ("contribution", "card")}
+            names = {f"{part}/{number}" for number in numbers for part in ("contribution", "public_keys")}
             if len(found.values) != 1 or found.arrays or {*found.blobs} != names:
                 raise MessageError("parts", "are others than a transcript's")
-            cards = [PublicKeys.from_bytes(found.blobs[f"card/{number}"]) for number in numbers]
+            public_keys = [PublicKeys.from_bytes(found.blobs[f"public_keys/{number}"]) for number in numbers]
             contributions = [Contribution.from_bytes(found.blobs[f"contribution/{number}"]) for number in numbers]
-        return cls(exchange, {card.name: card for card in cards}, tuple(contributions))
+        return cls(exchange, {keys.name: keys for keys in public_keys}, tuple(contributions))
 
     def check(
         self, *, minimum: int, me: SiteId, own: str | None, study: str, round: int, certifier: Certifier | None
@@ -171,11 +173,11 @@ class Transcript:
         self._check_mine(me, own)
         with _refused_as("transcript"):
             for contribution in self.contributions:
-                card = self.cards.get(contribution.site)
-                if card is None:
-                    raise MessageError("card", f"{contribution.site}: is missing")
-                check_public_keys(card, contribution.site, certifier)
-                check_contribution(contribution, self.exchange, card)
+                keys = self.public_keys.get(contribution.site)
+                if keys is None:
+                    raise MessageError("public-keys", f"{contribution.site}: is missing")
+                check_public_keys(keys, contribution.site, certifier)
+                check_contribution(contribution, self.exchange, keys)
 
     def _check_sites(self, minimum: int) -> None:
         sites = self.sites

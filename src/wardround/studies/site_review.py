@@ -21,10 +21,10 @@ __all__ = ["STEPS_IN_WORDS", "ReviewSection", "review"]
 STEPS_IN_WORDS: Mapping[str, str] = {
     "describe": "sends how many training examples (sentences, or pairs of entities) and test notes you have",
     "open_mean": "opens the mean of the sites' predictions here and sends that mean to the coordinator",
-    "give": "sends the update that was held back, protected for the sites of this round",
-    "reveal": "sends the seed of your own mask, once all sites of the round have sent their updates",
+    "submit": "sends the update that was held back, protected for the sites of this round",
+    "unmask": "sends the seed of your own mask, once all sites of the round have sent their updates",
     "begin": "receives the layers that the study starts from, if they are those that the study names; sends nothing",
-    "take": "opens the sum of the round here and applies it to the shared layers; sends a digest of them",
+    "open_sum": "opens the sum of the round here and applies it to the shared layers; sends a digest of them",
     "share_copy": "sends your copy of the shared layers to a site that missed a round, encrypted for the study's sites",
     "take_copy": "receives another site's copy of the shared layers, if you missed a round; sends a digest of them",
     "score": "scores your development notes and sends counts by type: right, wrong, missed",
@@ -93,13 +93,13 @@ def _steps(study: Study) -> Iterator[str]:
 def _protecting(study: Study) -> Iterator[str]:
     privacy = study.privacy
     if privacy.protection.protects:
-        yield "give"
+        yield "submit"
     if privacy.protection.masks or (privacy.protection.seals and study.algorithm.kind.central_model):
-        yield "reveal"
+        yield "unmask"
     if privacy.protection.seals and study.algorithm.kind.central_model:
         yield "open_mean"
     if study.shared_at_sites:
-        yield from ("take", "share_copy", "take_copy")
+        yield from ("open_sum", "share_copy", "take_copy")
     if study.told_its_start:
         yield "begin"
 

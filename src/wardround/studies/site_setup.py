@@ -128,7 +128,7 @@ def open_site(
         steps=study.algorithm.kind.steps,
         folder=state,
         seed=study.study.seed,
-        terms=request_policy_of(study),
+        request_policy=request_policy_of(study),
         lasting=lasting,
         keeps_last=study.keeps_last,
         replica=_replica(study) if study.shared_at_sites and model.shared_parameters() else None,
