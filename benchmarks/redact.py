@@ -30,7 +30,7 @@ from rich.console import Console
 
 from wardround.corpora.brat import Brat
 from wardround.corpora.jsonl import Jsonl
-from wardround.corpora.synthetic.phi import phi_hospitals
+from wardround.corpora.synthetic.phi_notes import phi_hospitals
 from wardround.evaluation.leakage import LeakageScore, score_leakage
 from wardround.reports.tables import Row, Table
 from wardround.text.document import Document, Entity, Range

@@ -8,7 +8,7 @@ from typing import Any
 
 from common import Bar, arguments, fastest, finish
 
-from wardround.corpora.synthetic.phi import phi_hospitals
+from wardround.corpora.synthetic.phi_notes import phi_hospitals
 from wardround.redaction.patterns import Patterns
 from wardround.reports.tables import Table
 from wardround.text.normalisation import normalise

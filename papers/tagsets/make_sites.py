@@ -36,7 +36,7 @@ from papers.tagsets.samplings import Annotatable, Sampler, TagSets, disjoint, dr
 from wardround.corpora.conll import Conll
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.synthetic import SyntheticSite, clinical_hospitals
-from wardround.corpora.synthetic.clinical import CLINICAL_TYPES
+from wardround.corpora.synthetic.clinical_notes import CLINICAL_TYPES
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import exit_code, write_site
-from wardround.corpora.synthetic.phi import PhiConfig, phi_hospitals
-from wardround.corpora.synthetic.site import SyntheticSite
+from wardround.corpora.synthetic.notes import SyntheticSite
+from wardround.corpora.synthetic.phi_notes import PhiConfig, phi_hospitals
 from wardround.models.saved import load_model
 from wardround.tasks.of_models import task_of
 from wardround.tasks.task import Task

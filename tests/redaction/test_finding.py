@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.models.tiny import notes
-from wardround.corpora.synthetic.site import SyntheticSite
+from wardround.corpora.synthetic.notes import SyntheticSite
 from wardround.errors import UsageError
 from wardround.evaluation.leakage import LeakageScore, score_leakage
 from wardround.models.tagging_model import TaggingModel

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.corpora.brat import Brat
-from wardround.corpora.synthetic.phi import PhiConfig, phi_hospitals
+from wardround.corpora.synthetic.phi_notes import PhiConfig, phi_hospitals
 from wardround.errors import UsageError
 from wardround.evaluation.leakage import LeakageScore, score_leakage
 from wardround.redaction import patterns as module

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wardround.corpora.formats import open_format
-from wardround.corpora.synthetic.site import SyntheticSite
+from wardround.corpora.synthetic.notes import SyntheticSite
 from wardround.errors import CorpusError
 from wardround.redaction import finding, run
 from wardround.redaction.appended import Appended

@@ -11,7 +11,7 @@ from tests.models.tiny import notes
 from tests.studies.tiny_studies import CPU, ONE_TOP, learnable, tiny
 
 from wardround.corpora.jsonl import Jsonl
-from wardround.corpora.synthetic.phi import PHI_TYPES
+from wardround.corpora.synthetic.phi_notes import PHI_TYPES
 from wardround.errors import CorpusError, MessageError, StudyError, UsageError
 from wardround.federation.ledger import read_entries, verify
 from wardround.federation.message import Message, decode, encode, grouped

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.corpora.synthetic.phi import PhiConfig, phi_hospitals
+from wardround.corpora.synthetic.phi_notes import PhiConfig, phi_hospitals
 from wardround.text.document import Range
 from wardround.text.normalisation import normalise, normalise_mention, skeleton
 from wardround.text.views import View

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.corpora.synthetic.phi import PHI_TYPES
+from wardround.corpora.synthetic.phi_notes import PHI_TYPES
 from wardround.text.phi_tag_sets import (
     HIPAA,
     I2B2_2014,

@@ -5,14 +5,14 @@ from collections import Counter
 from wardround.corpora.synthetic.stream import Stream, portion
 
 
-def test_streams_of_the_same_names_agree_and_others_do_not() -> None:
+def test_streams_are_equal_only_for_the_same_names() -> None:
     first, again, other = Stream(1, "a"), Stream(1, "a"), Stream(1, "b")
     numbers = [first.below(1000) for _ in range(20)]
     assert numbers == [again.below(1000) for _ in range(20)]
     assert numbers != [other.below(1000) for _ in range(20)]
 
 
-def test_a_branch_moves_nothing_in_its_stream() -> None:
+def test_a_branch_does_not_change_its_stream() -> None:
     plain, branched = Stream("a"), Stream("a")
     twig = branched.branch("b")
     same = Stream("a", "b")
@@ -20,7 +20,7 @@ def test_a_branch_moves_nothing_in_its_stream() -> None:
     assert plain.below(10**6) == branched.below(10**6)
 
 
-def test_names_are_kept_apart() -> None:
+def test_names_are_separated() -> None:
     assert portion("ab", "c") != portion("a", "bc")
     assert portion(1, "x") == portion("1", "x")
 

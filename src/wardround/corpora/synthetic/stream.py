@@ -1,4 +1,4 @@
-"""Reproducible chance: streams named by words, the same on every Python."""
+"""Reproducible random choices: streams identified by names, the same on every Python version."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ T = TypeVar("T")
 
 
 def portion(*names: str | int) -> float:
-    """A fixed number in [0, 1) for these names: decides memberships without a stream and its order."""
+    """Return a fixed number in [0, 1) for these names, independent of any stream."""
     return int.from_bytes(_digest(names)[:6], "big") / 2**48
 
 
 class Stream:
-    """Random choices that depend on `names` alone.
+    """Random choices that depend only on `names`.
 
-    Only `random.Random.random` is promised to stay the same between Python versions, so everything is made from it.
+    Only `random.Random.random` is guaranteed to stay the same between Python versions, so everything uses it.
     """
 
     def __init__(self, *names: str | int) -> None:
         self._names = names
         seed = int.from_bytes(_digest(names), "big")
-        self._uniform = random.Random(seed).random  # noqa: S311 - chance, not a secret
+        self._uniform = random.Random(seed).random  # noqa: S311 - not a secret
 
     def branch(self, name: str) -> Stream:
-        """A stream of its own: what is drawn from it moves nothing in this one."""
+        """Return a separate stream; drawing from it does not change this one."""
         return Stream(*self._names, name)
 
     def below(self, limit: int) -> int:
-        """A whole number in [0, limit)."""
+        """Return a whole number in [0, limit)."""
         return int(self._uniform() * limit)
 
     def between(self, low: int, high: int) -> int:
-        """A whole number in [low, high]."""
+        """Return a whole number in [low, high]."""
         return low + self.below(high - low + 1)
 
     def chance(self, probability: float) -> bool:
-        """True with this probability."""
+        """Return True with this probability."""
         return self._uniform() < probability
 
     def choice(self, items: Sequence[T]) -> T:
-        """One of the items."""
+        """Return one of the items."""
         return items[self.below(len(items))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """The items in another order."""
+        """Return the items in random order."""
         left = list(items)
         return [left.pop(self.below(len(left))) for _ in items]
 

@@ -27,7 +27,7 @@ def mentions(documents: Iterable[Document], kind: str) -> list[str]:
     return [e.text_in(d.text) for d in documents for e in d.entities if e.type == kind]
 
 
-def test_seed_zero_is_the_same_bytes_everywhere(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
+def test_notes_of_seed_zero_have_a_fixed_digest(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
     notes = [
         (d.id, d.text, [(e.type, e.start, e.end) for e in d.entities], d.sentences)
         for site in pair
@@ -50,7 +50,7 @@ def test_scale() -> None:
         PhiConfig(scale=-1)
 
 
-def test_every_type_is_there_and_all_are_visible(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
+def test_every_type_occurs_and_all_are_annotated(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
     for site in pair:
         assert site.types == PHI_TYPES
         assert site.train == site.complete.train
@@ -65,8 +65,8 @@ def test_mentions_do_not_overlap_and_the_text_is_clean(pair: tuple[SyntheticSite
         assert not re.search(r"  | [,;]|a\(n\)|[{}\[\]]|\.\.|^\s|\s$", document.text), document.id
 
 
-def test_nobody_can_be_reached(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
-    """Numbers lie in the ranges kept for fiction, domains in those kept for examples, dates ahead of anybody alive."""
+def test_contact_details_are_fictitious(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
+    """Numbers are in ranges reserved for fiction, domains in those reserved for examples, and dates are far ahead."""
     for site in pair:
         for number in mentions(everything(site), "PHONE"):
             digits = re.sub(r"\D", "", number)
@@ -92,7 +92,7 @@ def test_some_patients_are_older_than_89(pair: tuple[SyntheticSite, SyntheticSit
     assert max(ages) <= 104
 
 
-def test_eponyms_are_nobody(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
+def test_eponyms_are_not_annotated(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
     eponym = re.compile(r"(Parkinson|Graves|Addison|Cushing|Paget)'s? (disease|syndrome)")
     places = [(d, m) for site in pair for d in everything(site) for m in eponym.finditer(d.text)]
     assert len(places) > 20
@@ -100,8 +100,8 @@ def test_eponyms_are_nobody(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
         assert all(e.end <= match.start() or e.start >= match.end() for e in document.entities)
 
 
-def test_names_are_words_elsewhere(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
-    """The same string is a name in one note and none in another, or a name of two kinds."""
+def test_some_names_are_ordinary_words_elsewhere(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
+    """The same string is a name in one note but not in another, or a name of two types."""
     source = everything(pair[0])
     names = {part for kind in ("PATIENT", "DOCTOR") for text in mentions(source, kind) for part in text.split()}
     assert {"May", "Graves", "Page", "Virginia"} & names
@@ -109,7 +109,7 @@ def test_names_are_words_elsewhere(pair: tuple[SyntheticSite, SyntheticSite]) ->
     assert set(mentions(source, "DOCTOR")) & set(mentions(source, "PATIENT"))
 
 
-def test_most_names_of_the_test_are_new(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
+def test_most_names_in_test_notes_are_new(pair: tuple[SyntheticSite, SyntheticSite]) -> None:
     for site in pair:
         known = set(mentions(site.train, "PATIENT"))
         test = mentions(site.test, "PATIENT")

@@ -1,43 +1,147 @@
-"""Templates to sentences, sentences to a `Document` whose offsets are exact by construction."""
+"""The template language of the synthetic notes, and how its templates become annotated documents.
+
+    {he} was started on {Drug:a} {Dosage<a}[ for {+Disease<a}|, with good effect].
+
+- `[x|y|z]` is one of the three alternatives. An alternative may be empty, and brackets nest.
+- `{name}` in small letters refers to a rule, a word list or a fact of the note; `{#2-9}` is a number.
+- `{Type...}` is a mention. These optional parts follow the type, in this order:
+  `/name` of the list, rule or fact that it is drawn from; `=words` that are fixed; `~list` of look-alikes that may
+  replace it; `.form` of the term; `:key` under which the same term is used again (one letter: in the sentence; longer:
+  in the note); `<keys` of the heads it depends on; `!` for negated or `?` for speculated.
+  A `+` before the type adds the article that the term takes; `+rule ` adds the article and then a word from that rule:
+  `{+degree ADE}` is `a severe rash` or `severe nausea`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+from wardround.corpora.synthetic.lexicon import Term
 from wardround.corpora.synthetic.stream import Stream, portion
-from wardround.corpora.synthetic.template import Choice, Mention, Pattern, Reference, parse
-from wardround.corpora.synthetic.terms import Term
 from wardround.errors import TextError
 from wardround.text.document import Attributes, Document, Entity, Range, Relation
 
-__all__ = ["Grammar", "NoteBuilder", "Piece", "SentenceWriter", "Vocabulary", "with_articles"]
+__all__ = [
+    "Choice",
+    "Grammar",
+    "Mention",
+    "NoteBuilder",
+    "Pattern",
+    "Piece",
+    "Reference",
+    "SentenceWriter",
+    "Vocabulary",
+    "parse",
+    "with_articles",
+]
 
 _ATTRIBUTES: Mapping[str, Attributes] = {"": (), "!": (("negated", "true"),), "?": (("speculated", "true"),)}
-_ARTICLE = "a(n) "  # settled once the next word is known
+_ARTICLE = "a(n) "  # becomes `a` or `an` when the next word is known
 _VOWEL_SOUND = re.compile(r"[aeioAEIO]|[uU][^nrst]|un[^i]|[FHLMNRSX][A-Z]|8|1[18]\b")
-_DRAWS = 6  # how often a term the note already has is drawn again before it is repeated
+_MOST_DRAWS = 6  # attempts to draw a term that the note does not have yet
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A placeholder for a rule, a word list, a fact or a number."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A placeholder for an annotated term."""
+
+    type: str
+    source: str  # the list that the term is drawn from
+    words: str = ""
+    lookalike: str = ""
+    form: str = ""
+    key: str = ""
+    heads: tuple[str, ...] = ()
+    mark: str = ""
+    article: bool = False
+    before: str = ""  # a rule for the words between the article and the mention
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A choice between several patterns."""
+
+    options: tuple[Pattern, ...]
+
+
+Pattern: TypeAlias = "tuple[str | Reference | Mention | Choice, ...]"
+
+_PART = re.compile(r"(\{[^{}]*\}|[\[\]|])")
+_REFERENCE = re.compile(r"[a-z][a-z_]*|#\d+-\d+")
+_MENTION = re.compile(
+    r"(?P<article>\+(?:(?P<before>[a-z_]+) )?)?(?P<type>[A-Z]\w*)(?:/(?P<source>\w+))?(?:=(?P<words>[^~.:<!?]+))?"
+    r"(?:~(?P<lookalike>\w+))?(?:\.(?P<form>\w+))?(?::(?P<key>\w+))?(?:<(?P<heads>[\w,]+))?(?P<mark>[!?]?)"
+)
+
+
+def parse(template: str) -> Pattern:
+    """Parse a template; raise `TextError` if it is malformed."""
+    # One entry for each open bracket, with its alternatives so far; the outermost is the template itself.
+    open_choices: list[list[list[str | Reference | Mention | Choice]]] = [[[]]]
+    for part in filter(None, _PART.split(template)):
+        if part == "[":
+            open_choices.append([[]])
+        elif part in "]|" and len(open_choices) == 1:
+            raise TextError(f"template {template!r}: {part!r} is outside brackets")
+        elif part == "|":
+            open_choices[-1].append([])
+        elif part == "]":
+            options = open_choices.pop()
+            open_choices[-1][-1].append(Choice(tuple(tuple(option) for option in options)))
+        else:
+            open_choices[-1][-1].append(_placeholder(part[1:-1], template) if part[0] == "{" else part)
+    if len(open_choices) > 1:
+        raise TextError(f"template {template!r}: a bracket is not closed")
+    return tuple(open_choices[0][0])
+
+
+def _placeholder(inside: str, template: str) -> Reference | Mention:
+    if _REFERENCE.fullmatch(inside):
+        return Reference(inside)
+    match = _MENTION.fullmatch(inside)
+    if match is None:
+        raise TextError(f"template {template!r}: {inside!r} is neither a name nor a mention")
+    return Mention(
+        type=match["type"],
+        source=match["source"] or match["type"],
+        words=match["words"] or "",
+        lookalike=match["lookalike"] or "",
+        form=match["form"] or "",
+        key=match["key"] or "",
+        heads=tuple(match["heads"].split(",")) if match["heads"] else (),
+        mark=match["mark"],
+        article=bool(match["article"]),
+        before=match["before"] or "",
+    )
 
 
 class Vocabulary(Protocol):
-    """Where the words come from."""
+    """A source of words for the templates."""
 
     @property
     def lookalike_rate(self) -> float:
-        """How often a look-alike takes the place of a mention that allows one."""
+        """Probability that a look-alike replaces a mention that allows one."""
 
     def draw(self, source: str, stream: Stream) -> Term:
-        """A term of the list `source`."""
+        """Draw a term from the list `source`."""
 
     def say(self, term: Term, form: str, stream: Stream) -> str:
-        """The term in the given form, or in one that suits the note where `form` is empty."""
+        """Return the term in the given form, or, if `form` is empty, in one that suits the note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of text, annotated where it stands for a mention."""
+    """A part of a sentence, with its mention if it is one."""
 
     text: str
     mention: Mention | None = None
@@ -45,38 +149,40 @@ class Piece:
 
 @dataclass(frozen=True)
 class Grammar:
-    """Rules: a name, and the templates it may stand for with the patterns they describe."""
+    """Rules by name: the templates of each rule and their parsed patterns."""
 
     templates: Mapping[str, tuple[str, ...]]
     patterns: Mapping[str, tuple[Pattern, ...]]
 
     @classmethod
-    def written(cls, rules: Mapping[str, str]) -> Grammar:
-        """The grammar of these rules; a rule's templates are parted by line ends or by ` / `."""
-        templates = {rule: _alternatives(text) for rule, text in rules.items()}
+    def parse(cls, rules: Mapping[str, str]) -> Grammar:
+        """Parse rules; the templates of a rule are separated by line ends or ` / `."""
+        templates = {
+            rule: tuple(
+                template
+                for line in text.splitlines()
+                for part in line.split(" / ")
+                if (template := " ".join(part.split()))
+            )
+            for rule, text in rules.items()
+        }
         return cls(templates, {rule: tuple(map(parse, each)) for rule, each in templates.items()})
 
     def narrowed(self, share: float, *names: str | int) -> Grammar:
-        """The grammar with only a share of each rule's templates: `names` decides which, at least two stay."""
-        kept = {rule: _share(rule, templates, share, names) for rule, templates in self.templates.items()}
+        """Return the grammar with a share of each rule's templates, at least two; `names` decides which."""
+        kept = {}
+        for rule, templates in self.templates.items():
+            order = {at: portion(*names, rule, template) for at, template in enumerate(templates)}
+            ranked = sorted(order, key=order.__getitem__)
+            kept[rule] = sorted(ranked[: max(2, round(share * len(templates)))])
         return Grammar(
             {rule: tuple(self.templates[rule][at] for at in places) for rule, places in kept.items()},
             {rule: tuple(self.patterns[rule][at] for at in places) for rule, places in kept.items()},
         )
 
 
-def _alternatives(text: str) -> tuple[str, ...]:
-    parts = (" ".join(part.split()) for line in text.splitlines() for part in line.split(" / "))
-    return tuple(filter(None, parts))
-
-
-def _share(rule: str, templates: Sequence[str], share: float, names: tuple[str | int, ...]) -> list[int]:
-    ranked = sorted(range(len(templates)), key=lambda at: portion(*names, rule, templates[at]))
-    return sorted(ranked[: max(2, round(share * len(templates)))])
-
-
 class SentenceWriter:
-    """Writes the sentences of one note; remembers its terms, so that the note speaks of the same things throughout."""
+    """Write the sentences of one note; remember its terms, so that the note mentions the same things again."""
 
     def __init__(self, grammar: Grammar, vocabulary: Vocabulary, *, facts: Mapping[str, str], stream: Stream) -> None:
         self._grammar, self._vocabulary, self._facts, self._stream = grammar, vocabulary, facts, stream
@@ -85,12 +191,12 @@ class SentenceWriter:
         self._fresh: dict[str, list[Pattern]] = {}
 
     def sentence(self, rule: str) -> list[Piece]:
-        """One sentence by the rule; a pattern comes twice in a note only when all have come."""
+        """Write one sentence from the rule; a pattern repeats in a note only after all others were used."""
         fresh = self._fresh.setdefault(rule, [])
         if not fresh:
             fresh.extend(self._stream.shuffled(self._grammar.patterns[rule]))
         pieces = list(self._expand(fresh.pop()))
-        # A key of one letter holds for one sentence.
+        # A key of one letter is valid in one sentence.
         self._memory = {key: term for key, term in self._memory.items() if len(key) > 1}
         return with_articles(pieces)
 
@@ -138,7 +244,7 @@ class SentenceWriter:
         return self._memory[mention.key]
 
     def _new_term(self, source: str) -> Term:
-        for _ in range(_DRAWS):
+        for _ in range(_MOST_DRAWS):
             term = self._drawn(source)
             if term.text not in self._texts:
                 break
@@ -154,7 +260,7 @@ class SentenceWriter:
 
 
 def with_articles(pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces with every `a(n)` settled by the word after it."""
+    """Return the pieces with each `a(n)` replaced by `a` or `an`, depending on the next word."""
     settled: list[Piece] = []
     following = ""
     for piece in reversed(pieces):
@@ -169,7 +275,7 @@ def with_articles(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 class NoteBuilder:
-    """Collects sentences into a note; offsets are counted while the text grows."""
+    """Collect sentences into a note, counting offsets while the text grows."""
 
     def __init__(self, relations: Mapping[str, str]) -> None:
         self._relation_types = relations  # by the type of the tail
@@ -180,12 +286,12 @@ class NoteBuilder:
         self.sentences: list[Range] = []
 
     def gap(self, text: str) -> None:
-        """Text between sentences."""
+        """Add text between sentences."""
         self._parts.append(text)
         self._length += len(text)
 
     def sentence(self, pieces: Iterable[Piece]) -> None:
-        """A sentence, its mentions and the relations among them."""
+        """Add a sentence, its mentions and the relations between them."""
         start = self._length
         here: list[tuple[Entity, Mention]] = []
         for piece in pieces:
@@ -196,7 +302,7 @@ class NoteBuilder:
         self.sentences.append(Range(start, self._length))
 
     def document(self, identifier: str, attributes: Attributes) -> Document:
-        """The finished note."""
+        """Return the finished note."""
         return Document(
             id=identifier,
             text="".join(self._parts),
@@ -208,14 +314,14 @@ class NoteBuilder:
 
     def _entity(self, text: str, mention: Mention) -> Entity:
         if text != text.strip():
-            raise TextError(f"a {mention.type} term begins or ends with a blank; trim it in its word list")
+            raise TextError(f"a {mention.type} term begins or ends with white space; trim it in its word list")
         where = (Range(self._length, self._length + len(text)),)
         name = f"T{1 + len(self._entities)}"
         self._entities.append(Entity(name, mention.type, where, attributes=_ATTRIBUTES[mention.mark]))
         return self._entities[-1]
 
     def _relate(self, here: Sequence[tuple[Entity, Mention]]) -> None:
-        # A head that gave way to a look-alike has no entry, and the relation falls with it.
+        # A head that was replaced by a look-alike has no entry; then there is no relation.
         by_key = {mention.key: entity for entity, mention in here if mention.key}
         for tail, mention in here:
             for head in filter(None, map(by_key.get, mention.heads)):

@@ -4,10 +4,19 @@ from dataclasses import dataclass
 
 import pytest
 
-from wardround.corpora.synthetic.grammar import Grammar, NoteBuilder, Piece, SentenceWriter, with_articles
+from wardround.corpora.synthetic.lexicon import Term
 from wardround.corpora.synthetic.stream import Stream
-from wardround.corpora.synthetic.template import Mention
-from wardround.corpora.synthetic.terms import Term
+from wardround.corpora.synthetic.templates import (
+    Choice,
+    Grammar,
+    Mention,
+    NoteBuilder,
+    Piece,
+    Reference,
+    SentenceWriter,
+    parse,
+    with_articles,
+)
 from wardround.errors import TextError
 from wardround.text.document import Document, Range
 
@@ -28,7 +37,7 @@ class OneWordEach:
 def written(rules: dict[str, str], *wanted: str, lookalike_rate: float = 0.0) -> Document:
     stream = Stream("test")
     writer = SentenceWriter(
-        Grammar.written(rules), OneWordEach(lookalike_rate), facts={"he": "she", "age": "81"}, stream=stream
+        Grammar.parse(rules), OneWordEach(lookalike_rate), facts={"he": "she", "age": "81"}, stream=stream
     )
     builder = NoteBuilder({"Disease": "treats", "Dosage": "has_dosage"})
     for number, rule in enumerate(wanted):
@@ -54,20 +63,20 @@ def test_offsets_relations_and_articles() -> None:
     assert document.entities[2].attributes == (("speculated", "true"),)
 
 
-def test_a_tail_may_stand_before_its_head() -> None:
+def test_a_tail_may_come_before_its_head() -> None:
     document = written({"s": "no {Disease<a!} on {Drug:a}"}, "s")
     assert [(r.head, r.tail) for r in document.relations] == [("T2", "T1")]
     assert document.entities[0].attributes == (("negated", "true"),)
 
 
-def test_a_lookalike_takes_mention_and_relation_with_it() -> None:
+def test_a_lookalike_removes_mention_and_relation() -> None:
     document = written({"s": "{Drug~care:a} for {Disease<a}"}, "s", lookalike_rate=1.0)
     assert document.text == "an old sling for ulcer"
     assert [entity.type for entity in document.entities] == ["Disease"]
     assert document.relations == ()
 
 
-def test_a_long_key_is_remembered_in_the_note_and_a_short_one_is_not() -> None:
+def test_a_long_key_lasts_for_the_note_and_a_short_one_for_the_sentence() -> None:
     document = written({"s": "{Other:main} {Other:a} {Other:a}"}, "s", "s")
     first, second = (line.split() for line in document.text.split("\n"))
     assert first[0] == second[0]
@@ -80,7 +89,7 @@ def test_a_fact_may_be_a_mention() -> None:
     assert document.entities[0].text_in(document.text) == "81"
 
 
-def test_a_pattern_comes_back_only_when_all_have_come() -> None:
+def test_a_pattern_repeats_only_after_all_were_used() -> None:
     lines = written({"s": "one / two / three"}, *["s"] * 6).text.split("\n")
     assert sorted(lines[:3]) == sorted(lines[3:]) == ["one", "three", "two"]
 
@@ -103,7 +112,7 @@ def test_articles_follow_the_sound(word: str, article: str) -> None:
 
 
 def test_narrowing_keeps_a_share_and_at_least_two() -> None:
-    grammar = Grammar.written({"ten": " / ".join("abcdefghij"), "two": "x / y"})
+    grammar = Grammar.parse({"ten": " / ".join("abcdefghij"), "two": "x / y"})
     narrow = grammar.narrowed(0.4, "site")
     assert len(narrow.patterns["ten"]) == len(narrow.templates["ten"]) == 4
     assert set(narrow.patterns["ten"]) < set(grammar.patterns["ten"])
@@ -111,6 +120,44 @@ def test_narrowing_keeps_a_share_and_at_least_two() -> None:
     assert narrow.patterns["ten"] != grammar.narrowed(0.4, "another site").patterns["ten"]
 
 
-def test_a_term_with_a_blank_at_its_end_is_refused() -> None:
-    with pytest.raises(TextError, match="a Drug term begins or ends with a blank"):
+def test_a_term_that_ends_with_white_space_is_refused() -> None:
+    with pytest.raises(TextError, match="a Drug term begins or ends with white space"):
         NoteBuilder({}).sentence([Piece("aspirin ", Mention("Drug", "Drug"))])
+
+
+def test_plain_text_is_one_part() -> None:
+    assert parse("no holes here.") == ("no holes here.",)
+
+
+def test_choices_nest_and_may_be_empty() -> None:
+    assert parse("a[b[c|d]|]e") == ("a", Choice((("b", Choice((("c",), ("d",)))), ())), "e")
+
+
+def test_names_and_numbers_are_references() -> None:
+    assert parse("{span} of {#2-9}") == (Reference("span"), " of ", Reference("#2-9"))
+
+
+def test_every_part_of_a_mention_is_read() -> None:
+    (mention,) = parse("{+degree Drug/brand~gadget.short:a<b,culprit?}")
+    assert mention == Mention(
+        type="Drug",
+        source="brand",
+        lookalike="gadget",
+        form="short",
+        key="a",
+        heads=("b", "culprit"),
+        mark="?",
+        article=True,
+        before="degree",
+    )
+
+
+def test_a_mention_uses_the_list_of_its_type_by_default() -> None:
+    assert parse("{ADE<a}") == (Mention("ADE", "ADE", heads=("a",)),)
+    assert parse("{Finding=ST depression!}") == (Mention("Finding", "Finding", words="ST depression", mark="!"),)
+
+
+@pytest.mark.parametrize("template", ["a]b", "a|b", "a[b", "{Drug:}", "{two words}", "{}"])
+def test_malformed_templates_are_refused(template: str) -> None:
+    with pytest.raises(TextError):
+        parse(template)

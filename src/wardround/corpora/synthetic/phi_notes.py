@@ -1,11 +1,50 @@
-"""Two layouts of notes full of names and numbers: headed discharge summaries and free nursing notes."""
+"""Two hospitals for de-identification whose notes are full of names, dates and numbers.
+
+The source is large and writes discharge summaries with headings. The target is small and writes free nursing notes with
+other formats for dates, telephone numbers and record numbers. All people are fictitious: names are composed, telephone
+numbers come from ranges reserved for fiction, and mail domains from those reserved for examples.
+"""
 
 from __future__ import annotations
 
-from wardround.corpora.synthetic.style import Hand, Section, Style
-from wardround.corpora.synthetic.style_common import COMMON
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, islice
 
-__all__ = ["NURSING", "SUMMARIES"]
+from wardround.corpora.synthetic.formal_styles import COMMON, MONTHS
+from wardround.corpora.synthetic.lexicon import Term, WordLists, divide, person, phi_lexicon
+from wardround.corpora.synthetic.notes import (
+    SYNTHETIC,
+    Section,
+    Splits,
+    Style,
+    SyntheticSite,
+    Typing,
+    patient_facts,
+    write_note,
+)
+from wardround.corpora.synthetic.stream import Stream
+from wardround.corpora.synthetic.templates import Grammar, NoteBuilder, SentenceWriter
+from wardround.errors import UsageError
+from wardround.text.document import Document
+
+__all__ = ["NURSING", "PHI_TYPES", "SUMMARIES", "PhiConfig", "phi_hospitals"]
+
+PHI_TYPES = (
+    "PATIENT",
+    "DOCTOR",
+    "HOSPITAL",
+    "DATE",
+    "AGE",
+    "PHONE",
+    "EMAIL",
+    "ID",
+    "STREET",
+    "CITY",
+    "STATE",
+    "ZIP",
+    "PROFESSION",
+)
 
 
 def _american(*, day: str, two: str, month: str) -> str:
@@ -31,7 +70,7 @@ _SHARED = {
         {letter}.{mail_name}@{domain}
     """,
     "domain": "example.org / example.com / mail.example / post.example / clinic.example / home.example",
-    # Said the same way in both hospitals: this is what a model can carry over.
+    # Both hospitals use these sentences: this is what a model can transfer.
     "either": """
         Seen by Dr[.|] {DOCTOR.last}, who {thinks} {eponym}.
         {his} {kin_named} can be reached at {PHONE}.
@@ -237,7 +276,7 @@ SUMMARIES = Style(
         Section("follow", 0, 1, opens="\n\n"),
         Section("sign", 1, 1, opens="\n\n"),
     ),
-    hand=Hand(slips=0.002),
+    typing=Typing(slips=0.002),
 )
 NURSING = Style(
     name="nursing notes",
@@ -247,5 +286,103 @@ NURSING = Style(
         Section("line", 2, 6),
         Section("last_line", 1, 1),
     ),
-    hand=Hand(slips=0.012, small_letters=0.12),
+    typing=Typing(slips=0.012, small_letters=0.12),
 )
+
+_VERY_OLD_RATE = 0.08  # share of patients over 89, an age that HIPAA regards as identifying
+
+
+@dataclass(frozen=True, slots=True)
+class PhiConfig:
+    """Number of notes of the two hospitals, and how many names are new in the test notes."""
+
+    source_notes: tuple[int, int, int] = (600, 60, 140)  # train, dev, test
+    target_notes: tuple[int, int, int] = (70, 20, 60)
+    scale: float = 1.0  # multiplies all numbers of notes
+    trained_share: float = 0.6  # of each list of names, used in training notes; the rest is kept for dev and test
+    site_share: float = 0.5  # of the training names, used in one hospital's training notes
+    withheld_rate: float = 0.5  # probability that a dev or test note uses a name outside all training notes
+    phrasing_share: float = 0.8  # of each rule's templates, used in a hospital's training notes
+
+    def __post_init__(self) -> None:
+        if self.scale <= 0:
+            raise UsageError(f"scale is {self.scale}: use a number above 0")
+
+
+DEFAULT = PhiConfig()
+
+
+def phi_hospitals(seed: int = 0, *, config: PhiConfig = DEFAULT) -> tuple[SyntheticSite, SyntheticSite]:
+    """Return the large source and the small target; every note is annotated with all `PHI_TYPES`."""
+    source = _hospital("northgate", SUMMARIES, config.source_notes, config=config, seed=seed)
+    target = _hospital("southmere", NURSING, config.target_notes, config=config, seed=seed)
+    return source, target
+
+
+def _hospital(name: str, style: Style, notes: tuple[int, int, int], *, config: PhiConfig, seed: int) -> SyntheticSite:
+    train, dev, test = (
+        tuple(islice(_notes(name, style, split, config=config, seed=seed), max(1, round(number * config.scale))))
+        for split, number in zip(("train", "dev", "test"), notes, strict=True)
+    )
+    return SyntheticSite.annotating(PHI_TYPES, Splits(train, dev, test), name=name, style=style.name)
+
+
+def _notes(name: str, style: Style, split: str, *, config: PhiConfig, seed: int) -> Iterator[Document]:
+    words = WordLists(
+        divide(phi_lexicon(), config.trained_share, seed),
+        split,
+        names=(seed, "site", name),
+        share=config.site_share,
+        withheld_rate=config.withheld_rate,
+    )
+    grammar = Grammar.parse(style.rules)
+    if split == "train":
+        grammar = grammar.narrowed(config.phrasing_share, seed, name)
+    for number in count(1):
+        stream = Stream(seed, "note", name, split, number)
+        facts = _facts(stream)
+        vocabulary = _Names(words, patient="her_name" if facts["sex"] == "F" else "his_name")
+        writer = SentenceWriter(grammar, vocabulary, facts=facts, stream=stream)
+        builder = NoteBuilder({})
+        write_note(builder, style, writer, typing=style.typing, stream=stream)
+        yield builder.document(f"{name}-{split}-{number:04d}", (*SYNTHETIC, ("style", style.name)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Compose people from first and last names; draw everything else from its list."""
+
+    words: WordLists
+    patient: str  # the list of first names for the patient
+    lookalike_rate: float = 0.0
+
+    def draw(self, source: str, stream: Stream) -> Term:
+        any_name = stream.choice(("her_name", "his_name"))
+        people = {"PATIENT": self.patient, "DOCTOR": any_name, "she_person": "her_name", "he_person": "his_name"}
+        if source not in people:
+            return self.words.draw(source, stream)
+        first = self.words.draw(people[source], stream)
+        return person(first.text, self.words.draw("surname", stream).text)
+
+    def say(self, term: Term, form: str, stream: Stream) -> str:
+        return term.form(form)
+
+
+def _facts(stream: Stream) -> dict[str, str]:
+    """Return facts about the patient and the stay; the year is far ahead, so that no date can be real."""
+    facts = patient_facts(stream)
+    if stream.chance(_VERY_OLD_RATE):
+        facts["age"] = str(stream.between(90, 104))
+    year, month = stream.between(2061, 2099), stream.below(11)
+    return {
+        **facts,
+        "title": "Mr" if facts["sex"] == "M" else "Mrs",
+        "year": str(year),
+        "short_year": str(year)[2:],
+        "birth_year": str(year - int(facts["age"])),
+        "past_year": str(year - stream.between(2, 15)),
+        "this_month": MONTHS[month],
+        "this_two": f"{month + 1:02d}",
+        "next_month": MONTHS[month + 1],
+        "next_two": f"{month + 2:02d}",
+    }

@@ -55,12 +55,12 @@ def sentences(documents: Iterable[Document]) -> int:
     return sum(len(document.sentences or ()) for document in documents)
 
 
-def test_seed_zero_is_the_same_bytes_everywhere(sites: tuple[SyntheticSite, ...]) -> None:
+def test_notes_of_seed_zero_have_a_fixed_digest(sites: tuple[SyntheticSite, ...]) -> None:
     digest = hashlib.sha256("".join(as_json(everything(site)) for site in sites).encode()).hexdigest()
     assert digest == GOLDEN
 
 
-def test_another_seed_writes_other_notes(sites: tuple[SyntheticSite, ...]) -> None:
+def test_another_seed_gives_other_notes(sites: tuple[SyntheticSite, ...]) -> None:
     tiny = ClinicalConfig(scale=0.05)
     assert as_json(everything(clinical_hospitals(1, config=tiny)[0])) != as_json(
         everything(clinical_hospitals(0, config=tiny)[0])
@@ -81,14 +81,14 @@ def test_a_larger_hospital_begins_with_the_same_notes(sites: tuple[SyntheticSite
 
 def test_sizes(sites: tuple[SyntheticSite, ...]) -> None:
     for site, plan in zip(sites, ClinicalConfig().sites, strict=True):
-        # The last note of a split is finished: at most eleven sentences more.
+        # The last note of a split is completed, which adds at most eleven sentences.
         assert plan.train_sentences <= sentences(site.train) < plan.train_sentences + 12
         assert 120 <= sentences(site.dev) < 132
         assert 300 <= sentences(site.test) < 312
         assert all(4 <= sentences([document]) <= 12 for document in everything(site))
 
 
-def test_each_site_sees_its_own_types_of_the_complete_annotation(sites: tuple[SyntheticSite, ...]) -> None:
+def test_each_site_has_only_its_own_types_of_the_complete_annotation(sites: tuple[SyntheticSite, ...]) -> None:
     for site in sites:
         pairs = zip(site.train + site.dev + site.test, everything(site), strict=True)
         for shown, complete in pairs:
@@ -99,7 +99,7 @@ def test_each_site_sees_its_own_types_of_the_complete_annotation(sites: tuple[Sy
         assert {entity.type for document in everything(site) for entity in document.entities} == set(CLINICAL_TYPES)
 
 
-def test_every_type_is_annotated_twice_and_nowhere_all(sites: tuple[SyntheticSite, ...]) -> None:
+def test_every_type_is_annotated_at_two_sites_and_no_site_annotates_all(sites: tuple[SyntheticSite, ...]) -> None:
     counts = Counter(kind for site in sites for kind in site.types)
     assert set(counts) == set(CLINICAL_TYPES)
     assert min(counts.values()) >= 2
@@ -135,7 +135,7 @@ def test_relations_start_at_a_drug(sites: tuple[SyntheticSite, ...]) -> None:
     assert all(seen[kind] >= 100 for kind in tails)
 
 
-def test_most_mentions_of_the_test_are_new_to_the_hospital_and_fewer_to_all(sites: tuple[SyntheticSite, ...]) -> None:
+def test_most_test_mentions_are_new_to_the_hospital_but_fewer_to_all(sites: tuple[SyntheticSite, ...]) -> None:
     pooled = {form for site in sites for form in forms(site.complete.train)}
     for site in sites:
         own, test = set(forms(site.train)), forms(site.test)
@@ -179,7 +179,7 @@ def test_documents_say_that_they_are_synthetic(sites: tuple[SyntheticSite, ...])
         assert all(dict(d.attributes) == {"synthetic": "true", "style": site.style} for d in everything(site))
 
 
-def test_slips_change_letters_and_nothing_else(sites: tuple[SyntheticSite, ...]) -> None:
+def test_slips_change_only_letters(sites: tuple[SyntheticSite, ...]) -> None:
     careful = clinical_hospitals(0, config=ClinicalConfig(slips=0.0))
     rates = {}
     for sloppy, clean in zip(sites, careful, strict=True):
@@ -192,12 +192,12 @@ def test_slips_change_letters_and_nothing_else(sites: tuple[SyntheticSite, ...])
     assert rates["riverside"] > 0.01 > rates["hillside"] > 0
 
 
-def test_scale_makes_more_of_everything() -> None:
+def test_scale_multiplies_the_sentences() -> None:
     (site,) = clinical_hospitals(0, config=ClinicalConfig(sites=ClinicalConfig().sites[:1], scale=3.0))
     assert 1260 <= sentences(site.train) < 1272
 
 
-def test_many_hospitals_are_written_one_by_one() -> None:
+def test_many_hospitals_are_generated_one_by_one() -> None:
     thousand = many_hospitals(1000, seed=3)
     assert len(thousand) == 1000
     assert thousand[998].name == "riverside-0998"
@@ -208,13 +208,13 @@ def test_many_hospitals_are_written_one_by_one() -> None:
         thousand[1000]
 
 
-def test_a_style_nobody_writes_is_named() -> None:
+def test_unknown_style_is_refused() -> None:
     plan = SitePlan("north", "sonnets", ("Drug",), 10)
-    with pytest.raises(UsageError, match="hospital 'north': 'sonnets' is no style; choose from discharge letters"):
+    with pytest.raises(UsageError, match="hospital 'north': 'sonnets' is not a style; choose from discharge letters"):
         clinical_hospitals(0, config=ClinicalConfig(sites=(plan,)))
 
 
-@pytest.mark.parametrize("knob", [{"scale": 0.0}, {"site_share": 1.5}, {"lookalike_rate": -0.1}])
-def test_a_knob_out_of_range_is_named(knob: dict[str, float]) -> None:
-    with pytest.raises(UsageError, match=next(iter(knob))):
-        replace(ClinicalConfig(), **knob)  # type: ignore[arg-type]
+@pytest.mark.parametrize("setting", [{"scale": 0.0}, {"site_share": 1.5}, {"lookalike_rate": -0.1}])
+def test_setting_out_of_range_is_refused(setting: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match=next(iter(setting))):
+        replace(ClinicalConfig(), **setting)  # type: ignore[arg-type]
