@@ -5,7 +5,7 @@ import re
 from tests.docs.pages import ROOT, codes, rows
 
 from wardround.secure_aggregation.mechanisms import MECHANISMS
-from wardround.studies.catalogue import ALGORITHMS, Sharing
+from wardround.studies.catalogue import ALGORITHMS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 (READERS,) = re.findall(r"^## Who can read an update\n(.*?)^## ", README, re.DOTALL | re.MULTILINE)
@@ -31,9 +31,8 @@ def test_every_algorithm_is_named_with_the_mechanisms_it_runs_under() -> None:
     under_all, only_plain, baselines = (
         codes(sentence) for sentence in re.split(r"\. |\.\) ", READERS[READERS.index("`fedner`") :])[:3]
     )
-    one_place = {
-        name for name, kind in ALGORITHMS.items() if not kind.steps or kind.sharing in (Sharing.NOTHING, Sharing.POOLED)
-    }
+    one_place = {name for name, algorithm in ALGORITHMS.items() if algorithm.sends in ("nothing", "notes")}
     assert set(baselines) == one_place
-    assert set(under_all) == {name for name, kind in ALGORITHMS.items() if kind.adds_updates} - one_place
-    assert set(only_plain) - {"plain"} == {name for name, kind in ALGORITHMS.items() if not kind.adds_updates}
+    single_updates = {name for name, algorithm in ALGORITHMS.items() if algorithm.needs_single_updates}
+    assert set(only_plain) - {"plain"} == single_updates
+    assert set(under_all) == set(ALGORITHMS) - one_place - single_updates
