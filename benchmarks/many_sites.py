@@ -67,13 +67,13 @@ def main() -> int:
     encoder, cells = MINILM if options.size == "full" else "bert-tiny", SIZES[options.size]
     figures = {cell: cell.measure(encoder, options) for cell in cells}
     columns = ("study", "sites", "networks", "peak MB", "× shared", "s per round", "up", "disk MB")
-    table = Table(f"Many sites, {encoder}", columns, tuple(row_of(cell, figures) for cell in cells), note=NOTE)
+    table = Table(f"Many sites, {encoder}", columns, tuple(sweep_row(cell, figures) for cell in cells), note=NOTE)
     listed = [vars(cell) | {"encoder": encoder} | figure for cell, figure in figures.items()]
     bars = [bar for method in BOTH for bar in bars_of(method, figures)]
     return finish("many_sites", table, listed, bars, check=options.check)
 
 
-def row_of(cell: Cell, figures: Figures) -> Row:
+def sweep_row(cell: Cell, figures: Figures) -> Row:
     """Return one row of the table."""
     found, shared = figures[cell], figures[Cell(cell.method, cell.sites)]
     ratio = None if cell.networks == "shared" else round(found["peak_mb"] / shared["peak_mb"], 2)

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from wardround.reports.plain_text import size_text
-from wardround.reports.study_progress import StudyProgress
-from wardround.reports.study_scores import study_table
+from wardround.reports.progress import StudyProgress
+from wardround.reports.score_tables import study_table
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import parse_study

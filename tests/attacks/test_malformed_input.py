@@ -25,9 +25,9 @@ from wardround.errors import CorpusError, KitError, MessageError, StudyError, Us
 from wardround.federation.ledger import verify
 from wardround.federation.message import decode
 from wardround.redaction.journal import Journal
-from wardround.reports.error_counts import ERROR_COUNTS, read_error_counts
-from wardround.reports.following import START, read_on
-from wardround.reports.sweep_rows import row_of
+from wardround.reports.event_file import START, read_after
+from wardround.reports.run_record import sweep_row
+from wardround.reports.training_page import ERROR_COUNTS, read_error_counts
 from wardround.secure_aggregation.keys.key_log import read_log
 from wardround.secure_aggregation.keys.material import PublicParameters
 from wardround.settings import with_settings
@@ -339,10 +339,10 @@ def readers(folder: Path) -> Iterator[Callable[[], object]]:
     """Everything that reads a run folder."""
     yield lambda: read_run(folder)
     yield lambda: list(RunFolder(folder).events())
-    yield lambda: read_on(folder / "events.jsonl", START)
+    yield lambda: read_after(folder / "events.jsonl", START)
     yield lambda: [run.facts for run in runs_in(folder.parent, site=False).all()]
     yield lambda: [run.facts for run in runs_in(folder.parent, site=True).all()]
-    yield lambda: row_of(folder, 1)
+    yield lambda: sweep_row(folder, 1)
     yield lambda: read_note_counts(folder)
     yield lambda: read_error_counts(folder)
     yield lambda: [read_table(folder / name) for name in FILES]

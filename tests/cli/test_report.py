@@ -57,7 +57,7 @@ def test_one_run_as_page_tables_and_charts(run: Run, runs: Path) -> None:
     assert {path.name for path in out.iterdir()} == {"charts", "report.html", "report.md", "tables"}
     assert f"page    {out / 'report.html'}" in ran.out
     drawn = {path.stem for path in (out / "charts").iterdir()}
-    assert {"f1-by-site", "development-f1", "who-took-part", "bytes-by-exchange", "seconds-by-phase"} <= drawn
+    assert {"f1-by-site", "development-f1", "participation", "bytes-by-exchange", "seconds-by-phase"} <= drawn
     assert {path.suffix for path in (out / "charts").iterdir()} == {".png", ".svg"}
     assert "## Privacy" in (out / "report.md").read_text()
 
@@ -70,14 +70,14 @@ def test_tables_hold_the_numbers_of_the_folder(runs: Path, reports: Path) -> Non
     for name, site in scores["sites"].items():
         assert float(rows[name]["strict F1"]) == site["strict"]["f1"]
         assert int(rows[name]["notes"]) == site["documents"]
-    with (tables / "what-passed-the-door-bytes-by-exchange-direction-and-site.csv").open() as stream:
+    with (tables / "communication-bytes-by-exchange-direction-and-site.csv").open() as stream:
         totals = {row["direction"]: int(row["all"]) for row in csv.DictReader(stream) if row["exchange"] == "all"}
     assert totals == {way: scores["traffic"][way] for way in ("up", "down")}
 
 
 def test_several_runs_are_compared(reports: Path) -> None:
     text = (reports / "comparison" / "report.md").read_text()
-    assert "**sealed less plain**" in text
+    assert "**sealed minus plain**" in text
     assert "paired bootstrap of notes" in text
     assert "| \\[privacy\\] mechanism | plain | sealed+masked |" in text
 
@@ -86,7 +86,7 @@ def test_a_training_at_one_site(run: Run, site: Path, tmp_path: Path) -> None:
     assert not exit_code(*train(site, tmp_path / "run"))
     assert run("report", tmp_path / "run").code == 0
     text = (tmp_path / "run" / "report" / "report.md").read_text()
-    assert "A training at one site: nothing left it." in text
+    assert "This was training at one site. Nothing left it." in text
     assert "nothing says that the notes of this training are synthetic" in text
     assert "aspirin" not in text
 
@@ -96,7 +96,7 @@ def test_where_a_training_errs_is_told_again(run: Run, site: Path, tmp_path: Pat
     first = (tmp_path / "run" / "report.html").read_text()
     assert run("report", tmp_path / "run").code == 0
     again = (tmp_path / "run" / "report" / "report.html").read_text()
-    parts = [re.search(r">Where it errs</h2>(.*?)</section>", page, re.DOTALL) for page in (first, again)]
+    parts = [re.search(r">Errors</h2>(.*?)</section>", page, re.DOTALL) for page in (first, again)]
     assert all(parts) and len({part[1] for part in parts if part}) == 1
     kept = (tmp_path / "run" / "error-counts.json").read_text()
     assert set(re.findall(r'"(.*?)"', kept)) <= {
@@ -182,7 +182,7 @@ def test_the_numbers_on_the_page_are_those_in_the_folder(
     scored = [event for event in events if event["event"] == "scored"]
     rounds = table(page, f"Development {reading} micro-F1 by round and site")
     assert [(row[0], row[-1]) for row in rounds] == [(str(e["round"]), f"{e['mean_f1']:.3f}") for e in scored]
-    asked = [row[1] for row in table(page, f"Part of each site in {scores['rounds']} rounds")]
+    asked = [row[1] for row in table(page, f"Participation of each site in {scores['rounds']} rounds")]
     played = [e["exchanges"] for e in events if e["event"] == "round"]
     steps = [{site for step, sites in found.items() if step != "describe" for site in sites} for found in played]
     assert asked == [str(sum(site in drawn for drawn in steps)) for site in scores["sites"]]
@@ -202,9 +202,9 @@ def test_pages_fit_phone_and_desk(
 
 def test_the_comparison_on_the_page(reports: Path, browser_page: OpenPage) -> None:
     page = opened(browser_page, reports / "comparison" / "report.html", WIDE)
-    with (reports / "comparison" / "tables" / "differences-sealed-less-plain.csv").open() as stream:
+    with (reports / "comparison" / "tables" / "differences-sealed-minus-plain.csv").open() as stream:
         written = [row["difference"] for row in csv.DictReader(stream)]
-    assert [row[1] for row in table(page, "sealed less plain")] == [f"{float(found):.3f}" for found in written]
+    assert [row[1] for row in table(page, "sealed minus plain")] == [f"{float(found):.3f}" for found in written]
     assert len(written) == 3 + 2  # sites, their mean, and all notes
 
 

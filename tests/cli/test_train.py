@@ -319,7 +319,7 @@ def test_a_run_of_relations_from_notes_to_report(run: Run, related_site: Path, e
     assert (found.tp, found.fp, found.fn) == tuple(written["relations"][name] for name in ("tp", "fp", "fn"))
     page = (folder / "report.html").read_text()
     assert "Relations micro-F1 on the development notes after each epoch." in page
-    assert "Where it errs" not in page
+    assert ">Errors</h2>" not in page
 
 
 def test_negatives_are_drawn_for_training_alone(run: Run, related_site: Path, encoder: Path, tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_entities_and_relations_together(run: Run, related_site: Path, encoder: 
     assert gold == {"relations": 5, "given": 5, "entities": 15}
     assert set(written["types"]) == {"causes", "Drug", "Symptom"}
     assert [f"test: {reading}" in " ".join(ran.out.split()) for reading in gold] == [True] * 3
-    assert "Where it errs" in (tmp_path / "run" / "report.html").read_text()
+    assert ">Errors</h2>" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_a_training_of_what_identifies_tells_what_leaks(run: Run, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from wardround.console.shown import shown_entry, shown_event
 from wardround.console.streaming import frame_of
 from wardround.console.summaries import Summary, summary_of
 from wardround.corpora.jsonl import Jsonl
-from wardround.reports.following import read_on
+from wardround.reports.event_file import read_after
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report
 from wardround.studies.watched_runs import CoordinatorRuns, SiteRuns
@@ -248,7 +248,7 @@ def everything_shown(runs: Runs) -> str:
     for run in runs.all():
         pages = [inside.get(f"/{kind}/{quote(run.key)}") for kind in ("run", "facts", "report")]
         shown += [page.text for page in pages]
-        shown.append(frame_of(read_on(run.record), shown_event if run.site is None else shown_entry))
+        shown.append(frame_of(read_after(run.record), shown_event if run.site is None else shown_entry))
     return "\n".join(shown)
 
 

@@ -5,8 +5,8 @@ from tests.reports.pages import a_score
 from tests.reports.run_records import a_run
 
 from wardround.reports.cost_tables import PHASES
-from wardround.reports.error_counts import ErrorCounts
 from wardround.reports.run_page import run_sections
+from wardround.reports.training_page import ErrorCounts
 
 PAGE = "reports.md"
 

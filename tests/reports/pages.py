@@ -10,7 +10,7 @@ from pathlib import Path
 from wardround.evaluation.entity_scores import CorpusScore, score_corpus
 from wardround.text.document import Document, Entity, Range
 
-__all__ = ["Figures", "a_score", "assert_self_contained", "cells", "drawings"]
+__all__ = ["Figures", "a_score", "assert_self_contained", "cells", "charts"]
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,18 @@ def cells(page: str, first: str) -> list[list[str]]:
     return [row[1:] for row in rows if row[0] == first]
 
 
-def drawings(page: str) -> list[str]:
+def charts(page: str) -> list[str]:
     """The SVGs inside the page."""
     return [b64decode(data).decode() for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)]
 
 
 def assert_self_contained(path: Path) -> str:
-    """The page, which asks nothing of the network, drawings included."""
+    """The page, which asks nothing of the network, charts included."""
     page = path.read_text(encoding="utf-8")
     assert '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';' in page
     assert not re.search(r"<(script|link|iframe|object|form)\b", page)
     assert not _ADDRESS.search(page)
-    for svg in drawings(page):
+    for svg in charts(page):
         # The names of SVG's namespaces look like addresses; nobody visits them.
         assert {address.partition("//")[2].split("/")[0] for address in _ADDRESS.findall(svg)} <= {"www.w3.org"}
         assert "<script" not in svg

@@ -11,6 +11,7 @@ from wardround.evaluation.leakage import LeakageScore
 from wardround.evaluation.significance import Interval
 from wardround.reports.history import History
 from wardround.reports.run_record import PrivacyFacts, RunRecord
+from wardround.secure_aggregation.mechanisms import MECHANISMS
 
 __all__ = ["EVENTS", "SITES", "Scored", "a_round", "a_run", "a_scoring", "annotating", "scored"]
 
@@ -96,6 +97,6 @@ def a_run(
     **more: Any,
 ) -> RunRecord:
     facts = (("study", "tiny"), ("algorithm", "fedavg: averages"), ("privacy", "plain"))
-    protected = privacy or PrivacyFacts("plain", "updates")
+    protected = privacy or PrivacyFacts(MECHANISMS["plain"], "updates")
     history = History.of(events)
     return RunRecord(name, "Study tiny", facts, history, protected, sites, study=study, seed=7, best=2, **more)

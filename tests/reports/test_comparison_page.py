@@ -48,7 +48,7 @@ def test_the_runs_and_their_sites() -> None:
     assert by_site.columns == ("site", "first", "second")
     assert by_site.rows[0] == ("harbour", score_cell(0.4, (0.25, 0.75)), score_cell(1.0, (0.25, 0.75)))
     assert "–:" not in by_site.note
-    assert found["The runs"].note == "The mean is over sites; every site counts once."
+    assert found["The runs"].note == "The mean is over sites; every site has the same weight."
 
 
 def test_numbers_in_a_csv_are_plain() -> None:
@@ -68,26 +68,26 @@ def with_a_third(record: RunRecord) -> RunRecord:
 def test_a_site_that_one_run_lacks_is_shown_and_no_part_of_a_mean() -> None:
     found = tables(FIRST, with_a_third(SECOND))
     by_site, runs, differences = (
-        found[title] for title in ("Strict micro-F1 by site", "The runs", "second less first")
+        found[title] for title in ("Strict micro-F1 by site", "The runs", "second minus first")
     )
     assert by_site.rows[2] == ("lakeside", score_cell(None, None), score_cell(0.4, (0.25, 0.75)))
-    assert by_site.note.endswith(" –: the run has no such site.")
+    assert by_site.note.endswith(" –: the run does not have this site.")
     # 2/5 and 2/3; 1 and 2/3: the 2/5 of the third is in neither.
     assert [row[-1] for row in runs.rows] == [pytest.approx(8 / 15), pytest.approx(5 / 6)]
     assert runs.note == (
-        "The mean is over the sites that all runs have (2 of 3, without lakeside); every site counts once."
+        "The mean is over the sites that all runs have (2 of 3, without lakeside); every site has the same weight."
     )
     assert [row[0] for row in differences.rows] == ["harbour", "hillside"]
-    assert differences.note == "In one of the two runs alone, and not here: lakeside."
-    assert tables(with_a_third(FIRST), SECOND)["second less first"].note == differences.note
+    assert differences.note == "Not shown, because only one of the two runs has them: lakeside."
+    assert tables(with_a_third(FIRST), SECOND)["second minus first"].note == differences.note
 
 
 def test_curves_of_different_sites_are_of_those_in_common() -> None:
     events = [a_round(1), a_scoring(1, harbour=0.5, hillside=0.25, lakeside=0.0), a_scoring(2, lakeside=1.0)]
     other = with_a_third(run("x", harbour=(1,), hillside=(1,), events=events))
-    (drawing, by_bytes) = comparison_sections([FIRST, other])[2].drawings
+    (chart, by_bytes) = comparison_sections([FIRST, other])[2].charts
     # FIRST ends with 0.25 and 0.75; the other with 0.5 and 0.25, and in round 2 has none in common.
-    assert drawing.told.endswith("without lakeside). Last: first 0.500, x 0.375.")
+    assert chart.alt.endswith("without lakeside). Last: first 0.500, x 0.375.")
     assert by_bytes.plot is not None
     assert [list(line.get_ydata()) for line in by_bytes.plot.figure.axes[0].lines] == [[0.5], [0.375]]
 
@@ -96,8 +96,8 @@ def test_where_no_site_is_in_all_runs_each_mean_is_of_its_own() -> None:
     other = a_run("other", sites={"lakeside": scored(1, 0, 3)})
     found = tables(FIRST, other)
     assert [row[-1] for row in found["The runs"].rows] == [pytest.approx(8 / 15), pytest.approx(0.4)]
-    assert found["The runs"].note.startswith("The mean is over each run's own sites, none of which is in all runs;")
-    assert found["other less first"].rows == ()
+    assert found["The runs"].note.startswith("The mean is over the sites of each run, because no site is in all runs;")
+    assert found["other minus first"].rows == ()
 
 
 def test_of_many_sites_a_few_are_named() -> None:
@@ -106,7 +106,7 @@ def test_of_many_sites_a_few_are_named() -> None:
 
 
 def test_differences_note_by_note() -> None:
-    table = tables(FIRST, SECOND)["second less first"]
+    table = tables(FIRST, SECOND)["second minus first"]
     harbour, hillside = table.rows
     # Every note is alike: whichever are drawn, the difference is the same, and no draw is on the other side of zero.
     assert harbour[1:4] == (pytest.approx(0.6), pytest.approx(0.6), pytest.approx(0.6))
@@ -116,7 +116,7 @@ def test_differences_note_by_note() -> None:
 
 
 def test_over_sites_and_over_all_notes() -> None:
-    mean, pooled = tables(FIRST, SECOND)["second less first"].totals
+    mean, pooled = tables(FIRST, SECOND)["second minus first"].totals
     # Of four choices of signs all give a mean as far from zero: one of the two differences is none.
     assert mean[:5] == ("mean of sites", pytest.approx(0.3), None, None, 1.0)
     # 12 of 32 found against 24: 24/44 and 48/56.
@@ -124,23 +124,23 @@ def test_over_sites_and_over_all_notes() -> None:
 
 
 def test_where_counts_of_notes_are_not_here_there_is_a_difference_and_no_test() -> None:
-    table = tables(FIRST, replace(SECOND, notes={}))["second less first"]
+    table = tables(FIRST, replace(SECOND, notes={}))["second minus first"]
     assert table.rows[0][:5] == ("harbour", pytest.approx(0.6), None, None, None)
     assert [row[0] for row in table.totals] == ["mean of sites"]
 
 
 def test_runs_on_other_notes_are_not_tested() -> None:
     other = run("other", harbour=(1, 1, 1), hillside=(2, 2, 2, 2))
-    assert tables(FIRST, other)["other less first"].rows[0][4] is None
+    assert tables(FIRST, other)["other minus first"].rows[0][4] is None
 
 
 def test_two_trainings_at_one_site_are_the_same_site() -> None:
     left = a_run("a", sites={"a": scored(1, 0, 3)}, notes={"a": notes(1)})
     right = a_run("b", sites={"b": scored(4, 0, 0)}, notes={"b": notes(4)})
-    table = tables(left, right)["b less a"]
+    table = tables(left, right)["b minus a"]
     assert table.rows[0][:2] == ("a", pytest.approx(0.6))
     assert (table.totals, table.note) == ((), "")
-    assert tables(left, right)["The runs"].note.startswith("The mean is over each run's one site;")
+    assert tables(left, right)["The runs"].note.startswith("The mean is over the only site of each run;")
 
 
 def test_settings_that_differ() -> None:
@@ -149,7 +149,7 @@ def test_settings_that_differ() -> None:
         ("[study] seed", "7", "8"),
         ("[model] shared", "–", "words, lstm"),
     )
-    assert tables(FIRST, SECOND)["Settings that differ"].note == "The study files are alike."
+    assert tables(FIRST, SECOND)["Settings that differ"].note == "The study files are identical."
 
 
 def test_settings_of_a_site_differ_one_by_one() -> None:
@@ -159,7 +159,7 @@ def test_settings_of_a_site_differ_one_by_one() -> None:
 
 
 def test_costs() -> None:
-    table = tables(replace(FIRST, up=5, down=6), SECOND)["What each run cost"]
+    table = tables(replace(FIRST, up=5, down=6), SECOND)["Cost of each run"]
     assert table.rows[0][:4] == ("first", 3, 5, 6)
     assert table.rows[0][4:] == (6.0, 13.125)
 
@@ -172,12 +172,12 @@ def test_curves_over_rounds_and_over_bytes(tmp_path: Path) -> None:
     rounds = [a_round(number, up=310_000) for number in (1, 2)]
     events = [rounds[0], a_scoring(1, harbour=0.5), rounds[1], a_scoring(2, harbour=0.75)]
     sections = comparison_sections([FIRST, run("x", harbour=(1,), hillside=(1,), events=events)])
-    assert [drawing.name for section in sections for drawing in section.drawings] == [
+    assert [chart.name for section in sections for chart in section.charts] == [
         "f1-by-site-and-run",
         "development-f1-by-run",
         "development-f1-by-bytes",
     ]
-    by_bytes = sections[2].drawings[1].plot
+    by_bytes = sections[2].charts[1].plot
     assert by_bytes is not None
     (axes,) = by_bytes.figure.axes
     spent = {float(x) for line in axes.lines for x in line.get_xdata()}

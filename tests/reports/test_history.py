@@ -6,7 +6,7 @@ import pytest
 from tests.reports.run_records import EVENTS, a_round, a_scoring
 
 from wardround.evaluation.counts import SpanCounts
-from wardround.reports.history import Absence, Cost, History, added
+from wardround.reports.history import Absence, Cost, History, add_costs
 
 
 def test_rounds_and_scorings_in_order() -> None:
@@ -109,7 +109,7 @@ def test_a_line_without_its_number_is_passed_over(kind: str) -> None:
 
 def test_adding_costs() -> None:
     first = {"train": {"a": Cost(1, 2, 3.0, 1.0)}}
-    assert added(first, first, {"take": {"b": Cost(5)}}) == {
+    assert add_costs(first, first, {"take": {"b": Cost(5)}}) == {
         "train": {"a": Cost(2, 4, 6.0, 2.0)},
         "take": {"b": Cost(5)},
     }

@@ -6,9 +6,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.reports.pages import assert_self_contained
 
-from wardround.reports.excerpts import Excerpt
-from wardround.reports.page import Drawing, Section, render_page, write_page
+from wardround.reports.marked_notes import Excerpt
+from wardround.reports.page import Chart, Section, render_page, write_page, write_report
 from wardround.reports.plots import Labels, learning_curves
 from wardround.reports.tables import Table
 from wardround.text.document import Document, Entity, Range
@@ -43,7 +44,7 @@ class Outline(HTMLParser):
 
 def test_page_asks_nothing_of_the_network() -> None:
     svg = learning_curves({"a": [(1, 0.5)]}, Labels("t", "x", "y")).to_svg()
-    page = render_page("Study", [Section("Result", "Text.", (TABLE,), (Drawing(svg, "A curve."),))])
+    page = render_page("Study", [Section("Result", "Text.", (TABLE,), (Chart(svg, "A curve."),))])
     outline = Outline(page)
     policy = outline.attributes("meta")[1]
     assert policy["http-equiv"] == "Content-Security-Policy"
@@ -54,18 +55,18 @@ def test_page_asks_nothing_of_the_network() -> None:
 
 
 def test_drawings_travel_inside_the_page_with_words() -> None:
-    (image,) = Outline(render_page("t", [Section("h", drawings=(Drawing(SVG, "What it shows."),))])).attributes("img")
+    (image,) = Outline(render_page("t", [Section("h", charts=(Chart(SVG, "What it shows."),))])).attributes("img")
     assert b64decode(str(image["src"]).split(",")[1]).decode() == SVG
     assert image["alt"] == "What it shows."
 
 
 def test_what_is_seen_can_be_told_otherwise_than_by_the_caption() -> None:
     plot = learning_curves({"a": [(1, 0.5)]}, Labels("t", "x", "y"))
-    drawing = Drawing.of(plot, "a-curve", "A curve.", told="One point, 0.5.")
-    page = render_page("t", [Section("h", drawings=(drawing,))])
+    chart = Chart.from_plot(plot, "a-curve", "A curve.", alt="One point, 0.5.")
+    page = render_page("t", [Section("h", charts=(chart,))])
     assert Outline(page).attributes("img")[0]["alt"] == "One point, 0.5."
     assert "<figcaption>A curve.</figcaption>" in page
-    assert drawing.plot is plot
+    assert chart.plot is plot
 
 
 def test_text_as_it_is_and_notes_with_their_mentions() -> None:
@@ -79,7 +80,7 @@ def test_text_as_it_is_and_notes_with_their_mentions() -> None:
 
 def test_everything_is_escaped() -> None:
     table = Table(EVIL, (EVIL,), ((EVIL,),), note=EVIL)
-    page = render_page(EVIL, [Section(EVIL, EVIL, (table,), (Drawing(SVG, EVIL),))] * 3)
+    page = render_page(EVIL, [Section(EVIL, EVIL, (table,), (Chart(SVG, EVIL),))] * 3)
     outline = Outline(page)
     assert not outline.attributes("script")
     assert not any("onload" in attributes for _, attributes in outline.tags)
@@ -108,3 +109,52 @@ def test_write_page(tmp_path: Path) -> None:
 def test_same_data_same_page() -> None:
     sections = [Section("h", "Text.", (TABLE,))]
     assert render_page("t", sections) == render_page("t", sections)
+
+
+SITE_TABLE = Table("By site", ("site", "F1"), (("harbour", 1 / 3),))
+PLOT = learning_curves({"a": [(1, 0.5), (2, 0.75)]}, Labels("Curve", "round", "F1"))
+SECTIONS = [
+    Section(
+        "Scores",
+        "In words.",
+        (SITE_TABLE, SITE_TABLE),
+        (Chart.from_plot(PLOT, "A curve!", "Rises"), Chart("<svg/>", "Old")),
+    ),
+    Section("Rest", excerpts=(Excerpt("Nobody's", Document("n", "text"), Document("n", "text")),), listing="seed = 7"),
+]
+
+
+def test_all_files(tmp_path: Path) -> None:
+    written = write_report(tmp_path / "out", "Study [x]", SECTIONS)
+    assert [path.name for path in written.tables] == ["scores-by-site.csv", "scores-by-site-2.csv"]
+    assert [path.name for path in written.charts] == ["a-curve.svg", "a-curve.png", "unnamed.svg"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "charts",
+        "report.html",
+        "report.md",
+        "tables",
+    ]
+    assert written.tables[0].read_text() == f"site,F1\nharbour,{1 / 3}\n"  # unrounded
+    assert written.charts[0].read_text() == PLOT.to_svg()
+    assert written.charts[1].read_bytes().startswith(b"\x89PNG")
+    assert_self_contained(written.page)
+
+
+def test_a_table_may_name_its_file(tmp_path: Path) -> None:
+    table = Table("Part of each site in 3 rounds", ("site",), (("harbour",),), file="Part of each site")
+    (path,) = write_report(tmp_path, "Study", [Section("Who", tables=(table,))]).tables
+    assert path.name == "who-part-of-each-site.csv"
+
+
+def test_the_markdown(tmp_path: Path) -> None:
+    text = write_report(tmp_path, "Study [x]", SECTIONS).markdown.read_text()
+    assert text.startswith("# Study (x)\n\n## Scores\n\nIn words.\n\n**By site**\n")
+    assert "| harbour | 0.333 |" in text
+    assert "![Rises](charts/a-curve.svg)" in text
+    assert "> Nobody's:\n>\n> text\n" in text
+    assert "```toml\nseed = 7\n```" in text
+
+
+def test_a_report_is_written_again_over_an_older_one(tmp_path: Path) -> None:
+    write_report(tmp_path, "Old", SECTIONS)
+    assert "<h1>New</h1>" in write_report(tmp_path, "New", SECTIONS).page.read_text()

@@ -31,7 +31,7 @@ CONFUSION = Confusion({("A", "A"): 3, ("A", "B"): 1, ("B", None): 2, (None, "B")
 
 
 PARTS = {"train": {"h1": 3.0, "h2": 1.0}, "send": {"h1": 0.5}}
-STATES = (State("not asked", "#e4e7ea", "·"), State("gave", "#0072b2", ""), State("late", "#e69f00", "L"))
+STATES = (State("not asked", "#e4e7ea", "·"), State("took part", "#0072b2", ""), State("late", "#e69f00", "L"))
 
 
 def plots() -> list[Plot]:
@@ -127,7 +127,7 @@ def test_attendance_has_a_cell_a_round_and_a_letter_where_it_is_no_gift() -> Non
     written = {(text.get_position(), text.get_text()) for text in axes.texts if text.get_text()}
     assert written == {((3.0, 0), "L"), ((1.0, 1), "·")}
     (legend,) = plot.figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["· not asked", "gave", "L late"]
+    assert [text.get_text() for text in legend.get_texts()] == ["· not asked", "took part", "L late"]
 
 
 def test_a_column_of_several_rounds_is_as_wide() -> None:

@@ -9,7 +9,7 @@ from wardround.reports import round_sections
 from wardround.reports.history import History
 from wardround.reports.page import Section
 from wardround.reports.plots import learning_curves
-from wardround.reports.round_sections import rounds_section
+from wardround.reports.round_sections import participation_section, rounds_section, site_states
 from wardround.reports.tables import score_cell
 
 
@@ -18,7 +18,7 @@ def section(events: list[dict[str, Any]]) -> Section:
 
 
 def named(found: Section) -> list[str]:
-    return [drawing.name for drawing in found.drawings]
+    return [chart.name for chart in found.charts]
 
 
 BY_TYPE = {
@@ -51,23 +51,23 @@ def test_the_drawings_of_a_study() -> None:
     scoring = a_scoring(1, a=0.5, b=0.25) | BY_TYPE
     found = section([a_round(1), scoring])
     assert named(found) == ["development-f1", "development-f1-by-type", "training-loss"]
-    assert found.drawings[0].told.endswith("Last: a 0.500, b 0.250.")
-    assert found.drawings[0].caption.endswith("shaded are 95% bootstrap intervals over notes.")
-    assert found.drawings[2].told == "Training loss from 1.000 in round 1 to 1.000 in the last."
+    assert found.charts[0].alt.endswith("Last: a 0.500, b 0.250.")
+    assert found.charts[0].caption.endswith("shaded: 95% bootstrap intervals over notes.")
+    assert found.charts[2].alt == "Training loss from 1.000 in round 1 to 1.000 in the last."
 
 
 def test_a_run_that_was_interrupted_or_tried_in_vain_says_so() -> None:
     failed = {"event": "round_failed", "round": 4, "reason": "1 of 2 sites answered"}
-    prose = section([*EVENTS, failed]).prose
-    assert "The run was interrupted and went on 1 times." in prose
-    assert "Round 4 was tried in vain: 1 of 2 sites answered." in prose
+    prose = section([*EVENTS, failed]).text
+    assert "The run was interrupted and resumed 1 times." in prose
+    assert "Round 4 failed: 1 of 2 sites answered." in prose
 
 
 def test_teacher_and_student_head_by_head() -> None:
     figures = {"entities/teacher_accuracy": 0.5, "entities/agreement": 0.75, "public_loss": 1.0}
     found = section([a_round(1) | {"figures": figures}])
     assert named(found) == ["training-loss", "Teacher and student: entities"]
-    assert found.drawings[1].told.endswith("Last: teacher right 0.500, student as teacher 0.750.")
+    assert found.charts[1].alt.endswith("Last: teacher correct 0.500, student agrees with teacher 0.750.")
     plain = section([a_round(1) | {"figures": {"teacher_accuracy": 0.5}}])
     assert named(plain) == ["training-loss", "Teacher and student"]
 
@@ -105,4 +105,52 @@ def test_of_many_sites_the_mean_is_drawn(count: int, every_site: bool, monkeypat
 
 def test_without_events_there_is_nothing_to_draw() -> None:
     found = section([])
-    assert (found.tables, found.drawings, found.prose) == ((), (), "")
+    assert (found.tables, found.charts, found.text) == ((), (), "")
+
+
+SITES = ("harbour", "hillside", "lakeside")
+LATE = ("hillside", "late", "deadline")
+
+
+def history(*events: dict[str, Any]) -> History:
+    return History.of(events)
+
+
+def test_who_gave_who_was_absent_and_who_was_not_asked() -> None:
+    (record,) = history(a_round(1, LATE)).rounds
+    assert site_states(record, SITES) == {"harbour": "took part", "hillside": "late", "lakeside": "not asked"}
+
+
+def test_a_row_a_site() -> None:
+    section = participation_section(history(a_round(1, LATE), a_round(2), a_round(3, asked=SITES)), SITES)
+    table, absences = section.tables
+    assert (table.title, table.file) == ("Participation of each site in 3 rounds", "Participation of each site")
+    assert table.columns == ("site", "rounds asked", "took part", "late", "failed", "refused")
+    assert table.rows == (("harbour", 3, 3, 0, 0, 0), ("hillside", 3, 2, 1, 0, 0), ("lakeside", 1, 1, 0, 0, 0))
+    assert absences.rows == (("hillside", "late", "deadline", 1),)
+
+
+def test_the_map_is_told_in_words() -> None:
+    (chart,) = participation_section(history(a_round(1, LATE), a_round(2)), SITES).charts
+    assert chart.alt == "Sites by round: took part 3 times, late 1 times, not asked 2 times."
+    assert chart.plot is not None
+    assert chart.caption == "One row per site, one column per round."
+
+
+def test_of_many_rounds_several_are_one_column() -> None:
+    events = [a_round(number, *([LATE] if number == 200 else [])) for number in range(1, 241)]
+    (chart,) = participation_section(history(*events), SITES).charts
+    assert chart.caption.endswith("one column per 2 rounds; a column shows the worst state in these rounds.")
+
+
+def test_where_nobody_was_absent_there_is_no_table_of_absences() -> None:
+    assert len(participation_section(history(a_round(1)), SITES).tables) == 1
+
+
+def test_a_run_that_did_not_note_whom_it_asked_has_its_absences() -> None:
+    section = participation_section(history(a_round(1, LATE) | {"exchanges": {}}), SITES)
+    assert not section.charts
+    assert section.tables[0].rows == (("hillside", "late", "deadline", 1),)
+    assert participation_section(history(a_round(1) | {"exchanges": {}}), SITES).tables[0].rows == (
+        ("none", "", "", 0),
+    )

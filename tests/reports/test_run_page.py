@@ -3,19 +3,23 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from tests.reports.pages import a_score, assert_self_contained, cells, drawings
+from tests.reports.pages import a_score, assert_self_contained, cells, charts
 from tests.reports.run_records import EVENTS, SITES, Scored, a_round, a_run, scored
 
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.leakage import LeakageScore, TypeLeakage
 from wardround.evaluation.significance import Interval
-from wardround.reports.error_counts import ErrorCounts
-from wardround.reports.excerpts import Excerpt
-from wardround.reports.run_page import run_sections, write_run_page
-from wardround.reports.run_record import PrivacyFacts, RunRecord
+from wardround.reports.history import History
+from wardround.reports.marked_notes import Excerpt
+from wardround.reports.page import Section
+from wardround.reports.run_page import privacy_section, run_sections, write_run_page
+from wardround.reports.run_record import LedgerHead, PrivacyFacts, RunRecord, Sends
+from wardround.reports.tables import Table
+from wardround.reports.training_page import ErrorCounts
+from wardround.secure_aggregation.mechanisms import MECHANISMS
 from wardround.text.document import Document
 
 
@@ -37,8 +41,8 @@ def headings(page: str) -> list[str]:
 
 def test_the_parts_of_the_page(page: str) -> None:
     assert headings(page) == [
-        *("At a glance", "Scores", "Site harbour", "Site hillside", "Rounds", "Who took part"),
-        *("What passed the door", "Where the time went", "Privacy", "Made with"),
+        *("Overview", "Scores", "Site harbour", "Site hillside", "Rounds", "Participation"),
+        *("Communication", "Time", "Privacy", "Made with"),
     ]
     assert "<h1>Study tiny</h1>" in page
 
@@ -47,8 +51,8 @@ def test_the_run_at_a_glance(page: str) -> None:
     assert cells(page, "algorithm") == [["fedavg: averages"]]
     assert cells(page, "rounds") == [["3; the model is that of round 2"]]
     assert cells(page, "strict micro-F1 on test notes") == [["0.625, mean of 2 sites"]]
-    assert cells(page, "bytes") == [["6.0 MB up, 1.5 MB down, of everything that was asked"]]
-    assert cells(page, "when") == [["2023-11-14 22:13:20 to 2023-11-14 22:14:20 UTC"]]
+    assert cells(page, "bytes") == [["6.0 MB up, 1.5 MB down, for all requests"]]
+    assert cells(page, "time") == [["2023-11-14 22:13:20 to 2023-11-14 22:14:20 UTC"]]
 
 
 def test_the_run_at_a_glance_in_a_csv() -> None:
@@ -74,7 +78,7 @@ def test_bytes_and_seconds(page: str) -> None:
 
 def test_drawings_are_told_in_words_and_named(page: str) -> None:
     told = re.findall(r'<img [^>]*alt="([^"]*)"', page)
-    assert len(told) == len(drawings(page)) == 6
+    assert len(told) == len(charts(page)) == 6
     assert told[0].startswith("strict micro-F1: harbour 0.750 (95% interval 0.250–0.750)")
     assert "Seconds by phase: train 6.0 s, send 2.0 s" in told[-1]
 
@@ -101,7 +105,7 @@ def test_a_run_that_has_not_finished(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_not_finished_is_read_as_its_task_is(tmp_path: Path) -> None:
-    page = written(tmp_path, a_run(sites={}, events=EVENTS[:4], task_reading="strict"))
+    page = written(tmp_path, a_run(sites={}, events=EVENTS[:4], task_mode="strict"))
     assert "Strict micro-F1 on each site&#x27;s development notes" in page
     assert "main micro-F1" not in page.lower()
 
@@ -116,7 +120,7 @@ def test_a_run_of_an_older_version_has_its_bytes(tmp_path: Path) -> None:
     page = written(tmp_path, a_run(events=old))
     assert cells(page, "up, from the sites") == [["4,000,000", "2,000,000"]]
     assert cells(page, "down, to the sites") == [["1,000,000", "500,000"]]
-    assert "Where the time went" not in headings(page)
+    assert "Time" not in headings(page)
 
 
 def test_of_many_sites_there_is_a_row_each_and_one_column_for_all(tmp_path: Path) -> None:
@@ -141,10 +145,10 @@ def test_a_training_at_one_site(tmp_path: Path) -> None:
     epoch = {"event": "epoch", "epoch": 1, "loss": 2.0, "dev_f1": 0.25, "best": True, "seconds": 1.5}
     events: list[dict[str, Any]] = [{"event": "started", "training": {"seed": 5, "epochs": 1}}, epoch]
     alone: Any = {"run": scored(3, 1, 1)}
-    page = written(tmp_path, a_run("run", sites=alone, events=events, privacy=PrivacyFacts("plain", "alone"), study=""))
-    assert headings(page) == ["At a glance", "Scores", "By type", "Epochs", "Privacy", "Made with"]
+    page = written(tmp_path, a_run("run", sites=alone, events=events, privacy=PrivacyFacts(None, "alone"), study=""))
+    assert headings(page) == ["Overview", "Scores", "By type", "Epochs", "Privacy", "Made with"]
     assert cells(page, "epochs") == [["1; the model is that of epoch 2"], ["1"]]
-    assert "A training at one site: nothing left it." in page
+    assert "This was training at one site. Nothing left it." in page
 
 
 def test_what_leaks_is_shown_for_all_sites_and_for_each(tmp_path: Path) -> None:
@@ -158,14 +162,14 @@ def test_examples_or_the_reason_why_there_are_none(tmp_path: Path) -> None:
     note = Document("n", "no <note>")
     page = written(tmp_path, a_run(excerpts=(Excerpt("A note of nobody", note, note),)))
     assert "no &lt;note&gt;" in page
-    assert "No note of a site is shown, here or anywhere." in page
+    assert "No note of a site is shown in any report." in page
     section = run_sections(a_run(no_excerpts="None: no."))[-2]
-    assert (section.heading, section.prose) == ("Example predictions", "None: no.")
+    assert (section.heading, section.text) == ("Example predictions", "None: no.")
 
 
 def test_where_it_errs_stands_before_how_it_came_about(tmp_path: Path) -> None:
     page = written(tmp_path, a_run(sites={"ward": scored(3, 1, 1)}, errors=ErrorCounts.of(a_score(found=2))))
-    assert headings(page)[2:5] == ["By type", "Where it errs", "Rounds"]
+    assert headings(page)[2:5] == ["By type", "Errors", "Rounds"]
     assert ["0", "2", "2"] in cells(page, "Drug")  # taken for an effect, for a drug, for nothing
 
 
@@ -173,4 +177,81 @@ def test_a_chart_by_type_is_there_where_there_are_types_to_compare() -> None:
     half = Interval(0.5, 0.25, 0.75)
     two = replace(scored(3, 1, 1), type_intervals={"Drug": half, "ADE": half})
     for site, names in ((two, ["f1-by-site", "f1-by-type"]), (scored(3, 1, 1), ["f1-by-site"])):
-        assert [drawing.name for drawing in run_sections(a_run(sites={"ward": site}))[1].drawings] == names
+        assert [chart.name for chart in run_sections(a_run(sites={"ward": site}))[1].charts] == names
+
+
+def table(section: Section, title: str) -> Table:
+    (found,) = [table for table in section.tables if table.title == title]
+    return found
+
+
+def readers(mechanism: str, sends: Sends = "updates") -> list[object]:
+    section = privacy_section(PrivacyFacts(MECHANISMS[mechanism], sends), ())
+    return [row[-1] for row in table(section, "Who could read what").rows]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "expected"),
+    [
+        # One update, the sum here, the sum elsewhere, with one site, with all, figures, a note.
+        ("plain", ["yes", "yes", "yes", "yes", "yes", "yes", "no"]),
+        ("masked", ["no", "yes", "yes", "no", "yes", "yes", "no"]),
+        ("sealed", ["no", "no", "yes", "yes", "yes", "yes", "no"]),
+        ("sealed+masked", ["no", "no", "yes", "no", "yes", "yes", "no"]),
+    ],
+)
+def test_who_could_read_what(mechanism: str, expected: list[str]) -> None:
+    assert readers(mechanism) == expected
+
+
+def test_sites_open_the_mean_of_predictions_for_the_coordinator() -> None:
+    assert readers("sealed", "predictions")[1] == "yes"
+    assert readers("sealed", "updates")[1] == "no"
+
+
+@pytest.mark.parametrize("sends", get_args(Sends))
+def test_words_for_everything_that_can_leave_a_site(sends: Sends) -> None:
+    section = privacy_section(PrivacyFacts(None if sends == "alone" else MECHANISMS["plain"], sends), ())
+    assert section.text
+    shared = sends in ("updates", "predictions")
+    assert ("Mechanism: plain." in section.text) == ("Privacy budget: none" in section.text) == shared
+
+
+def test_limits_and_carrier() -> None:
+    facts = PrivacyFacts(MECHANISMS["sealed"], "updates", 2, 8, "BFV, packing compact", shared=("words", "word_cnn"))
+    prose = privacy_section(facts, ()).text
+    assert "Every sum was over at least 2 sites, and every update over at least 8 examples." in prose
+    assert "Encryption: BFV, packing compact." in prose
+    assert "Shared layers: words, word_cnn. All other layers stayed at their site." in prose
+
+
+def test_numbers_that_were_clipped() -> None:
+    rounds = History.of([a_round(number) | {"clipped": count} for number, count in enumerate((0, 5, 2), 1)]).rounds
+    found = table(privacy_section(PrivacyFacts(MECHANISMS["sealed"], "updates"), rounds), "Clipped numbers in updates")
+    assert found.rows == ((7, 2, 3, 5),)
+    assert found.note == "The bounds were learned in the first round and kept."
+    fixed = privacy_section(PrivacyFacts(MECHANISMS["sealed"], "updates", clips={"words": 0.05}), rounds)
+    assert table(fixed, "Clipped numbers in updates").note == "Bounds by layer group: words 0.05."
+
+
+def test_heads_of_ledgers_that_lie_here() -> None:
+    heads = (LedgerHead("harbour", 3, 400, "a" * 64), LedgerHead("hillside", 0, 0, ""))
+    section = privacy_section(PrivacyFacts(MECHANISMS["plain"], "updates", ledgers=heads), ())
+    assert table(section, "Ledgers of what left each site").rows == (
+        ("harbour", 3, 400, "a" * 64),
+        ("hillside", 0, 0, "broken chain"),
+    )
+    assert "this folder contains none" not in section.text
+
+
+def test_where_ledgers_are_elsewhere_it_says_where() -> None:
+    assert (
+        "In a networked study each site keeps its own"
+        in privacy_section(PrivacyFacts(MECHANISMS["plain"], "updates"), ()).text
+    )
+    assert "Ledgers" not in privacy_section(PrivacyFacts(None, "alone"), ()).text
+
+
+def test_every_mechanism_has_words() -> None:
+    said = {privacy_section(PrivacyFacts(mechanism, "updates"), ()).text for mechanism in MECHANISMS.values()}
+    assert len(said) == len(MECHANISMS)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.reports.pages import a_score, assert_self_contained, cells, drawings
+from tests.reports.pages import a_score, assert_self_contained, cells, charts
 
 from wardround.evaluation.significance import Interval
 from wardround.reports.sites_page import SiteScores, sites_table, write_sites_page
@@ -63,7 +63,7 @@ def test_every_site_has_its_scores_by_type(page: str) -> None:
 
 def test_prose_and_bars(page: str) -> None:
     assert "<p>First.</p>\n<p>Second.</p>" in page
-    (bars,) = drawings(page)
+    (bars,) = charts(page)
     assert bars.startswith("<svg")
 
 

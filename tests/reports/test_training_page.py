@@ -1,16 +1,23 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
-from tests.reports.pages import Figures, a_score, assert_self_contained, cells, drawings
+from tests.reports.pages import Figures, a_score, assert_self_contained, cells, charts
 
+from wardround.errors import UsageError
 from wardround.evaluation.counts import SpanCounts, TypedCounts
 from wardround.evaluation.significance import Interval
-from wardround.reports.error_counts import ErrorCounts
 from wardround.reports.score_tables import main_note, score_table, score_tables
-from wardround.reports.training_page import write_training_page
+from wardround.reports.training_page import (
+    ERROR_COUNTS,
+    ErrorCounts,
+    errors_section,
+    read_error_counts,
+    write_training_page,
+)
 
 EPOCHS = [Figures(1, 2.5, 0.25, True), Figures(2, 1.5, 0.5, True), Figures(3, 1.25, 0.5, False)]
 SETTINGS = {"lstm": 200, "shared": ("words", "<b>"), "learning_rate": 0.001}
@@ -25,7 +32,7 @@ def page(tmp_path: Path) -> str:
         "fedner on <ward>",
         scores=(score_table(score, micro_f1=Interval(0.5, 0.4, 0.6)),),
         errors=ErrorCounts.of(score),
-        reading="strict",
+        mode="strict",
         epochs=EPOCHS,
         settings=SETTINGS,
     )
@@ -34,7 +41,7 @@ def page(tmp_path: Path) -> str:
 
 
 def test_the_parts_of_the_page(page: str) -> None:
-    assert re.findall(r"<h2[^>]*>(.*?)</h2>", page) == ["Scores", "Training", "Where it errs", "Made with"]
+    assert re.findall(r"<h2[^>]*>(.*?)</h2>", page) == ["Scores", "Training", "Errors", "Made with"]
     assert "<h1>fedner on &lt;ward&gt;</h1>" in page
 
 
@@ -57,11 +64,11 @@ def test_where_it_errs(page: str) -> None:
 
 
 def test_two_curves_and_a_map_each_told_in_words(page: str) -> None:
-    assert len(drawings(page)) == 3
+    assert len(charts(page)) == 3
     assert re.findall(r'<img [^>]*alt="([^"]*)"', page) == [
         "Strict micro-F1 on the development notes after each epoch.",
-        "Mean loss of a training example in each epoch.",
-        "Gold types down, predicted types across.",
+        "Mean loss per training example in each epoch.",
+        "Rows: gold types; columns: predicted types.",
     ]
 
 
@@ -76,7 +83,7 @@ def test_of_relations_there_is_no_map_of_entities(tmp_path: Path) -> None:
     tables = score_tables(counts, title="tiny on ward", note=main_note("relations", Interval(0.4, 0.3, 0.5), 7))
     path = tmp_path / "report.html"
     write_training_page(
-        path, "tiny on ward", scores=tables, errors=None, reading="relations", epochs=EPOCHS, settings=SETTINGS
+        path, "tiny on ward", scores=tables, errors=None, mode="relations", epochs=EPOCHS, settings=SETTINGS
     )
     page = assert_self_contained(path)
     assert re.findall(r"<h2[^>]*>(.*?)</h2>", page) == ["Scores", "Training", "Made with"]
@@ -84,5 +91,37 @@ def test_of_relations_there_is_no_map_of_entities(tmp_path: Path) -> None:
     assert "Relations micro-F1 0.400 (95% interval 0.300–0.500); documents: 7." in page
     assert re.findall(r'<img [^>]*alt="([^"]*)"', page) == [
         "Relations micro-F1 on the development notes after each epoch.",
-        "Mean loss of a training example in each epoch.",
+        "Mean loss per training example in each epoch.",
     ]
+
+
+ERRORS = ErrorCounts.of(a_score(found=2))
+
+
+def test_as_values() -> None:
+    # Of four drugs two are found and two missed; the one effect is taken for a drug.
+    assert ERRORS.as_json()["confusion"] == [["Drug", "Drug", 2], ["ADE", "Drug", 1], ["Drug", None, 2]]
+    # Correct, incorrect, partial, missed, spurious.
+    assert ERRORS.as_json()["muc"]["all"]["strict"] == [2, 1, 0, 2, 0]
+    assert ERRORS.as_json()["muc"]["types"]["ADE"]["exact"] == [0, 0, 0, 1, 0]
+
+
+def test_read_again(tmp_path: Path) -> None:
+    assert read_error_counts(tmp_path) is None
+    (tmp_path / ERROR_COUNTS).write_text(json.dumps(ERRORS.as_json()))
+    assert read_error_counts(tmp_path) == ERRORS
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"confusion": [["a", "b"]], "muc": {}}', '{"confusion": [], "muc": 1}']
+)
+def test_what_is_damaged_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / ERROR_COUNTS).write_text(text)
+    with pytest.raises(UsageError, match=rf"^error-counts.json of {tmp_path.name} is damaged"):
+        read_error_counts(tmp_path)
+
+
+def test_the_section_has_its_chart_as_a_file_too() -> None:
+    section = errors_section(ERRORS)
+    assert [table.title for table in section.tables] == ["Confused types", "Entities, MUC categories"]
+    assert [(chart.name, chart.plot is not None) for chart in section.charts] == [("confusion", True)]

@@ -11,6 +11,7 @@ from tests.studies.tiny_studies import of_algorithm, run, tiny
 
 from wardround.errors import UsageError
 from wardround.reports.run_record import RunRecord
+from wardround.secure_aggregation.mechanisms import MECHANISMS
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import read_run, run_folder_at, write_own_report
 from wardround.studies.single_site import SiteData, train_at_one_site
@@ -58,10 +59,10 @@ def test_every_byte_is_in_some_exchange(folder: Path, record: RunRecord) -> None
 
 
 def test_what_is_known_of_the_run(record: RunRecord) -> None:
-    assert (record.name, record.title, record.seed, record.reading) == ("tiny-run", "Study tiny", 7, "strict")
+    assert (record.name, record.title, record.seed, record.mode) == ("tiny-run", "Study tiny", 7, "strict")
     assert dict(record.facts)["shared layers"] == "words, word_cnn"
     assert [len(found) for found in record.notes.values()] == [site.documents for site in record.sites.values()]
-    assert (record.privacy.mechanism, record.privacy.given) == ("plain", "updates")
+    assert (record.privacy.mechanism, record.privacy.sends) == (MECHANISMS["plain"], "updates")
 
 
 def test_ledgers_are_verified(folder: Path, record: RunRecord) -> None:
@@ -85,7 +86,7 @@ def test_the_study_names_no_path(tmp_path: Path) -> None:
     record = read_run(tmp_path / "run")
     assert str(tmp_path) in (tmp_path / "run" / "study.toml").read_text()
     assert str(tmp_path) not in record.study
-    assert (record.privacy.mechanism, record.privacy.minimum_sites) == ("masked", 3)
+    assert (record.privacy.mechanism, record.privacy.minimum_sites) == (MECHANISMS["masked"], 3)
     assert all(found.clipped is not None for found in record.history.rounds)
     assert {"submit", "unmask"} <= record.history.costs.keys()
 
@@ -97,17 +98,17 @@ def test_of_synthetic_sites_the_study_says_so(record: RunRecord) -> None:
 @pytest.mark.parametrize(("name", "given"), [("single", "nothing"), ("pooled", "notes"), ("fedavg", "updates")])
 def test_what_left_a_site_by_algorithm(tmp_path: Path, name: str, given: str) -> None:
     run(of_algorithm(name, algorithm={"rounds": 1}), tmp_path)
-    assert read_run(tmp_path).privacy.given == given
+    assert read_run(tmp_path).privacy.sends == given
 
 
 def test_a_study_of_predictions(tmp_path: Path) -> None:
     write_notes(tmp_path)
     run(distilled(tmp_path, algorithm={"rounds": 2}), tmp_path / "run")
     record = read_run(tmp_path / "run")
-    assert record.privacy.given == "predictions"
+    assert record.privacy.sends == "predictions"
     assert str(tmp_path) not in record.study and 'encoder = "encoder"' in record.study
     assert dict(record.facts)["model"] == "encoder"
-    assert record.reading == "relations"
+    assert record.mode == "relations"
     assert "teacher_accuracy" in {name.rpartition("/")[2] for name in record.history.rounds[0].figures}
 
 
@@ -116,7 +117,7 @@ def test_a_training_at_one_site(tmp_path: Path) -> None:
     config = TrainingConfig(epochs=2, batch_size=4, learning_rate=0.02, seed=3)
     outcome = train_at_one_site(NerTask(quick_tagger()), data, config, folder=RunFolder(tmp_path / "alone"))
     record = read_run(tmp_path / "alone")
-    assert (record.name, record.seed, record.privacy.given) == ("alone", 3, "alone")
+    assert (record.name, record.seed, record.privacy.sends) == ("alone", 3, "alone")
     assert record.sites["alone"].interval == outcome.f1["strict"]
     assert [epoch.epoch for epoch in record.history.epochs] == [1, 2]
     assert len(record.notes["alone"]) == 5
@@ -136,7 +137,7 @@ def test_a_study_that_has_not_finished_is_read_as_its_task_is(tmp_path: Path) ->
         ('[task]\nkind = "relations"\nrelations.causes = [["Drug", "ADE"]]\n', "relations"),
     ):
         (tmp_path / "study.toml").write_text(f'[study]\nname = "s"\n{task}[sites.a]\n')
-        assert read_run(tmp_path).reading == reading
+        assert read_run(tmp_path).mode == reading
 
 
 def test_a_run_has_a_name_where_it_is_meant_by_a_dot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from wardround.cli.options import Device, OutFolder
+from wardround.reports.progress import StudyProgress
 from wardround.reports.sites_page import sites_table
-from wardround.reports.study_progress import StudyProgress
 from wardround.studies.demo import demo_studies, run_demo
 from wardround.studies.single_site import pick_device
 from wardround.studies.study_file import Study

@@ -12,8 +12,7 @@ from wardround.cli.options import Device, Format, FormatOptions, ModelFolder, Ph
 from wardround.corpora.source import open_for_writing
 from wardround.corpora.type_names import in_tag_set
 from wardround.models.saved import load_model
-from wardround.reports.leakage_tables import leakage_tables
-from wardround.reports.score_tables import confusion_table, main_note, muc_table, score_tables
+from wardround.reports.score_tables import confusion_table, leakage_tables, main_note, muc_table, score_tables
 from wardround.studies.single_site import load_part, pick_device
 from wardround.tasks.of_models import task_of
 

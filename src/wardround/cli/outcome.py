@@ -8,11 +8,9 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from wardround.reports.error_counts import ERROR_COUNTS, ErrorCounts
-from wardround.reports.leakage_tables import leakage_tables
-from wardround.reports.score_tables import main_note, score_tables
+from wardround.reports.score_tables import leakage_tables, main_note, score_tables
 from wardround.reports.tables import Table
-from wardround.reports.training_page import write_training_page
+from wardround.reports.training_page import ERROR_COUNTS, ErrorCounts, write_training_page
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import Outcome
 
@@ -44,7 +42,7 @@ def show_outcome(
         title,
         scores=[*tables, *more],
         errors=errors,
-        reading=reading,
+        mode=reading,
         epochs=outcome.records,
         settings=dict(settings),
     )

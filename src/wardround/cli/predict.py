@@ -17,7 +17,7 @@ from wardround.corpora.formats import open_format, writable
 from wardround.corpora.source import WritableFormat
 from wardround.errors import CorpusError, UsageError
 from wardround.models.saved import load_model
-from wardround.reports.coloured import coloured
+from wardround.reports.marked_notes import highlight
 from wardround.reports.plain_text import neutralise
 from wardround.settings import parse_settings
 from wardround.studies.single_site import pick_device
@@ -70,4 +70,4 @@ def _show(documents: Iterable[Document], types: tuple[str, ...]) -> None:
     console = Console()
     for document in documents:
         console.rule(Text(neutralise(document.id)), style="dim")
-        console.print(coloured(document, types=types), soft_wrap=False)
+        console.print(highlight(document, types=types), soft_wrap=False)

@@ -11,8 +11,8 @@ import typer
 from wardround.cli.model import began_table
 from wardround.errors import ModelError, UsageError
 from wardround.models.saved import model_card
-from wardround.reports.bundle import write_bundle
 from wardround.reports.comparison_page import comparison_sections
+from wardround.reports.page import write_report
 from wardround.reports.run_page import run_sections
 from wardround.reports.run_record import RunRecord
 from wardround.studies.run_reading import read_run, run_folder_at
@@ -42,7 +42,7 @@ def command(
         if out is None:
             raise UsageError("a comparison belongs to no run: say by --out where it is to lie")
         title, sections = "Runs compared", comparison_sections([_read(path) for path in runs])
-    written = write_bundle(out or runs[0] / "report", title, sections)
+    written = write_report(out or runs[0] / "report", title, sections)
     typer.echo(f"page    {written.page}\ntables  {written.markdown}, and {len(written.tables)} as CSV")
     typer.echo(f"charts  {len(written.charts)} files in {written.page.parent / 'charts'}")
 

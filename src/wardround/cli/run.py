@@ -11,8 +11,8 @@ from rich.console import Console
 
 from wardround.cli.options import Device, OutFolder, Track, listed
 from wardround.reports.plain_text import size_text
-from wardround.reports.study_progress import StudyProgress
-from wardround.reports.study_scores import study_tables
+from wardround.reports.progress import StudyProgress
+from wardround.reports.score_tables import study_tables
 from wardround.studies.one_machine import run_on_one_machine
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report

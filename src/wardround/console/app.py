@@ -25,7 +25,7 @@ from wardround.console.runs import Runs, StudyFacts, WatchedRun, protection_in_w
 from wardround.console.shown import shown_entry, shown_event
 from wardround.console.streaming import stream_of
 from wardround.console.summaries import Summary, summary_of
-from wardround.reports.following import Mark
+from wardround.reports.event_file import Position
 from wardround.reports.plain_text import neutralise
 
 __all__ = ["console_app"]
@@ -86,7 +86,7 @@ class _Pages:
         # A browser that was cut off names the last message it had; one that opens a new stream asks for it by `after`.
         had = request.headers.get("last-event-id") or request.query_params.get("after", "")
         shown = shown_event if run.site is None else shown_entry
-        return StreamingResponse(stream_of(run.record, Mark.parse(had), shown), media_type="text/event-stream")
+        return StreamingResponse(stream_of(run.record, Position.parse(had), shown), media_type="text/event-stream")
 
     def report(self, request: Request) -> Response:
         report = self._named(request).report

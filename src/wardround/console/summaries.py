@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from wardround.console.runs import WatchedRun
 from wardround.console.shown import shown_entry, shown_event
-from wardround.reports.following import last_of
+from wardround.reports.event_file import last_lines
 
 __all__ = ["Summary", "summary_of"]
 
@@ -32,7 +32,7 @@ def summary_of(run: WatchedRun) -> Summary:
     """Read the end of the run's record; one that may not be read is said to be so."""
     shown = shown_event if run.site is None else shown_entry
     try:
-        lines = last_of(run.record, most=_END)
+        lines = last_lines(run.record, limit=_END)
     except OSError:
         return Summary("unreadable")
     return _summed(event for line in lines if (event := shown(line)) is not None)

@@ -1,8 +1,8 @@
-"""Several runs beside one another: scores, differences to the first and whether they may be chance, costs."""
+"""The comparison of several runs: scores, significance of differences to the first run, and costs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from wardround.errors import UsageError
@@ -11,48 +11,53 @@ from wardround.evaluation.significance import Difference, Measure, paired_differ
 from wardround.parsing import parse_toml
 from wardround.reports.cost_tables import phase_seconds
 from wardround.reports.history import Scoring
-from wardround.reports.page import Drawing, Section
+from wardround.reports.page import Chart, Section
 from wardround.reports.plots import Curve, Labels, bar_chart, learning_curves
 from wardround.reports.run_record import RunRecord
-from wardround.reports.tables import Cell, Figures, Row, Table, score_cell
+from wardround.reports.tables import Cell, Row, Table, score_cell
 
 __all__ = ["comparison_sections"]
 
 _Named: TypeAlias = dict[str, RunRecord]
 _MEASURE = Measure()
-_MOST_BARS = 40  # sites that can be told apart in a chart
+_MOST_BARS = 40  # sites that can be distinguished in a chart
 _MOST_NAMED = 5  # sites in a sentence
 _PAIRED = (
-    "Intervals and p-values by note are from a paired bootstrap: both runs are scored on the same draws of the same "
-    "test notes. A permutation test of sites asks how often signs at random would give a mean as far from zero. p is "
-    "two-sided, for no difference, and not corrected for the number of comparisons."
+    "Intervals and p-values over notes are from a paired bootstrap: both runs are scored on the same resamples of the "
+    "same test notes. The permutation test over sites flips signs at random and counts how often the mean is as far "
+    "from zero. p-values are two-sided, for the hypothesis of no difference, and not corrected for the number of "
+    "comparisons."
 )
 
 
 def comparison_sections(runs: Sequence[RunRecord]) -> list[Section]:
-    """All that can be said of several runs; the first is what the others are held to."""
+    """Return the sections of the comparison; every run is compared with the first."""
     _check(runs)
     named = _named(runs)
     return [
-        Section("Scores", tables=(_scores(named), _sites(named)), drawings=tuple(_bars(named))),
-        Section("Differences", _how(named), tables=tuple(_differences(named))),
-        Section("Rounds", drawings=tuple(_curves(named))),
-        Section("Costs", tables=(_costs(named),)),
-        Section("What differs", tables=(_settings(named),)),
+        Section("Scores", tables=(_runs_table(named), _sites_table(named)), charts=tuple(_bars(named))),
+        Section(
+            "Differences",
+            f"Each run minus the first, {next(iter(named))}.\n\n{_PAIRED}",
+            tables=tuple(_difference_tables(named)),
+        ),
+        Section("Rounds", charts=tuple(_curves(named))),
+        Section("Costs", tables=(_cost_table(named),)),
+        Section("Different settings", tables=(_settings_table(named),)),
     ]
 
 
 def _check(runs: Sequence[RunRecord]) -> None:
     for record in runs:
         if not record.sites:
-            raise UsageError(f"{record.name} has not finished; a comparison is of scores")
-    readings = {record.reading for record in runs}
-    if len(readings) > 1:
-        raise UsageError(f"runs of different tasks cannot be compared: scored by {', '.join(sorted(readings))}")
+            raise UsageError(f"{record.name} has not finished; only runs with scores can be compared")
+    modes = {record.mode for record in runs}
+    if len(modes) > 1:
+        raise UsageError(f"runs of different tasks cannot be compared: they are scored by {', '.join(sorted(modes))}")
 
 
 def _named(runs: Sequence[RunRecord]) -> _Named:
-    """Each run under a name of its own."""
+    """Return the runs under distinct names."""
     named: _Named = {}
     for record in runs:
         name, number = record.name, 2
@@ -62,16 +67,17 @@ def _named(runs: Sequence[RunRecord]) -> _Named:
     return named
 
 
-def _scores(runs: _Named) -> Table:
+def _runs_table(runs: _Named) -> Table:
     rows, common = list[Row](), _common(runs)
     for name, record in runs.items():
         facts = dict(record.facts)
         best = f"{'epoch' if record.history.epochs else 'round'} {record.best:,}" if record.best else ""
         algorithm = facts.get("algorithm", facts.get("what", "")).partition(":")[0]
         rows.append((name, algorithm, facts.get("privacy", ""), str(record.seed), best, _mean(record, common)))
-    reading = next(iter(runs.values())).reading
-    columns = ("run", "algorithm", "privacy", "seed", "model of", f"mean {reading} F1")
-    return Table("The runs", columns, tuple(rows), note=f"The mean is over {_over(runs)}; every site counts once.")
+    mode = next(iter(runs.values())).mode
+    columns = ("run", "algorithm", "privacy", "seed", "model from", f"mean {mode} F1")
+    note = f"The mean is over {_sites_in_words(runs)}; every site has the same weight."
+    return Table("The runs", columns, tuple(rows), note=note)
 
 
 def _mean(record: RunRecord, common: Collection[str]) -> float:
@@ -79,21 +85,17 @@ def _mean(record: RunRecord, common: Collection[str]) -> float:
     return sum(found) / len(found)
 
 
-def _sites(runs: _Named) -> Table:
-    names = _all_sites(runs)
-    rows: list[Row] = [(site, *(_with_interval(record, site) for record in runs.values())) for site in names]
-    reading = next(iter(runs.values())).reading
-    note = "In brackets 95% bootstrap intervals over a site's test notes."
+def _sites_table(runs: _Named) -> Table:
+    names, rows = _all_sites(runs), list[Row]()
+    for site in names:
+        found = [record.sites[site].interval if site in record.sites else None for record in runs.values()]
+        cells = [score_cell(None, None) if i is None else score_cell(i.estimate, (i.low, i.high)) for i in found]
+        rows.append((site, *cells))
+    mode = next(iter(runs.values())).mode
+    note = "In brackets: 95% bootstrap intervals over a site's test notes."
     if len(_common(runs)) < len(names):
-        note += " –: the run has no such site."
-    return Table(f"{reading.capitalize()} micro-F1 by site", ("site", *runs), tuple(rows), note=note)
-
-
-def _with_interval(record: RunRecord, site: str) -> Figures:
-    if site not in record.sites:
-        return score_cell(None, None)
-    found = record.sites[site].interval
-    return score_cell(found.estimate, (found.low, found.high))
+        note += " –: the run does not have this site."
+    return Table(f"{mode.capitalize()} micro-F1 by site", ("site", *runs), tuple(rows), note=note)
 
 
 def _all_sites(runs: _Named) -> list[str]:
@@ -101,132 +103,111 @@ def _all_sites(runs: _Named) -> list[str]:
 
 
 def _common(runs: _Named) -> list[str]:
-    """The sites that every run has, which alone make means comparable."""
+    """Return the sites that every run has; means over others are not comparable."""
     return [site for site in _all_sites(runs) if all(site in record.sites for record in runs.values())]
 
 
-def _over(runs: _Named) -> str:
-    """Which sites a mean is taken over, in words."""
-    everybody, common = _all_sites(runs), _common(runs)
-    if len(common) == len(everybody):
+def _sites_in_words(runs: _Named) -> str:
+    """Return which sites a mean is over."""
+    every, common = _all_sites(runs), _common(runs)
+    if len(common) == len(every):
         return "sites"
     if all(len(record.sites) == 1 for record in runs.values()):
-        return "each run's one site"
+        return "the only site of each run"
     if not common:
-        return "each run's own sites, none of which is in all runs"
-    left = [site for site in everybody if site not in common]
-    return f"the sites that all runs have ({len(common):,} of {len(everybody):,}, without {_listed(left)})"
+        return "the sites of each run, because no site is in all runs"
+    left = [site for site in every if site not in common]
+    return f"the sites that all runs have ({len(common):,} of {len(every):,}, without {_list_names(left)})"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _bars(runs: _Named) -> Iterable[Drawing]:
-    reading = next(iter(runs.values())).reading
+def _bars(runs: _Named) -> Iterator[Chart]:
+    mode = next(iter(runs.values())).mode
     shown = {name: {site: found.interval for site, found in record.sites.items()} for name, record in runs.items()}
     if len(_all_sites(runs)) > _MOST_BARS:
         return
-    plot = bar_chart(shown, Labels(f"{reading.capitalize()} F1 by site", "", f"{reading} micro-F1"))
-    told = "; ".join(
+    plot = bar_chart(shown, Labels(f"{mode.capitalize()} F1 by site", "", f"{mode} micro-F1"))
+    alt = "; ".join(
         f"{name}: " + ", ".join(f"{s} {i.estimate:.3f}" for s, i in sites.items()) for name, sites in shown.items()
     )
-    caption = "Whiskers are 95% bootstrap intervals over each site's test notes."
-    yield Drawing.of(plot, "f1-by-site-and-run", caption, told=f"F1 by site and run. {told}.")
+    caption = "Error bars are 95% bootstrap intervals over each site's test notes."
+    yield Chart.from_plot(plot, "f1-by-site-and-run", caption, alt=f"F1 by site and run. {alt}.")
 
 
-def _how(runs: _Named) -> str:
-    first = next(iter(runs))
-    return f"Each run less the first, {first}.\n\n{_PAIRED}"
-
-
-def _differences(runs: _Named) -> Iterable[Table]:
-    (_, base), *others = runs.items()
+def _difference_tables(runs: _Named) -> Iterator[Table]:
+    (first, base), *others = runs.items()
     for name, record in others:
-        rows = [_row(base, record, site, own) for site, own in _pairs(base, record)]
-        totals = list(_totals(base, record)) if len(rows) > 1 else []
-        columns = ("site", "difference", "95% from", "to", "p", "by")
-        title, note = f"{name} less {next(iter(runs))}", _unpaired(base, record)
-        yield Table(title, columns, tuple(rows), totals=tuple(totals), note=note)
-
-
-def _unpaired(base: RunRecord, record: RunRecord) -> str:
-    """Which sites have no difference, because one of the two runs has none of the name."""
-    paired = {name for pair in _pairs(base, record) for name in pair}
-    left = [site for site in dict.fromkeys([*base.sites, *record.sites]) if site not in paired]
-    return f"In one of the two runs alone, and not here: {_listed(left)}." if left else ""
+        pairs = _pairs(base, record)
+        rows = [_difference_row(base, record, site, own) for site, own in pairs]
+        totals = list(_total_rows(base, record)) if len(rows) > 1 else []
+        paired = {site for pair in pairs for site in pair}
+        left = [site for site in dict.fromkeys([*base.sites, *record.sites]) if site not in paired]
+        note = f"Not shown, because only one of the two runs has them: {_list_names(left)}." if left else ""
+        columns = ("site", "difference", "95% from", "to", "p", "method")
+        yield Table(f"{name} minus {first}", columns, tuple(rows), totals=tuple(totals), note=note)
 
 
 def _pairs(base: RunRecord, record: RunRecord) -> list[tuple[str, str]]:
-    """The name of each site in either run; where both have one, that is meant, whatever it is called."""
+    """Return the names of each site in both runs; if each run has a single site, its name may differ."""
     if len(base.sites) == len(record.sites) == 1:
         return [(next(iter(base.sites)), next(iter(record.sites)))]
     return [(site, site) for site in base.sites if site in record.sites]
 
 
-def _row(base: RunRecord, record: RunRecord, site: str, own: str) -> Row:
-    found = _paired(base.notes.get(site, ()), record.notes.get(own, ()))
+def _difference_row(base: RunRecord, record: RunRecord, site: str, own: str) -> Row:
+    found = _paired_difference(base.notes.get(site, ()), record.notes.get(own, ()))
     if found is not None:
-        return (site, *_cells(found))
+        return (site, *_difference_cells(found))
     plain = record.sites[own].interval.estimate - base.sites[site].interval.estimate
-    return (site, plain, None, None, None, "no test: the counts of each note are not here, or of other notes")
+    return (site, plain, None, None, None, "no test: the counts per note are missing, or are of different notes")
 
 
-def _paired(base: Sequence[TypedCounts], other: Sequence[TypedCounts]) -> Difference | None:
+def _paired_difference(base: Sequence[TypedCounts], other: Sequence[TypedCounts]) -> Difference | None:
     if not base or not other:
         return None
     try:
         return paired_difference(other, base, _MEASURE)
-    except UsageError:  # they were scored on other notes
+    except UsageError:  # they were scored on different notes
         return None
 
 
-def _pooled(base: RunRecord, record: RunRecord) -> Difference | None:
+def _total_rows(base: RunRecord, record: RunRecord) -> Iterator[Row]:
     pairs = _pairs(base, record)
+    gaps = [record.sites[own].interval.estimate - base.sites[site].interval.estimate for site, own in pairs]
+    method = f"paired permutation of {len(gaps)} sites"
+    yield "mean of sites", sum(gaps) / len(gaps), None, None, sign_flip_p_value(gaps), method
     notes = [(base.notes.get(site, ()), record.notes.get(own, ())) for site, own in pairs]
-    if not all(left and right for left, right in notes):
-        return None
-    first = [note for left, _ in notes for note in left]
-    return _paired(first, [note for _, right in notes for note in right])
+    if all(left and right for left, right in notes):
+        first = [note for left, _ in notes for note in left]
+        pooled = _paired_difference(first, [note for _, right in notes for note in right])
+        if pooled is not None:
+            yield ("all notes, pooled", *_difference_cells(pooled))
 
 
-def _totals(base: RunRecord, record: RunRecord) -> Iterable[Row]:
-    gaps = [
-        record.sites[own].interval.estimate - base.sites[site].interval.estimate for site, own in _pairs(base, record)
-    ]
-    how = f"paired permutation of {len(gaps)} sites"
-    yield "mean of sites", sum(gaps) / len(gaps), None, None, sign_flip_p_value(gaps), how
-    pooled = _pooled(base, record)
-    if pooled is not None:
-        yield ("all notes, pooled", *_cells(pooled))
-
-
-def _cells(found: Difference) -> tuple[Cell, ...]:
+def _difference_cells(found: Difference) -> tuple[Cell, ...]:
     return found.estimate, found.low, found.high, found.p_value, "paired bootstrap of notes"
 
 
-def _curves(runs: _Named) -> Iterable[Drawing]:
-    among = _compared(runs)
+def _curves(runs: _Named) -> Iterator[Chart]:
+    common = _common(runs)
+    # Empty, which means all, if every run has the same sites or no site is in all runs.
+    among = frozenset(common if len(common) < len(_all_sites(runs)) else ())
     rounds = {name: _by_round(record, among) for name, record in runs.items()}
     known = {name: curve for name, curve in rounds.items() if curve}
     if known:
         plot = learning_curves(known, Labels("Development F1", "round or epoch", "mean of sites"))
-        told = ", ".join(f"{name} {curve[-1][1]:.3f}" for name, curve in known.items())
-        caption = f"Micro-F1 on development notes, mean over {_over(runs)}."
-        yield Drawing.of(plot, "development-f1-by-run", caption, told=f"{caption} Last: {told}.")
-    spent = {name: _by_bytes(record, among) for name, record in runs.items()}
-    paid = {name: curve for name, curve in spent.items() if curve}
-    if paid:
-        labels = Labels("Development F1 by what it cost", "MB up, all sites", "mean of sites")
-        plot = learning_curves(paid, labels, x_kind="amounts")
-        yield Drawing.of(plot, "development-f1-by-bytes", "The same scores over the bytes that sites had sent.")
-
-
-def _compared(runs: _Named) -> frozenset[str]:
-    """The sites that curves are of; nobody in particular where all runs have the same, or none is in all."""
-    common = _common(runs)
-    return frozenset(common if len(common) < len(_all_sites(runs)) else ())
+        alt = ", ".join(f"{name} {curve[-1][1]:.3f}" for name, curve in known.items())
+        caption = f"Micro-F1 on development notes, mean over {_sites_in_words(runs)}."
+        yield Chart.from_plot(plot, "development-f1-by-run", caption, alt=f"{caption} Last: {alt}.")
+    by_bytes = {name: curve for name, record in runs.items() if (curve := _by_bytes(record, among))}
+    if by_bytes:
+        labels = Labels("Development F1 by communication", "MB up, all sites", "mean of sites")
+        plot = learning_curves(by_bytes, labels, x_kind="amounts")
+        yield Chart.from_plot(plot, "development-f1-by-bytes", "The same scores by the bytes that the sites had sent.")
 
 
 def _by_round(record: RunRecord, among: Collection[str]) -> Curve:
@@ -242,14 +223,14 @@ def _means(scorings: Sequence[Scoring], among: Collection[str]) -> list[tuple[in
 
 
 def _by_bytes(record: RunRecord, among: Collection[str]) -> Curve:
-    up, passed = 0, dict[int, int]()
+    up, sent = 0, dict[int, int]()
     for finished in record.history.rounds:
         up += finished.up
-        passed[finished.number] = up
-    return [(passed[number] / 1e6, mean) for number, mean in _means(record.history.scorings, among) if number in passed]
+        sent[finished.number] = up
+    return [(sent[number] / 1e6, mean) for number, mean in _means(record.history.scorings, among) if number in sent]
 
 
-def _costs(runs: _Named) -> Table:
+def _cost_table(runs: _Named) -> Table:
     rows: list[Row] = []
     for name, record in runs.items():
         history, seconds = record.history, phase_seconds(record.history)
@@ -257,35 +238,35 @@ def _costs(runs: _Named) -> Table:
         trained = sum(seconds.get("train", {}).values()) or sum(epoch.seconds for epoch in history.epochs)
         rows.append((name, count, record.up, record.down, trained, sum(sum(s.values()) for s in seconds.values())))
     columns = ("run", "rounds or epochs", "bytes up", "bytes down", "seconds of training", "seconds of all phases")
-    return Table("What each run cost", columns, tuple(rows))
+    return Table("Cost of each run", columns, tuple(rows))
 
 
-def _settings(runs: _Named) -> Table:
-    """The lines of the study files that are not the same in all."""
+def _settings_table(runs: _Named) -> Table:
+    """Return the settings that differ between the study files."""
     lines = {name: dict(_lines(record)) for name, record in runs.items()}
     keys = list(dict.fromkeys(key for found in lines.values() for key in found))
     different = [key for key in keys if len({found.get(key) for found in lines.values()}) > 1]
     rows = tuple((key, *(found.get(key, "–") for found in lines.values())) for key in different)
-    note = "" if rows else "The study files are alike."
+    note = "" if rows else "The study files are identical."
     return Table("Settings that differ", ("setting", *runs), rows, note=note)
 
 
-def _lines(record: RunRecord) -> Iterable[tuple[str, str]]:
+def _lines(record: RunRecord) -> Iterator[tuple[str, str]]:
     for section, found in parse_toml(record.study).items():
-        yield from _flat(section, found)
+        yield from _flatten(section, found)
     yield from ((f"training {key}", str(value)) for key, value in record.history.training.items())
 
 
-def _flat(section: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each setting below its section, as a study file has it."""
+def _flatten(section: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each setting with its section, as in a study file."""
     for key, value in found.items():
         if isinstance(value, dict):
-            yield from _flat(f"{section}.{key}", value)
+            yield from _flatten(f"{section}.{key}", value)
         else:
-            yield f"[{section}] {key}", _plain(value)
+            yield f"[{section}] {key}", _value_text(value)
 
 
-def _plain(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(map(_plain, value))
+        return ", ".join(map(_value_text, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

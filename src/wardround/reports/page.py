@@ -1,26 +1,31 @@
-"""One HTML page with everything in it: it asks nothing of the network, on screen, phone and paper."""
+"""A report as one self-contained HTML page, and as files: Markdown, CSV tables, and charts as SVG and PNG.
+
+The page loads nothing from the network and is laid out for screen, phone and paper.
+"""
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from wardround.reports.excerpts import Excerpt
+from wardround.reports.marked_notes import Excerpt
 from wardround.reports.plain_text import neutralise
 from wardround.reports.plots import Plot
 from wardround.reports.tables import Table
 
-__all__ = ["Drawing", "Section", "render_page", "write_page"]
+__all__ = ["Chart", "ReportFiles", "Section", "render_page", "write_page", "write_report"]
 
-# Even if something foreign slipped into the page, the browser would neither load nor run it.
+# Even if foreign content got into the page, the browser would neither load nor run it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _BLANK_LINE = re.compile(r"\n\s*\n")
+_NOT_IN_FILE_NAMES = re.compile(r"[^a-z0-9]+")
+_LONGEST_FILE_NAME = 60
 
-_LOOK = """
+_STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --band: #f4f6f8; }
 @media (prefers-color-scheme: dark) {
   :root { --paper: #14181d; --ink: #e6e9ec; --soft: #a2abb5; --line: #3a424c; --band: #1d232a; }
@@ -51,7 +56,7 @@ tfoot th, tfoot td { font-weight: 600; }
 tfoot tr:first-child > * { border-top: 2px solid var(--line); }
 figcaption { margin-top: .3rem; }
 .note, figcaption { color: var(--soft); font-size: .88rem; }
-.drawings { display: grid; gap: 1rem; margin: 1rem 0;
+.charts { display: grid; gap: 1rem; margin: 1rem 0;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
 figure { margin: 0; }
 .excerpt { margin: 1rem 0; padding: .6rem .9rem; border-left: 3px solid var(--line); max-width: 48rem; }
@@ -73,9 +78,9 @@ figure img { display: block; max-width: 100%; height: auto; background: #ffffff;
   h2, h2 + p { break-after: avoid; }
   .scroll, .listing { overflow: visible; }
   .listing { white-space: pre-wrap; background: none; padding: 0; font-size: 8pt; }
-  .drawings { display: block; }
+  .charts { display: block; }
   table, tr, figure, .excerpt { break-inside: avoid; }
-  tfoot { display: table-row-group; } /* else totals are repeated on every sheet */
+  tfoot { display: table-row-group; } /* otherwise totals are repeated on every sheet */
   tbody th, tfoot th { position: static; }
   figure { margin-bottom: 1rem; }
   th, td { padding: .15rem .4rem; }
@@ -85,35 +90,100 @@ figure img { display: block; max-width: 100%; height: auto; background: #ffffff;
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """An SVG and what it shows; `told` says in words what is seen, for those who cannot see it."""
+class Chart:
+    """An SVG image with a caption and a text alternative."""
 
     svg: str
     caption: str
-    name: str = ""  # of its files, where it gets any
-    told: str = ""  # else the caption serves
-    plot: Plot | None = None  # what it was drawn from
+    name: str = ""  # base name of its files
+    alt: str = ""  # what the image shows, in words; without it the caption is used
+    plot: Plot | None = None  # for other file formats
 
     @classmethod
-    def of(cls, plot: Plot, name: str, caption: str, *, told: str = "") -> Drawing:
-        """A plot, kept for other formats."""
-        return cls(plot.to_svg(), caption, name, told, plot)
+    def from_plot(cls, plot: Plot, name: str, caption: str, *, alt: str = "") -> Chart:
+        """Draw a plot."""
+        return cls(plot.to_svg(), caption, name, alt, plot)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, paragraphs of plain text parted by blank lines, tables, drawings, notes with their mentions."""
+    """A heading with text, tables, charts, marked notes and a listing."""
 
     heading: str
-    prose: str = ""
+    text: str = ""  # plain text; blank lines separate paragraphs
     tables: tuple[Table, ...] = ()
-    drawings: tuple[Drawing, ...] = ()
+    charts: tuple[Chart, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
-    listing: str = ""  # text to be shown as it is
+    listing: str = ""  # preformatted text
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """The files that `write_report` wrote."""
+
+    page: Path
+    markdown: Path
+    tables: tuple[Path, ...]
+    charts: tuple[Path, ...]
+
+
+def write_report(folder: Path, title: str, sections: Sequence[Section]) -> ReportFiles:
+    """Write the page, its Markdown, its tables as CSV and its charts below `folder`; replace an earlier report."""
+    page, markdown, tables, charts = folder / "report.html", folder / "report.md", list[Path](), list[Path]()
+    folder.mkdir(parents=True, exist_ok=True)
+    titled = [(f"{s.heading} {table.file or table.title}", table) for s in sections for table in s.tables]
+    for name, (_, table) in zip(_file_names(title for title, _ in titled), titled, strict=True):
+        path = folder / "tables" / f"{name}.csv"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(table.to_csv(), encoding="utf-8")
+        tables.append(path)
+    drawn = [chart for section in sections for chart in section.charts]
+    for name, chart in zip(_file_names(chart.name for chart in drawn), drawn, strict=True):
+        path = folder / "charts" / f"{name}.svg"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(chart.svg, encoding="utf-8")
+        charts.append(path)
+        if chart.plot is not None:
+            image = path.with_suffix(".png")
+            image.write_bytes(chart.plot.to_png(dpi=300))
+            charts.append(image)
+    markdown.write_text("\n".join(_markdown_parts(title, sections)), encoding="utf-8")
+    write_page(page, title, sections)
+    return ReportFiles(page, markdown, tuple(tables), tuple(charts))
+
+
+def _markdown_parts(title: str, sections: Sequence[Section]) -> Iterator[str]:
+    yield f"# {_markdown_line(title)}\n"
+    charts = iter(_file_names(chart.name for section in sections for chart in section.charts))
+    for section in sections:
+        yield f"## {_markdown_line(section.heading)}\n"
+        if section.text:
+            yield neutralise(section.text.strip()) + "\n"
+        yield from (excerpt.to_markdown() for excerpt in section.excerpts)
+        yield from (table.to_markdown() for table in section.tables)
+        yield from (f"![{_markdown_line(chart.caption)}](charts/{next(charts)}.svg)\n" for chart in section.charts)
+        if section.listing:
+            yield f"```toml\n{neutralise(section.listing).strip()}\n```\n"
+
+
+def _file_names(titles: Iterable[str]) -> list[str]:
+    """Return distinct file names for titles; the later of two equal ones gets a number."""
+    names: list[str] = []
+    for title in titles:
+        base = _NOT_IN_FILE_NAMES.sub("-", title.lower()).strip("-")[:_LONGEST_FILE_NAME].strip("-") or "unnamed"
+        name, number = base, 2
+        while name in names:
+            name, number = f"{base}-{number}", number + 1
+        names.append(name)
+    return names
+
+
+def _markdown_line(text: str) -> str:
+    return " ".join(neutralise(text).split()).replace("[", "(").replace("]", ")")
 
 
 def write_page(path: Path, title: str, sections: Sequence[Section]) -> None:
-    """Write the page; it appears under its name only once it is complete."""
+    """Write the page; the file appears under its name only when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     try:
@@ -124,7 +194,7 @@ def write_page(path: Path, title: str, sections: Sequence[Section]) -> None:
 
 
 def render_page(title: str, sections: Sequence[Section]) -> str:
-    """The page as text."""
+    """Return the HTML of the page."""
     return "\n".join(_page_parts(title, sections)) + "\n"
 
 
@@ -132,23 +202,19 @@ def _page_parts(title: str, sections: Sequence[Section]) -> Iterator[str]:
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{_safe(title)}</title>\n<style>{_LOOK}</style>\n</head>\n<body>\n<main>"
+    yield f"<title>{_safe(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>"
     yield f"<h1>{_safe(title)}</h1>"
     if len(sections) > 2:
-        yield _contents(sections)
+        entries = (f'<li><a href="#section-{n}">{_safe(s.heading)}</a></li>' for n, s in enumerate(sections, start=1))
+        yield f'<nav aria-label="Contents"><ol>{"".join(entries)}</ol></nav>'
     for number, section in enumerate(sections, start=1):
         yield from _section_parts(section, number)
     yield "</main>\n</body>\n</html>"
 
 
-def _contents(sections: Sequence[Section]) -> str:
-    entries = (f'<li><a href="#section-{n}">{_safe(s.heading)}</a></li>' for n, s in enumerate(sections, start=1))
-    return f'<nav aria-label="Contents"><ol>{"".join(entries)}</ol></nav>'
-
-
 def _section_parts(section: Section, number: int) -> Iterator[str]:
     yield f'<section>\n<h2 id="section-{number}">{_safe(section.heading)}</h2>'
-    for paragraph in _BLANK_LINE.split(section.prose.strip()):
+    for paragraph in _BLANK_LINE.split(section.text.strip()):
         if paragraph:
             yield f"<p>{_safe(paragraph)}</p>"
     for excerpt in section.excerpts:
@@ -157,18 +223,18 @@ def _section_parts(section: Section, number: int) -> Iterator[str]:
         # Focusable, so that a wide table can be scrolled with the keyboard.
         label = escape(neutralise(table.title))
         yield f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{table.to_html()}</div>'
-    if section.drawings:
-        yield f'<div class="drawings">{"".join(_figure(drawing) for drawing in section.drawings)}</div>'
+    if section.charts:
+        yield f'<div class="charts">{"".join(_figure(chart) for chart in section.charts)}</div>'
     if section.listing:
         yield f'<pre class="listing" tabindex="0">{_safe(section.listing)}</pre>'
     yield "</section>"
 
 
-def _figure(drawing: Drawing) -> str:
-    # As an image, not inline: its ids cannot clash with another drawing's, and no script in it would run.
-    data = b64encode(drawing.svg.encode()).decode()
-    image = f'<img src="data:image/svg+xml;base64,{data}" alt="{_safe(drawing.told or drawing.caption)}">'
-    return f"<figure>{image}<figcaption>{_safe(drawing.caption)}</figcaption></figure>"
+def _figure(chart: Chart) -> str:
+    # An image, not inline SVG: its ids cannot clash with those of another chart, and no script in it can run.
+    data = b64encode(chart.svg.encode()).decode()
+    image = f'<img src="data:image/svg+xml;base64,{data}" alt="{_safe(chart.alt or chart.caption)}">'
+    return f"<figure>{image}<figcaption>{_safe(chart.caption)}</figcaption></figure>"
 
 
 def _safe(text: str) -> str:

@@ -144,7 +144,6 @@ def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Lab
     """
     sites = list(dict.fromkeys(site for scores in methods.values() for site in scores))
     horizontal = len(sites) > _MOST_UPRIGHT
-    width = 0.8 / len(methods)
     with _style():
         if horizontal:
             swapped = Labels(labels.title, labels.y, labels.x)
@@ -160,7 +159,7 @@ def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Lab
             draw(
                 list(present),
                 [score.estimate for score in present.values()],
-                width,
+                0.8 / len(methods),
                 **error_bars,
                 error_kw={"elinewidth": 1.0, "capsize": cap},
                 label=_label(name),

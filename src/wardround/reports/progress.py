@@ -1,38 +1,48 @@
-"""A training to watch in the terminal: a bar with live loss, F1 and time left."""
+"""Progress in the terminal: a bar for training at one site, a table of sites for a study."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
-__all__ = ["EpochFigures", "TrainingProgress"]
+from wardround.reports.plain_text import size_text
+
+__all__ = ["AbsentSite", "EpochFigures", "RoundFigures", "StudyProgress", "TrainingProgress"]
+
+_MOST_SITES = 12  # rows; with more sites those with the lowest scores are shown
+_REFRESH_PER_SECOND = 4
 
 
 class EpochFigures(Protocol):
-    """What is shown of an epoch."""
+    """The figures of one epoch."""
 
     @property
     def epoch(self) -> int:
-        """From 1."""
+        """Return the number of the epoch, from 1."""
 
     @property
     def loss(self) -> float:
-        """Mean over the sentences."""
+        """Return the mean loss of the training examples."""
 
     @property
     def dev_f1(self) -> float:
-        """On the development set."""
+        """Return the F1 on the development notes."""
 
     @property
     def best(self) -> bool:
-        """No epoch before scored higher."""
+        """Return whether no earlier epoch scored higher."""
 
 
 class TrainingProgress:
-    """One bar a training, on standard error so that results can be piped; use it as a context."""
+    """A progress bar with loss, F1 and time left, on standard error so that results can be piped."""
 
     def __init__(self, name: str, epochs: int, *, console: Console | None = None) -> None:
         self._bar = Progress(
@@ -57,16 +67,132 @@ class TrainingProgress:
         self._bar.stop()
 
     def on_step(self, epoch: int, *, step: int, steps: int, loss: float) -> None:
-        """Move the bar."""
+        """Advance the bar."""
         done = (epoch - 1) * steps + step
         self._bar.update(self._task, completed=done, total=self._epochs * steps, figures=self._figures(loss))
 
     def on_epoch(self, record: EpochFigures) -> None:
-        """Show the epoch's figures."""
+        """Show the figures of the epoch."""
         self._scores["F1"] = record.dev_f1
-        if record.best:  # in a training that was resumed, the best epoch may lie before this bar
+        if record.best:  # after a resumption the best epoch may be earlier than this bar
             self._scores["best"] = record.dev_f1
         self._bar.update(self._task, figures=self._figures(record.loss))
 
     def _figures(self, loss: float) -> str:
         return "  ".join(f"{name} {value:.3f}" for name, value in {"loss": loss, **self._scores}.items())
+
+
+class Bytes(Protocol):
+    """The bytes of a round."""
+
+    @property
+    def up(self) -> int:
+        """Return the bytes from the sites."""
+
+    @property
+    def down(self) -> int:
+        """Return the bytes to the sites."""
+
+
+class AbsentSite(Protocol):
+    """A site that did not contribute to a round."""
+
+    @property
+    def site(self) -> str:
+        """Return the name of the site."""
+
+    @property
+    def code(self) -> str:
+        """Return the reason as a code."""
+
+
+class RoundFigures(Protocol):
+    """The figures of one round."""
+
+    @property
+    def number(self) -> int:
+        """Return the number of the round, from 1."""
+
+    @property
+    def loss(self) -> float:
+        """Return the mean loss over the sites."""
+
+    @property
+    def absent(self) -> Sequence[AbsentSite]:
+        """Return the sites that did not contribute."""
+
+    @property
+    def traffic(self) -> Bytes:
+        """Return the bytes of the round."""
+
+
+class StudyProgress:
+    """A live table of the sites' scores; without a terminal, one line after every scoring."""
+
+    def __init__(self, name: str, sites: Sequence[str], rounds: int, *, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._name, self._rounds = name, rounds
+        self._scores: dict[str, list[float]] = {site: [] for site in sites}
+        self._absent: dict[str, str] = {}
+        self._first, self._number, self._loss = 0, 0, float("nan")
+        self._up = self._down = 0
+        self._started = time.monotonic()
+        self._live = Live(console=self._console, refresh_per_second=_REFRESH_PER_SECOND, get_renderable=self._render)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live.is_started:
+            self._live.stop()
+
+    def on_start(self, number: int) -> None:
+        """Start after round `number`, which is 0 for a new run."""
+        self._first = self._number = number
+        self._started = time.monotonic()
+        if number:
+            self.on_event(f"{self._name} resumes after round {number}")
+
+    def on_round(self, record: RoundFigures) -> None:
+        """Show the figures of the round."""
+        self._number, self._loss = record.number, record.loss
+        self._up, self._down = self._up + record.traffic.up, self._down + record.traffic.down
+        self._absent = {absent.site: absent.code for absent in record.absent}
+
+    def on_scores(self, number: int, f1: Mapping[str, float]) -> None:
+        """Show the scores of the sites."""
+        for site, score in f1.items():
+            self._scores.setdefault(site, []).append(score)
+        if not self._console.is_terminal:
+            scores = "  ".join(f"{site} {score:.3f}" for site, score in list(f1.items())[:_MOST_SITES])
+            line = f"{self._name}  {self._figures()}  F1 {scores}"
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def on_event(self, text: str) -> None:
+        """Print a message above the table."""
+        self._console.print(text, highlight=False, markup=False)
+
+    def _figures(self) -> str:
+        done, left = self._number - self._first, "–"
+        if done:
+            seconds = (time.monotonic() - self._started) / done * (self._rounds - self._number)
+            left = f"{int(seconds // 60)}:{int(seconds % 60):02d}"
+        sizes = f"up {size_text(self._up)}  down {size_text(self._down)}"
+        return f"round {self._number}/{self._rounds}  loss {self._loss:.3f}  {sizes}  left {left}"
+
+    def _render(self) -> Group:
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        table.add_column("site")
+        table.add_column("F1", justify="right")
+        table.add_column("best", justify="right")
+        table.add_column("")
+        lowest = sorted(self._scores, key=lambda site: self._scores[site][-1:] or [0.0])
+        for site in self._scores if len(lowest) <= _MOST_SITES else lowest[:_MOST_SITES]:
+            scores = self._scores[site]
+            figures = (f"{scores[-1]:.3f}", f"{max(scores):.3f}") if scores else ("–", "–")
+            table.add_row(site, *figures, self._absent.get(site, ""))
+        return Group(Text(f"{self._name}  {self._figures()}", style="bold"), table)

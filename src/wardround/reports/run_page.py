@@ -1,176 +1,231 @@
-"""One run explained on one page."""
+"""The page of one run: scores, rounds, participation, costs, privacy, examples, and what it was made with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wardround.reports.attendance import attendance_section
-from wardround.reports.cost_tables import COORDINATOR, bytes_by_step, bytes_table, phase_seconds, phase_table
-from wardround.reports.error_counts import errors_section
-from wardround.reports.leakage_tables import leakage_tables
-from wardround.reports.page import Drawing, Section, write_page
+from wardround.reports.cost_tables import COORDINATOR, bytes_table, megabytes_by_step, phase_seconds, phase_table
+from wardround.reports.history import RoundRecord
+from wardround.reports.page import Chart, Section, write_page
 from wardround.reports.plain_text import size_text
 from wardround.reports.plots import Labels, bar_chart, stacked_bars
-from wardround.reports.privacy_words import privacy_section
-from wardround.reports.round_sections import rounds_section
-from wardround.reports.run_record import RunRecord
-from wardround.reports.score_tables import interval_text
-from wardround.reports.study_scores import ScoredSite, study_tables, type_table
-from wardround.reports.tables import Cell, Figures, Table
+from wardround.reports.round_sections import participation_section, rounds_section
+from wardround.reports.run_record import MechanismDeclaration, PrivacyFacts, RunRecord, Sends
+from wardround.reports.score_tables import interval_text, leakage_tables, study_tables, type_table
+from wardround.reports.tables import Cell, Figures, Row, Table
+from wardround.reports.training_page import errors_section
 
-__all__ = ["run_sections", "write_run_page"]
+__all__ = ["privacy_section", "run_sections", "write_run_page"]
 
-_MOST_SECTIONS = 40  # sites with a part of their own; of more there is a row each
-_MOST_BARS = 7  # sites beside one another in the chart by type
-_MOST_ROWS = 12  # sites with a bar of their own in the chart of seconds
-_SHORTEST_PHASE = 0.005  # of all seconds; shorter ones are not drawn
-_INTERVALS = "Whiskers are 95% bootstrap intervals over notes."
+_MOST_SECTIONS = 40  # sites with a section each; with more, each has only a row
+_MOST_BARS = 7  # sites in the chart by type
+_MOST_ROWS = 12  # sites with a bar each in the chart of seconds
+_SHORTEST_PHASE = 0.005  # as a share of all seconds; shorter ones are not drawn
+_INTERVALS = "Error bars are 95% bootstrap intervals over notes."
 
 
 def write_run_page(path: Path, record: RunRecord) -> None:
-    """One self-contained page."""
+    """Write one self-contained page."""
     write_page(path, record.title, run_sections(record))
 
 
 def run_sections(record: RunRecord) -> list[Section]:
-    """Everything that the run's folder tells, in the order of a reader's questions."""
+    """Return the sections of a run's page, in the order of a reader's questions."""
     history = record.history
-    sections = [_glance(record)]
+    sections = [_overview(record)]
     if record.sites:
-        sections += [_scores(record), *_each_site(record)]
+        sections += [_scores(record), *_site_sections(record)]
     if record.errors is not None:
         sections.append(errors_section(record.errors))
-    sections.append(rounds_section(history, record.reading))
+    sections.append(rounds_section(history, record.mode))
     if history.rounds:
-        sections += [attendance_section(history, record.names), *_costs(record)]
-    return [*sections, privacy_section(record.privacy, history.rounds), *_examples(record), *_made_with(record)]
+        sections += [participation_section(history, record.names), *_costs(record)]
+    return [*sections, privacy_section(record.privacy, history.rounds), *_examples(record), _made_with(record)]
 
 
-def _glance(record: RunRecord) -> Section:
-    facts = (*record.facts, *_figures(record))
-    state = "" if record.sites else "The run has not finished: what is below is what happened so far."
-    return Section("At a glance", state, tables=(Table("The run", ("what", "which"), facts), *record.more))
-
-
-def _figures(record: RunRecord) -> Iterable[tuple[str, Cell]]:
+def _overview(record: RunRecord) -> Section:
     history = record.history
     unit = "epochs" if history.epochs else "rounds"
-    yield unit, f"{len(history.epochs or history.rounds):,}" + _kept(record, unit)
+    best = f"; the model is that of {unit.removesuffix('s')} {record.best:,}" if record.best else ""
+    facts: list[tuple[str, Cell]] = [*record.facts, (unit, f"{len(history.epochs or history.rounds):,}{best}")]
     if record.mean_f1 is not None:
         over = f", mean of {len(record.sites)} sites" if len(record.sites) > 1 else ""
-        shown = Figures(f"{record.mean_f1:.3f}{over}", {"": record.mean_f1})
-        yield f"{record.reading} micro-F1 on {record.scored_on} notes", shown
+        score = Figures(f"{record.mean_f1:.3f}{over}", {"": record.mean_f1})
+        facts.append((f"{record.mode} micro-F1 on {record.scored_on} notes", score))
     if record.up is not None and record.down is not None:
-        said = f"{size_text(record.up)} up, {size_text(record.down)} down, of everything that was asked"
-        yield "bytes", Figures(said, {"": f"{record.up} up, {record.down} down"})
+        text = f"{size_text(record.up)} up, {size_text(record.down)} down, for all requests"
+        facts.append(("bytes", Figures(text, {"": f"{record.up} up, {record.down} down"})))
     if history.started is not None and history.ended is not None:
-        yield "when", f"{_moment(history.started)} to {_moment(history.ended)} UTC"
-
-
-def _kept(record: RunRecord, unit: str) -> str:
-    return f"; the model is that of {unit.removesuffix('s')} {record.best:,}" if record.best else ""
-
-
-def _moment(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+        start, end = (datetime.fromtimestamp(seconds, UTC) for seconds in (history.started, history.ended))
+        facts.append(("time", f"{start:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} UTC"))
+    text = "" if record.sites else "The run has not finished; this page shows its state so far."
+    return Section("Overview", text, tables=(Table("The run", ("item", "value"), tuple(facts)), *record.more))
 
 
 def _scores(record: RunRecord) -> Section:
-    few = len(record.sites) <= _MOST_SECTIONS
-    shown = (*_by_site(record), *_by_type(record)) if few else ()
-    return Section("Scores", tables=study_tables(record.sites), drawings=shown)
-
-
-def _by_site(record: RunRecord) -> Iterable[Drawing]:
-    reading = record.reading
-    bars = bar_chart(
-        {f"{reading} F1": {name: site.interval for name, site in record.sites.items()}},
-        Labels(f"{reading.capitalize()} F1", "", f"{reading} micro-F1"),
+    if len(record.sites) > _MOST_SECTIONS:
+        return Section("Scores", tables=study_tables(record.sites))
+    mode = record.mode
+    plot = bar_chart(
+        {f"{mode} F1": {name: site.interval for name, site in record.sites.items()}},
+        Labels(f"{mode.capitalize()} F1", "", f"{mode} micro-F1"),
     )
-    told = ", ".join(f"{name} {interval_text(site.interval)}" for name, site in record.sites.items())
-    yield Drawing.of(bars, "f1-by-site", f"Test scores by site. {_INTERVALS}", told=f"{reading} micro-F1: {told}.")
-
-
-def _by_type(record: RunRecord) -> Iterable[Drawing]:
-    shown = {name: dict(site.type_intervals) for name, site in record.sites.items()}
-    kinds = {kind for site in shown.values() for kind in site}
-    if len(shown) <= _MOST_BARS and len(kinds) > 1:  # of one type, the chart by site has said it
-        plot = bar_chart(shown, Labels("F1 by type", "", f"{record.reading} F1"))
-        told = "; ".join(
+    alt = ", ".join(f"{name} {interval_text(site.interval)}" for name, site in record.sites.items())
+    caption = f"Test scores by site. {_INTERVALS}"
+    charts = [Chart.from_plot(plot, "f1-by-site", caption, alt=f"{mode} micro-F1: {alt}.")]
+    by_type = {name: dict(site.type_intervals) for name, site in record.sites.items()}
+    types = {kind for site in by_type.values() for kind in site}
+    if len(by_type) <= _MOST_BARS and len(types) > 1:  # for one type the chart by site is enough
+        plot = bar_chart(by_type, Labels("F1 by type", "", f"{mode} F1"))
+        alt = "; ".join(
             f"{name}: " + ", ".join(f"{kind} {found.estimate:.3f}" for kind, found in site.items())
-            for name, site in shown.items()
+            for name, site in by_type.items()
         )
-        yield Drawing.of(plot, "f1-by-type", f"Test scores by type. {_INTERVALS}", told=f"F1 by type. {told}.")
+        caption = f"Test scores by type. {_INTERVALS}"
+        charts.append(Chart.from_plot(plot, "f1-by-type", caption, alt=f"F1 by type. {alt}."))
+    return Section("Scores", tables=study_tables(record.sites), charts=tuple(charts))
 
 
-def _each_site(record: RunRecord) -> Iterable[Section]:
-    if len(record.sites) <= _MOST_SECTIONS:
-        yield from (_site(name, site, record) for name, site in record.sites.items())
+def _site_sections(record: RunRecord) -> Iterator[Section]:
+    if len(record.sites) > _MOST_SECTIONS:
+        return
+    for name, site in record.sites.items():
+        text = f"{record.mode.capitalize()} micro-F1 {interval_text(site.interval)} on {site.documents:,} notes."
+        leakage = () if site.leakage is None else leakage_tables(site.leakage)
+        heading = f"Site {name}" if len(record.sites) > 1 else "By type"
+        yield Section(heading, text, tables=(type_table(site), *leakage))
 
 
-def _site(name: str, site: ScoredSite, record: RunRecord) -> Section:
-    prose = f"{record.reading.capitalize()} micro-F1 {interval_text(site.interval)} on {site.documents:,} notes."
-    leaking = () if site.leakage is None else leakage_tables(site.leakage)
-    return Section(f"Site {name}" if len(record.sites) > 1 else "By type", prose, tables=(type_table(site), *leaking))
-
-
-def _costs(record: RunRecord) -> Iterable[Section]:
+def _costs(record: RunRecord) -> Iterator[Section]:
     history, costs, names = record.history, record.history.costs, record.names
     if not costs:
-        yield Section("What passed the door", tables=(_bytes_of_rounds(record),))
+        rounds = history.rounds
+        up, down = sum(r.up for r in rounds), sum(r.down for r in rounds)
+        rows = (("up, from the sites", up, up // len(rounds)), ("down, to the sites", down, down // len(rounds)))
+        note = "This run did not record its bytes by exchange and site."
+        table = Table("Bytes of the rounds", ("direction", "all rounds", "per round"), rows, note=note)
+        yield Section("Communication", tables=(table,))
         return
-    plot = stacked_bars(bytes_by_step(costs), Labels("Megabytes by exchange", "MB", ""))
-    summed = {step: size_text(sum(c.up + c.down for c in sites.values())) for step, sites in costs.items()}
-    told = ", ".join(f"{step} {size}" for step, size in summed.items())
-    drawing = Drawing.of(plot, "bytes-by-exchange", "Of all sites, up and down.", told=f"Bytes by exchange: {told}.")
-    yield Section("What passed the door", tables=(bytes_table(costs, names),), drawings=(drawing,))
-    yield Section("Where the time went", tables=(phase_table(history, names),), drawings=(_time(record),))
+    plot = stacked_bars(megabytes_by_step(costs), Labels("Megabytes by exchange", "MB", ""))
+    sizes = {step: size_text(sum(c.up + c.down for c in sites.values())) for step, sites in costs.items()}
+    alt = ", ".join(f"{step} {size}" for step, size in sizes.items())
+    caption = "Sum over all sites, up and down."
+    chart = Chart.from_plot(plot, "bytes-by-exchange", caption, alt=f"Bytes by exchange: {alt}.")
+    yield Section("Communication", tables=(bytes_table(costs, names),), charts=(chart,))
+    yield Section("Time", tables=(phase_table(history, names),), charts=(_seconds_chart(record),))
 
 
-def _time(record: RunRecord) -> Drawing:
+def _seconds_chart(record: RunRecord) -> Chart:
     spent = phase_seconds(record.history)
-    whole = sum(sum(sites.values()) for sites in spent.values())
-    drawn = spent if len(record.names) <= _MOST_ROWS else {phase: _joined(sites) for phase, sites in spent.items()}
-    large = {phase: parts for phase, parts in drawn.items() if sum(parts.values()) > _SHORTEST_PHASE * whole}
-    plot = stacked_bars(large, Labels("Seconds by phase", "seconds", ""))
-    told = ", ".join(f"{phase} {sum(sites.values()):.1f} s" for phase, sites in spent.items())
-    caption = "Seconds of sites are added, also of those that worked side by side."
-    return Drawing.of(plot, "seconds-by-phase", caption, told=f"Seconds by phase: {told}.")
+    total = sum(sum(sites.values()) for sites in spent.values())
+    bars = spent
+    if len(record.names) > _MOST_ROWS:
+        bars = {}
+        for phase, sites in spent.items():
+            own = sites.get(COORDINATOR, 0.0)
+            bars[phase] = {"all sites": sum(sites.values()) - own, COORDINATOR: own}
+    drawn = {phase: parts for phase, parts in bars.items() if sum(parts.values()) > _SHORTEST_PHASE * total}
+    plot = stacked_bars(drawn, Labels("Seconds by phase", "seconds", ""))
+    alt = ", ".join(f"{phase} {sum(sites.values()):.1f} s" for phase, sites in spent.items())
+    caption = "Seconds of the sites are added, even if they worked in parallel."
+    return Chart.from_plot(plot, "seconds-by-phase", caption, alt=f"Seconds by phase: {alt}.")
 
 
-def _joined(sites: Mapping[str, float]) -> dict[str, float]:
-    own = sites.get(COORDINATOR, 0.0)
-    return {"all sites": sum(sites.values()) - own, COORDINATOR: own}
-
-
-def _bytes_of_rounds(record: RunRecord) -> Table:
-    rounds = record.history.rounds
-    up, down = sum(r.up for r in rounds), sum(r.down for r in rounds)
-    rows = (("up, from the sites", up, up // len(rounds)), ("down, to the sites", down, down // len(rounds)))
-    note = "This run did not note its bytes by exchange and site."
-    return Table("Bytes of the rounds", ("way", "all rounds", "a round"), rows, note=note)
-
-
-def _examples(record: RunRecord) -> Iterable[Section]:
+def _examples(record: RunRecord) -> Iterator[Section]:
     if record.excerpts:
-        prose = (
-            "Notes that are nobody's: of the built-in hospitals, which never existed, or of the study's public set. "
-            "No note of a site is shown, here or anywhere. Framed: found and annotated; dashed: missed; dotted: found "
-            "and not annotated."
+        text = (
+            "These notes are about nobody: they come from the built-in hospitals, which do not exist, or from the "
+            "study's public set. No note of a site is shown in any report. Solid frame: annotated and found; dashed: "
+            "missed; dotted: found but not annotated."
         )
-        yield Section("Example predictions", prose, excerpts=record.excerpts)
+        yield Section("Example predictions", text, excerpts=record.excerpts)
     elif record.no_excerpts:
         yield Section("Example predictions", record.no_excerpts)
 
 
-def _made_with(record: RunRecord) -> Iterable[Section]:
+def _made_with(record: RunRecord) -> Section:
     history = record.history
     rows = [("seed", str(record.seed))] if record.seed is not None else []
     rows += [(name, version) for name, version in history.versions.items()]
-    tables = [Table("Seed and versions", ("what", "which"), tuple(rows))] if rows else []
+    tables = [Table("Seed and versions", ("item", "value"), tuple(rows))] if rows else []
     if history.training:
         settings = tuple((name, str(value)) for name, value in history.training.items())
-        tables.append(Table("Settings of the training", ("setting", "value"), settings))
-    yield Section("Made with", tables=tuple(tables), listing=record.study)
+        tables.append(Table("Training settings", ("setting", "value"), settings))
+    return Section("Made with", tables=tuple(tables), listing=record.study)
+
+
+# Privacy.
+
+
+_SENDS: dict[Sends, str] = {
+    "updates": "The sites sent updates of the shared layers, counts and losses. No note, no word of a note and no "
+    "private layer left a site.",
+    "predictions": "The sites sent predictions on the public set, counts and losses. No note and no parameter left a "
+    "site. On this page, read “predictions” for “updates”.",
+    "nothing": "Each site trained alone and sent counts and losses, but no update.",
+    "notes": "All notes were in one place. Such a run is a baseline for comparison; hospitals cannot run it together.",
+    "alone": "This was training at one site. Nothing left it.",
+}
+
+
+def privacy_section(facts: PrivacyFacts, rounds: Sequence[RoundRecord]) -> Section:
+    """Return how updates were protected and who could read what, in words and tables."""
+    lines, tables = [_SENDS[facts.sends]], list[Table]()
+    mechanism = facts.mechanism
+    if mechanism is not None and facts.sends in ("updates", "predictions"):
+        sites = "one site" if facts.minimum_sites == 1 else f"{facts.minimum_sites} sites"
+        examples = "one example" if facts.smallest_batch == 1 else f"{facts.smallest_batch} examples"
+        lines.insert(0, f"Mechanism: {mechanism.name}. {mechanism.report}")
+        lines.append(f"Every sum was over at least {sites}, and every update over at least {examples}.")
+        if facts.encryption:
+            lines.append(f"Encryption: {facts.encryption}.")
+        if facts.shared:
+            lines.append(f"Shared layers: {', '.join(facts.shared)}. All other layers stayed at their site.")
+        lines.append("Privacy budget: none. No noise was added, so differential privacy guarantees nothing here.")
+        tables.append(_readers_table(mechanism, facts.sends))
+    if facts.sends != "alone" and not facts.ledgers:
+        lines.append(
+            "Ledgers: this folder contains none. In a networked study each site keeps its own ledger and sends it to "
+            "nobody; wardround ledger verify prints its head there. On one machine, wardround run --ledgers writes "
+            "them."
+        )
+    clipped = [record.clipped for record in rounds if record.clipped is not None]
+    if clipped:
+        row: Row = (sum(clipped), sum(1 for count in clipped if count), len(clipped), max(clipped))
+        clips = ", ".join(f"{group} {clip:g}" for group, clip in facts.clips.items())
+        note = f"Bounds by layer group: {clips}." if clips else "The bounds were learned in the first round and kept."
+        columns = ("in all rounds", "rounds with clipping", "rounds", "most in one round")
+        tables.append(Table("Clipped numbers in updates", columns, (row,), note=note))
+    if facts.ledgers:
+        tables.append(
+            Table(
+                "Ledgers of what left each site",
+                ("site", "messages sent", "bytes", "head (SHA-256 of the last line)"),
+                tuple((led.site, led.entries, led.bytes_out, led.head or "broken chain") for led in facts.ledgers),
+                note="wardround ledger verify --head HEAD checks a ledger against a head that was noted earlier.",
+            )
+        )
+    return Section("Privacy", "\n\n".join(lines), tables=tuple(tables))
+
+
+def _readers_table(mechanism: MechanismDeclaration, sends: Sends) -> Table:
+    # Predictions train a central model, which the coordinator has: sites open their mean for the coordinator.
+    reads_sum = mechanism.coordinator_reads_sum or sends == "predictions"
+    answers = (
+        ("the coordinator", "one site's update", mechanism.coordinator_reads_update),
+        ("the coordinator", "the sum of a round, and the shared model", reads_sum),
+        ("the other sites", "the sum of a round, and the shared model", True),
+        (
+            "the coordinator together with one site",
+            "another site's update",
+            mechanism.coordinator_and_one_site_read_update,
+        ),
+        ("the coordinator together with all other sites", "a site's update", True),
+        ("the coordinator", "sizes, losses, counts, seconds and codes of a site", True),
+        ("anybody except the site", "a note, or a word of one", False),
+    )
+    rows = tuple((who, what, "yes" if answer else "no") for who, what, answer in answers)
+    note = "docs/threat-model.md explains what can be inferred from readable data."
+    return Table("Who could read what", ("who", "what", "could read it"), rows, note=note)

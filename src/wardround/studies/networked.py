@@ -14,8 +14,8 @@ from wardround.errors import FederationError, UsageError
 from wardround.federation.engines.flare.coordinator_session import serve
 from wardround.federation.engines.flare.flare_federation import FlareFederation
 from wardround.provisioning.kits import Kit
-from wardround.reports.study_progress import StudyProgress
-from wardround.reports.study_scores import study_tables
+from wardround.reports.progress import StudyProgress
+from wardround.reports.score_tables import study_tables
 from wardround.secure_aggregation.signatures import open_signatures
 from wardround.studies.protection import Protection
 from wardround.studies.run_folder import RunFolder

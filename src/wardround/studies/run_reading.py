@@ -17,11 +17,10 @@ from wardround.evaluation.significance import Interval
 from wardround.federation.ledger import verify
 from wardround.models.saved import model_card
 from wardround.parsing import read_json
-from wardround.reports.error_counts import read_error_counts
 from wardround.reports.history import History
 from wardround.reports.run_page import write_run_page
-from wardround.reports.run_record import LedgerHead, PrivacyFacts, RunRecord
-from wardround.reports.sweep_rows import row_of
+from wardround.reports.run_record import LedgerHead, PrivacyFacts, RunRecord, sweep_row
+from wardround.reports.training_page import read_error_counts
 from wardround.studies.assemble import readings_of
 from wardround.studies.note_counts import read_note_counts
 from wardround.studies.outcomes import SiteOutcome
@@ -95,7 +94,7 @@ def _scores(folder: Path) -> dict[str, Any]:
 def _study(name: str, history: History, scores: Mapping[str, Any], folder: Path, study: Study) -> RunRecord:
     sites = {site: _outcome(found, study.sites.get(site), study) for site, found in scores.get("sites", {}).items()}
     traffic = scores.get("traffic", {})
-    reading, row = readings_of(study)[0], row_of(folder, study.study.seed)
+    reading, row = readings_of(study)[0], sweep_row(folder, study.study.seed)
     counted = {site: read_note_counts(folder / "sites" / site).get(reading, ()) for site in sites}
     return RunRecord(
         row or name,
@@ -110,7 +109,7 @@ def _study(name: str, history: History, scores: Mapping[str, Any], folder: Path,
         study=to_toml(_without_places(study)),
         seed=study.study.seed,
         notes={site: notes for site, notes in counted.items() if notes},
-        task_reading=reading,
+        task_mode=reading,
     )
 
 
@@ -124,7 +123,7 @@ def _training(name: str, history: History, scores: Mapping[str, Any], folder: Pa
         f"Training {name}",
         (("what", "a training at one site"), *_model_facts(folder)),
         history,
-        PrivacyFacts("plain", "alone"),
+        PrivacyFacts(None, "alone"),
         sites,
         scored_on=str(scores.get("scored_on", "test")),
         best=max((epoch.epoch for epoch in history.epochs if epoch.best), default=0),
@@ -207,7 +206,7 @@ def _privacy(study: Study, folder: Path) -> PrivacyFacts:
     privacy = study.privacy
     carrier = f"{privacy.scheme.upper()}, packing {privacy.packing}" if privacy.protection.seals else ""
     return PrivacyFacts(
-        privacy.mechanism,
+        privacy.protection,
         study.algorithm.kind.sends,
         privacy.minimum_sites,
         privacy.fewest_sentences,

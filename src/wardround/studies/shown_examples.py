@@ -14,7 +14,7 @@ from pathlib import Path
 
 from wardround.errors import ModelError, StudyError
 from wardround.models.saved import load_model
-from wardround.reports.excerpts import Excerpt
+from wardround.reports.marked_notes import Excerpt
 from wardround.reports.run_record import RunRecord
 from wardround.studies.public_set import public_documents
 from wardround.studies.run_folder import RunFolder

@@ -15,7 +15,7 @@ from wardround.console.runs import Role, Runs, SiteNotes, StudyFacts, Trouble, W
 from wardround.errors import LedgerError, UsageError
 from wardround.federation.ledger import Verdict, verify
 from wardround.parsing import read_json, read_toml
-from wardround.reports.sweep_rows import row_of
+from wardround.reports.run_record import sweep_row
 
 __all__ = ["CoordinatorRuns", "SiteRuns", "runs_in"]
 
@@ -69,7 +69,7 @@ class CoordinatorRuns:
             waits = not (place / _STUDY).is_file() and (place.parent / _KIT).is_file()
             study = place.parent / _STUDY if waits else place / _STUDY
             facts = _facts(study)
-            return WatchedRun(key, record, facts, _report(place), row=row_of(place, facts.seed))
+            return WatchedRun(key, record, facts, _report(place), row=sweep_row(place, facts.seed))
         except OSError:  # a folder that may not be read: of the run there is its name
             return WatchedRun(key, record, StudyFacts())
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from wardround.errors import UsageError
 from wardround.parsing import read_json
-from wardround.reports.following import START, Mark, read_on
+from wardround.reports.event_file import START, Position, read_after
 from wardround.settings import did_you_mean
 from wardround.tracking.tracker import TrackedRun, Tracker
 
@@ -95,39 +95,39 @@ class _Feed(threading.Thread):
             self._say(f"{self._tracker_name} is not fed any more ({type(error).__name__}); the run goes on without it")
 
     def _feed(self) -> None:
-        memory, mark = self._recalled()
+        memory, position = self._recalled()
         tracker = self._open(memory)
         if tracker.memory != memory:
-            mark = START  # it is another than the one that had the rest
+            position = START  # it is another than the one that had the rest
         try:
             while True:
                 over = self._over.is_set()  # looked up first, so that what came before it is read below
-                mark = self._fed_on(tracker, mark)
+                position = self._fed_on(tracker, position)
                 if over:
                     return
                 self._over.wait(_LOOK_SECONDS)
         finally:
             tracker.close()
 
-    def _fed_on(self, tracker: Tracker, mark: Mark) -> Mark:
+    def _fed_on(self, tracker: Tracker, position: Position) -> Position:
         """Feed all that is there now."""
-        while (piece := read_on(self._record, mark)).mark != mark:
-            for event in piece.events:
+        while (chunk := read_after(self._record, position)).position != position:
+            for event in chunk.events:
                 tracker.take(event)
             tracker.flush()
-            mark = piece.mark
-            self._remember(tracker.memory, mark)
-        return mark
+            position = chunk.position
+            self._remember(tracker.memory, position)
+        return position
 
-    def _recalled(self) -> tuple[str, Mark]:
+    def _recalled(self) -> tuple[str, Position]:
         try:
             told = read_json(self._state)
-            return str(told["memory"]), Mark.parse(str(told["mark"]))
+            return str(told["memory"]), Position.parse(str(told["mark"]))
         except (OSError, ValueError, KeyError, TypeError):
             return "", START
 
-    def _remember(self, memory: str, mark: Mark) -> None:
+    def _remember(self, memory: str, position: Position) -> None:
         self._state.parent.mkdir(parents=True, exist_ok=True)
         partial_file = self._state.with_name(self._state.name + ".partial")
-        partial_file.write_text(json.dumps({"memory": memory, "mark": str(mark)}) + "\n", encoding="utf-8")
+        partial_file.write_text(json.dumps({"memory": memory, "mark": str(position)}) + "\n", encoding="utf-8")
         partial_file.replace(self._state)

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from wardround.reports.sweep_rows import row_of
+from wardround.reports.run_record import sweep_row
 
 
 def test_row_and_seed(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text('{"cell": "two, FedAvg", "seconds": 14.8}')
-    assert row_of(tmp_path, 7) == "two, FedAvg, seed 7"
-    assert row_of(tmp_path, None) == "two, FedAvg"
+    assert sweep_row(tmp_path, 7) == "two, FedAvg, seed 7"
+    assert sweep_row(tmp_path, None) == "two, FedAvg"
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", "7", "{}", '{"cell": 3}', '{"cell": ""}'])
 def test_what_no_sweep_has_run_has_none(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "summary.json").write_text(text)
-    assert row_of(tmp_path, 7) == ""
+    assert sweep_row(tmp_path, 7) == ""
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_what_no_sweep_has_run_has_none(tmp_path: Path, text: str | None) -> Non
 )
 def test_where_files_lie_is_not_told(tmp_path: Path, row: str, shown: str) -> None:
     (tmp_path / "summary.json").write_text(json.dumps({"cell": row}))
-    assert row_of(tmp_path, None) == shown
+    assert sweep_row(tmp_path, None) == shown
