@@ -34,7 +34,7 @@ study = study_from(
 
 
 class Lines:
-    """Prints what happens; `reports.study_progress` draws a table instead."""
+    """Prints what happens; `reports.progress` draws a table instead."""
 
     def on_start(self, number: int) -> None:
         """Say nothing."""
