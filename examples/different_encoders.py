@@ -1,6 +1,6 @@
-"""Three hospitals with three encoders find relations together: all they share is what they predict on a public set.
+"""Three hospitals with three encoders learn relations together; they share only their predictions on a public set.
 
-A minute with `--quick`, some minutes at full size. No layer of any model crosses, in either direction.
+It takes a minute with `--quick`, some minutes at full size. No layer of any model is sent, in either direction.
 """
 
 from __future__ import annotations

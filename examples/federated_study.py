@@ -1,4 +1,4 @@
-"""A study among four hospitals, in Python: a minute at full size, seconds with `--quick`."""
+"""A study of four hospitals in Python; it takes a minute at full size, seconds with `--quick`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ torch.set_num_threads(1)
 sizes = {"lstm": 16, "word_cnn": 16, "character_width": 16} if quick else {"lstm": 100, "word_cnn": 100}
 hospitals = clinical_hospitals(seed=0)
 
-# What a study file says, as tables; `wardround study new` writes one to look at.
+# The content of a study file as tables; `wardround study new` writes an example file.
 study = study_from(
     {
         "study": {"name": "drugs and effects", "seed": 0},
@@ -34,21 +34,21 @@ study = study_from(
 
 
 class Lines:
-    """Prints what happens; `reports.progress` draws a table instead."""
+    """A watcher that prints lines; `reports.progress` draws a table instead."""
 
     def on_start(self, number: int) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
     def on_round(self, record: Round) -> None:
-        """One line a round."""
+        """Print one line per round."""
         if record.number % 100 == 0 or quick:
             print(f"round {record.number}: loss {record.loss:.2f}, {record.traffic.up / 1e6:.1f} MB from the sites")
 
     def on_scores(self, number: int, f1: Mapping[str, float]) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
     def on_event(self, text: str) -> None:
-        """Whatever else there is."""
+        """Print any other event."""
         print(text)
 
 
@@ -58,6 +58,6 @@ with tempfile.TemporaryDirectory() as scratch:
     for name, site in outcome.sites.items():
         print(f"{name:10} strict F1 {site.main.micro.f1:.3f} ({site.interval.low:.3f} to {site.interval.high:.3f})")
 
-    # What would leave a hospital, line by line.
+    # The ledger: everything that would leave a hospital, line by line.
     entries = list(read_entries(folder.site("harbour") / "ledger.jsonl"))
     print(f"harbour would have sent {len(entries)} messages, {sum(entry.bytes for entry in entries):,} bytes")

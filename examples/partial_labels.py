@@ -13,11 +13,11 @@ crf = LinearChainCrf(tags, BIO)
 emissions = torch.randn(1, 3, len(tags))  # one sentence of three words
 mask = torch.ones(1, 3, dtype=torch.bool)
 
-# This site annotates drugs only: a word outside a drug may be anything but a drug.
+# This site annotates only drugs: a word outside a drug can have any tag except those of drugs.
 anything_but_drug = [not tag.endswith("Drug") for tag in tags]
 allowed = torch.tensor([[[tag == "B-Drug" for tag in tags], anything_but_drug, anything_but_drug]])
 
 known = crf.partial_log_likelihood(emissions, mask, allowed)
 anything = crf.partial_log_likelihood(emissions, mask, torch.ones_like(allowed))
-print(f"log p(labels as far as they are known) = {known.item():.4f}")
-print(f"log p(any labels at all)               = {anything.item():.4f}")
+print(f"log p(known labels) = {known.item():.4f}")
+print(f"log p(any labels)   = {anything.item():.4f}")

@@ -59,7 +59,7 @@ def test_a_file_of_a_forbidden_kind(script: ModuleType, tmp_path: Path, name: st
 @pytest.mark.parametrize("mark", MARKS)
 def test_a_key_under_a_harmless_name(script: ModuleType, tmp_path: Path, mark: str) -> None:
     (tmp_path / "notes.md").write_bytes(b"\xff\x00" + f"text\n{mark}\nabc".encode())
-    assert script.problems(tmp_path / "notes.md") == [f"{tmp_path / 'notes.md'}: holds a private key"]
+    assert script.problems(tmp_path / "notes.md") == [f"{tmp_path / 'notes.md'}: contains a private key"]
 
 
 def test_a_sealing_key_under_a_harmless_name(script: ModuleType, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_sealing_key_under_a_harmless_name(script: ModuleType, tmp_path: Path)
     for data in (key, SealingSecret(1, "bfv-standard", key).to_bytes()):
         (tmp_path / "table.txt").write_bytes(data)
         assert script.problems(tmp_path / "table.txt") == [
-            f"{tmp_path / 'table.txt'}: holds a sealing key, or what was sealed"
+            f"{tmp_path / 'table.txt'}: contains a sealing key or sealed data"
         ]
 
 
