@@ -39,7 +39,7 @@ built_in = "riverside"
 
 [algorithm]
 name = "feded"
-start = "own"
+site_models = "own"
 rounds = {1 if quick else 8}
 
 [training]

@@ -192,7 +192,7 @@ def _algorithm(variation: Variation, settings: Settings) -> dict[str, Any]:
     """Central and single are an average over one site, whose optimizer remembers."""
     rounds, method = rounds_of(variation, settings), variation.method
     if method == "public":
-        return {"name": "public", "rounds": rounds, "epochs": 1}
+        return {"name": "public", "rounds": rounds, "public_epochs": 1}
     epochs = variation.local_epochs or settings.local_epochs
     if method not in FEDERATED:
         epochs = 1 if method == "central" else epochs

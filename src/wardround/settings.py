@@ -12,12 +12,16 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from wardround.errors import UsageError
 
-__all__ = ["converted", "did_you_mean", "parse_settings", "with_settings"]
+__all__ = ["OldNameWarning", "converted", "did_you_mean", "parse_settings", "with_settings"]
 
 Config = TypeVar("Config")
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _LONGEST_SHOWN = 100  # characters of a value that is quoted in an error
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
+class OldNameWarning(FutureWarning):
+    """A file uses the name that a setting had in an earlier version; the message says the present name."""
 
 
 def parse_settings(pairs: Iterable[str] | None) -> dict[str, str]:

@@ -43,7 +43,7 @@ NAMES = ("harbour", "hillside", "riverside", "station")
 SIZES = {"harbour": 3, "hillside": 5, "riverside": 8, "station": 2}
 WAYS = {"masked": "masked", "sealed": "sealed", "both": "sealed+masked", "ckks": "sealed", "compact": "sealed"}
 CALM = FedEdConfig(rounds=4, distillation_epochs=4)  # of one step, Adam takes the direction alone
-OWN = replace(CALM, start="own")
+OWN = replace(CALM, site_models="own")
 TRAINING = RoundTrainingConfig(batch_size=64, learning_rate=0.05)  # every batch is all there is
 
 
@@ -278,14 +278,14 @@ class Clinics:
             self._shapes(),
             precision=self.config.precision,
             top_k=self.config.top_k,
-            normalised=self.config.exchange == "probabilities",
+            normalised=self.config.predictions == "probabilities",
         )
 
     def _agreed(self, name: str, minimum: int) -> AgreedMechanism:
         shapes, way = self._shapes(), WAYS[name]
         scheme = "ckks" if name == "ckks" else "bfv"
         packing = "compact" if name == "compact" else "standard"
-        known = isinstance(self.config, FedEdConfig) and self.config.exchange == "probabilities"
+        known = isinstance(self.config, FedEdConfig) and self.config.predictions == "probabilities"
         clips = dict.fromkeys(shapes, 1.0) if known else {}
         groups = {head: head for head in shapes}
         return AgreedMechanism(

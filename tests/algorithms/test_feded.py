@@ -74,7 +74,7 @@ def ensemble(models: Sequence[Net], config: FedEdConfig) -> dict[str, Tensor]:
     found = {}
     with torch.no_grad():
         for head, rows in measurements(PUBLIC).items():
-            if config.exchange == "logits":
+            if config.predictions == "logits":
                 mean = torch.stack([model(head, rows) for model in models]).mean(0)
                 found[head] = (mean / config.temperature).softmax(-1)
             else:
@@ -117,7 +117,7 @@ def weights(model: Net) -> dict[str, Array]:
     [
         {},
         {"temperature": 2.0},
-        {"temperature": 0.5, "exchange": "logits"},
+        {"temperature": 0.5, "predictions": "logits"},
         {"local_epochs": 5, "distillation_epochs": 1},
         {"label_weight": 0.25, "teacher_weight": 3.0},
         {"label_weight": 0.0},
@@ -321,7 +321,7 @@ def states(clinics: Clinics) -> dict[str, Array]:
 
 
 def test_the_public_set_alone_teaches_and_nobody_is_asked_to_train(tmp_path: Path) -> None:
-    clinics = Clinics(tmp_path, config=PublicConfig(rounds=4, epochs=2))
+    clinics = Clinics(tmp_path, config=PublicConfig(rounds=4, public_epochs=2))
     (first, *_, last) = clinics.run(4)
     assert {step_ for step_, *_ in clinics.passed} == {"describe"}
     assert (last.answered, last.absent) == (0, ())
@@ -489,7 +489,7 @@ def test_a_loss_that_is_none_costs_its_site_the_round(tmp_path: Path) -> None:
 
 
 def test_logits_need_not_add_up_but_be_numbers(tmp_path: Path) -> None:
-    config = replace(CALM, exchange="logits")
+    config = replace(CALM, predictions="logits")
     clinics = Clinics(tmp_path, config=config)
     clinics.meddle = giving("harbour", changed("diseases", at(0, 0, float("-inf"))))
     (record,) = clinics.run()
@@ -573,7 +573,7 @@ def test_a_site_that_fails_half_way_is_as_it_was(config: FedEdConfig, tmp_path: 
         ({"label_weight": -0.5}, "^label_weight is -0.5; it must be zero or above"),
         ({"distillation_epochs": 0}, "^distillation_epochs is 0; it must be above zero"),
         ({"distillation_batch": -1}, "^distillation_batch is -1; it must be zero or above"),
-        ({"precision": "top-k", "exchange": "logits"}, "^precision top-k .*: exchange probabilities$"),
+        ({"precision": "top-k", "predictions": "logits"}, "^precision top-k .*: set predictions to probabilities$"),
         ({"precision": "top-k", "top_k": 0}, "^precision top-k sends the top_k likeliest classes of a row, at"),
         ({"local_epochs": 0}, "^local_epochs is 0; it must be above zero"),
         ({"participation": 0.0}, "^participation is 0.0; it is a fraction"),
@@ -589,5 +589,5 @@ def test_only_predictions_in_full_can_be_packed() -> None:
     assert ALGORITHM.plain_only(CALM) == ""
     assert ALGORITHM.plain_only(replace(CALM, precision="float16")) == "precision float16"
     assert ALGORITHM.plain_only(replace(CALM, precision="top-k")) == "precision top-k"
-    with pytest.raises(TrainingError, match=r"^epochs is 0; it must be above zero$"):
-        PublicConfig(epochs=0)
+    with pytest.raises(TrainingError, match=r"^public_epochs is 0; it must be above zero$"):
+        PublicConfig(public_epochs=0)

@@ -49,7 +49,7 @@ def test_protected_it_goes_nearly_the_same_way(kind: str, config: FedEdConfig, t
 
 @pytest.mark.parametrize("kind", ["masked", "sealed", "both"])
 def test_protected_logits_learn_their_clip(kind: str, tmp_path: Path) -> None:
-    config = replace(CALM, exchange="logits")
+    config = replace(CALM, predictions="logits")
     plain, clinics = (
         Clinics(tmp_path / "plain", config=config),
         Clinics(tmp_path / "it", kind, config=config, minimum=3),

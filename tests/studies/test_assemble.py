@@ -393,7 +393,7 @@ def test_a_site_may_have_an_encoder_of_its_own(encoder: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("exchange", "clips"), [("probabilities", {"tags": 1.0}), ("logits", {})])
 def test_what_sites_give_are_predictions(exchange: str, clips: dict[str, float]) -> None:
-    study = of_algorithm("feded", algorithm={"exchange": exchange})
+    study = of_algorithm("feded", algorithm={"predictions": exchange})
     task = common_task(study)
     public = public_set(study, task)
     words = sum(len(sentence.words) for sentence in public.examples)
@@ -407,7 +407,7 @@ def test_what_sites_give_are_predictions(exchange: str, clips: dict[str, float])
 
 @pytest.mark.parametrize("start", ["central", "own"])
 def test_the_coordinator_has_a_whole_model_whatever_sites_share(start: str) -> None:
-    study = of_algorithm("feded", algorithm={"start": start})
+    study = of_algorithm("feded", algorithm={"site_models": start})
     task = common_task(study)
     coordinator = coordinator_of(study, task, public_set(study, task))
     assert coordinator.shared.keys() == dict(task.model.named_parameters()).keys()

@@ -69,7 +69,7 @@ def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pat
 
 
 def of_four(data: Path, start: str, **sections: Mapping[str, Any] | None) -> Study:
-    return distilled(data, algorithm={"start": start, "rounds": 4}, **sections)
+    return distilled(data, algorithm={"site_models": start, "rounds": 4}, **sections)
 
 
 def assert_same(folder: Path, other: Path) -> None:
@@ -242,7 +242,7 @@ def test_labels_of_an_unlabelled_public_set_change_nothing(data: Path, tmp_path:
 
 
 def test_the_public_set_alone(data: Path, tmp_path: Path) -> None:
-    run(distilled(data, algorithm={"name": "public", "epochs": 2}), tmp_path)
+    run(distilled(data, algorithm={"name": "public", "public_epochs": 2}), tmp_path)
     steps = {e.step for name in SITES for e in read_entries(tmp_path / "sites" / name / "ledger.jsonl")}
     assert steps == {"restore", "describe", "score", "save", "finish"}
     assert [event["answered"] for event in events_of(tmp_path, "round")] == [0, 0, 0]
@@ -281,7 +281,7 @@ def of_three_kinds(data: Path, different: Path, **sections: Any) -> Study:
     return distilled(
         data,
         public={"data": str(different / "public.jsonl")},
-        algorithm={"start": "own", "rounds": 4},
+        algorithm={"site_models": "own", "rounds": 4},
         training={"batch_size": 16},
         sites={"west": {"encoder": str(different / "wide")}, "north": {"encoder": str(different / "short")}},
         **sections,
@@ -335,7 +335,7 @@ def test_a_batch_of_pairs_that_no_encoder_can_read_costs_nothing(
         data,
         model={"encoder": str(different / "short")},
         public={"data": str(different / "public.jsonl")},
-        algorithm={"start": start, "rounds": 2, "distillation_batch": 2},
+        algorithm={"site_models": start, "rounds": 2, "distillation_batch": 2},
     )
     run(study, tmp_path)
     assert absences(tmp_path) == [[]] * 2
@@ -345,7 +345,7 @@ def of_entities(data: Path, north: dict[str, Any], kind: str = "ner") -> Study:
     """Sites that keep their models, and tag; one of them in a way of its own."""
     sites = {name: {"types": ["Drug", "Effect"]} for name in SITES} | {"north": north}
     task = {"kind": "ner", "relations": None} if kind == "ner" else {"kind": kind}
-    return distilled(data, task=task, model={"decoder": "softmax"}, algorithm={"start": "own"}, sites=sites)
+    return distilled(data, task=task, model={"decoder": "softmax"}, algorithm={"site_models": "own"}, sites=sites)
 
 
 @pytest.mark.parametrize("types", [["Effect", "Drug"], ["Effect"]], ids=["order", "fewer"])
@@ -546,13 +546,16 @@ def test_what_is_lost_of_a_sites_notes_is_told_to_the_site_alone(tmp_path: Path)
         ({"task": {"kind": "relation"}}, r"^\[task\] kind is 'relation' – did you mean 'relations'\?; it can be ner, "),
         ({"task": {"negatives": -0.5}}, r"^\[task\] negatives is -0.5; it must be zero or above$"),
         (
-            {"algorithm": {"precision": "top-k", "exchange": "logits"}},
-            r"^\[algorithm\] precision top-k .*: exchange pro",
+            {"algorithm": {"precision": "top-k", "predictions": "logits"}},
+            r"^\[algorithm\] precision top-k .*: set predictions to pro",
         ),
         ({"algorithm": {"temperature": 0}}, r"^\[algorithm\] temperature is 0.0; it must be above zero$"),
         ({"algorithm": {"teacher_weight": 0}}, r"^\[algorithm\] teacher_weight is 0.0; it must be above zero"),
         ({"algorithm": {"distillation_epochs": 0}}, r"^\[algorithm\] distillation_epochs is 0; it must be above zero$"),
-        ({"algorithm": {"start": "owns"}}, r"^\[algorithm\] start is 'owns' – did you mean 'own'\?; it can be central"),
+        (
+            {"algorithm": {"site_models": "owns"}},
+            r"^\[algorithm\] site_models is 'owns' – did you mean 'own'\?; it can be central",
+        ),
         ({"model": {"shared": ["all"]}}, r"^\[model\] shared cannot be set for feded"),
         ({"public": {"built_in": "harbour"}}, r"^\[public\] names a built-in hospital and data; one of them$"),
         ({"public": {"format": None}}, r"^\[public\] names data; it needs a format as well$"),
@@ -560,10 +563,10 @@ def test_what_is_lost_of_a_sites_notes_is_told_to_the_site_alone(tmp_path: Path)
             {"algorithm": {"precision": "float16"}, "privacy": {"mechanism": "masked", "minimum_sites": 3}},
             r"^\[algorithm\] precision float16 needs mechanism plain; under masked every number is packed alike$",
         ),
-        ({"sites": {"east": {"encoder": "minilm"}}}, r'^\[sites.east\] encoder: .* feded with start = "own"$'),
+        ({"sites": {"east": {"encoder": "minilm"}}}, r'^\[sites.east\] encoder: .* feded with site_models = "own"$'),
         (
             {"public": None, "algorithm": {"name": "fedavg"}, "sites": {"west": {"encoder": "minilm"}}},
-            r'^\[sites.west\] encoder: sites with encoders of their own cannot share layers; .* start = "own"$',
+            r'^\[sites.west\] encoder: sites with encoders of their own cannot share layers; .* site_models = "own"$',
         ),
     ],
     ids=str,
@@ -634,13 +637,17 @@ def test_a_joint_study_heeds_types_and_scheme(data: Path) -> None:
 @pytest.mark.parametrize("clip", [0.5, 2.0])
 def test_probabilities_have_one_clip(clip: float, data: Path) -> None:
     """Cut at less, rows add up to less than one; at far more, what rounding takes is no longer little."""
-    privacy = {"mechanism": "masked", "minimum_sites": 3, "clip": {"relations": clip}}
+    privacy = {"mechanism": "masked", "minimum_sites": 3, "value_bounds": {"relations": clip}}
     with pytest.raises(
-        StudyError, match=rf"^\[privacy\] clip of relations is {clip}; feded gives numbers up to 1.0, wh"
+        StudyError, match=rf"^\[privacy\] value_bounds of relations is {clip}; feded sends numbers up to 1.0, wh"
     ):
         distilled(data, privacy=privacy)
-    assert distilled(data, privacy={**privacy, "clip": {"relations": 1.0}}).privacy.clip == {"relations": 1.0}
-    assert distilled(data, privacy=privacy, algorithm={"exchange": "logits"}).privacy.clip == {"relations": clip}
+    assert distilled(data, privacy={**privacy, "value_bounds": {"relations": 1.0}}).privacy.value_bounds == {
+        "relations": 1.0
+    }
+    assert distilled(data, privacy=privacy, algorithm={"predictions": "logits"}).privacy.value_bounds == {
+        "relations": clip
+    }
 
 
 # What stays at a site.
@@ -652,7 +659,7 @@ def planted(folder: Path, start: str) -> Study:
     plain = note("m", Random(1), related=True)
     secret = replace(plain, text=f"{plain.text[:-1]} {MARKER}.")
     Jsonl().write([secret, *related(5)], folder / "east" / "train.jsonl")
-    return distilled(folder, algorithm={"start": start})
+    return distilled(folder, algorithm={"site_models": start})
 
 
 def assert_stays(folder: Path, said: str) -> None:

@@ -560,7 +560,7 @@ def test_sites_that_were_not_drawn_take_the_sum_all_the_same(kind: str, tmp_path
 def test_numbers_outside_the_clip_are_counted_in_the_events(kind: str, data: Path, tmp_path: Path) -> None:
     tight = {"words": 1e-3, "word_cnn": 1e-3}
     watcher = Onlooker()
-    study = shielded(data, kind, algorithm={"rounds": 2}, privacy={"clip": tight})
+    study = shielded(data, kind, algorithm={"rounds": 2}, privacy={"value_bounds": tight})
     run(study, tmp_path, watcher=watcher)
     counted = [event["clipped"] for event in events_of(tmp_path, "round")]
     assert all(count > 0 for count in counted)
@@ -616,8 +616,10 @@ def test_a_clip_of_layers_that_nobody_shares_is_refused_before_round_1(tmp_path:
         ("word", r" – did you mean 'words'\?; words, word_cnn are$"),
         ("crf", "; words, word_cnn are$"),
     ):
-        study = tiny(privacy={"mechanism": "sealed", "minimum_sites": 2, "clip": {group: 1.0}}, sites=sites)
-        with pytest.raises(StudyError, match=rf"^\[privacy\] clip: no shared layer group is called '{group}'{said}"):
+        study = tiny(privacy={"mechanism": "sealed", "minimum_sites": 2, "value_bounds": {group: 1.0}}, sites=sites)
+        with pytest.raises(
+            StudyError, match=rf"^\[privacy\] value_bounds: no shared layer group is called '{group}'{said}"
+        ):
             run(study, tmp_path)
     assert not events_of(tmp_path, "started")
 

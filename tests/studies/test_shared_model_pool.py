@@ -142,7 +142,7 @@ def test_sites_that_share_every_layer_have_one_network(data: Path, name: str) ->
     [
         {"algorithm": {"name": "fedavg"}, "model": {"shared": ["words", "word_cnn"]}},
         {"algorithm": {"name": "single"}, "model": DECIDED},
-        {"algorithm": {"name": "feded", "start": "own"}, "model": DECIDED, "public": PUBLIC},
+        {"algorithm": {"name": "feded", "site_models": "own"}, "model": DECIDED, "public": PUBLIC},
     ],
 )
 def test_sites_with_private_layers_have_one_each(data: Path, sections: dict[str, Any]) -> None:

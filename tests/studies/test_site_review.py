@@ -107,7 +107,7 @@ def test_what_a_mechanism_adds_where_predictions_are_given(mechanism: str, steps
     assert "number of training sentences" not in readers
     leaving = lines(study, "What would leave this site")
     assert not any("to learn its clip" in line for line in leaving)
-    logits = of_algorithm("feded", algorithm={"exchange": "logits"}, **given)
+    logits = of_algorithm("feded", algorithm={"predictions": "logits"}, **given)
     told = any("to learn its clip" in line for line in lines(logits, "What would leave this site"))
     assert told == (mechanism != "plain")
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from wardround.algorithms.feded import FedEdConfig
 from wardround.algorithms.fedner import FedNerConfig
 from wardround.algorithms.fedprox import FedProxConfig
 from wardround.errors import StudyError
+from wardround.settings import OldNameWarning
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.study_file import (
     AlgorithmSection,
@@ -451,7 +453,7 @@ TABLES = st.fixed_dictionaries(
     },
     optional={
         "training": st.fixed_dictionaries({"learning_rate": st.floats(1e-9, 1e9) | st.integers(1, 9)}),
-        "federation": st.fixed_dictionaries({"deadline": st.floats(1e-3, allow_nan=False)}),
+        "federation": st.fixed_dictionaries({"deadline": st.floats(1e-3, allow_nan=False, allow_infinity=False)}),
         "task": st.fixed_dictionaries(
             {
                 "kind": st.sampled_from(["relations", "joint"]),
@@ -553,12 +555,12 @@ def test_an_algorithm_that_must_see_each_update_runs_plain_alone(mechanism: str)
         ({"mechanism": "sealed", "scheme": "bgv"}, "scheme is 'bgv'.*; it can be bfv, ckks"),
         ({"mechanism": "sealed", "packing": "loose"}, "packing is 'loose'.*; it can be standard, compact"),
         ({"mechanism": "sealed", "error_feedback": "yes"}, "error_feedback is 'yes'; it must be true or false"),
-        ({"clip": {"words": 0}}, r"clip of words is 0.0; it must be above zero"),
-        ({"clip": {"words": -1.5}}, r"clip of words is -1.5; it must be above zero"),
-        ({"clip": {"words": float("inf")}}, "clip of words is inf; it must be above zero"),
-        ({"clip": {"words": float("nan")}}, "clip of words is nan; it must be above zero"),
-        ({"clip": {"words": "wide"}}, "clip.words is 'wide'; it must be a number"),
-        ({"clip": 3}, "clip must be a table of numbers by name"),
+        ({"value_bounds": {"words": 0}}, r"value_bounds of words is 0.0; it must be above zero"),
+        ({"value_bounds": {"words": -1.5}}, r"value_bounds of words is -1.5; it must be above zero"),
+        ({"value_bounds": {"words": float("inf")}}, "value_bounds of words is inf; it must be above zero"),
+        ({"value_bounds": {"words": float("nan")}}, "value_bounds of words is nan; it must be above zero"),
+        ({"value_bounds": {"words": "wide"}}, "value_bounds.words is 'wide'; it must be a number"),
+        ({"value_bounds": 3}, "value_bounds must be a table of numbers by name"),
     ],
 )
 def test_ways_to_protect_that_make_no_sense(privacy: dict[str, Any], said: str) -> None:
@@ -570,7 +572,7 @@ def test_a_protected_study_written_out_is_the_same() -> None:
         "mechanism": "sealed",
         "minimum_sites": 2,
         "packing": "compact",
-        "clip": {"words": 0.5, "word_cnn": 2},
+        "value_bounds": {"words": 0.5, "word_cnn": 2},
         "error_feedback": True,
     }
     study = tiny(privacy=settings)
@@ -615,8 +617,8 @@ name = "feded"
 rounds = 30
 participation = 0.5
 local_epochs = 3
-start = "own"
-exchange = "logits"
+site_models = "own"
+predictions = "logits"
 temperature = 2
 distillation_epochs = 4
 label_weight = 0
@@ -636,8 +638,8 @@ def test_a_study_of_predictions(tmp_path: Path) -> None:
         rounds=30,
         participation=0.5,
         local_epochs=3,
-        start="own",
-        exchange="logits",
+        site_models="own",
+        predictions="logits",
         temperature=2.0,
         distillation_epochs=4,
         label_weight=0.0,
@@ -671,9 +673,21 @@ def test_an_encoder_of_a_site_that_only_this_machine_has_is_in_no_kit(tmp_path: 
     [
         ('data = "open/public.jsonl"\nformat = "jsonl"', "", r"\[algorithm\] feded needs notes that everybody may"),
         ('name = "feded"', 'name = "public"', r"\[algorithm\] 'local_epochs' is not a setting"),
-        ('start = "own"', 'start = "central"', r"\[sites.harbour\] encoder: sites with encoders of their own cannot"),
-        ('exchange = "logits"', 'exchange = "labels"', r"\[algorithm\] exchange is 'labels'.*; it can be prob"),
-        ('exchange = "logits"', 'precision = "float8"', r"\[algorithm\] precision is 'float8' – did you mean 'float"),
+        (
+            'site_models = "own"',
+            'site_models = "central"',
+            r"\[sites.harbour\] encoder: sites with encoders of their own cannot",
+        ),
+        (
+            'predictions = "logits"',
+            'predictions = "labels"',
+            r"\[algorithm\] predictions is 'labels'.*; it can be prob",
+        ),
+        (
+            'predictions = "logits"',
+            'precision = "float8"',
+            r"\[algorithm\] precision is 'float8' – did you mean 'float",
+        ),
         ("temperature = 2", "temprature = 2", r"\[algorithm\] 'temprature' is not a setting – did you mean 'temp"),
         ("teacher_weight = 0.5", "teacher_weight = 0", r"\[algorithm\] teacher_weight is 0.0; it must be above zero"),
         ("labelled = false", "labeled = false", r"\[public\] 'labeled' is not a setting – did you mean 'labelled'"),
@@ -711,3 +725,59 @@ def test_a_precision_is_of_predictions_that_nobody_packs(mechanism: str, precisi
     if mechanism == "sealed":
         with pytest.raises(StudyError, match=r"^\[privacy\] scheme ckks .* feded takes bfv$"):
             parse_study(text + 'scheme = "ckks"\n')
+
+
+# Files of version 0.1.
+
+OLD = """
+[study]
+name = "old"
+[algorithm]
+name = "feded"
+start = "own"
+exchange = "logits"
+[public]
+built_in = "hillside"
+[privacy]
+clip = { tags = 2.0 }
+[sites.harbour]
+types = ["Drug"]
+"""
+
+
+def read_old(text: str) -> Study:
+    with pytest.warns(OldNameWarning):
+        return parse_study(text)
+
+
+def test_old_names_of_settings_are_read_with_a_warning_that_names_the_new_one() -> None:
+    with pytest.warns(OldNameWarning) as found:
+        study = parse_study(OLD)
+    assert sorted(str(warning.message) for warning in found) == [
+        "[algorithm] exchange is now called predictions; rename it",
+        "[algorithm] start is now called site_models; rename it",
+        "[privacy] clip is now called value_bounds; rename it",
+    ]
+    new = OLD.replace("start =", "site_models =").replace("exchange =", "predictions =").replace("clip", "value_bounds")
+    assert study == parse_study(new)
+
+
+def test_a_study_with_old_names_is_written_with_them_so_that_its_digest_stays() -> None:
+    study = read_old(OLD)
+    text = to_toml(study)
+    assert 'start = "own"' in text and "[privacy.clip]" in text and "site_models" not in text
+    assert to_toml(read_old(text)) == text
+    assert digest_of(read_old(text)) == digest_of(study)
+    kit = study_for_kits(replace(study, public=replace(study.public, sha256="")))
+    assert sha256(kit).hexdigest() == digest_of(read_old(kit.decode()))
+
+
+def test_the_digest_of_a_study_of_version_0_1_is_what_it_was() -> None:
+    text = '[study]\nname = "d"\n[privacy]\nclip = { words = 0.5 }\n[sites.harbour]\ntypes = ["Drug"]\n'
+    assert digest_of(read_old(text)) == "3d58fde6168996cabbf820d7abc9f804e49bda1a7c4ed7049b245379bb0180f7"
+
+
+def test_both_names_of_one_setting_are_refused() -> None:
+    said = r"^\[privacy\] clip and value_bounds are the same setting; keep value_bounds$"
+    with pytest.raises(StudyError, match=said):
+        tiny(privacy={"clip": {"words": 1.0}, "value_bounds": {"words": 1.0}})

@@ -21,9 +21,10 @@ from wardround.federation.federation import SiteId
 from wardround.federation.message import Message
 from wardround.federation.request_handler import RequestHandler
 from wardround.models.saved import load_model
+from wardround.settings import OldNameWarning
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.site_setup import load_notes, open_door, open_site
-from wardround.studies.study_file import Study
+from wardround.studies.study_file import Study, to_toml
 from wardround.studies.study_run import Engine, StudyOutcome, StudyRun
 from wardround.tasks import ner
 from wardround.text.document import Document
@@ -662,3 +663,11 @@ def test_a_round_that_no_site_scored_is_kept_by_none_of_them(tmp_path: Path) -> 
 
     federation.meddle = nobody_scores_the_last
     assert protected_run(study, tmp_path / "run", federation).best_round == 1
+
+
+def test_a_run_folder_of_version_0_1_is_resumed_under_the_new_names(tmp_path: Path) -> None:
+    study = tiny(algorithm={"rounds": 2}, privacy={"value_bounds": {"words": 0.5}})
+    (tmp_path / "study.toml").write_text(to_toml(study).replace("value_bounds", "clip"), encoding="utf-8")
+    with pytest.warns(OldNameWarning, match="clip is now called value_bounds"):
+        toy_run(study, tmp_path)
+    assert (tmp_path / "study.toml").read_text(encoding="utf-8") == to_toml(study)

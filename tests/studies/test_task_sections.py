@@ -203,14 +203,14 @@ def test_public_notes_that_nobody_reads_are_refused(name: str) -> None:
 def test_sites_that_share_layers_have_one_encoder(name: str, settings: dict[str, Any]) -> None:
     said = (
         "[sites.hillside] encoder: sites with encoders of their own cannot share layers; "
-        'use [algorithm] feded with start = "own"'
+        'use [algorithm] feded with site_models = "own"'
     )
     with pytest.raises(StudyError, match=f"^{re.escape(said)}$"):
         of_algorithm(name, algorithm=settings, sites={"hillside": {"encoder": "minilm"}})
 
 
 def test_sites_that_keep_their_models_may_have_encoders_of_their_own() -> None:
-    study = of_algorithm("feded", algorithm={"start": "own"}, sites={"hillside": {"encoder": "minilm"}})
+    study = of_algorithm("feded", algorithm={"site_models": "own"}, sites={"hillside": {"encoder": "minilm"}})
     assert [site.encoder for site in study.sites.values()] == ["", "minilm"]
     assert parse_study(to_toml(study)) == study
 

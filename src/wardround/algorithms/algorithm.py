@@ -8,7 +8,7 @@ configuration.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, Literal, TypeVar
 
@@ -98,6 +98,7 @@ class Algorithm(Generic[Config]):
     needs_single_updates: bool = False  # the sum of the updates is not enough, so no mechanism may hide them
     one_machine_only: bool = False  # it needs all notes in one place
     own_models_setting: str = ""  # the setting with which sites keep models of their own, for error messages
+    old_settings: Mapping[str, str] = field(default_factory=dict)  # names in version 0.1 and their present names
 
     # Functions of the configuration.
     constant_settings: Callable[[Config], Mapping[str, Value]] = lambda config: {}

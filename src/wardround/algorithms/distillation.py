@@ -86,7 +86,7 @@ def teacher(mean: npt.NDArray[Any], exchange: Exchanged, temperature: float) -> 
 
 def _check_exchanged(exchange: str) -> None:
     if exchange not in get_args(Exchanged):
-        raise TrainingError(f"exchange is {exchange!r}; it can be {' or '.join(get_args(Exchanged))}")
+        raise TrainingError(f"predictions is {exchange!r}; it can be {' or '.join(get_args(Exchanged))}")
 
 
 # How a student learns from its teacher.

@@ -52,8 +52,8 @@ class FedEdConfig(LocalConfig):
     rounds: int = 30
     local_epochs: int = 2  # E
     keep_moments: bool = False
-    start: Literal["central", "own"] = "central"  # what a site trains in a round: the central model, or its own
-    exchange: Exchanged = "probabilities"  # what is averaged, Eq. 5
+    site_models: Literal["central", "own"] = "central"  # what a site trains in a round
+    predictions: Exchanged = "probabilities"  # what is averaged, Eq. 5
     precision: Precision = "float32"  # of predictions on the wire; a protected sum uses its own packing
     top_k: int = 1  # for precision top-k: classes per row that are sent
     temperature: float = 1.0  # τ, Eq. 4
@@ -75,22 +75,22 @@ class FedEdConfig(LocalConfig):
                 f"teacher_weight is {self.teacher_weight}; it must be above zero; to learn without sites, use the "
                 "algorithm public"
             )
-        if self.precision == "top-k" and (self.exchange == "logits" or self.top_k < 1):
+        if self.precision == "top-k" and (self.predictions == "logits" or self.top_k < 1):
             raise TrainingError(
                 "precision top-k sends the top_k likeliest classes of a row, at least one; the logits of the others "
-                "cannot be estimated: exchange probabilities"
+                "cannot be estimated: set predictions to probabilities"
             )
         self.distillation(batch_size=1, labelled=True)
 
     @property
     def sites_keep_models(self) -> bool:
         """Whether every site keeps a model of its own."""
-        return self.start == "own"
+        return self.site_models == "own"
 
     @property
     def value_bound(self) -> float:
         """Return the largest absolute value of a prediction, 0 if there is no limit."""
-        return 1.0 if self.exchange == "probabilities" else 0.0
+        return 1.0 if self.predictions == "probabilities" else 0.0
 
     def constant_settings(self) -> dict[str, Value]:
         """Return the settings of a request that are the same in every round."""
@@ -102,7 +102,7 @@ class FedEdConfig(LocalConfig):
             "label_rounds": self.label_rounds,
             "teacher_weight": self.teacher_weight,
         }
-        return {**super().constant_settings(), "given_as": self.exchange, **(own if self.sites_keep_models else {})}
+        return {**super().constant_settings(), "given_as": self.predictions, **(own if self.sites_keep_models else {})}
 
     def distillation(self, *, batch_size: int, labelled: bool) -> DistillationConfig:
         """Return how the central model learns."""
@@ -134,7 +134,7 @@ class FedEd(CentralCoordinator):
         )
         assert gathered.mean is not None
         try:
-            _check(gathered.mean, self._like, self.config.exchange, sites=len(gathered.sites))
+            _check(gathered.mean, self._like, self.config.predictions, sites=len(gathered.sites))
         except MessageError as error:
             raise FederationError(f"the round's mean prediction cannot be used ({error.code})") from None
         return gathered
@@ -142,7 +142,7 @@ class FedEd(CentralCoordinator):
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
         """Distil the ensemble into the central model (Eq. 4 to 6)."""
         self._mean = {head: np.array(rows) for head, rows in mean.items()}
-        targets = {head: teacher(rows, self.config.exchange, self.config.temperature) for head, rows in mean.items()}
+        targets = {head: teacher(rows, self.config.predictions, self.config.temperature) for head, rows in mean.items()}
         labelled = self.public.labelled and _learns_labels(self.number + 1, self.config.label_rounds)
         self.learn(targets, self.config.distillation(batch_size=self.training.batch_size, labelled=labelled))
 
@@ -243,7 +243,7 @@ def _plain_codec(config: FedEdConfig, payload: Payload) -> PlainPredictions:
         payload.shapes,
         precision=config.precision,
         top_k=config.top_k,
-        normalised=config.exchange == "probabilities",
+        normalised=config.predictions == "probabilities",
     )
 
 
@@ -281,7 +281,8 @@ ALGORITHM = Algorithm(
         "predictions on the public notes."
     ),
     needs_public_set=True,
-    own_models_setting='start = "own"',
+    own_models_setting='site_models = "own"',
+    old_settings={"start": "site_models", "exchange": "predictions"},
     constant_settings=FedEdConfig.constant_settings,
     sites_keep_models=lambda config: config.sites_keep_models,
     plain_only=lambda config: "" if config.precision == "float32" else f"precision {config.precision}",

@@ -27,12 +27,12 @@ class PublicConfig(RoundsConfig):
     """The settings of a central model that learns from the public set alone."""
 
     rounds: int = 30
-    epochs: int = 1  # over the public set, per round
+    public_epochs: int = 1  # over the public set, per round
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.epochs < 1:
-            raise TrainingError(f"epochs is {self.epochs}; it must be above zero")
+        if self.public_epochs < 1:
+            raise TrainingError(f"public_epochs is {self.public_epochs}; it must be above zero")
 
 
 class PublicOnly(CentralCoordinator):
@@ -48,7 +48,7 @@ class PublicOnly(CentralCoordinator):
     def gather(self, context: RoundContext) -> RoundSum | None:
         """Train at the coordinator; no site is asked."""
         config = DistillationConfig(
-            batch_size=self.training.batch_size, epochs=self.config.epochs, labelled=self.public.labelled
+            batch_size=self.training.batch_size, epochs=self.config.public_epochs, labelled=self.public.labelled
         )
         context.note_loss(self.learn({}, config))
         return None
@@ -85,6 +85,7 @@ ALGORITHM = Algorithm(
     sends="nothing",
     told_to_sites="Other sites receive the model that learned from the public notes alone; it holds nothing of yours.",
     needs_public_set=True,
+    old_settings={"epochs": "public_epochs"},
     payload=_payload,
     check_model=_check_model,
     build_server=_server,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -15,6 +16,7 @@ from wardround import __version__
 from wardround.errors import FederationError, WardroundError
 from wardround.process_hardening import forbid_core_dumps
 from wardround.reports.plain_text import neutralise
+from wardround.settings import OldNameWarning
 
 __all__ = ["main"]
 
@@ -57,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     try:
-        _assemble(arguments)(arguments, prog_name="wardround")
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            _assemble(arguments)(arguments, prog_name="wardround")
     except WardroundError as error:
         typer.echo(f"wardround: {_line(error)}", err=True)
         sys.exit(2)
@@ -66,6 +70,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         typer.echo(f"wardround: {_where(error)}", err=True)
         sys.exit(3)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning about an old name on one line, and any other as Python does."""
+    if issubclass(category, OldNameWarning):
+        typer.echo(f"wardround: warning: {neutralise(str(message))}", err=True)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def _assemble(arguments: Sequence[str]) -> typer.Typer:

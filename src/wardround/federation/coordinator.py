@@ -319,7 +319,7 @@ class Coordinator(ABC):
         if self._vanishing >= _MOST_VANISHING:
             raise TrainingError(
                 f"updates of {', '.join(sorted(vanished))} rounded to zero in {self._vanishing} rounds in a row, so "
-                "nothing is learned from them; set [privacy] clip for the layer groups, or packing to standard"
+                "nothing is learned from them; set [privacy] value_bounds for the layer groups, or packing to standard"
             )
 
     def broadcast_arrays(self) -> dict[str, Array]:

@@ -27,7 +27,7 @@ __all__ = ["client_of", "mechanism_of", "payload_of", "server_of"]
 def payload_of(study: Study, task: Task, public: PublicSet) -> Payload:
     """Return what a site sends in a round, with the bounds that the study file names."""
     found = study.algorithm.kind.payload(study.algorithm.config, task, public)
-    return replace(found, bounds={**found.bounds, **study.privacy.clip})
+    return replace(found, bounds={**found.bounds, **study.privacy.value_bounds})
 
 
 def mechanism_of(study: Study, payload: Payload) -> AgreedMechanism:
@@ -36,7 +36,7 @@ def mechanism_of(study: Study, payload: Payload) -> AgreedMechanism:
     from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 
     privacy = study.privacy
-    _check_clips(privacy.clip, payload.groups.values())
+    _check_clips(privacy.value_bounds, payload.groups.values())
     _check_many(study)
     return AgreedMechanism(
         digest_of(study),
@@ -107,4 +107,6 @@ def _check_clips(clips: Mapping[str, float], groups: Iterable[str]) -> None:
     for group in clips:
         if group not in known:
             near = did_you_mean(group, known)
-            raise StudyError(f"[privacy] clip: no shared layer group is called {group!r}{near}; {', '.join(known)} are")
+            raise StudyError(
+                f"[privacy] value_bounds: no shared layer group is called {group!r}{near}; {', '.join(known)} are"
+            )

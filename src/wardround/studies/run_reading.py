@@ -211,7 +211,7 @@ def _privacy(study: Study, folder: Path) -> PrivacyFacts:
         privacy.minimum_sites,
         privacy.fewest_sentences,
         carrier,
-        privacy.clip,
+        privacy.value_bounds,
         study.model.shared or (),
         tuple(head for name in study.sites if (head := _ledger(name, folder / "sites" / name / LEDGER))),
     )

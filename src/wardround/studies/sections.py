@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from wardround.errors import StudyError, WardroundError
-from wardround.settings import did_you_mean
+from wardround.settings import OldNameWarning, did_you_mean
 
-__all__ = ["as_text", "parsed", "parsed_over", "table_in"]
+__all__ = ["as_text", "parsed", "parsed_over", "table_in", "with_present_names"]
 
 Section = TypeVar("Section")
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a path"}
@@ -23,6 +24,22 @@ def table_in(table: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise StudyError(f"[{name}] must be a section")
     return found
+
+
+def with_present_names(table: Mapping[str, Any], renamed: Mapping[str, str], place: str) -> dict[str, Any]:
+    """Return a section with the present names of its settings; `renamed` has those of version 0.1 as keys.
+
+    Warn about each old name, for it may be removed in a later version.
+    """
+    present = dict[str, Any]()
+    for name, value in table.items():
+        new = renamed.get(name, name)
+        if new in present or (new != name and new in table):
+            raise StudyError(f"[{place}] {name} and {new} are the same setting; keep {new}")
+        if new != name:
+            warnings.warn(f"[{place}] {name} is now called {new}; rename it", OldNameWarning, stacklevel=2)
+        present[new] = value
+    return present
 
 
 def parsed(

@@ -134,7 +134,7 @@ def _with_protection(study: Study) -> Iterator[str]:
         "With it two public keys of this start of your site, how many of the update's numbers had to be clipped, and "
         "in how many layer groups rounding left nothing of it."
     )
-    if not study.privacy.clip and not study.algorithm.value_bound:
+    if not study.privacy.value_bounds and not study.algorithm.value_bound:
         yield (
             "In the first round, and again where an update rounds to zero, the largest number of the update in each "
             "shared layer group, to learn its clip."

@@ -133,7 +133,7 @@ def _check_privacy(study: Study) -> None:
         raise StudyError(
             f"[algorithm] {setting} needs mechanism plain; under {privacy.mechanism} every number is packed alike"
         )
-    _check_clip(study)
+    _check_bounds(study)
     if privacy.scheme == "ckks" and not privacy.protection.seals:
         raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
     if privacy.scheme == "ckks" and kind.central_model:
@@ -147,13 +147,13 @@ def _check_privacy(study: Study) -> None:
         raise StudyError("[privacy] packing compact is of bfv, in a mechanism that seals")
 
 
-def _check_clip(study: Study) -> None:
-    reach = study.algorithm.value_bound
-    for head, clip in study.privacy.clip.items():
-        if reach and clip != reach:
+def _check_bounds(study: Study) -> None:
+    bound = study.algorithm.value_bound
+    for head, configured in study.privacy.value_bounds.items():
+        if bound and configured != bound:
             raise StudyError(
-                f"[privacy] clip of {head} is {clip}; {study.algorithm.name} gives numbers up to {reach}, which is "
-                "their clip: leave it out"
+                f"[privacy] value_bounds of {head} is {configured}; {study.algorithm.name} sends numbers up to "
+                f"{bound}, which is their bound: leave it out"
             )
 
 

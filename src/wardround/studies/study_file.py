@@ -27,7 +27,7 @@ from wardround.federation.coordinator import RoundsConfig
 from wardround.parsing import MalformedDataError, parse_toml, read_limited
 from wardround.settings import did_you_mean
 from wardround.studies.catalogue import ALGORITHMS, DEFAULT_ALGORITHM
-from wardround.studies.sections import as_text, parsed, parsed_over, table_in
+from wardround.studies.sections import as_text, parsed, parsed_over, table_in, with_present_names
 from wardround.studies.study_checks import check_study
 from wardround.studies.study_sections import (
     EvaluationSection,
@@ -103,6 +103,9 @@ class Study:
     privacy: PrivacySection = field(default_factory=PrivacySection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
     federation: FederationSection = field(default_factory=FederationSection)
+    # Whether the study was read from a file with names of version 0.1. It is then written with these names, so that its
+    # digest, by which kits, keys and run folders know it, stays the same.
+    old_names: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         check_study(self)
@@ -134,6 +137,9 @@ class Study:
         vectors = None if self.model.vectors is None else Path(self.model.vectors.name)
         public = self.public if self.public.data is None else replace(self.public, data=Path(self.public.data.name))
         return replace(self, sites=cleared, public=public, model=replace(self.model, vectors=vectors, start=None))
+
+
+_SECTIONS = tuple(section.name for section in fields(Study) if section.name != "old_names")
 
 
 def read_study(path: Path) -> Study:
@@ -182,10 +188,15 @@ def parse_study(text: str, *, folder: Path = Path()) -> Study:
 
 def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
     """The study in a table of tables, as TOML gives it."""
-    known = {section.name for section in fields(Study)}
+    known = set(_SECTIONS)
     for name in table:
         if name not in known:
             raise StudyError(f"[{name}] is no section{did_you_mean(name, known)}; there are {', '.join(sorted(known))}")
+    old_names = _old_names(table)
+    table = {
+        name: with_present_names(table_in(table, name), old_names.get(name, {}), name) if name in old_names else section
+        for name, section in table.items()
+    }
     sites, task = table_in(table, "sites"), task_from(table_in(table, "task"))
     algorithm, training = _algorithm(table_in(table, "algorithm"))
     study = Study(
@@ -199,10 +210,30 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
         evaluation=parsed(EvaluationSection, table_in(table, "evaluation"), "evaluation"),
         federation=parsed(FederationSection, table_in(table, "federation"), "federation"),
         sites={name: _site(name, table_in(sites, name), folder, task.phi_types) for name in sites},
+        old_names=bool(old_names),
     )
     if "public" in table and not study.public.is_there:
         raise StudyError("[public] names no notes: it needs data and format, or built_in; or leave it out")
     return study
+
+
+def _old_names(table: Mapping[str, Any]) -> dict[str, Mapping[str, str]]:
+    """Return, by section, the names of version 0.1 that a study file uses, each with its present name."""
+    found = dict[str, Mapping[str, str]]()
+    for section, renamed in _renamed(table_in(table, "algorithm").get("name", DEFAULT_ALGORITHM)).items():
+        used = {old: new for old, new in renamed.items() if old in table_in(table, section)}
+        if used:
+            found[section] = used
+    return found
+
+
+def _renamed(algorithm: Any) -> dict[str, Mapping[str, str]]:
+    """Return, by section, the settings that had another name in version 0.1."""
+    known = isinstance(algorithm, str) and algorithm in ALGORITHMS
+    return {
+        "privacy": {"clip": "value_bounds"},
+        "algorithm": ALGORITHMS[algorithm].old_settings if known else {},
+    }
 
 
 def digest_of(study: Study) -> str:
@@ -220,9 +251,7 @@ def to_toml(study: Study) -> str:
     """The study with every default written out; read again, it is the same study."""
     import tomli_w
 
-    sections: dict[str, Any] = {
-        section.name: asdict(getattr(study, section.name)) for section in fields(Study) if section.name != "sites"
-    }
+    sections: dict[str, Any] = {section: asdict(getattr(study, section)) for section in _SECTIONS if section != "sites"}
     if study.public == PublicSection():
         del sections["public"]  # a study without one says nothing of where notes are
     sections["algorithm"] = {"name": study.algorithm.name, **asdict(study.algorithm.config)}
@@ -230,6 +259,9 @@ def to_toml(study: Study) -> str:
     sections["sites"] = {
         name: {key: value for key, value in asdict(site).items() if value} for name, site in study.sites.items()
     }
+    for section, renamed in _renamed(study.algorithm.name).items() if study.old_names else ():
+        old = {new: name for name, new in renamed.items()}
+        sections[section] = {old.get(name, name): value for name, value in sections[section].items()}
     return tomli_w.dumps(_plain(sections))
 
 

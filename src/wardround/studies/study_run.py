@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,7 +34,7 @@ from wardround.studies.outcomes import (
 from wardround.studies.protection import Protection
 from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.study_file import Study, to_toml
+from wardround.studies.study_file import Study, read_study, to_toml
 from wardround.studies.versions import versions
 from wardround.training.state_files import save_tensors, under
 
@@ -139,7 +140,7 @@ class StudyRun:
     def _begin(self) -> None:
         text = to_toml(self.study)
         known = self.folder.path / _STUDY
-        if known.is_file() and known.read_text(encoding="utf-8") != text:
+        if known.is_file() and known.read_text(encoding="utf-8") != text and not _holds(known, self.study):
             raise StudyError(f"the run folder {self.folder.path.name} holds another study; name a new one")
         known.write_text(text, encoding="utf-8")
         if self.folder.checkpoint.is_file():
@@ -349,6 +350,14 @@ class StudyRun:
                 self.folder.log("absent", {"step": step, "round": self.coordinator.number, **gone})
             yield reply
         self.folder.log("asked", {"round": self.coordinator.number, **_costs(account)})
+
+
+def _holds(path: Path, study: Study) -> bool:
+    """Whether a file holds the study, perhaps under names of settings of version 0.1."""
+    try:
+        return read_study(path) == study
+    except StudyError:
+        return False
 
 
 def _costs(account: RoundCost) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class PrivacySection:
     smallest_batch: int = 0  # sentences that an update is made of at least; 0 is 16, or all that a site has
     scheme: Literal["bfv", "ckks"] = "bfv"  # of sealed updates; ckks is the FedHE paper's, for comparison
     packing: Literal["standard", "compact"] = "standard"  # of bfv: 22 bits a number, or 15 and two thirds of the bytes
-    clip: Mapping[str, float] = field(default_factory=dict)  # by layer group; what is missing is learned in round 1
+    value_bounds: Mapping[str, float] = field(default_factory=dict)  # by layer group; missing ones are learned
     error_feedback: bool = False  # what rounding takes from an update is added to the site's next
     largest_share: float = 0.5  # of one site in a mean of three or more, whatever size it says it has
 
@@ -88,9 +88,9 @@ class PrivacySection:
             raise StudyError(f"smallest_batch is {self.smallest_batch}; it must be above zero, or 0 for the default")
         if not 0 < self.largest_share <= 1:
             raise StudyError(f"largest_share is {self.largest_share}; it is a share of a mean, above 0 and up to 1")
-        for group, clip in self.clip.items():
-            if not 0 < clip < float("inf"):
-                raise StudyError(f"clip of {group} is {clip}; it must be above zero")
+        for group, bound in self.value_bounds.items():
+            if not 0 < bound < float("inf"):
+                raise StudyError(f"value_bounds of {group} is {bound}; it must be above zero")
 
     @property
     def fewest_sentences(self) -> int:
