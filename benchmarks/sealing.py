@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 from common import Bar, Options, Part, arguments, finish, installed
 
+from wardround.federation.aggregation import RunningSum
 from wardround.federation.message import Array, Message
 from wardround.reports.tables import Row, Table
 from wardround.secure_aggregation.bfv import BfvParameters
 from wardround.secure_aggregation.codecs import BfvCodec
-from wardround.secure_aggregation.mac import Tag, added, pad_of
+from wardround.secure_aggregation.mac import MacTag, added, pad_of
 from wardround.secure_aggregation.packing import Layout
-from wardround.secure_aggregation.running_sum import RunningSum
 from wardround.secure_aggregation.transcript import sealed_digest
 
 BERT_TINY, BERT_BASE = 4_390_000, 108_000_000  # numbers of an update
@@ -137,7 +137,7 @@ class Tagged:
     """A sealed update with its digest and tag; a sum has those of every update in it."""
 
     arrays: dict[str, Array]
-    tags: tuple[tuple[str, Tag], ...]
+    tags: tuple[tuple[str, MacTag], ...]
 
 
 @dataclass
@@ -145,7 +145,7 @@ class TaggedSum:
     """The coordinator's running sum."""
 
     sum: RunningSum[Mapping[str, Array]]
-    tags: tuple[tuple[str, Tag], ...] = ()
+    tags: tuple[tuple[str, MacTag], ...] = ()
 
     def add(self, sealed: Tagged) -> None:
         """Add the update of one more site."""
@@ -164,7 +164,7 @@ def our_scheme(packing: str, numbers: int) -> Scheme:
     codec, secret = BfvCodec(parameters), parameters.new_secret()
     group_key, context = bytes(32), bytes(32)
 
-    def pad(digest: str) -> Tag:
+    def pad(digest: str) -> MacTag:
         return pad_of(group_key, context=context, site="h1", digest=digest, moduli=codec.moduli)
 
     def seal(update: Array) -> Tagged:

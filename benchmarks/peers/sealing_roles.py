@@ -16,7 +16,7 @@ from json_script import answer, peak_megabytes
 from wardround.federation.message import Array, Message
 from wardround.secure_aggregation.bfv import BfvParameters, Ciphertexts
 from wardround.secure_aggregation.codecs import BfvCodec
-from wardround.secure_aggregation.mac import Tag, added, pad_of
+from wardround.secure_aggregation.mac import MacTag, added, pad_of
 from wardround.secure_aggregation.packing import Layout
 from wardround.secure_aggregation.transcript import sealed_digest
 from wardround.secure_aggregation.workers import running_sum
@@ -102,7 +102,7 @@ def open_mean(
     }
 
 
-def pad(codec: BfvCodec, seed: int, digest: str) -> Tag:
+def pad(codec: BfvCodec, seed: int, digest: str) -> MacTag:
     """Return the one-time pad of the site with this seed."""
     return pad_of(GROUP_KEY, context=CONTEXT, site=f"h{seed}", digest=digest, moduli=codec.moduli)
 

@@ -49,10 +49,13 @@ def run_idle(sites: int, rounds: int, folder: Path) -> int:
     """Average the answers of sites that return what they receive; return the number of requests."""
     names = [f"site-{number}" for number in range(sites)]
     federation = InProcessFederation(names, lambda name: RequestHandler(EchoWorker()), open_at_once=1)
-    aggregator = PlainUpdates()
+    updates = PlainUpdates()
     for number in range(1, rounds + 1):
         answers = Quorum().present(federation.ask("echo", question(number, FLOATS)))
-        aggregator.open(aggregator.combine(message for _, message in answers))
+        running = updates.sum()
+        for _, message in answers:
+            running.add(message)
+        running.total()
     return rounds * sites
 
 

@@ -28,8 +28,8 @@ from wardround.federation.message import Array, Message
 from wardround.secure_aggregation import bfv, ckks
 from wardround.secure_aggregation.bfv import Ciphertexts
 from wardround.secure_aggregation.codecs import BfvCodec, CkksCodec, Codec, NumberLayout
-from wardround.secure_aggregation.mac import CiphertextHash, Tag, added, pad_of
-from wardround.secure_aggregation.packing import Layout
+from wardround.secure_aggregation.mac import CiphertextHash, MacTag, added, pad_of
+from wardround.secure_aggregation.packing import Layout, SlotLayout
 from wardround.secure_aggregation.transcript import sealed_digest
 
 NETWORKS = ("bert-tiny", "bert-mini", "minilm", "bert-small", "bert-base")
@@ -71,7 +71,7 @@ class Sealed:
 
     arrays: dict[str, Array]
     digest: str
-    tag: Tag
+    tag: MacTag
 
     @property
     def bytes(self) -> int:
@@ -82,35 +82,35 @@ class Sealed:
 class Way:
     """One way to seal so many numbers: all that a client does but sign."""
 
-    def __init__(self, layout: Layout | NumberLayout, carrier: Codec, secret: bytes, public: bytes = b"") -> None:
-        self._layout, self._carrier, self._secret = layout, carrier, secret
+    def __init__(self, layout: SlotLayout, codec: Codec, secret: bytes, public: bytes = b"") -> None:
+        self._layout, self._codec, self._secret = layout, codec, secret
         self.public = public  # what the coordinator must be given; empty where that is nothing
 
     def seal(self, update: Array) -> Sealed:
         """At a client, times its share."""
         slots = self._layout.pack({"update": update}, share=_SHARE).slots
-        arrays, hashed = self._carrier.seal(slots, self._secret, self._hash_key())
+        arrays, hashed = self._codec.seal(slots, self._secret, self._hash_key())
         digest = sealed_digest(Message({}, arrays))
-        return Sealed(arrays, digest, added([hashed, self._pad(digest)], self._carrier.moduli))
+        return Sealed(arrays, digest, added([hashed, self._pad(digest)], self._codec.moduli))
 
     def sum(self, sealed: Sealed) -> Sealed:
         """At the coordinator: the sum of one client."""
-        running = self._carrier.sum(self._layout.slots)
+        running = self._codec.sum(self._layout.slots)
         running.add(sealed.arrays)
         return Sealed(running.total(), sealed.digest, sealed.tag)
 
     def open(self, total: Sealed) -> Array:
         """At a client: check the tag, then decrypt."""
-        hashed = self._carrier.hash(total.arrays, self._layout.slots, self._secret, self._hash_key())
-        assert added([hashed, self._pad(total.digest)], self._carrier.moduli) == total.tag
-        slots = self._carrier.open(total.arrays, self._layout.slots, self._secret)
+        hashed = self._codec.hash(total.arrays, self._layout.slots, self._secret, self._hash_key())
+        assert added([hashed, self._pad(total.digest)], self._codec.moduli) == total.tag
+        slots = self._codec.open(total.arrays, self._layout.slots, self._secret)
         return self._layout.unpack(slots, share=_SHARE, sites=1)["update"]
 
     def _hash_key(self) -> CiphertextHash:
-        return self._carrier.hash_key(_GROUP_KEY, _CONTEXT, self._layout.slots)
+        return self._codec.hash_key(_GROUP_KEY, _CONTEXT, self._layout.slots)
 
-    def _pad(self, digest: str) -> Tag:
-        return pad_of(_GROUP_KEY, context=_CONTEXT, site="client", digest=digest, moduli=self._carrier.moduli)
+    def _pad(self, digest: str) -> MacTag:
+        return pad_of(_GROUP_KEY, context=_CONTEXT, site="client", digest=digest, moduli=self._codec.moduli)
 
 
 def way_of(name: str, numbers: int) -> Way:

@@ -121,7 +121,7 @@ def test_who_goes_away_after_giving_keeps_the_sum_shut(kind: str, tmp_path: Path
     clinics = Clinics(tmp_path, kind, minimum=3)
     clinics.run()
     clinics.meddle = without(("station", "unmask"))
-    assert_nothing_is_stepped(clinics, "^station went away after it had given; the round's sum cannot be opened$")
+    assert_nothing_is_stepped(clinics, "^station left after it had submitted; the round's sum cannot be opened$")
 
 
 @pytest.mark.parametrize("kind", ["sealed", "both", "compact"])
@@ -304,7 +304,7 @@ class Curious:
         aggregator: Any = self.aggregator
         weights = dict.fromkeys(cohort, 1.0)
         exchange: Exchange = aggregator.exchange(
-            round_number=number, step="train_and_predict", weights=weights, clips=aggregator.clips
+            round_number=number, step="train_and_predict", weights=weights, clips=aggregator.mechanism.clips
         )
         public_keys = {f"public_keys/{site}": self.public_keys[site] for site in cohort}
         question = Message({"round": number, "exchange": exchange.to_values()}, {}, public_keys)

@@ -67,7 +67,7 @@ def test_sites_that_lie_or_spoil_sums_do_not_stop_the_others(tmp_path: Path) -> 
         coordinator = consortium.start_coordinator(supervised=False)
         assert coordinator.wait(240.0) == 0, consortium.outputs()
         reasons = " | ".join(event["reason"] for event in events_of(consortium.run, "round_failed"))
-        assert "dockside revealed another seed than it had committed to" in reasons
+        assert "dockside sent another seed than it had committed to" in reasons
         assert "parkside spoils it, and is excluded from the study" in reasons
         assert not [event for event in events_of(consortium.run, "round") if event.get("vanished")]
         assert scores_of(consortium.run)["rounds"] == 9

@@ -338,8 +338,7 @@ def test_a_masked_site_that_reveals_another_seed_is_named(mechanism: Any, tmp_pa
     failures = persist(consortium, rounds=3, tries=4)
     assert consortium.coordinator.number == 3, failures[-1]
     assert failures == [
-        "h2 revealed another seed than it had committed to; the round's sum cannot be opened; "
-        "it is excluded from the study"
+        "h2 sent another seed than it had committed to; the round's sum cannot be opened; it is excluded from the study"
     ]
 
 

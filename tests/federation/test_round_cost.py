@@ -37,40 +37,40 @@ def replies(clock: Clock) -> Iterator[Reply]:
 
 
 def test_every_exchange_is_counted_by_step_and_site(clock: Clock) -> None:
-    account = RoundCost()
-    assert [reply.site for reply in account.heard("train", replies(clock))] == ["east", "west", "north"]
-    list(account.heard("train", replies(clock)))
-    list(account.heard("open_sum", replies(clock)))
-    assert list(account.exchanges) == ["train", "open_sum"]
-    assert account.exchanges["train"]["east"] == Traffic(20, 40, 6.0, 5.0)
-    assert account.exchanges["train"]["north"] == Traffic(20, 0, 2.0)
-    assert account.total == Traffic(90, 120, 21.0, 15.0)
+    cost = RoundCost()
+    assert [reply.site for reply in cost.recorded("train", replies(clock))] == ["east", "west", "north"]
+    list(cost.recorded("train", replies(clock)))
+    list(cost.recorded("open_sum", replies(clock)))
+    assert list(cost.exchanges) == ["train", "open_sum"]
+    assert cost.exchanges["train"]["east"] == Traffic(20, 40, 6.0, 5.0)
+    assert cost.exchanges["train"]["north"] == Traffic(20, 0, 2.0)
+    assert cost.total == Traffic(90, 120, 21.0, 15.0)
 
 
 def test_waiting_for_sites_is_no_work_of_a_phase(clock: Clock) -> None:
-    account = RoundCost()
-    with account.phase("combine"):
-        for _ in account.heard("train", replies(clock)):
+    cost = RoundCost()
+    with cost.phase("combine"):
+        for _ in cost.recorded("train", replies(clock)):
             clock.now += 0.25
-    assert account.seconds == {"combine": 0.75}
+    assert cost.seconds == {"combine": 0.75}
 
 
 def test_a_phase_within_another_is_counted_once(clock: Clock) -> None:
-    account = RoundCost()
-    with account.phase("step"):
+    cost = RoundCost()
+    with cost.phase("step"):
         clock.now += 1
-        with account.phase("combine"):
-            list(account.heard("train", replies(clock)))
+        with cost.phase("combine"):
+            list(cost.recorded("train", replies(clock)))
             clock.now += 2
-        with account.phase("combine"):
+        with cost.phase("combine"):
             clock.now += 4
         clock.now += 8
-    assert account.seconds == {"combine": 6.0, "step": 9.0}
+    assert cost.seconds == {"combine": 6.0, "step": 9.0}
 
 
 def test_a_phase_that_fails_took_its_time(clock: Clock) -> None:
-    account = RoundCost()
-    with pytest.raises(ZeroDivisionError), account.phase("combine"):
+    cost = RoundCost()
+    with pytest.raises(ZeroDivisionError), cost.phase("combine"):
         clock.now += 2
         raise ZeroDivisionError
-    assert account.seconds == {"combine": 2.0}
+    assert cost.seconds == {"combine": 2.0}

@@ -19,10 +19,13 @@ from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, decode, encode
 from wardround.secure_aggregation import ckks
 from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
+from wardround.secure_aggregation.bfv import BfvParameters
 from wardround.secure_aggregation.client import SealedUpdate, SecureAggregationClient
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Certifier, Identity
 from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret, new_secret
+from wardround.secure_aggregation.packing import MASKED as MASKED_PACKING
+from wardround.secure_aggregation.packing import Packing
 from wardround.secure_aggregation.server import ExchangeSum, SecureAggregationServer
 
 pytest.importorskip("tenseal", reason="install wardround[sealed]")
@@ -174,9 +177,14 @@ def seeds_of(mechanism: AgreedMechanism, given: Mapping[SiteId, SealedUpdate]) -
     return {site: sealed.seed for site, sealed in given.items()} if mechanism.needs_every_participant else {}
 
 
+def packing_of(mechanism: AgreedMechanism) -> Packing:
+    """How numbers share the slots of a mechanism."""
+    return BfvParameters(mechanism.packing).packing if mechanism.is_sealed else MASKED_PACKING
+
+
 def bound_of(mechanism: AgreedMechanism, exchange: Exchange, name: str) -> float:
     """Sites · clip / 2^width: how far a mean may be off."""
-    return float(len(exchange.weights) * exchange.clips[mechanism.groups[name]] / 2**mechanism.slots.width)
+    return float(len(exchange.weights) * exchange.clips[mechanism.groups[name]] / 2 ** packing_of(mechanism).width)
 
 
 def code_of(call: Callable[..., Any], *arguments: Any, **named: Any) -> str:

@@ -15,6 +15,7 @@ from tests.secure_aggregation.cohort import (
     Cohort,
     code_of,
     named,
+    packing_of,
 )
 
 from wardround.federation.aggregation import Reader
@@ -38,7 +39,7 @@ from wardround.secure_aggregation.packing import Layout
 def test_what_each_mechanism_is(mechanism: AgreedMechanism, sealed: bool, masked: bool, key: str, width: int) -> None:
     assert (mechanism.is_sealed, mechanism.is_masked, mechanism.key_scheme) == (sealed, masked, key)
     assert mechanism.reader is (Reader.SITE if sealed else Reader.COORDINATOR)
-    assert mechanism.slots.width == width
+    assert packing_of(mechanism).width == width
 
 
 def test_an_update_is_opened_once_under_masks_and_where_means_come_back() -> None:
@@ -52,10 +53,10 @@ def test_an_update_is_opened_once_under_masks_and_where_means_come_back() -> Non
 
 
 def test_how_updates_travel() -> None:
-    assert isinstance(MASKED.carrier, PlaintextCodec)
-    assert isinstance(BOTH.carrier, BfvCodec)
-    assert isinstance(CKKS.carrier, CkksCodec)
-    assert MASKED.carrier is MASKED.carrier  # a context of SEAL is not made for every exchange
+    assert isinstance(MASKED.codec, PlaintextCodec)
+    assert isinstance(BOTH.codec, BfvCodec)
+    assert isinstance(CKKS.codec, CkksCodec)
+    assert MASKED.codec is MASKED.codec  # a context of SEAL is not made for every exchange
 
 
 def test_layer_groups_each_once_in_the_order_of_the_layers() -> None:

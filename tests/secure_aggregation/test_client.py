@@ -347,11 +347,11 @@ def cheated(
     return reason
 
 
-MAC = "mac: is not the sum of what its list names, or was changed"
+MAC = "mac: is not the sum of the listed contributions, or was changed"
 
 
 def summed(mechanism: AgreedMechanism, *parts: SealedUpdate) -> dict[str, Array]:
-    running = mechanism.carrier.sum(mechanism.layout(Cohort.of(mechanism).exchange()).slots)
+    running = mechanism.codec.sum(mechanism.layout(Cohort.of(mechanism).exchange()).slots)
     for part in parts:
         running.add(part.message.arrays)
     return running.total()
@@ -449,7 +449,7 @@ def test_a_sum_is_opened_as_its_own_round_and_exchange_alone(mechanism: AgreedMe
     earlier, given = cohort.seal(first), cohort.seal(second)
     old = cohort.total(first, earlier).message(seeds_of(mechanism, earlier))
     new = cohort.total(second, given).message(seeds_of(mechanism, given))
-    another = "transcript: is of another exchange than the sum"
+    another = "transcript: belongs to another exchange than the sum"
     assert cheated(cohort, replace(old, values={**old.values, "round": 2}), given) == another
     assert cheated(cohort, replace(old, values=new.values), given) == another
     assert cheated(cohort, replace(new, blobs=old.blobs), given) == another
@@ -584,15 +584,15 @@ def test_without_the_right_seeds_a_masked_sum_stays_shut(mechanism: AgreedMechan
     exchange = cohort.exchange(clips={"embedding": 1.0})
     given = cohort.seal(exchange, updates)
     total, seeds = cohort.total(exchange, given), seeds_of(large, given)
-    needed = "seed: of each site of the exchange a seed is needed"
+    needed = "seed: a seed is needed from each site of the exchange"
     assert cheated(cohort, total.message({}), given) == needed
     assert cheated(cohort, total.message({site: seeds[site] for site in ("h1", "h2")}), given) == needed
     assert cheated(cohort, total.message({**seeds, "h4": masks.new_seed()}), given) == needed
     for wrong in (masks.new_seed(), seeds["h2"], seeds["h3"][:-1], b""):
         reason = cheated(cohort, total.message({**seeds, "h3": wrong}), given)
-        assert reason == "seed: h3: revealed another seed than it committed to"
+        assert reason == "seed: h3: sent another seed than it committed to"
     turned = {**seeds, "h2": seeds["h3"], "h3": seeds["h2"]}
-    assert cheated(cohort, total.message(turned), given) == "seed: h2: revealed another seed than it committed to"
+    assert cheated(cohort, total.message(turned), given) == "seed: h2: sent another seed than it committed to"
 
 
 @pytest.mark.parametrize("mechanism", [BOTH, BOTH_COMPACT, RETURNED, RETURNED_COMPACT], ids=named)
@@ -604,7 +604,7 @@ def test_a_masked_sum_that_lacks_a_site_of_its_exchange_is_refused_by_its_list(m
     for _ in range(5):
         part = cohort.total(exchange, {site: given[site] for site in ("h1", "h2")})
         reason = cheated(cohort, part.message(seeds_of(mechanism, given)), given)
-        assert reason == "transcript: lacks a site of the exchange, without which its sum is not opened"
+        assert reason == "transcript: lacks a site of the exchange; an incomplete sum is not opened"
 
 
 def test_where_means_come_back_no_public_keys_is_needed_to_give() -> None:
@@ -857,7 +857,7 @@ def test_a_refused_sum_takes_the_work_of_a_good_one(mechanism: AgreedMechanism) 
 
 
 def summed_large(cohort: Cohort, given: Mapping[SiteId, SealedUpdate], *sites: SiteId) -> dict[str, Array]:
-    running = cohort.mechanism.carrier.sum(cohort.mechanism.layout(cohort.exchange(clips={"embedding": 1.0})).slots)
+    running = cohort.mechanism.codec.sum(cohort.mechanism.layout(cohort.exchange(clips={"embedding": 1.0})).slots)
     for site in sites:
         running.add(given[site].message.arrays)
     return running.total()
@@ -881,14 +881,14 @@ def test_after_a_refusal_the_true_sum_still_opens(mechanism: AgreedMechanism) ->
 @AUTHENTICATED
 def test_a_tag_is_the_hash_of_the_ciphertexts_and_the_pad_of_their_digest(mechanism: AgreedMechanism) -> None:
     _, given, message = _SUMS[named(mechanism)]
-    exchange, carrier = Transcript.from_message(message).exchange, mechanism.carrier
+    exchange, codec = Transcript.from_message(message).exchange, mechanism.codec
     secret, slots = secret_of(mechanism.key_scheme), mechanism.layout(exchange).slots
-    key = carrier.hash_key(secret.group_key, exchange.context, slots)
+    key = codec.hash_key(secret.group_key, exchange.context, slots)
     for site, one in given.items():
         word = Contribution.from_message(one.message)
-        alone = carrier.hash(summed(mechanism, one), slots, secret.secret, key)
-        pad = pad_of(secret.group_key, context=exchange.context, site=site, digest=one.digest, moduli=carrier.moduli)
-        assert word.tag == added([alone, pad], carrier.moduli)
+        alone = codec.hash(summed(mechanism, one), slots, secret.secret, key)
+        pad = pad_of(secret.group_key, context=exchange.context, site=site, digest=one.digest, moduli=codec.moduli)
+        assert word.tag == added([alone, pad], codec.moduli)
         assert word.digest == one.digest
         expected = masks.commitment(one.seed, context=exchange.context, site=site) if one.seed else ""
         assert (word.commitment, bool(one.seed)) == (expected, mechanism.needs_every_participant)

@@ -10,109 +10,101 @@ from wardround.errors import MessageError
 from wardround.federation.message import Array
 from wardround.secure_aggregation.bfv import BfvParameters
 from wardround.secure_aggregation.codecs import BfvCodec, CkksCodec, Codec, NumberLayout, PlaintextCodec
-from wardround.secure_aggregation.mac import Tag, added
+from wardround.secure_aggregation.mac import MacTag, added
 
 STANDARD = BfvParameters("standard")
 SECRET = secret_of("bfv-standard").secret
 CKKS_SECRET = secret_of("ckks").secret
 GROUP_KEY, CONTEXT = bytes(range(32)), b"c" * 32
-WORDS, NUMBERS_CARRIER = BfvCodec(STANDARD), CkksCodec()
+BFV_CODEC, CKKS_CODEC = BfvCodec(STANDARD), CkksCodec()
 
 
 def slots(*numbers: int) -> Array:
     return np.array(numbers, np.uint64)
 
 
-def secret_for(carrier: Codec) -> bytes:
-    return CKKS_SECRET if isinstance(carrier, CkksCodec) else SECRET
+def secret_for(codec: Codec) -> bytes:
+    return CKKS_SECRET if isinstance(codec, CkksCodec) else SECRET
 
 
-def sealed(carrier: Codec, numbers: Array, *, context: bytes = CONTEXT) -> tuple[dict[str, Array], Tag]:
-    key = carrier.hash_key(GROUP_KEY, context, len(numbers)) if carrier.moduli else None
-    return carrier.seal(numbers, secret_for(carrier), key)
+def sealed(codec: Codec, numbers: Array, *, context: bytes = CONTEXT) -> tuple[dict[str, Array], MacTag]:
+    key = codec.hash_key(GROUP_KEY, context, len(numbers))
+    return codec.seal(numbers, secret_for(codec), key)
 
 
-def hashed(carrier: Codec, arrays: dict[str, Array], count: int) -> Tag:
-    return carrier.hash(arrays, count, secret_for(carrier), carrier.hash_key(GROUP_KEY, CONTEXT, count))
+def hashed(codec: Codec, arrays: dict[str, Array], count: int) -> MacTag:
+    return codec.hash(arrays, count, secret_for(codec), codec.hash_key(GROUP_KEY, CONTEXT, count))
 
 
-def summed(carrier: Codec, count: int, *parts: dict[str, Array]) -> dict[str, Array]:
-    running = carrier.sum(count)
+def summed(codec: Codec, count: int, *parts: dict[str, Array]) -> dict[str, Array]:
+    running = codec.sum(count)
     for part in parts:
         running.add(part)
     return running.total()
 
 
-def test_bare_words_add_modulo_two_to_the_32() -> None:
-    carrier = PlaintextCodec()
-    (first, no_tag), (second, _) = (sealed(carrier, numbers) for numbers in (slots(1, 2**32 - 1, 7), slots(2, 3, 0)))
+def test_plain_slots_add_modulo_two_to_the_32() -> None:
+    codec = PlaintextCodec()
+    (first, no_tag), (second, _) = (sealed(codec, numbers) for numbers in (slots(1, 2**32 - 1, 7), slots(2, 3, 0)))
     assert first["slots"].dtype == np.uint32  # four bytes a number, as float32
-    found = carrier.open(summed(carrier, 3, first, second), 3, b"")
+    found = codec.open(summed(codec, 3, first, second), 3, b"")
     assert found.tolist() == [3, 2, 7]
     assert found.dtype == np.uint64
-    assert no_tag == carrier.moduli == ()
+    assert no_tag == codec.moduli == ()
 
 
-def test_bare_words_have_no_tag_and_no_stand_in_but_zeros() -> None:
-    carrier = PlaintextCodec()
-    with pytest.raises(AssertionError, match="not sealed"):
-        carrier.hash_key(GROUP_KEY, CONTEXT, 3)
-    with pytest.raises(AssertionError, match="not sealed"):
-        carrier.hash(BARE, 3, b"", WORDS.hash_key(GROUP_KEY, CONTEXT, 3))
-    assert carrier.open_stand_in(3, b"").tolist() == [0, 0, 0]
+def test_plain_slots_have_no_tag_and_their_stand_in_is_zeros() -> None:
+    codec = PlaintextCodec()
+    assert codec.hash_key(GROUP_KEY, CONTEXT, 3).moduli == ()
+    assert codec.hash(BARE, 3, b"", codec.hash_key(GROUP_KEY, CONTEXT, 3)) == ()
+    assert codec.open_stand_in(3, b"").tolist() == [0, 0, 0]
 
 
-def test_what_is_sealed_has_a_tag() -> None:
-    for carrier, numbers in ((WORDS, slots(1)), (NUMBERS_CARRIER, np.ones(1))):
-        with pytest.raises(AssertionError, match="has a tag"):
-            carrier.seal(numbers, secret_for(carrier), None)
-
-
-def test_sealed_words_add_modulo_the_ring_and_their_hashes_modulo_q() -> None:
+def test_sealed_slots_add_modulo_the_ring_and_their_hashes_modulo_q() -> None:
     last = STANDARD.packing.modulus - 1
-    (first, one), (second, two) = sealed(WORDS, slots(1, last, 7)), sealed(WORDS, slots(2, 3, 0))
-    total = summed(WORDS, 3, first, second)
-    assert WORDS.open(total, 3, SECRET).tolist() == [3, 2, 7]
-    assert WORDS.moduli == (STANDARD.coefficient_modulus,)
-    assert hashed(WORDS, total, 3) == added([one, two], WORDS.moduli)
-    assert hashed(WORDS, summed(WORDS, 3, first), 3) == one
+    (first, one), (second, two) = sealed(BFV_CODEC, slots(1, last, 7)), sealed(BFV_CODEC, slots(2, 3, 0))
+    total = summed(BFV_CODEC, 3, first, second)
+    assert BFV_CODEC.open(total, 3, SECRET).tolist() == [3, 2, 7]
+    assert BFV_CODEC.moduli == (STANDARD.coefficient_modulus,)
+    assert hashed(BFV_CODEC, total, 3) == added([one, two], BFV_CODEC.moduli)
+    assert hashed(BFV_CODEC, summed(BFV_CODEC, 3, first), 3) == one
 
 
 def test_sealed_numbers_add_nearly_and_their_hashes_modulo_three_primes() -> None:
-    (first, one), (second, two) = (sealed(NUMBERS_CARRIER, np.array(n)) for n in ([0.5, -1.0], [0.25, 3.0]))
-    total = summed(NUMBERS_CARRIER, 2, first, second)
-    assert np.abs(NUMBERS_CARRIER.open(total, 2, CKKS_SECRET) - [0.75, 2.0]).max() < 1e-6
-    assert len(NUMBERS_CARRIER.moduli) == 3
-    assert hashed(NUMBERS_CARRIER, total, 2) == added([one, two], NUMBERS_CARRIER.moduli)
-    assert hashed(NUMBERS_CARRIER, summed(NUMBERS_CARRIER, 2, first), 2) == one
+    (first, one), (second, two) = (sealed(CKKS_CODEC, np.array(n)) for n in ([0.5, -1.0], [0.25, 3.0]))
+    total = summed(CKKS_CODEC, 2, first, second)
+    assert np.abs(CKKS_CODEC.open(total, 2, CKKS_SECRET) - [0.75, 2.0]).max() < 1e-6
+    assert len(CKKS_CODEC.moduli) == 3
+    assert hashed(CKKS_CODEC, total, 2) == added([one, two], CKKS_CODEC.moduli)
+    assert hashed(CKKS_CODEC, summed(CKKS_CODEC, 2, first), 2) == one
 
 
-@pytest.mark.parametrize("carrier", [WORDS, NUMBERS_CARRIER], ids=["bfv", "ckks"])
-def test_a_hash_is_of_one_exchange_and_of_one_sum(carrier: Codec) -> None:
-    numbers = slots(1, 2) if carrier is WORDS else np.array([1.0, 2.0])
-    arrays, tag = sealed(carrier, numbers)
-    again, other = sealed(carrier, numbers)
+@pytest.mark.parametrize("codec", [BFV_CODEC, CKKS_CODEC], ids=["bfv", "ckks"])
+def test_a_hash_is_of_one_exchange_and_of_one_sum(codec: Codec) -> None:
+    numbers = slots(1, 2) if codec is BFV_CODEC else np.array([1.0, 2.0])
+    arrays, tag = sealed(codec, numbers)
+    again, other = sealed(codec, numbers)
     assert tag != other  # the same numbers, encrypted again
-    elsewhere = carrier.hash_key(GROUP_KEY, b"d" * 32, 2)
-    assert carrier.hash(summed(carrier, 2, arrays), 2, secret_for(carrier), elsewhere) != tag
-    stranger = carrier.hash_key(bytes(32), CONTEXT, 2)
-    assert carrier.hash(summed(carrier, 2, arrays), 2, secret_for(carrier), stranger) != tag
-    assert hashed(carrier, summed(carrier, 2, arrays, again), 2) not in (tag, other)
+    elsewhere = codec.hash_key(GROUP_KEY, b"d" * 32, 2)
+    assert codec.hash(summed(codec, 2, arrays), 2, secret_for(codec), elsewhere) != tag
+    stranger = codec.hash_key(bytes(32), CONTEXT, 2)
+    assert codec.hash(summed(codec, 2, arrays), 2, secret_for(codec), stranger) != tag
+    assert hashed(codec, summed(codec, 2, arrays, again), 2) not in (tag, other)
 
 
 @pytest.mark.parametrize(("slots", "blocks"), [(1, 1), (4096, 1), (4097, 2)])
 def test_a_hash_has_a_weight_for_each_block_and_a_number_for_each_coefficient(slots: int, blocks: int) -> None:
-    for carrier, width in ((WORDS, 2 * 4096), (NUMBERS_CARRIER, 2 * 8192)):
-        key = carrier.hash_key(GROUP_KEY, CONTEXT, slots)
-        assert key.moduli == carrier.moduli
+    for codec, width in ((BFV_CODEC, 2 * 4096), (CKKS_CODEC, 2 * 8192)):
+        key = codec.hash_key(GROUP_KEY, CONTEXT, slots)
+        assert key.moduli == codec.moduli
         assert len(key.blocks) == blocks
-        assert [len(vector) for vector in key.coefficients] == [width] * len(carrier.moduli)
+        assert [len(vector) for vector in key.coefficients] == [width] * len(codec.moduli)
 
 
 def test_stand_ins_are_opened_to_zeros() -> None:
-    found = WORDS.open_stand_in(4097, SECRET)
+    found = BFV_CODEC.open_stand_in(4097, SECRET)
     assert (found.dtype, found.shape, found.any()) == (np.uint64, (4097,), False)
-    found = NUMBERS_CARRIER.open_stand_in(4097, CKKS_SECRET)
+    found = CKKS_CODEC.open_stand_in(4097, CKKS_SECRET)
     assert (found.dtype, found.shape, found.any()) == (np.float64, (4097,), False)
 
 
@@ -122,66 +114,66 @@ def changed(arrays: dict[str, Array], place: int, bit: int = 1) -> dict[str, Arr
     return {**arrays, "sealed": data}
 
 
-SEALED, _ = sealed(WORDS, slots(1, 2, 3))
+SEALED, _ = sealed(BFV_CODEC, slots(1, 2, 3))
 BARE, _ = sealed(PlaintextCodec(), slots(1, 2, 3))
-NUMBERS, _ = sealed(NUMBERS_CARRIER, np.array([1.0, 2.0, 3.0]))
+NUMBERS, _ = sealed(CKKS_CODEC, np.array([1.0, 2.0, 3.0]))
 Change = Callable[[dict[str, Array]], dict[str, Array]]
 
 
 @pytest.mark.parametrize(
-    ("carrier", "whole", "change", "code"),
+    ("codec", "whole", "change", "code"),
     [
         (PlaintextCodec(), BARE, lambda a: {}, "shapes"),
         (PlaintextCodec(), BARE, lambda a: {"slots": a["slots"][:2]}, "shapes"),
         (PlaintextCodec(), BARE, lambda a: {"slots": a["slots"].astype(np.uint64)}, "shapes"),
         (PlaintextCodec(), BARE, lambda a: {"slots": a["slots"].reshape(3, 1)}, "shapes"),
-        (WORDS, SEALED, lambda a: {"sealed": a["sealed"]}, "shapes"),
-        (WORDS, SEALED, lambda a: {**a, "sealed": a["sealed"][:-1]}, "ciphertext"),
-        (WORDS, SEALED, lambda a: {**a, "lengths": a["lengths"] - 1}, "ciphertext"),
-        (WORDS, SEALED, lambda a: {**a, "lengths": a["lengths"].astype(np.int64)}, "shapes"),
-        (WORDS, SEALED, lambda a: changed(a, 0), "ciphertext"),
-        (WORDS, SEALED, lambda a: changed(a, 100), "ciphertext"),
-        (WORDS, SEALED, lambda a: changed(a, 123 + 7, 0x80), "ciphertext"),  # above the modulus
-        (NUMBERS_CARRIER, NUMBERS, lambda a: {**a, "sealed": a["sealed"][:-1]}, "ciphertext"),
-        (NUMBERS_CARRIER, NUMBERS, lambda a: changed(a, 0, 0xFF), "ciphertext"),
-        (NUMBERS_CARRIER, NUMBERS, lambda a: SEALED, "ciphertext"),
+        (BFV_CODEC, SEALED, lambda a: {"sealed": a["sealed"]}, "shapes"),
+        (BFV_CODEC, SEALED, lambda a: {**a, "sealed": a["sealed"][:-1]}, "ciphertext"),
+        (BFV_CODEC, SEALED, lambda a: {**a, "lengths": a["lengths"] - 1}, "ciphertext"),
+        (BFV_CODEC, SEALED, lambda a: {**a, "lengths": a["lengths"].astype(np.int64)}, "shapes"),
+        (BFV_CODEC, SEALED, lambda a: changed(a, 0), "ciphertext"),
+        (BFV_CODEC, SEALED, lambda a: changed(a, 100), "ciphertext"),
+        (BFV_CODEC, SEALED, lambda a: changed(a, 123 + 7, 0x80), "ciphertext"),  # above the modulus
+        (CKKS_CODEC, NUMBERS, lambda a: {**a, "sealed": a["sealed"][:-1]}, "ciphertext"),
+        (CKKS_CODEC, NUMBERS, lambda a: changed(a, 0, 0xFF), "ciphertext"),
+        (CKKS_CODEC, NUMBERS, lambda a: SEALED, "ciphertext"),
     ],
 )
 def test_what_is_refused_leaves_the_sum_as_it_was(
-    carrier: Codec, whole: dict[str, Array], change: Change, code: str
+    codec: Codec, whole: dict[str, Array], change: Change, code: str
 ) -> None:
-    running = carrier.sum(3)
+    running = codec.sum(3)
     running.add(whole)
     assert code_of(running.add, change(whole)) == code
-    found = carrier.open(running.total(), 3, secret_for(carrier))
+    found = codec.open(running.total(), 3, secret_for(codec))
     assert np.abs(found.astype(np.float64) - [1, 2, 3]).max() < 1e-6
 
 
 def test_a_sum_of_another_length_is_refused() -> None:
     assert code_of(PlaintextCodec().open, BARE, 4, b"") == "shapes"
-    assert code_of(WORDS.open, SEALED, 5000, SECRET) == "ciphertext"
+    assert code_of(BFV_CODEC.open, SEALED, 5000, SECRET) == "ciphertext"
 
 
 def test_what_has_not_the_form_of_a_sum_is_not_hashed() -> None:
-    total = summed(WORDS, 3, SEALED)
-    assert code_of(hashed, WORDS, total, 5000) == "ciphertext"
-    assert code_of(hashed, WORDS, SEALED, 3) == "ciphertext"  # fresh, not a sum
-    assert code_of(hashed, WORDS, {}, 3) == "shapes"
-    assert code_of(hashed, WORDS, changed(total, 100), 3) == "ciphertext"
-    assert code_of(hashed, WORDS, changed(total, 123 + 7, 0x80), 3) == "ciphertext"  # above the modulus
-    numbers = summed(NUMBERS_CARRIER, 3, NUMBERS)
-    assert code_of(hashed, NUMBERS_CARRIER, numbers, 4) == "ciphertext"
-    assert code_of(hashed, NUMBERS_CARRIER, changed(numbers, 0, 0xFF), 3) == "ciphertext"
-    assert code_of(hashed, NUMBERS_CARRIER, total, 3) == "ciphertext"
+    total = summed(BFV_CODEC, 3, SEALED)
+    assert code_of(hashed, BFV_CODEC, total, 5000) == "ciphertext"
+    assert code_of(hashed, BFV_CODEC, SEALED, 3) == "ciphertext"  # fresh, not a sum
+    assert code_of(hashed, BFV_CODEC, {}, 3) == "shapes"
+    assert code_of(hashed, BFV_CODEC, changed(total, 100), 3) == "ciphertext"
+    assert code_of(hashed, BFV_CODEC, changed(total, 123 + 7, 0x80), 3) == "ciphertext"  # above the modulus
+    numbers = summed(CKKS_CODEC, 3, NUMBERS)
+    assert code_of(hashed, CKKS_CODEC, numbers, 4) == "ciphertext"
+    assert code_of(hashed, CKKS_CODEC, changed(numbers, 0, 0xFF), 3) == "ciphertext"
+    assert code_of(hashed, CKKS_CODEC, total, 3) == "ciphertext"
 
 
 def test_under_another_key_nothing_opens() -> None:
-    carriers: tuple[tuple[Codec, dict[str, Array], str], ...] = (
-        (WORDS, SEALED, "bfv-standard"),
-        (NUMBERS_CARRIER, NUMBERS, "ckks"),
+    codecs: tuple[tuple[Codec, dict[str, Array], str], ...] = (
+        (BFV_CODEC, SEALED, "bfv-standard"),
+        (CKKS_CODEC, NUMBERS, "ckks"),
     )
-    for carrier, whole, scheme in carriers:
-        assert code_of(carrier.open, summed(carrier, 3, whole), 3, secret_of(scheme, number=1).secret) == "key"
+    for codec, whole, scheme in codecs:
+        assert code_of(codec.open, summed(codec, 3, whole), 3, secret_of(scheme, number=1).secret) == "key"
 
 
 def test_who_adds_numbers_holds_no_secret_key() -> None:
@@ -217,9 +209,9 @@ def test_what_cannot_be_told_from_zero_is_zero() -> None:
 
 @pytest.mark.parametrize("sites", [1, 9])
 def test_sealed_zeros_come_out_as_zeros(sites: int) -> None:
-    layout, carrier = NumberLayout({"w": (4096,)}, {"w": 1.0}), CkksCodec()
-    zeros, _ = sealed(carrier, np.zeros(4096))
-    found = carrier.open(summed(carrier, 4096, *[zeros] * sites), 4096, CKKS_SECRET)
+    layout, codec = NumberLayout({"w": (4096,)}, {"w": 1.0}), CkksCodec()
+    zeros, _ = sealed(codec, np.zeros(4096))
+    found = codec.open(summed(codec, 4096, *[zeros] * sites), 4096, CKKS_SECRET)
     assert found.any()
     assert not layout.unpack(found, share=1.0, sites=sites * sites)["w"].any()  # the same noise so many times over
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from wardround.federation.message import Array, Message, decode, encode
 from wardround.secure_aggregation import ckks
 from wardround.secure_aggregation.bfv import HALF, BfvParameters, BfvSum, Ciphertexts, Sealer, coefficients
-from wardround.secure_aggregation.mac import CiphertextHash, Tag, added, hash_of, pad_of
+from wardround.secure_aggregation.mac import CiphertextHash, MacTag, added, hash_of, pad_of
 from wardround.secure_aggregation.masks import stream
 
 pytest.importorskip("tenseal", reason="install wardround[sealed]")
@@ -291,7 +291,7 @@ def test_hashes_differ_by_key_and_exchange() -> None:
     assert hash_for(2, 5).of_matrix(matrix) == hashes[0].of_matrix(matrix)
 
 
-def pad(*, key: bytes = KEY, context: bytes = CONTEXT, site: str = "h1", digest: str = DIGEST) -> Tag:
+def pad(*, key: bytes = KEY, context: bytes = CONTEXT, site: str = "h1", digest: str = DIGEST) -> MacTag:
     return pad_of(key, context=context, site=site, digest=digest, moduli=ckks.PRIMES)
 
 

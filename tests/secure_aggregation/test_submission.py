@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.algorithms.wards import BOTH, MASKED, RETURNED, SEALED, WIDTH, whole
-from tests.secure_aggregation.cohort import STUDY, Keys, code_of, named, secret_of
+from tests.secure_aggregation.cohort import STUDY, Keys, code_of, named, packing_of, secret_of
 
 from wardround.errors import RefusedSumError
 from wardround.federation.aggregation import Rows
@@ -332,7 +332,7 @@ def test_a_round_that_is_begun_again_frees_no_update_of_the_rounds_before(
 
 def units(mechanism: AgreedMechanism, count: float) -> float:
     """So many of the units in which h1 rounds: clip over scale and share."""
-    return count / (mechanism.slots.scale * (3 / 8))
+    return count / (packing_of(mechanism).scale * (3 / 8))
 
 
 @ALL

@@ -156,7 +156,7 @@ def test_a_round_that_failed_at_reveal_succeeds_when_it_is_tried_again(mechanism
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     hospitals.meddle = without(("hillside", "unmask"))
-    with pytest.raises(FederationError, match="hillside went away after it had given"):
+    with pytest.raises(FederationError, match="hillside left after it had submitted"):
         hospitals.run()
     hospitals.meddle = without()
     hospitals.put_back(1)

@@ -18,7 +18,7 @@ from wardround.federation.message import Message, Value, decode, encode
 from wardround.secure_aggregation import masks
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Certifier, Identity
-from wardround.secure_aggregation.mac import Tag
+from wardround.secure_aggregation.mac import MacTag
 from wardround.secure_aggregation.transcript import (
     Contribution,
     Transcript,
@@ -45,7 +45,7 @@ EXCHANGE = Exchange(
 
 
 SEED = bytes(range(32))
-TAG: Tag = (5, 2**60 - 1, 0)
+TAG: MacTag = (5, 2**60 - 1, 0)
 COMMITMENT = masks.commitment(SEED, context=EXCHANGE.context, site="h1")
 
 
@@ -228,7 +228,7 @@ def test_a_seed_is_held_against_the_commitment(identities: dict[str, Identity]) 
     check_seed(word, EXCHANGE, SEED)
     other = masks.new_seed()
     for wrong in (other, SEED[:-1], SEED + b"\x00", SEED[::-1], b""):
-        with pytest.raises(MessageError, match="h1: revealed another seed than it committed to") as refused:
+        with pytest.raises(MessageError, match="h1: sent another seed than it committed to") as refused:
             check_seed(word, EXCHANGE, wrong)
         assert refused.value.code == "seed"
         assert not wrong or wrong.hex() not in str(refused.value)

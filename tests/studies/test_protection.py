@@ -166,7 +166,7 @@ def test_a_coordinator_that_was_told_no_key_cannot_begin_a_round(study: Study, t
     protection = Protection.of_coordinator(study, party(tmp_path, "coordinator", 5))
     aggregator = server_of(study, form(study), protection)
     assert isinstance(aggregator, SecureAggregationServer)
-    clips = dict.fromkeys(aggregator.groups, 1.0)
+    clips = dict.fromkeys(aggregator.mechanism.layer_groups, 1.0)
     with pytest.raises(FederationError, match=r"^nobody tells which sealing key is in force \(no-keys\)$"):
         aggregator.exchange(round_number=1, step="gradient", weights={"harbour": 1.0, "hillside": 2.0}, clips=clips)
 
@@ -204,7 +204,7 @@ def test_nothing_that_hangs_on_a_coordinators_run_is_the_secret(study: Study, tm
         protection=protection,
     )
     assert isinstance(run._aggregator, SecureAggregationServer)
-    clips = dict.fromkeys(run._aggregator.groups, 1.0)
+    clips = dict.fromkeys(run._aggregator.mechanism.layer_groups, 1.0)
     weights = {"harbour": 1.0, "hillside": 2.0}
     exchange = run._aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips)
     total = run._aggregator.total(exchange, {})
@@ -223,11 +223,11 @@ def test_both_ends_of_a_study_agree(study: Study, tmp_path: Path) -> None:
     aggregator = server_of(study, given, protection)
     own = client_of(study, "harbour", given, folder=tmp_path / "own", protection=protection)
     assert isinstance(aggregator, SecureAggregationServer)
-    clips = dict.fromkeys(aggregator.groups, 1.0)
+    clips = dict.fromkeys(aggregator.mechanism.layer_groups, 1.0)
     weights = {"harbour": 1.0, "hillside": 2.0}
     assert isinstance(own, Submission)
     own.client.check_exchange(aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips))
-    assert aggregator.groups == ("words", "word_cnn")
+    assert aggregator.mechanism.layer_groups == ("words", "word_cnn")
     other = tiny(privacy=SEALED, study={"seed": 8})
     foreign = client_of(other, "harbour", given, folder=tmp_path / "foreign", protection=protection)
     assert isinstance(foreign, Submission)

@@ -555,7 +555,7 @@ def test_a_round_that_failed_at_reveal_is_tried_again(kind: str, tmp_path: Path)
     (failed,) = events_of(tmp_path / "run", "round_failed")
     assert failed["round"] == 3
     assert watcher.said == [
-        "round 3 is tried again: west went away after it had given; the round's sum cannot be opened"
+        "round 3 is tried again: west left after it had submitted; the round's sum cannot be opened"
     ]
     assert [record.number for record in watcher.rounds] == list(range(1, 9))
     redraws = {name: site.aggregation.record.redraws for name, site in federation.opened.items() if site.aggregation}

@@ -129,10 +129,8 @@ class FedEd(CentralCoordinator):
 
     def gather(self, context: RoundContext) -> RoundSum | None:
         """Have every site train and predict; sites open a sealed mean for the coordinator."""
-        gathered = context.opened(
-            context.gather("train_and_predict", {**self.settings(), **self.config.constant_settings()})
-        )
-        assert gathered.mean is not None
+        settings = {**self.settings(), **self.config.constant_settings()}
+        gathered = context.gather("train_and_predict", settings).opened(context)
         try:
             _check(gathered.mean, self._like, self.config.predictions, sites=len(gathered.sites))
         except MessageError as error:

@@ -2,9 +2,9 @@
 
 Aggregation has a server end at the coordinator and a client end at each site. It runs in up to four phases: *announce*
 (a site trains and announces its update), *submit* (each site sends its protected update), *unmask* (sites send the
-seeds of their own masks, once) and *open* (the sum is read by those who may). Plain aggregation has the first phase
-only: the announcement holds the update itself. An algorithm calls `RoundContext.gather` and receives a `RoundSum`,
-whatever the mechanism.
+seeds of their own masks, once) and *open* (the sum is read by those who may read it). Plain aggregation has the first
+phase only: the announcement holds the update itself. An algorithm calls `RoundContext.gather` and receives a
+`RoundSum`, whatever the mechanism.
 
 Weights are applied at the sites, so that aggregating is adding: the coordinator keeps one running sum, however many
 sites there are, and the mean is the sum divided by the summed weights.
@@ -13,14 +13,16 @@ sites there are, and the mean is the sum divided by the summed weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from wardround.errors import FederationError, MessageError
+from wardround.errors import FederationError, MessageError, SpoiledSumError
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, Value
 
@@ -33,24 +35,28 @@ if TYPE_CHECKING:
 __all__ = [
     "AggregationClient",
     "AggregationServer",
+    "OpenSum",
     "Reader",
     "RoundSum",
     "Rows",
+    "RunningSum",
+    "SealedSum",
     "SharedCopy",
     "Tensors",
-    "agreed_mean",
     "capped_weights",
-    "check_opened",
     "check_weight",
+    "dense",
     "share_limit",
     "spread_rows",
-    "with_values",
 ]
 
-# Outside these, an update times its weight may vanish in float32 or overflow it.
+Item_contra = TypeVar("Item_contra", contravariant=True)
+Total_co = TypeVar("Total_co", covariant=True)
+
+# Outside this range, an update times its weight may vanish in float32 or overflow it.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-9, 1e12
 _TINY_SHARE = 1e-12
-_ROUNDING = 1e-4  # by which two sites may open the same sum differently: CKKS sums are approximate
+_ROUNDING = 1e-4  # how far two sites may differ that open the same sum: CKKS sums are approximate
 _FLOAT = np.dtype(np.float32)
 
 
@@ -63,9 +69,9 @@ class Reader(Enum):
 
 @dataclass(frozen=True)
 class Rows:
-    """A table whose rows are all zero but these."""
+    """A table in which all other rows are zero."""
 
-    rows: Array  # [touched], in order, each once
+    rows: Array  # [touched], ascending, without repeats
     numbers: Array  # [touched, width]
     length: int  # of the whole table
 
@@ -82,14 +88,95 @@ class Rows:
 Tensors = Mapping[str, Array | Rows]
 
 
-@dataclass(frozen=True)
-class RoundSum:
-    """The updates of a round in one sum: its mean, or, where only sites can open it, the message to them."""
+def dense(part: Array | Rows) -> Array:
+    """Return a part of an update as a whole array."""
+    return part.whole() if isinstance(part, Rows) else part
 
-    sites: tuple[SiteId, ...]  # whose updates are in it
-    mean: Mapping[str, Array] | None = None
-    sealed: Message | None = None
-    values: Mapping[str, Value] = field(default_factory=dict)  # what `step` needs beside the mean; not secret
+
+class RunningSum(Protocol[Item_contra, Total_co]):
+    """A sum that grows as updates arrive, in constant memory, however many sites there are."""
+
+    def add(self, item: Item_contra, /) -> None:
+        """Add one site's part; an item that is refused with a `MessageError` leaves the sum unchanged."""
+
+    def total(self) -> Total_co:
+        """Return the sum so far; adding may continue."""
+
+
+@dataclass(frozen=True)
+class RoundSum(ABC):
+    """The updates of a round in one sum."""
+
+    sites: tuple[SiteId, ...]  # whose updates are in the sum
+    values: Mapping[str, Value] = field(default_factory=dict, kw_only=True)  # not secret; `Coordinator.step` uses them
+
+    @abstractmethod
+    def step(self, context: RoundContext) -> None:
+        """Step the shared half wherever the sum can be opened."""
+
+    @abstractmethod
+    def opened(self, context: RoundContext) -> OpenSum:
+        """Return the sum opened for the coordinator."""
+
+
+@dataclass(frozen=True)
+class OpenSum(RoundSum):
+    """A sum that the coordinator can read."""
+
+    mean: Mapping[str, Array]
+
+    def step(self, context: RoundContext) -> None:
+        """Step the shared half at the coordinator."""
+        context.coordinator.step(self.mean, self.values)
+
+    def opened(self, context: RoundContext) -> OpenSum:
+        """Return this sum."""
+        return self
+
+
+@dataclass(frozen=True)
+class SealedSum(RoundSum):
+    """A sum that only sites can open."""
+
+    message: Message
+
+    def step(self, context: RoundContext) -> None:
+        """Have every site open the sum and step its own copy of the shared half."""
+        before = len(context.absent)
+        try:
+            replies = context.answers("open_sum", self._question(), check=_check_digest, everybody=True)
+            for site, answer in replies:
+                context.digests[site] = answer.value("shared", str)
+        except FederationError as error:
+            refusals = [absent for absent in context.absent[before:] if absent.code == "sum"]
+            if 2 * len(refusals) <= len(context.federation.sites):
+                raise
+            raise SpoiledSumError(f"most sites refuse the round's sum: {error}", sites=self.sites) from None
+
+    def opened(self, context: RoundContext) -> OpenSum:
+        """Have the sites of the round open the sum for the coordinator; return the mean that most of them found."""
+        check = partial(_check_mean, like=context.coordinator.expected_arrays())
+        means = [answer.group("mean") for _, answer in context.answers("open_mean", self._question(), check=check)]
+        for mean in means:
+            alike = [other for other in means if all(np.allclose(other[n], a, atol=_ROUNDING) for n, a in mean.items())]
+            if 2 * len(alike) > len(means):
+                return OpenSum(self.sites, mean, values=self.values)
+        raise FederationError("the sites do not agree on what they opened")
+
+    def _question(self) -> Message:
+        return replace(self.message, values={**self.message.values, **self.values})
+
+
+def _check_digest(answer: Message) -> None:
+    answer.value("shared", str)
+
+
+def _check_mean(answer: Message, *, like: Mapping[str, Array]) -> None:
+    mean = answer.group("mean")
+    if {name: (a.dtype, a.shape) for name, a in mean.items()} != {n: (_FLOAT, a.shape) for n, a in like.items()}:
+        raise MessageError("shapes", "a mean has other names or shapes than expected")
+    if not all(np.isfinite(array).all() for array in mean.values()):
+        raise MessageError("not-a-number", "a mean holds NaN or infinity")
 
 
 class AggregationServer(Protocol):
@@ -100,7 +187,7 @@ class AggregationServer(Protocol):
         """Return who can read the sum."""
 
     def aggregate(self, context: RoundContext, step: str, values: Mapping[str, Value]) -> RoundSum:
-        """Run all phases of one aggregation among the sites of a round, in which they answer `step`."""
+        """Run all phases of one aggregation; in the first, the sites of the round train as `step` says."""
 
 
 class SharedCopy(Protocol):
@@ -166,31 +253,8 @@ class AggregationClient(Protocol):
         """Restore what `state` returned."""
 
 
-def check_opened(answer: Message, *, like: Mapping[str, Array]) -> None:
-    """Refuse what cannot be the opened mean of arrays named and shaped `like` these."""
-    mean = answer.group("mean")
-    if {name: (a.dtype, a.shape) for name, a in mean.items()} != {n: (_FLOAT, a.shape) for n, a in like.items()}:
-        raise MessageError("shapes", "a mean has other names or shapes than expected")
-    if not all(np.isfinite(array).all() for array in mean.values()):
-        raise MessageError("not-a-number", "a mean holds NaN or infinity")
-
-
-def agreed_mean(means: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """What most sites opened; they opened the same sum, so that the others, up to rounding, must say the same."""
-    for mean in means:
-        alike = [other for other in means if all(np.allclose(other[n], a, atol=_ROUNDING) for n, a in mean.items())]
-        if 2 * len(alike) > len(means):
-            return dict(mean)
-    raise FederationError("the sites do not agree on what they opened")
-
-
-def with_values(message: Message, values: Mapping[str, Value]) -> Message:
-    """The same message, saying more."""
-    return replace(message, values={**message.values, **values})
-
-
 def share_limit(sites: int, largest_share: float) -> float:
-    """Return the largest share that one of so many sites may have in a mean; of two sites there is no limit."""
+    """Return the largest share that one of `sites` may have in a mean; for two sites there is no limit."""
     return 1.0 if sites <= 2 else max(largest_share, 1.0 / sites)
 
 
@@ -199,11 +263,11 @@ def capped_weights(weights: Mapping[SiteId, float], largest_share: float) -> dic
     limit = share_limit(len(weights), largest_share)
     heaviest = sorted(weights, key=lambda site: (-weights[site], site))
     for count, site in enumerate(heaviest):
-        # With `count` sites at the limit, the others' weights are 1 - count · limit of the whole.
+        # With `count` sites at the limit, the weights of the others are 1 - count · limit of the whole.
         whole = math.fsum(weights[other] for other in heaviest[count:]) / (1.0 - count * limit)
         if weights[site] <= limit * whole * (1 + _TINY_SHARE):
             return {**weights, **dict.fromkeys(heaviest[:count], limit * whole)}
-    # Where the limit is one site's part of all, rounding may lead here: then all weigh as much as the lightest.
+    # If the limit is 1 / sites, rounding may lead here: then every site weighs as much as the lightest.
     return dict.fromkeys(weights, min(weights.values(), default=0.0))
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -22,15 +21,7 @@ import torch
 from torch import Tensor
 
 from wardround.errors import FederationError, MessageError, SpoiledSumError, TrainingError
-from wardround.federation.aggregation import (
-    AggregationServer,
-    Reader,
-    RoundSum,
-    agreed_mean,
-    capped_weights,
-    check_opened,
-    with_values,
-)
+from wardround.federation.aggregation import AggregationServer, Reader, RoundSum, capped_weights
 from wardround.federation.culprit_search import CulpritSearch
 from wardround.federation.federation import (
     Absence,
@@ -90,7 +81,7 @@ class Round:
     vanished: Mapping[SiteId, int] = field(default_factory=dict)  # layer groups that rounding left nothing of
     digests: Mapping[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     figures: Mapping[str, float] = field(default_factory=dict)  # what the algorithm has to tell beside the loss
-    account: RoundCost = field(default_factory=RoundCost)  # of every exchange, and of the coordinator's own work
+    cost: RoundCost = field(default_factory=RoundCost)  # of every exchange, and of the coordinator's own work
 
 
 @dataclass
@@ -104,7 +95,7 @@ class RoundContext:
     sites: Sequence[SiteId]
     unmet: list[Reply]  # of sites that never said their size; they count as absent from the first exchange
     absent: list[Absent] = field(default_factory=list)
-    account: RoundCost = field(default_factory=RoundCost)
+    cost: RoundCost = field(default_factory=RoundCost)
     present: list[SiteId] = field(default_factory=list)  # in the last exchange
     clipped: int = 0  # numbers of updates that lay outside their clip
     vanished: dict[SiteId, int] = field(default_factory=dict)  # layer groups that rounding left nothing of
@@ -116,40 +107,12 @@ class RoundContext:
         """The updates that the sites give in a step, as Σ n_i u_i / Σ n_i."""
         return self.aggregator.aggregate(self, step, values)
 
-    def settle(self, gathered: RoundSum) -> None:
-        """Step the shared half: here, or, where only sites can open the sum, at every site."""
-        if gathered.mean is not None:
-            self.coordinator.step(gathered.mean, gathered.values)
-            return
-        assert gathered.sealed is not None, "a sum is open or sealed"
-        question = with_values(gathered.sealed, gathered.values)
-        asked = len(self.absent)
-        try:
-            for site, message in self.answers("open_sum", question, check=_check_taken, everybody=True):
-                self.digests[site] = message.value("shared", str)
-        except FederationError as error:
-            refusals = [gone for gone in self.absent[asked:] if gone.code == "sum"]
-            if 2 * len(refusals) <= len(self.federation.sites):
-                raise
-            raise SpoiledSumError(f"most sites refuse the round's sum: {error}", sites=gathered.sites) from None
-
     def question(self, values: Mapping[str, Value]) -> Message:
         """A question of the coming round, with the shared half where the coordinator has it."""
         at_sites = self.aggregator.reader is Reader.SITE and not self.coordinator.central
         # No copy: what is asked is fixed at once, and the shared half changes after the last answer.
         told = {} if at_sites else self.coordinator.broadcast_arrays()
         return Message({**values, "round": self.coordinator.number + 1}, told)
-
-    def opened(self, gathered: RoundSum) -> RoundSum:
-        """The same with its mean; one that only sites can open, those of the round open for the coordinator."""
-        if gathered.sealed is None:
-            return gathered
-        question = with_values(gathered.sealed, gathered.values)
-        like = self.coordinator.expected_arrays()
-        means = [
-            m.group("mean") for _, m in self.answers("open_mean", question, check=partial(check_opened, like=like))
-        ]
-        return replace(gathered, mean=agreed_mean(means), sealed=None)
 
     def answers(
         self,
@@ -168,7 +131,7 @@ class RoundContext:
 
     def ask(self, step: str, question: Message, *, to: Sequence[SiteId]) -> Replies:
         """Every reply as it arrives; what it cost is noted."""
-        return self.account.heard(step, self.federation.ask(step, question, to=to))
+        return self.cost.recorded(step, self.federation.ask(step, question, to=to))
 
     def usable(self, replies: Replies) -> Iterator[tuple[SiteId, Message]]:
         """Those of the replies that count; too few of them are an error at the end."""
@@ -250,21 +213,21 @@ class Coordinator(ABC):
         """From the round after the last one done."""
         self.search.minimum = quorum.least
         while self.number < self.config.rounds:
-            account = RoundCost()
-            unmet = self._meet(federation, account)
+            cost = RoundCost()
+            unmet = self._meet(federation, cost)
             context = RoundContext(
-                self, federation, aggregator, quorum, self._drawn(federation.sites), unmet, account=account
+                self, federation, aggregator, quorum, self._drawn(federation.sites), unmet, cost=cost
             )
             try:
-                with account.phase("step"):
+                with cost.phase("step"):
                     gathered = self.gather(context)
                     if gathered is not None:
-                        context.settle(gathered)
+                        gathered.step(context)
             except SpoiledSumError as error:
-                self.failed_round_cost = account
+                self.failed_round_cost = cost
                 raise FederationError(self._after_spoiled_sum(error)) from None
             except FederationError:
-                self.failed_round_cost = account
+                self.failed_round_cost = cost
                 raise
             self.number += 1
             answered = context.present if gathered is None else gathered.sites
@@ -275,12 +238,12 @@ class Coordinator(ABC):
                 context.loss(),
                 len(answered),
                 tuple(context.absent),
-                account.total,
+                cost.total,
                 context.clipped,
                 context.vanished,
                 context.digests,
                 dict(self.figures),
-                account,
+                cost,
             )
 
     def check_weight(self, site: SiteId, weight: float) -> None:
@@ -372,13 +335,13 @@ class Coordinator(ABC):
         self.load_optimizer_state(under("memory", tensors))
         self.number = int(tensors["round"])
 
-    def _meet(self, federation: Federation, account: RoundCost) -> list[Reply]:
+    def _meet(self, federation: Federation, cost: RoundCost) -> list[Reply]:
         """Learn the sizes of sites never met; returns the absences of those that gave none."""
         unknown = [site for site in federation.sites if site not in self.sizes]
         if not unknown:
             return []
         absent = []
-        replies = account.heard("describe", federation.ask("describe", Message(), to=unknown))
+        replies = cost.recorded("describe", federation.ask("describe", Message(), to=unknown))
         for reply in checked(replies, _check_size):
             if reply.message is None:
                 absent.append(reply)
@@ -400,10 +363,6 @@ class Coordinator(ABC):
 def _check_size(described: Message) -> None:
     if described.value("examples", int) < 1:
         raise MessageError("empty", "a site with nothing to train on cannot train")
-
-
-def _check_taken(answer: Message) -> None:
-    answer.value("shared", str)
 
 
 def _check_loss(answer: Message) -> None:

@@ -1,10 +1,11 @@
-"""The first door: `ask` a step of sites, consume the replies as they arrive.
+"""The `Federation` protocol: `ask` sites to do a step, and consume the replies as they arrive.
 
-A site that does not answer is a value, not an exception: the study's quorum decides whether a round goes on. A site
-whose answer cannot be used is counted absent too, so that it costs the round one site and not all of them:
+A site that does not answer is a value, not an exception: the study's quorum decides whether a round counts. A site
+whose answer cannot be used is absent too, so that it costs the round one site and not all of them:
 
-    usable = checked(federation.ask("train", question), partial(aggregator.check, like=shared))
-    combined = aggregator.combine(sealed for _, sealed in quorum.present(usable))
+    usable = checked(federation.ask("train", question), partial(codec.check, like=shared))
+    for site, update in quorum.present(usable):
+        running.add(update)
 """
 
 from __future__ import annotations

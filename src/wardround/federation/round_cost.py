@@ -25,7 +25,7 @@ class RoundCost:
         """Of all exchanges; seconds of sites that work side by side are added."""
         return sum((cost for sites in self.exchanges.values() for cost in sites.values()), Traffic())
 
-    def heard(self, step: str, replies: Replies) -> Iterator[Reply]:
+    def recorded(self, step: str, replies: Replies) -> Iterator[Reply]:
         """The replies as they arrive, each counted; what passes until then is waiting, and no work of ours."""
         while True:
             started = perf_counter()

@@ -43,9 +43,9 @@ from wardround.federation.message import Array
 from wardround.secure_aggregation import masks
 from wardround.secure_aggregation.bfv import HALF
 
-__all__ = ["CiphertextHash", "Tag", "added", "hash_of", "pad_of"]
+__all__ = ["CiphertextHash", "MacTag", "added", "hash_of", "pad_of"]
 
-Tag = tuple[int, ...]  # one number per prime
+MacTag = tuple[int, ...]  # one number per prime
 
 _PAD = b"wardround-mac-pad-2\x00"
 _BLOCKS = b"wardround-mac-blocks-2\x00"
@@ -82,7 +82,7 @@ class CiphertextHash:
                 total += weight * sum(part << (_LIMB * place) for place, part in enumerate(row))
         return total % modulus
 
-    def of_combination(self, high: Sequence[Array], low: Sequence[Array]) -> Tag:
+    def of_combination(self, high: Sequence[Array], low: Sequence[Array]) -> MacTag:
         """Hash from Σ ρ_b V_b, which the sealing library adds up in two halves of the weights; one row per prime."""
         found = []
         for modulus, r, upper, lower in zip(self.moduli, self.coefficients, high, low, strict=True):
@@ -116,7 +116,7 @@ def hash_of(
     return CiphertextHash(tuple(moduli), weights, tuple(vectors))
 
 
-def pad_of(group_key: bytes, *, context: bytes, site: SiteId, digest: str, moduli: Sequence[int]) -> Tag:
+def pad_of(group_key: bytes, *, context: bytes, site: SiteId, digest: str, moduli: Sequence[int]) -> MacTag:
     """Derive the pad of a site for the ciphertexts that have this digest."""
     parts = context, site.encode("ascii"), bytes.fromhex(digest)
     return tuple(
@@ -125,7 +125,7 @@ def pad_of(group_key: bytes, *, context: bytes, site: SiteId, digest: str, modul
     )
 
 
-def added(tags: Iterable[Tag], moduli: Sequence[int]) -> Tag:
+def added(tags: Iterable[MacTag], moduli: Sequence[int]) -> MacTag:
     """Add tags, pads and hashes modulo each prime."""
     columns = zip(*tags, strict=True)
     return tuple(sum(column) % modulus for column, modulus in zip(columns, moduli, strict=True))

@@ -21,9 +21,10 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from wardround.errors import MessageError
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array
+from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Identity, PublicKeys
 
-__all__ = ["add", "commitment", "derived", "new_seed", "own", "pairwise", "stream", "subtract"]
+__all__ = ["add", "commitment", "derived", "new_seed", "own", "pairwise", "remove_self_masks", "stream", "subtract"]
 
 _PAIR, _OWN = b"wardround-mask-1\x00", b"wardround-own-1\x00"
 _COMMITMENT = b"wardround-seed-commitment-2\x00"
@@ -81,6 +82,14 @@ def own(seed: bytes, *, context: bytes, slots: int, modulus: int) -> Array:
     if len(seed) != _KEY_LENGTH:
         raise MessageError("seed", f"a seed has {_KEY_LENGTH} bytes")
     return stream(derived(seed, _OWN, context), slots, modulus)
+
+
+def remove_self_masks(slots: Array, exchange: Exchange, seeds: Mapping[SiteId, bytes], modulus: int) -> None:
+    """Subtract the sites' own masks from a complete sum, in place; the pairwise masks have cancelled."""
+    if seeds.keys() != exchange.weights.keys():
+        raise MessageError("seed", "a seed is needed from each site of the exchange")
+    for site in exchange.weights:
+        subtract(slots, own(seeds[site], context=exchange.context, slots=len(slots), modulus=modulus), modulus)
 
 
 def commitment(seed: bytes, *, context: bytes, site: SiteId) -> str:

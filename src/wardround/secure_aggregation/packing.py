@@ -15,14 +15,14 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from wardround.errors import MessageError
 from wardround.federation.message import Array
 
-__all__ = ["MASKED", "Layout", "Packed", "Packing"]
+__all__ = ["MASKED", "Layout", "Packed", "Packing", "SlotLayout"]
 
 _EXACT = 2**53  # whole numbers below it are exact in float64, in which all of this is reckoned
 _MOST_SITES = 2**20
@@ -73,6 +73,20 @@ class Packed:
     clipped: int
     residue: dict[str, Array]  # float32, in units of the update; what the clip cut off is not in it
     largest: dict[str, float]  # the largest number of each array before rounding, in units: up to 0.5 it rounds to zero
+
+
+class SlotLayout(Protocol):
+    """Where each number of an update lies in the slots of an exchange."""
+
+    @property
+    def slots(self) -> int:
+        """Return how many slots an update takes."""
+
+    def pack(self, update: Mapping[str, Array], *, share: float) -> Packed:
+        """Return the clipped update times its share, as slots."""
+
+    def unpack(self, slots: Array, *, share: float, sites: int) -> dict[str, Array]:
+        """Return the mean: the summed slots of `sites` sites over their summed share."""
 
 
 class _Part(NamedTuple):

@@ -1,22 +1,31 @@
 """Plain aggregation, the one-phase case: the coordinator sees every update.
 
-Of a table most of whose rows an update does not touch, such as word embeddings under one mini-batch, only the touched
-rows are sent: `rows/NAME` lists them.
+If an update touches few rows of a table, such as word embeddings under one mini-batch, only these rows are sent:
+`rows/NAME` lists them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from wardround.errors import MessageError
-from wardround.federation.aggregation import Reader, RoundSum, Rows, Tensors, check_weight, spread_rows
+from wardround.federation.aggregation import (
+    OpenSum,
+    Reader,
+    RoundSum,
+    Rows,
+    RunningSum,
+    Tensors,
+    check_weight,
+    spread_rows,
+)
 from wardround.federation.federation import SiteId, each_checked
-from wardround.federation.message import Array, Message, Value, grouped
+from wardround.federation.message import Array, Message, Value
 from wardround.federation.site_history import SiteHistory
 
 if TYPE_CHECKING:
@@ -24,40 +33,25 @@ if TYPE_CHECKING:
 
     from wardround.federation.coordinator import RoundContext
 
-__all__ = ["Combined", "PlainClient", "PlainCodec", "PlainServer", "PlainUpdates"]
+__all__ = ["PlainClient", "PlainCodec", "PlainServer", "PlainUpdates", "TableSum", "UpdateSum"]
 
-_FEWEST_ROWS = 256  # of a table that is searched for rows to leave out
-
-
-@dataclass(frozen=True)
-class Combined:
-    """A sum of sealed updates, the sum of their weights, and how many there are."""
-
-    sum: Message
-    weight: float
-    count: int
+_FEWEST_ROWS = 256  # smaller tables are sent whole
 
 
 class PlainCodec(Protocol):
-    """How readable updates are encoded at a site, added and averaged at the coordinator."""
+    """How readable updates are encoded at a site, and added and averaged at the coordinator."""
 
     def seal(self, update: Tensors, *, weight: float) -> Message:
-        """An update times its weight, made as unreadable as the mechanism promises."""
+        """Return the message of an update and its weight."""
 
     def check(self, sealed: Message, *, like: Tensors) -> None:
-        """Refuse, with a `MessageError`, what cannot be an update of arrays named and shaped `like` these.
-
-        The coordinator does so before it adds: what `combine` refuses is lost together with the sum.
-        """
-
-    def combine(self, sealed: Iterable[Message]) -> Combined:
-        """The running sum of sealed updates; needs no secret."""
+        """Raise a `MessageError` for what cannot be an update of arrays named and shaped `like` these."""
 
     def reweigh(self, sealed: Message, weight: float) -> Message:
-        """The same update with another weight; needs no secret."""
+        """Return the same update with another weight."""
 
-    def open(self, combined: Combined) -> dict[str, Array]:
-        """The weighted mean."""
+    def sum(self) -> RunningSum[Message, dict[str, Array]]:
+        """Return an empty sum of updates; its total is their weighted mean."""
 
 
 class PlainServer:
@@ -77,16 +71,14 @@ class PlainServer:
             codec.check(reply, like=like)
             coordinator.check_weight(site, reply.value("weight", float))
 
-        def weighed(replies: Iterator[tuple[SiteId, Message]]) -> Iterator[Message]:
-            for site, message in replies:
-                own = message.value("weight", float)
-                yield message if weights[site] == own else codec.reweigh(message, weights[site])
-
         replies = each_checked(context.ask(step, context.question(values), to=context.sites), check)
-        with context.account.phase("combine"):
-            combined = codec.combine(weighed(context.usable(replies)))
-        with context.account.phase("open"):
-            return RoundSum(tuple(context.present), codec.open(combined))
+        running = codec.sum()
+        with context.cost.phase("combine"):
+            for site, message in context.usable(replies):
+                own = message.value("weight", float)
+                running.add(message if weights[site] == own else codec.reweigh(message, weights[site]))
+        with context.cost.phase("open"):
+            return OpenSum(tuple(context.present), running.total())
 
 
 class PlainClient:
@@ -122,14 +114,10 @@ class PlainClient:
 
 
 class PlainUpdates:
-    """No protection: the coordinator sees every update.
-
-    Of a table most of whose rows an update does not touch, as word embeddings under one mini-batch, only the touched
-    ones are sent: `rows/NAME` says which.
-    """
+    """Updates as readable float32 arrays, multiplied by their weight; a `PlainCodec`."""
 
     def seal(self, update: Tensors, *, weight: float) -> Message:
-        """The update times its weight, readable, in float32."""
+        """Return the update times its weight."""
         check_weight(weight)
         lengths: dict[str, Value] = {}  # of tables that are sent in part
         arrays: dict[str, Array] = {}
@@ -145,7 +133,7 @@ class PlainUpdates:
         return sealed
 
     def check(self, sealed: Message, *, like: Tensors) -> None:
-        """Refuse other names, shapes or kinds of number than expected, NaN, infinity, and a weight that is none."""
+        """Raise a `MessageError` for unexpected names, shapes or dtypes, NaN, infinity, or an impossible weight."""
         update, weight = sealed.group("update"), sealed.value("weight", float)
         check_weight(weight)
         if not update or _shapes(sealed) != {name: array.shape for name, array in like.items()}:
@@ -154,83 +142,82 @@ class PlainUpdates:
             _check_numbers(name, array, weight)
 
     def reweigh(self, sealed: Message, weight: float) -> Message:
-        """Scale what was multiplied by the old weight."""
+        """Return the update times `weight` in place of its own weight."""
         factor = np.float32(weight / sealed.value("weight", float))
         update = {f"update/{name}": np.asarray(array * factor) for name, array in sealed.group("update").items()}
         return Message({**sealed.values, "weight": weight}, {**sealed.arrays, **update}, sealed.blobs)
 
-    def combine(self, sealed: Iterable[Message]) -> Combined:
-        """Add in float64, in the order of arrival."""
-        total: dict[str, _Sum] = {}
-        weight, count = 0.0, 0
-        for message in sealed:
-            shapes, own = _shapes(message), message.value("weight", float)
-            check_weight(own)
-            total = total or {name: _Sum(shape) for name, shape in shapes.items()}
-            if not shapes or shapes != {name: part.shape for name, part in total.items()}:
-                raise MessageError("shapes", "updates have different names or shapes")
-            rows = message.group("rows")
-            for name, array in message.group("update").items():
-                total[name].add(array, rows.get(name))
-            weight, count = weight + own, count + 1
-        if not count:
-            raise MessageError("empty", "there is no update to combine")
-        return _combined(total, weight, count)
+    def sum(self) -> UpdateSum:
+        """Return an empty sum."""
+        return UpdateSum()
 
-    def open(self, combined: Combined) -> dict[str, Array]:
-        """Sum over weights, as float32; refused where that is no number."""
-        if not combined.weight > 0:
-            raise MessageError("empty", "there is no update to open")
-        shapes, rows = _shapes(combined.sum), combined.sum.group("rows")
-        opened = {}
-        for name, total in combined.sum.group("update").items():
+
+class UpdateSum:
+    """Adds updates in float64, in the order of arrival; the total is their weighted mean in float32."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, TableSum] = {}
+        self.weight = 0.0
+        self.count = 0
+
+    def add(self, message: Message) -> None:
+        """Add an update, which must have the names and shapes of those before it."""
+        shapes, own = _shapes(message), message.value("weight", float)
+        check_weight(own)
+        tables = self.tables or {name: TableSum(shape) for name, shape in shapes.items()}
+        if not shapes or shapes != {name: table.shape for name, table in tables.items()}:
+            raise MessageError("shapes", "updates have different names or shapes")
+        rows, update = message.group("rows"), message.group("update")
+        for array in update.values():
+            if array.dtype != np.float32:
+                raise MessageError("shapes", f"an update is float32, not {array.dtype}")
+        for name, array in update.items():
+            tables[name].add(Rows(rows[name], array, tables[name].shape[0]) if name in rows else array)
+        self.tables, self.weight, self.count = tables, self.weight + own, self.count + 1
+
+    def total(self) -> dict[str, Array]:
+        """Return the mean; raise a `MessageError` if a number in it is not finite."""
+        if not self.count:
+            raise MessageError("empty", "there is no update to add")
+        mean = {}
+        for name, table in self.tables.items():
             with np.errstate(over="ignore"):
-                mean = np.asarray(total / combined.weight, np.float32)
-            _check_numbers(name, mean, 1.0)
-            opened[name] = mean if name not in rows else spread_rows(mean, rows[name], shapes[name])
-        return opened
+                numbers = np.asarray(table.numbers / self.weight, np.float32)
+            _check_numbers(name, numbers, 1.0)
+            mean[name] = numbers if table.rows is None else spread_rows(numbers, table.rows, table.shape)
+        return mean
 
 
-class _Sum:
-    """A running sum in float64: of the rows that were touched, as long as they are few."""
+class TableSum:
+    """Adds arrays in float64; of a table only the touched rows are kept while they are few."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
-        self.rows: Array | None = np.zeros(0, np.int32) if len(shape) == 2 else None
+        self.rows: Array | None = np.zeros(0, np.int32) if len(shape) == 2 else None  # None: all of them
         self.numbers: Array = np.zeros(shape if self.rows is None else (0, *shape[1:]))
 
-    def add(self, array: Array, rows: Array | None) -> None:
+    def add(self, part: Array | Rows) -> None:
         """Add an array, or some rows of one."""
-        if array.dtype != np.float32:
-            raise MessageError("shapes", f"an update is float32, not {array.dtype}")
+        rows, numbers = (part.rows, part.numbers) if isinstance(part, Rows) else (None, part)
         if self.rows is not None:
-            self._make_place_for(rows)
+            needed = None if rows is None else np.union1d(self.rows, rows)
+            if needed is None or 2 * len(needed) > self.shape[0]:
+                self.numbers, self.rows = spread_rows(self.numbers, self.rows, self.shape), None
+            elif len(needed) > len(self.rows):
+                places, shape = np.searchsorted(needed, self.rows), (len(needed), *self.shape[1:])
+                self.rows, self.numbers = needed, spread_rows(self.numbers, places, shape)
         if rows is None:
-            self.numbers += array
+            self.numbers += numbers
         else:
-            self.numbers[rows if self.rows is None else np.searchsorted(self.rows, rows)] += array
+            self.numbers[rows if self.rows is None else np.searchsorted(self.rows, rows)] += numbers
 
-    def _make_place_for(self, rows: Array | None) -> None:
-        assert self.rows is not None
-        wanted = None if rows is None else np.union1d(self.rows, rows)
-        if wanted is None or 2 * len(wanted) > self.shape[0]:
-            self.numbers = spread_rows(self.numbers, self.rows, self.shape)
-            self.rows = None
-        elif len(wanted) > len(self.rows):
-            places, shape = np.searchsorted(wanted, self.rows), (len(wanted), *self.shape[1:])
-            self.rows, self.numbers = wanted, spread_rows(self.numbers, places, shape)
-
-
-def _combined(total: Mapping[str, _Sum], weight: float, count: int) -> Combined:
-    """Laid out as an update is."""
-    rows = {name: part.rows for name, part in total.items() if part.rows is not None}
-    lengths: dict[str, Value] = {name: total[name].shape[0] for name in rows}
-    arrays = grouped("update", {name: part.numbers for name, part in total.items()}) | grouped("rows", rows)
-    return Combined(Message({"lengths": lengths}, arrays), weight, count)
+    def total(self) -> Array:
+        """Return the sum as a whole array."""
+        return self.numbers if self.rows is None else spread_rows(self.numbers, self.rows, self.shape)
 
 
 def _touched(array: Array) -> Array | Rows:
-    """Without the rows that are zero, where it is worth leaving them out."""
+    """Return the non-zero rows of a large table if they are fewer than half; otherwise the array."""
     if array.ndim != 2 or len(array) < _FEWEST_ROWS:
         return array
     rows = np.flatnonzero(array.any(axis=1))
@@ -238,28 +225,28 @@ def _touched(array: Array) -> Array | Rows:
 
 
 def _shapes(sealed: Message) -> dict[str, tuple[int, ...]]:
-    """The shapes of the whole update; refused where its rows are no rows of it."""
+    """Return the shapes of the whole update; raise if it lists rows of other arrays."""
     rows, lengths = sealed.group("rows"), sealed.values.get("lengths", {})
     found = {name: array.shape for name, array in sealed.group("update").items()}
     if not isinstance(lengths, dict) or rows.keys() != lengths.keys() or not rows.keys() <= found.keys():
-        raise MessageError("shapes", "an update says of other arrays which rows it holds")
+        raise MessageError("shapes", "an update lists rows of arrays that it does not hold")
     return found | {name: (_length(lengths[name], rows[name], found[name]), *found[name][1:]) for name in rows}
 
 
 def _length(length: Value, rows: Array, shape: tuple[int, ...]) -> int:
     if not isinstance(length, int) or not shape or rows.dtype != np.int32 or rows.shape != (shape[0],):
-        raise MessageError("shapes", "rows are told by a whole number each")
+        raise MessageError("shapes", "rows are listed as int32, one for each row that is sent")
     inside = not len(rows) or (rows[0] >= 0 and rows[-1] < length and bool((np.diff(rows) > 0).all()))
     if not inside:
-        raise MessageError("shapes", "rows are told in order, each once, and lie within the table")
+        raise MessageError("shapes", "rows are ascending, without repeats, and lie within the table")
     return length
 
 
 def _check_numbers(name: str, array: Array, weight: float) -> None:
     if array.dtype != np.float32:
-        raise MessageError("shapes", f"{name} is {array.dtype} where an update is float32")
+        raise MessageError("shapes", f"{name} is {array.dtype}; an update is float32")
     with np.errstate(over="ignore"):
-        # Without its weight again, for that is what the mean is made of; the ends speak for all, NaN included.
+        # Divided by the weight, as in the mean; the smallest and the largest number are enough, NaN included.
         ends = np.array([array.min(initial=0), array.max(initial=0)]) / np.float32(weight)
     if not np.isfinite(ends).all():
-        raise MessageError("not-a-number", f"{name} holds NaN, infinity, or what float32 cannot hold")
+        raise MessageError("not-a-number", f"{name} holds NaN, infinity, or a number that float32 cannot hold")

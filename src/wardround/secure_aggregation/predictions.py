@@ -1,29 +1,28 @@
-"""The plain door for predictions: rows of class scores on a public set, which are all that sites share in FedED.
+"""Readable predictions: rows of class scores on a public set, which are all that sites share in FedED.
 
-    update/HEAD   [rows, classes] in float32 or float16; of top-k the k largest of each row, [rows, k] in float16
-    classes/HEAD  of top-k, which classes those are, in order: uint8, or uint16 where there are more than 256
-    weight        a value; float16 would not hold a prediction that was multiplied by it
+    update/HEAD   [rows, classes] in float32 or float16; for top-k the k largest of each row, [rows, k] in float16
+    classes/HEAD  for top-k, the classes of these numbers, ascending: uint8, or uint16 for more than 256 classes
+    weight        a value; a prediction multiplied by it would not fit into float16
     digest        a value: SHA-256 of the arrays and the weight
 
-The coordinator reads every prediction, and refuses what cannot be one. The digest tells a message that was damaged from
-one that was not: most damage to a row of top-k would leave a row that could be. It does not tell who sent it.
+The coordinator reads every prediction and refuses what cannot be one. The digest detects damage: most damage to a row
+of top-k would leave a plausible row. The digest does not authenticate the sender.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Literal, get_args
 
 import numpy as np
 
 from wardround.errors import MessageError, TrainingError
-from wardround.federation.aggregation import Rows, Tensors, check_weight
+from wardround.federation.aggregation import Tensors, check_weight, dense
 from wardround.federation.message import Array, Message, grouped
-from wardround.secure_aggregation.plain import Combined
 
-__all__ = ["PlainPredictions", "Precision", "check_mean"]
+__all__ = ["PlainPredictions", "Precision", "PredictionSum", "check_mean"]
 
 Precision = Literal["float32", "float16", "top-k"]
 _Shapes = Mapping[str, tuple[int, ...]]
@@ -31,39 +30,39 @@ _Shapes = Mapping[str, tuple[int, ...]]
 _MOST_CLASSES = 2**16
 
 # How far the sum of a row of probabilities may be from one.
-# A softmax in float32 divides by a sum of C numbers, which C roundings of at most 2^-24 have made: C·2^-24 in all.
-# Other ways to reckon it have sixteen times as much room.
+# A softmax in float32 divides by a sum of C numbers, which is off by C roundings of at most 2^-24: C·2^-24 in all.
+# The limit is sixteen times as large, for other ways to compute it.
 _SLACK_A_CLASS = 2.0**-20
-# To float16 each number p is rounded by at most p·2^-11, or, where it is tiny, by 2^-25, for which there is room above.
-# As the numbers add up to one, that is 2^-11 in all; twice that is allowed.
+# Rounding to float16 changes a number p by at most p·2^-11, or a tiny one by 2^-25, which the limit above covers.
+# The numbers add up to one, so this is 2^-11 in all; twice that is allowed.
 _SLACK_OF_HALVES = 2.0**-10
 
 
 class PlainPredictions:
-    """No protection: the coordinator sees every prediction; a `PlainCodec`.
+    """Readable predictions at an agreed precision; a `PlainCodec`.
 
-    Of top-k, whatever the k largest leave to one is spread evenly over the other classes of the row when it arrives. A
-    head of no more than k classes sends all of them.
+    For top-k, the rest of each row, one minus its k largest numbers, is spread evenly over the other classes when it
+    arrives. A head of at most k classes sends all of them.
     """
 
     def __init__(
         self, shapes: _Shapes, *, precision: Precision = "float32", top_k: int = 1, normalised: bool = True
     ) -> None:
-        """`shapes` are [rows, classes] by head; `normalised` are probabilities, else they are logits."""
+        """Agree on `shapes`, [rows, classes] by head; `normalised` predictions are probabilities, others are logits."""
         _check_settings(shapes, precision, top_k=top_k, normalised=normalised)
         self.shapes, self.precision, self.normalised = dict(shapes), precision, normalised
         self.top_k = top_k if precision == "top-k" else 0
 
     def seal(self, update: Tensors, *, weight: float) -> Message:
-        """The predictions at the agreed precision, readable, and their weight beside them."""
+        """Return the predictions at the agreed precision, with their weight as a value."""
         check_weight(weight)
         if _shapes(update) != self.shapes:
             raise MessageError("shapes", "predictions have other heads, rows or classes than the study's public set")
         arrays: dict[str, Array] = {}
         for head, part in update.items():
             with np.errstate(over="ignore"):  # refused below
-                rows = np.array(part.whole() if isinstance(part, Rows) else part, np.float32)
-            # Before anything is left out of it.
+                rows = np.array(dense(part), np.float32)
+            # Before top-k drops any number.
             _check_rows(head, rows, slack=_slack(rows) if self.normalised else None)
             arrays |= self._packed(head, rows)
         sealed = Message({"weight": float(weight), "digest": _digest(arrays, float(weight))}, arrays)
@@ -71,42 +70,20 @@ class PlainPredictions:
         return sealed
 
     def check(self, sealed: Message, *, like: Tensors) -> None:
-        """Refuse other heads, shapes or kinds of number than agreed, what is no prediction, and what was damaged."""
+        """Raise a `MessageError` for other heads, shapes or dtypes than agreed, impossible predictions, and damage."""
         if _shapes(like) != self.shapes:
-            raise MessageError("shapes", "what is expected has other heads, rows or classes than the public set")
-        self._unpacked(sealed)
+            raise MessageError("shapes", "the expected arrays have other heads, rows or classes than the public set")
+        self.unpacked(sealed)
 
     def reweigh(self, sealed: Message, weight: float) -> Message:
-        """Put another weight beside the predictions."""
+        """Return the same predictions with another weight."""
         arrays = {name: array for name, array in sealed.arrays.items() if name.startswith(("update/", "classes/"))}
         values = {**sealed.values, "weight": weight, "digest": _digest(arrays, weight)}
         return Message(values, sealed.arrays, sealed.blobs)
 
-    def combine(self, sealed: Iterable[Message]) -> Combined:
-        """Add in float64, in the order of arrival, each times its weight; one message is in memory at a time."""
-        total: dict[str, Array] = {head: np.zeros(shape) for head, shape in self.shapes.items()}
-        weight, count = 0.0, 0
-        for message in sealed:
-            own = message.value("weight", float)
-            for head, rows in self._unpacked(message).items():
-                total[head] += own * rows
-            weight, count = weight + own, count + 1
-        if not count:
-            raise MessageError("empty", "there is no prediction to combine")
-        return Combined(Message({}, grouped("update", total)), weight, count)
-
-    def open(self, combined: Combined) -> dict[str, Array]:
-        """Sum over weights, as float32."""
-        total = combined.sum.group("update")
-        if not combined.weight > 0:
-            raise MessageError("empty", "there is no prediction to open")
-        if _shapes(total) != self.shapes:
-            raise MessageError("shapes", "a sum has other heads, rows or classes than the study's public set")
-        with np.errstate(over="ignore"):  # refused below
-            mean: dict[str, Array] = {h: np.asarray(rows / combined.weight, np.float32) for h, rows in total.items()}
-        for head, rows in mean.items():
-            _check_rows(head, rows, slack=self._slack(rows))
-        return mean
+    def sum(self) -> PredictionSum:
+        """Return an empty sum."""
+        return PredictionSum(self)
 
     def _packed(self, head: str, rows: Array) -> dict[str, Array]:
         if self.precision == "float32":
@@ -115,13 +92,13 @@ class PlainPredictions:
             halves = rows.astype(np.float16)
         if not self.top_k:
             return {f"update/{head}": halves}
-        # Stable: of classes that are as likely as one another the first are sent, on every machine.
+        # Stable: among equally likely classes the first are sent, on every machine.
         largest = np.sort(np.argsort(-rows, axis=1, kind="stable")[:, : self.top_k], axis=1)
         chosen = np.take_along_axis(halves, largest, axis=1)
         return {f"update/{head}": chosen, f"classes/{head}": largest.astype(_class_type(rows.shape[1]))}
 
-    def _unpacked(self, sealed: Message) -> dict[str, Array]:
-        """The rows in float64, once it is certain that they are what was sealed."""
+    def unpacked(self, sealed: Message) -> dict[str, Array]:
+        """Return the rows in float64, after all checks."""
         weight = sealed.value("weight", float)
         check_weight(weight)
         update, classes = sealed.group("update"), sealed.group("classes")
@@ -133,48 +110,77 @@ class PlainPredictions:
         }
         arrays = grouped("update", update) | grouped("classes", classes)
         if sealed.value("digest", str) != _digest(arrays, weight):
-            raise MessageError("altered", "predictions are not what was sealed; they were damaged on the way")
+            raise MessageError("altered", "predictions differ from their digest; they were damaged on the way")
         return unpacked
 
     def _whole(self, head: str, array: Array) -> Array:
         _check_form(head, array, kind=np.dtype(self.precision), shape=self.shapes[head])
-        _check_rows(head, array, slack=self._slack(array))
+        _check_rows(head, array, slack=self.slack(array))
         return array.astype(np.float64)
 
     def _spread(self, head: str, chosen: Array, classes: Array) -> Array:
-        """Rows of top-k, the other classes alike."""
+        """Return whole rows from their k largest numbers."""
         count, width = self.shapes[head]
         kept = min(self.top_k, width)
         _check_form(head, chosen, kind=np.dtype(np.float16), shape=(count, kept))
         _check_form(head, classes, kind=_class_type(width), shape=(count, kept))
         if classes.max(initial=0) >= width or not (classes[:, 1:] > classes[:, :-1]).all():
-            raise MessageError("classes", f"{head}: classes are told in order, each once, and are those of the head")
+            raise MessageError("classes", f"{head}: classes must be ascending, without repeats, and belong to the head")
         _check_finite(head, chosen)
         largest = chosen.astype(np.float64)
         left = 1.0 - largest.sum(axis=1, keepdims=True)
         slack = _SLACK_OF_HALVES + _SLACK_A_CLASS * width
-        # A class that was left out is at most as likely as the least likely that was not.
+        # A class that was left out is at most as likely as the least likely class that was sent.
         most = (width - kept) * largest.min(axis=1, keepdims=True)
         _check_probabilities(head, largest, 0.0)
         if not ((left >= -slack) & (left <= most + slack)).all():
-            raise MessageError("sum", f"{head}: the {kept} largest of a row cannot be what they are said to be")
+            raise MessageError("sum", f"{head}: the {kept} largest numbers of a row do not fit together")
         rows = np.repeat(left.clip(min=0.0) / max(width - kept, 1), width, axis=1)
         np.put_along_axis(rows, classes.astype(np.int64), largest, axis=1)
         return rows
 
-    def _slack(self, rows: Array) -> float | None:
-        """Of rows that came at the agreed precision; None where they need not add up to one."""
+    def slack(self, rows: Array) -> float | None:
+        """Return how far the sum of a row may be from one; None for logits, which need not add up to one."""
         if not self.normalised:
             return None
         return _slack(rows) + (0.0 if self.precision == "float32" else _SLACK_OF_HALVES)
 
 
-def check_mean(mean: Mapping[str, Array], like: Tensors, *, normalised: bool, tolerance: float) -> None:
-    """Refuse, with a `MessageError`, what cannot be the mean of predictions named and shaped `like` these.
+class PredictionSum:
+    """Adds predictions in float64, each times its weight; the total is their weighted mean in float32."""
 
-    It is for sums under masks and seals, of which no single prediction is ever seen. There, each of n sites rounds each
-    number by half a unit of its packing: `tolerance`, by which the sum of a row of C probabilities may miss one, is
-    C·n/2 units at least. That a site gave something else shows only where it moves the mean further.
+    def __init__(self, codec: PlainPredictions) -> None:
+        self._codec = codec
+        self._total: dict[str, Array] = {head: np.zeros(shape) for head, shape in codec.shapes.items()}
+        self.weight = 0.0
+        self.count = 0
+
+    def add(self, message: Message) -> None:
+        """Add the predictions of one site."""
+        own = message.value("weight", float)
+        for head, rows in self._codec.unpacked(message).items():
+            self._total[head] += own * rows
+        self.weight, self.count = self.weight + own, self.count + 1
+
+    def total(self) -> dict[str, Array]:
+        """Return the mean; raise a `MessageError` if it cannot be a mean of predictions."""
+        if not self.count:
+            raise MessageError("empty", "there is no prediction to add")
+        with np.errstate(over="ignore"):  # refused below
+            mean: dict[str, Array] = {
+                head: np.asarray(rows / self.weight, np.float32) for head, rows in self._total.items()
+            }
+        for head, rows in mean.items():
+            _check_rows(head, rows, slack=self._codec.slack(rows))
+        return mean
+
+
+def check_mean(mean: Mapping[str, Array], like: Tensors, *, normalised: bool, tolerance: float) -> None:
+    """Raise a `MessageError` for what cannot be the mean of predictions named and shaped `like` these.
+
+    This is for protected sums, of which nobody sees a single prediction. There, each of n sites rounds each number by
+    half a unit of its packing, so `tolerance`, by which the sum of a row of C probabilities may differ from one, is at
+    least C·n/2 units. A site that submits something else is noticed only if it moves the mean further than that.
     """
     if _shapes(mean) != _shapes(like):
         raise MessageError("shapes", "the mean has other heads, rows or classes than the public set")
@@ -198,11 +204,15 @@ def _check_settings(shapes: _Shapes, precision: str, *, top_k: int, normalised: 
 
 def _check_top_k(top_k: int, *, most: int, normalised: bool) -> None:
     if not normalised:
-        raise TrainingError("precision is top-k, and of logits those left out cannot be told; exchange probabilities")
+        raise TrainingError(
+            "precision is top-k, which cannot restore the logits that it leaves out; exchange probabilities"
+        )
     if top_k < 1:
         raise TrainingError(f"top_k is {top_k}; it must be above zero")
     if top_k >= most:
-        raise TrainingError(f"top_k is {top_k} where no head has more than {most} classes; float16 sends them in less")
+        raise TrainingError(
+            f"top_k is {top_k}, and no head has more than {most} classes; float16 sends all of them in fewer bytes"
+        )
 
 
 def _shapes(arrays: Tensors) -> dict[str, tuple[int, ...]]:
@@ -214,17 +224,17 @@ def _class_type(classes: int) -> np.dtype[np.unsignedinteger]:
 
 
 def _slack(rows: Array) -> float:
-    """Of probabilities in float32."""
+    """Return how far a row of float32 probabilities may be from one."""
     return _SLACK_A_CLASS * float(rows.shape[1])
 
 
 def _check_form(head: str, array: Array, *, kind: np.dtype, shape: tuple[int, ...]) -> None:
     if array.dtype != kind or array.shape != shape:
-        raise MessageError("shapes", f"{head}: is {array.dtype} {array.shape} where {kind} {shape} was agreed")
+        raise MessageError("shapes", f"{head}: is {array.dtype} {array.shape}, not {kind} {shape} as agreed")
 
 
 def _check_rows(head: str, rows: Array, *, slack: float | None, outside: float = 0.0) -> None:
-    """Refuse what are no numbers; with a slack, what are no probabilities, and rows that miss one by more than it."""
+    """Raise for numbers that are not finite; with a slack, also for rows that are no probabilities up to the slack."""
     _check_finite(head, rows)
     if slack is None:
         return
@@ -235,16 +245,16 @@ def _check_rows(head: str, rows: Array, *, slack: float | None, outside: float =
 
 def _check_finite(head: str, numbers: Array) -> None:
     if not np.isfinite(numbers).all():
-        raise MessageError("not-a-number", f"{head}: holds NaN, infinity, or what its precision cannot hold")
+        raise MessageError("not-a-number", f"{head}: holds NaN, infinity, or a number that its precision cannot hold")
 
 
 def _check_probabilities(head: str, numbers: Array, outside: float) -> None:
     if not (numbers.min(initial=0.0) >= -outside and numbers.max(initial=1.0) <= 1.0 + outside):
-        raise MessageError("range", f"{head}: holds what is no probability")
+        raise MessageError("range", f"{head}: holds a number that is no probability")
 
 
 def _digest(arrays: Mapping[str, Array], weight: float) -> str:
-    """Of what is sealed and nothing else: more may travel in the same message."""
+    """Return the digest of the predictions alone: the message may hold more."""
     found = sha256(weight.hex().encode())
     for name, array in sorted(arrays.items()):
         wire = np.asarray(array, array.dtype.newbyteorder("<"), order="C")

@@ -17,7 +17,7 @@ from wardround.federation.message import Message, Value, content_digest, decode,
 from wardround.secure_aggregation import masks
 from wardround.secure_aggregation.exchange import DIGEST, Exchange, is_site_name
 from wardround.secure_aggregation.identities import Certifier, Identity, PublicKeys, check_public_keys, check_signature
-from wardround.secure_aggregation.mac import Tag
+from wardround.secure_aggregation.mac import MacTag
 
 __all__ = [
     "Contribution",
@@ -41,7 +41,7 @@ class Contribution:
     site: SiteId
     digest: str  # of what it gave: see `sealed_digest`
     signature: bytes
-    tag: Tag = ()  # over the ciphertexts: see `ciphertext_mac`; empty where nothing is sealed
+    tag: MacTag = ()  # over the ciphertexts: see `ciphertext_mac`; empty where nothing is sealed
     commitment: str = ""  # to the seed of the site's own mask; empty where it has none
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ def sealed_digest(message: Message) -> str:
 
 
 def contribute(
-    identity: Identity, exchange: Exchange, digest: str, *, tag: Tag = (), commitment: str = ""
+    identity: Identity, exchange: Exchange, digest: str, *, tag: MacTag = (), commitment: str = ""
 ) -> Contribution:
     """Sign, as a site of the cohort, that it gave what has this digest, under this tag and this commitment."""
     site = identity.public_keys.name
@@ -114,7 +114,7 @@ def check_contribution(contribution: Contribution, exchange: Exchange, keys: Pub
 def check_seed(contribution: Contribution, exchange: Exchange, seed: bytes) -> None:
     """Refuse, with a `MessageError`, a seed that is not the one the site committed to when it contributed."""
     if masks.commitment(seed, context=exchange.context, site=contribution.site) != contribution.commitment:
-        raise MessageError("seed", f"{contribution.site}: revealed another seed than it committed to")
+        raise MessageError("seed", f"{contribution.site}: sent another seed than it committed to")
 
 
 @dataclass(frozen=True)
@@ -198,14 +198,14 @@ class Transcript:
             raise MessageError("transcript", f"lists {me} with something else than it gave")
 
 
-def _signed(exchange: Exchange, site: SiteId, digest: str, tag: Tag, commitment: str) -> bytes:
+def _signed(exchange: Exchange, site: SiteId, digest: str, tag: MacTag, commitment: str) -> bytes:
     """What a contribution signs; every part has a fixed length or follows its length, and the name comes last."""
     parts = _tag_bytes(tag), bytes.fromhex(commitment)
     variable = b"".join(len(part).to_bytes(1, "big") + part for part in parts)
     return exchange.context + bytes.fromhex(digest) + variable + site.encode("ascii")
 
 
-def _tag_bytes(tag: Tag) -> bytes:
+def _tag_bytes(tag: MacTag) -> bytes:
     return b"".join(number.to_bytes(_TAG_LENGTH, "big") for number in tag)
 
 

@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 
 from wardround.errors import FederationError, MessageError
+from wardround.federation.aggregation import RunningSum
 from wardround.federation.federation import code_of
 from wardround.federation.message import Array
 from wardround.federation.worker_process import WorkerProcess
 from wardround.secure_aggregation.bfv import BfvParameters, BfvSum, Ciphertexts, check
-from wardround.secure_aggregation.running_sum import RunningSum
 from wardround.secure_aggregation.worker_loop import buffer_of
 
 __all__ = ["DividedSum", "WorkerPool", "running_sum"]
@@ -42,7 +42,7 @@ _HEAD_START = 0.002  # seconds
 _SECONDS, _SECONDS_A_BLOCK = 60.0, 0.01  # that a worker may take; it needs 0.0002 a block
 
 
-def running_sum(parameters: BfvParameters, blocks: int) -> RunningSum[Ciphertexts]:
+def running_sum(parameters: BfvParameters, blocks: int) -> RunningSum[Ciphertexts, Ciphertexts]:
     """A sum of so many blocks, divided where there are cores for it and it is long enough."""
     cores = min(_MOST_CORES, len(os.sched_getaffinity(0)))
     if cores == 1 or blocks < _FEWEST_BLOCKS:
@@ -63,7 +63,7 @@ class WorkerPool:
 
 
 class DividedSum:
-    """A `RunningSum[Ciphertexts]` whose blocks, at least one for each, are divided among this process and workers.
+    """A running sum whose blocks are divided among this process and workers, at least one block for each.
 
     A worker that dies takes its share along: that, and whatever is asked of the sum afterwards, is a `FederationError`.
     The share of a worker that could not begin is added here.
@@ -83,7 +83,7 @@ class DividedSum:
         check(self._parameters, ciphertexts, self._blocks)
         length = self._parameters.fresh.length
 
-        def work(part: RunningSum[Ciphertexts], chunk: slice) -> None:
+        def work(part: RunningSum[Ciphertexts, Ciphertexts], chunk: slice) -> None:
             part.add(Ciphertexts(ciphertexts.data[_bytes(chunk, length)], ciphertexts.lengths[chunk]))
 
         self._check_whole()
@@ -97,7 +97,7 @@ class DividedSum:
         length = self._parameters.summed.length
         data: Array = np.empty(self._blocks * length, np.uint8)
 
-        def work(part: RunningSum[Ciphertexts], chunk: slice) -> None:
+        def work(part: RunningSum[Ciphertexts, Ciphertexts], chunk: slice) -> None:
             data[_bytes(chunk, length)] = part.total().data
 
         self._check_whole()
@@ -119,7 +119,7 @@ class DividedSum:
     def _share_here(self) -> _Share:
         return _Share([BfvSum(self._parameters) for _ in self._turns])
 
-    def _each(self, work: Callable[[RunningSum[Ciphertexts], slice], None]) -> None:
+    def _each(self, work: Callable[[RunningSum[Ciphertexts, Ciphertexts], slice], None]) -> None:
         """Have everybody work on his chunk, turn after turn."""
         for turn, chunks in enumerate(self._turns):
             shares = zip(self._shares, chunks, strict=True)
@@ -203,7 +203,7 @@ class _SharedBuffer:
 class _Share:
     """The sum of a chunk for each turn; here, where there is no worker."""
 
-    sums: Sequence[RunningSum[Ciphertexts]]
+    sums: Sequence[RunningSum[Ciphertexts, Ciphertexts]]
     worker: _Worker | None = None
 
 

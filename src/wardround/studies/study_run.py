@@ -186,7 +186,7 @@ class StudyRun:
             )
         if record.figures:
             figures["figures"] = dict(record.figures)
-        self.folder.log("round", figures | traffic | _costs(record.account))
+        self.folder.log("round", figures | traffic | _costs(record.cost))
         self._progress.traffic += record.traffic
         self._watcher.on_round(record)
         # A site that is ahead took part in a round that was lost at the coordinator.
@@ -340,8 +340,8 @@ class StudyRun:
         self, step: str, message: Message, *, to: Any = None, check: Callable[[Message], None] | None = None
     ) -> Iterator[Reply]:
         """Ask beside the rounds; bytes are counted, absences logged, those too whose answer `check` refuses."""
-        account = RoundCost()
-        replies = account.heard(step, self.federation.ask(step, message, to=to))
+        cost = RoundCost()
+        replies = cost.recorded(step, self.federation.ask(step, message, to=to))
         for reply in checked(replies, check) if check else replies:
             self._progress.traffic += reply.traffic
             if reply.message is None:
@@ -349,7 +349,7 @@ class StudyRun:
                 gone = {"site": reply.site, "absence": reply.absence.value, "code": reply.code}
                 self.folder.log("absent", {"step": step, "round": self.coordinator.number, **gone})
             yield reply
-        self.folder.log("asked", {"round": self.coordinator.number, **_costs(account)})
+        self.folder.log("asked", {"round": self.coordinator.number, **_costs(cost)})
 
 
 def _holds(path: Path, study: Study) -> bool:
@@ -360,13 +360,13 @@ def _holds(path: Path, study: Study) -> bool:
         return False
 
 
-def _costs(account: RoundCost) -> dict[str, Any]:
+def _costs(cost: RoundCost) -> dict[str, Any]:
     """By step and site bytes down and up, seconds and those worked; by phase the coordinator's own seconds."""
     exchanges = {
         step: {site: [c.down, c.up, round(c.seconds, _DIGITS), round(c.worked, _DIGITS)] for site, c in sites.items()}
-        for step, sites in account.exchanges.items()
+        for step, sites in cost.exchanges.items()
     }
-    own = {phase: round(seconds, _DIGITS) for phase, seconds in account.seconds.items()}
+    own = {phase: round(seconds, _DIGITS) for phase, seconds in cost.seconds.items()}
     return {"exchanges": exchanges} | ({"coordinator": own} if own else {})
 
 

@@ -23,7 +23,7 @@ from tests.algorithms.wards import (
     codes,
     without,
 )
-from tests.secure_aggregation.cohort import named, secret_of
+from tests.secure_aggregation.cohort import named, packing_of, secret_of
 
 from wardround.errors import FederationError, TrainingError
 from wardround.federation.federation import SiteId
@@ -32,7 +32,7 @@ from wardround.secure_aggregation import masks
 from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Identity
-from wardround.secure_aggregation.server import remove_self_masks
+from wardround.secure_aggregation.masks import remove_self_masks
 
 # CKKS differs in how numbers travel, not in what is asked: twenty times slower, it is looked at where that counts.
 ALL = pytest.mark.parametrize("mechanism", [MASKED, SEALED, BOTH], ids=named)
@@ -178,7 +178,7 @@ def test_too_few_that_give_stop_the_round_and_nobody_reveals(mechanism: AgreedMe
 def test_a_site_gone_at_reveal_shuts_the_sum_for_ever(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = without(("h2", "unmask"))
-    with pytest.raises(FederationError, match=r"^h2 went away after it had given; the round's sum cannot be opened$"):
+    with pytest.raises(FederationError, match=r"^h2 left after it had submitted; the round's sum cannot be opened$"):
         consortium.run()
     # Without being put back nobody gives again what was revealed.
     again = consortium.questions("submit")[0]
@@ -354,7 +354,7 @@ def test_who_does_not_say_what_it_took_is_absent(
 def test_a_seed_that_is_none_shuts_the_sum(mechanism: AgreedMechanism, seed: bytes, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = changing("h2", "unmask", lambda message: Message({}, {}, {"seed": seed}))
-    with pytest.raises(FederationError, match="h2 revealed another seed than it had committed to"):
+    with pytest.raises(FederationError, match="h2 sent another seed than it had committed to"):
         consortium.run()
 
 
@@ -363,7 +363,7 @@ def test_a_wrong_seed_fails_the_round_and_not_the_study(mechanism: AgreedMechani
     """The site that reveals it is known by its commitment, and the round is tried again without it."""
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = changing("h2", "unmask", lambda message: Message({}, {}, {"seed": masks.new_seed()}))
-    with pytest.raises(FederationError, match=r"h2 revealed another seed.*it is excluded from the study"):
+    with pytest.raises(FederationError, match=r"h2 sent another seed.*it is excluded from the study"):
         consortium.run()
     consortium.ask("restore", Message({"round": 0}))
     (record,) = consortium.run()
@@ -452,7 +452,7 @@ def test_error_feedback_brings_back_what_rounding_took(
 ) -> None:
     """In 15 or 22 bits 0.3 of a unit is nothing, every round again; carried on, it is a unit after four rounds."""
     sealed = replace(mechanism, packing="compact") if mechanism in (SEALED, BOTH) else mechanism
-    scale = sealed.slots.scale
+    scale = packing_of(sealed).scale
     # A unit of h1's fields is clip / (scale · share); all give 0.3 of the smallest site's own unit.
     tiny = 0.3 / (scale * (1 / 16))
     consortium = Consortium(
@@ -506,7 +506,7 @@ def test_a_void_attempt_cannot_be_opened_by_what_the_next_one_revealed(
     # Nor does the difference of the two sums, which would be h4's update, say anything.
     other = opened_by_force(mechanism, second, dict(kept[4:]), {s: seeds[s] for s in second.weights})
     difference = opened.astype(np.uint64).copy()
-    masks.subtract(difference, other.astype(np.uint64), mechanism.slots.modulus)
+    masks.subtract(difference, other.astype(np.uint64), mechanism.codec.ring)
     assert_noise(difference, mechanism)
 
 
@@ -515,19 +515,19 @@ def opened_by_force(
 ) -> Any:
     """The slots of a sum, its ciphertexts opened where it is sealed, with masks of these seeds taken off."""
     layout = mechanism.layout(exchange)
-    running = mechanism.carrier.sum(layout.slots)
+    running = mechanism.codec.sum(layout.slots)
     for message in uploads.values():
         running.add(message.arrays)
     secret = secret_of(mechanism.key_scheme).secret if mechanism.is_sealed else b""
-    slots = mechanism.carrier.open(running.total(), layout.slots, secret)
-    remove_self_masks(slots, exchange, seeds, mechanism.slots.modulus)
+    slots = mechanism.codec.open(running.total(), layout.slots, secret)
+    remove_self_masks(slots, exchange, seeds, mechanism.codec.ring)
     return slots
 
 
 def assert_noise(slots: Any, mechanism: AgreedMechanism) -> None:
     """Spread over the whole ring, not within the clip."""
     assert len(np.unique(slots)) == len(slots)  # all numbers of an update were alike
-    modulus = mechanism.slots.modulus
+    modulus = mechanism.codec.ring
     halves = np.histogram(slots.astype(np.float64), bins=2, range=(0, modulus))[0]
     assert halves.min() > 0
 
