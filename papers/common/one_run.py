@@ -1,6 +1,6 @@
-"""One study in a process of its own: `python one_run.py FOLDER DEVICE` runs FOLDER/asked.toml and writes its summary.
+"""Run one study in its own process: `python one_run.py FOLDER DEVICE` runs FOLDER/asked.toml and writes its summary.
 
-Interrupted, it goes on from the last checkpoint. What only a resumption needs is removed at the end.
+An interrupted run continues from its last checkpoint. Files that only a continuation needs are removed at the end.
 """
 
 from __future__ import annotations
@@ -8,60 +8,27 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wardround.models.saved import load_model
+from wardround.models.tagging_model import TaggingModel
+from wardround.studies.assemble import common_model
 from wardround.studies.site_setup import load_notes
-from wardround.sweeps import folders, one_run
-from wardround.sweeps.folders import REQUESTED_STUDY, SUMMARY
+from wardround.sweeps.folders import finish_folder
+from wardround.sweeps.one_run import run_requested_study
 from wardround.sweeps.pool import end_with_parent
 from wardround.tasks.of_models import task_of
 
-__all__ = ["REQUESTED_STUDY", "SUMMARY", "Finished", "leave", "run_asked"]
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A study that was run, and what is kept of it."""
-
-    study: Any
-    run: Any
-    device: Any
-    summary: dict[str, Any]
-
-
-def run_asked(folder: Path, device: str, *, workers: int = 0) -> Finished:
-    """Run the study of the folder to its end, or go on with it; a measurement that is killed takes it along."""
-    end_with_parent()
-    done = one_run.run_requested_study(folder, device, workers=workers)
-    found = summary(done.run, seconds=done.seconds, device=done.machine)
-    return Finished(done.study, done.run, done.device, found)
-
-
-def leave(folder: Path, run: Any, found: Mapping[str, Any]) -> None:
-    """Write the summary, and remove what nobody needs any more."""
-    assert folder == run.path, "a run is summarised where it lies"
-    folders.finish_folder(folder, found)
-
-
-def main(asked: argparse.Namespace) -> None:
-    """Run the study and leave its summary behind."""
-    done = run_asked(asked.folder, asked.device, workers=asked.workers)
-    if asked.score_training:
-        for name, counts in training_counts(done.study, done.run, done.device).items():
-            done.summary["sites"][name]["training"] = counts
-    leave(asked.folder, done.run, done.summary)
+__all__ = ["last_round_bytes", "main", "network_sizes", "round_figures", "summary", "training_counts"]
 
 
 def summary(run: Any, *, seconds: float, device: str) -> dict[str, Any]:
-    """What is kept of a run; of types, only how many mentions were right, wrong and missed."""
+    """Return what is kept of a run; of each entity type, only the counts."""
     scores = json.loads((run.path / "scores.json").read_text(encoding="utf-8"))
     events = list(run.events())
-    dev = [event["mean_f1"] for event in events if event["event"] == "scored"]
     return {
-        "dev_f1": max(dev),
+        "dev_f1": max(event["mean_f1"] for event in events if event["event"] == "scored"),
         "rounds": scores["rounds"],
         "best_round": scores["best_round"],
         "seconds": round(seconds, 1),
@@ -75,15 +42,14 @@ def summary(run: Any, *, seconds: float, device: str) -> dict[str, Any]:
 
 def _site(site: Mapping[str, Any]) -> dict[str, Any]:
     types = {
-        kind: {reading: [figures[reading][count] for count in ("tp", "fp", "fn")] for reading in figures}
+        kind: {mode: [figures[mode][count] for count in ("tp", "fp", "fn")] for mode in figures}
         for kind, figures in site["types"].items()
     }
-    readings = {name: figures for name, figures in site.items() if name not in ("documents", "types")}
-    return {**readings, "types": types}
+    return {**{name: own for name, own in site.items() if name not in ("documents", "types")}, "types": types}
 
 
 def training_counts(study: Any, run: Any, device: Any) -> dict[str, list[int]]:
-    """How each site's finished model does on the notes it was trained on: strict tp, fp, fn."""
+    """Return strict tp, fp, fn of each site's final model on its own training notes."""
     found = {}
     for name, section in study.sites.items():
         model = load_model(run.site(name) / "model").to(device)
@@ -92,15 +58,51 @@ def training_counts(study: Any, run: Any, device: Any) -> dict[str, list[int]]:
     return found
 
 
-def arguments() -> argparse.Namespace:
-    """The command line."""
+def network_sizes(study: Any) -> dict[str, Any]:
+    """Return the number of parameters, of trainable ones, and the shape of the gradient that sites compare."""
+    model = common_model(study)
+    assert isinstance(model, TaggingModel), "the study is about entities"
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
+    return {
+        "parameters": sum(size for size, _ in sizes),
+        "trainable": sum(size for size, trains in sizes if trains),
+        "probe": list(model.probe_shape),
+    }
+
+
+def last_round_bytes(run: Any) -> dict[str, float]:
+    """Return the bytes from one site and to it in the last round."""
+    event = [event for event in run.events() if event["event"] == "round"][-1]
+    answered = max(1, int(event["answered"]))
+    return {way: event[way] / answered for way in ("up", "down")}
+
+
+def round_figures(run: Any) -> dict[str, list[float]]:
+    """Return the figures that the algorithm reports, round by round."""
+    rounds = [event.get("figures", {}) for event in run.events() if event["event"] == "round"]
+    return {name: [figures[name] for figures in rounds if name in figures] for name in (rounds or [{}])[-1]}
+
+
+def main() -> None:
+    """Run the study and write its summary; the run ends if the measurement that started it is killed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("device", help="auto, cpu or cuda")
-    parser.add_argument("--workers", type=int, default=0, help="processes that share the sites; 0 is this one")
+    parser.add_argument("--workers", type=int, default=0, help="processes that share the sites; 0: this one")
     parser.add_argument("--score-training", action="store_true", help="score the training notes too")
-    return parser.parse_args()
+    parser.add_argument("--describe-network", action="store_true", help="add its sizes, and bytes and figures by round")
+    options = parser.parse_args()
+    end_with_parent()
+    done = run_requested_study(options.folder, options.device, workers=options.workers)
+    found = summary(done.run, seconds=done.seconds, device=done.machine)
+    if options.score_training:
+        for name, counts in training_counts(done.study, done.run, done.device).items():
+            found["sites"][name]["training"] = counts
+    if options.describe_network:
+        found["network"] = network_sizes(done.study)
+        found |= {"a_round": last_round_bytes(done.run), "figures": round_figures(done.run)}
+    finish_folder(options.folder, found)
 
 
 if __name__ == "__main__":
-    main(arguments())
+    main()

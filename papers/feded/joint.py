@@ -22,8 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from papers.common.page import fill, spread, table
-from papers.common.runs import Run, add_arguments, measure, whole_numbers
+from papers.common.cells import fill, table, with_range
+from papers.common.runs import Run, add_arguments, integers, measure
 from papers.feded.make_sites import task_section
 
 from wardround.corpora.ade import Ade
@@ -155,16 +155,16 @@ def counted(run: Mapping[str, Any], reading: str) -> list[int]:
 def joint_table(kept: Mapping[str, Any]) -> str:
     """F1 in percent of each method under each reading, the mean over seeds with the lowest and the highest."""
     rows = [
-        [CORPORA[corpus], METHODS[method], *(_spread(found[reading]) for reading in READINGS)]
+        [CORPORA[corpus], METHODS[method], *(_with_range(found[reading]) for reading in READINGS)]
         for corpus, methods in kept.items()
         for method, found in methods.items()
         if found[next(iter(READINGS))]
     ]
-    return table(["", "", *READINGS.values()], rows) if rows else ""
+    return table(["", "", *READINGS.values()], rows)
 
 
-def _spread(by_seed: Mapping[str, Sequence[int]]) -> str:
-    return spread([100 * SpanCounts(*counts).f1 for counts in by_seed.values()])
+def _with_range(by_seed: Mapping[str, Sequence[int]]) -> str:
+    return with_range([100 * SpanCounts(*counts).f1 for counts in by_seed.values()])
 
 
 def write_table(results: Sequence[Path]) -> None:
@@ -206,7 +206,7 @@ def arguments() -> argparse.Namespace:
     measured.add_argument("--encoder", default="minilm")
     measured.add_argument("--rounds", type=int, default=ROUNDS)
     measured.add_argument("--corpora", type=lambda text: text.split(","), default=list(CORPORA))
-    measured.add_argument("--seeds", type=whole_numbers, default=SEEDS)
+    measured.add_argument("--seeds", type=integers, default=SEEDS)
     return parser.parse_args()
 
 

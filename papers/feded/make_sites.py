@@ -1,26 +1,26 @@
-"""The sites of the FedED study: one corpus among many, and a public set.
+"""Make the sites of the FedED study: one corpus among many sites, and a public set.
 
 python -m papers.feded.make_sites --data ../shared/data --out runs/feded/sites
 
-CORPUS/DRAW/public.jsonl               a fifth of the training part, which everybody may read
+CORPUS/DRAW/public.jsonl               a fifth of the training part, which all sites and the coordinator read
 CORPUS/DRAW/sites/site-001/train.jsonl the rest, dealt out at random
 CORPUS/DRAW/all/all/train.jsonl        the whole training part at one site
 CORPUS/DRAW/test.jsonl                 what the central model is scored on
 sites.json                             relations and sizes
 
 A draw is `seed-N` (GAD: fold N mod 5 + 1; EU-ADR: fold N mod 10 + 1; BioRED: documents drawn from its training part),
-or `tune`, which is scored on a tenth of the training part. Nothing is chosen by the development part of a site; as a
-study wants one, it is its first document.
+or `tune`, which is scored on a tenth of the training part. Nothing is chosen on the development part of a site; as a
+study needs one, it is the site's first document.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from papers.common.sites import SiteFolder, corpus_arguments, write_description
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.pair_tsv import PairTsv
@@ -30,16 +30,17 @@ from wardround.tasks.relation_instances import PairRules, labelled_instances
 from wardround.text.document import Document, Level
 from wardround.text.relation_sets import RelationSet, RelationType
 
+__all__ = ["SITES", "TUNE", "Draws", "Parts", "pairs", "read", "site_names", "task_section", "tuning", "write_draw"]
+
 SITES = {"gad": 50, "euadr": 50, "biored": 100}  # K
-SEEDS = {"gad": 5, "euadr": 10, "biored": 3}  # draws that are made, from seed 0 on
+SEEDS = {"gad": 5, "euadr": 10, "biored": 3}  # number of draws
 PUBLIC = 0.2
-HELD_OUT = 0.1  # of the training part, to choose rates by
+HELD_OUT = 0.1  # of the training part, to choose rates on
 TUNED_ON, TUNE = "gad", "tune"
 DRAWN = 240  # training documents of BioRED: about as many pairs as the paper's third corpus has, 10,231
 _FOLDS = {"gad": ("GAD", 5), "euadr": ("euadr", 10)}
-_TUNING_SEED = 1000  # of no measured run
+_TUNING_SEED = 1000  # no measured run has it
 _ASSOCIATION = RelationSet((RelationType("association", ()),), directed=False)
-_DESCRIPTION = "sites.json"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Parts:
 
 
 def read(data: Path, corpus: str, seed: int) -> Parts:
-    """The training and test part that go with a seed."""
+    """Read the training and test part that go with a seed."""
     if corpus == "biored":
         return _biored(data / "biored", seed)
     name, folds = _FOLDS[corpus]
@@ -65,7 +66,7 @@ def read(data: Path, corpus: str, seed: int) -> Parts:
 
 
 def _biored(folder: Path, seed: int) -> Parts:
-    """Relations are those between the types that the whole training part has them between."""
+    """Draw training documents; relations join the types that they join in the whole training part."""
     train, test = (list(Pubtator().read(folder / f"{part}.PubTator")) for part in ("Train", "Test"))
     relations = RelationSet.of(train, directed=False)
     assert relations.level is Level.CONCEPT
@@ -74,13 +75,13 @@ def _biored(folder: Path, seed: int) -> Parts:
 
 
 def tuning(parts: Parts) -> Parts:
-    """The same with a tenth of its training part in place of the test part."""
+    """Return the parts with a tenth of the training part in place of the test part."""
     cut = by_size(parts.train, {"kept": 1 - HELD_OUT, "held out": HELD_OUT}, _TUNING_SEED)
     return Parts(parts.relations, cut["kept"], cut["held out"])
 
 
 def pairs(documents: Sequence[Document], relations: RelationSet) -> int:
-    """Candidates, with and without a relation."""
+    """Count the candidate pairs, with and without a relation."""
     return len(labelled_instances(documents, PairRules(relations)).instances)
 
 
@@ -88,7 +89,7 @@ def pairs(documents: Sequence[Document], relations: RelationSet) -> int:
 
 
 def write_draw(parts: Parts, out: Path, *, sites: int, seed: int) -> dict[str, Any]:
-    """The folder of one draw; returns what is in it."""
+    """Write the folder of one draw and return its sizes."""
     cut = by_size(parts.train, {"public": PUBLIC, "rest": 1 - PUBLIC}, seed)
     names = site_names(sites)
     dealt = by_size(cut["rest"], dict.fromkeys(names, 1 / sites), seed + 1)
@@ -111,12 +112,12 @@ def _described(documents: Sequence[Document], relations: RelationSet) -> dict[st
 
 
 def site_names(sites: int) -> list[str]:
-    """`site-001` and so on."""
+    """Return `site-001` and so on."""
     return [f"site-{number:03}" for number in range(1, sites + 1)]
 
 
 def task_section(relations: RelationSet) -> dict[str, Any]:
-    """Of a study file."""
+    """Return the section [task] of a study file."""
     return {
         "kind": "relations",
         "directed": relations.directed,
@@ -126,7 +127,7 @@ def task_section(relations: RelationSet) -> dict[str, Any]:
 
 
 def write_corpus(data: Path, corpus: str, out: Path, *, seeds: int) -> dict[str, Any]:
-    """All draws of a corpus; returns what is in them."""
+    """Write all draws of a corpus and return their description."""
     draws = {f"seed-{seed}": (read(data, corpus, seed), seed) for seed in range(seeds)}
     if corpus == TUNED_ON:
         draws[TUNE] = (tuning(read(data, corpus, 0)), _TUNING_SEED)
@@ -141,36 +142,27 @@ def write_corpus(data: Path, corpus: str, out: Path, *, seeds: int) -> dict[str,
 # What was written.
 
 
-@dataclass(frozen=True)
-class Draws:
-    """A folder that `main` wrote."""
-
-    path: Path
-    described: Mapping[str, Mapping[str, Any]]
-
-    @classmethod
-    def read(cls, path: Path) -> Draws:
-        """What lies in the folder."""
-        return cls(path.resolve(), json.loads((path / _DESCRIPTION).read_text(encoding="utf-8")))
+class Draws(SiteFolder):
+    """The folder that `main` wrote."""
 
     def task(self, corpus: str) -> dict[str, Any]:
-        """The section of a study file that says what is learned."""
+        """Return the section [task] of a study file."""
         return dict(self.described[corpus]["task"])
 
     def pairs(self, corpus: str, draw: str, part: str) -> int:
-        """Of the `train`, `public` or `test` part."""
+        """Return the pairs of the `train`, `public` or `test` part."""
         return int(self.described[corpus]["draws"][draw][part]["pairs"])
 
     def public(self, corpus: str, draw: str) -> dict[str, Any]:
-        """The section of a study file that says what everybody may read."""
+        """Return the section [public] of a study file."""
         return {"data": str(self.path / corpus / draw / "public.jsonl"), "format": "jsonl"}
 
     def test(self, corpus: str, draw: str) -> Path:
-        """What a central model is scored on."""
+        """Return the file that a central model is scored on."""
         return self.path / corpus / draw / "test.jsonl"
 
     def sites(self, corpus: str, draw: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """The part of a study file that says who takes part; `all` has everything."""
+        """Return the section [sites] of a study file; the site `all` has all notes."""
         groups = {name: "all" if name == "all" else "sites" for name in names}
         return {
             name: {"data": str(self.path / corpus / draw / group / name), "format": "jsonl"}
@@ -180,16 +172,14 @@ class Draws:
 
 def main() -> None:
     """Make all draws."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder with the corpora")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=0, help="draws of each corpus; 0 is as many as are measured")
-    asked = parser.parse_args()
-    said = {
-        corpus: write_corpus(asked.data, corpus, asked.out, seeds=asked.seeds or seeds)
+    parser = corpus_arguments(__doc__, seed=False)
+    parser.add_argument("--seeds", type=int, default=0, help="draws of each corpus; 0: as many as are measured")
+    options = parser.parse_args()
+    described = {
+        corpus: write_corpus(options.data, corpus, options.out, seeds=options.seeds or seeds)
         for corpus, seeds in SEEDS.items()
     }
-    (asked.out / _DESCRIPTION).write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+    write_description(described, options.out)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""BC5CDR at one site: runs `wardround train` for three networks and three seeds and gathers one summary.
+"""Train three networks on BC5CDR at one site, with three seeds each, and write one summary.
 
-    python papers/fedner/bc5cdr_single_site.py --data BC5CDR-IOB --vectors glove.npz --encoder minilm --work runs/bc5cdr
+    python -m papers.fedner.bc5cdr_single_site --data BC5CDR-IOB --vectors glove.npz --encoder minilm --work runs/bc5cdr
 
-The nine trainings run at once (a GPU with a few cores is the place for it). The summary replaces
-`bc5cdr_single_site.json` beside this file, and the table between the markers of `README.md` is written from it.
+The nine trainings (`wardround train`) run in parallel; use a GPU with a few cores. The summary is
+`bc5cdr_single_site.json` beside this file. Without `--data`, only the table between the markers of this page and of the
+main README is written from it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-HERE = Path(__file__).parent
+from papers.common.cells import fill, table
+
+__all__ = ["MARKER", "NETWORKS", "PAGES", "SEEDS", "command", "main", "measure", "tabulate"]
+
+HERE = Path(__file__).resolve().parent
+PAGES = (HERE / "README.md", HERE.parents[1] / "README.md")
 SUMMARY = HERE / "bc5cdr_single_site.json"
 SEEDS = (0, 1, 2)
-BEGIN, END = "<!-- bc5cdr -->", "<!-- /bc5cdr -->"
+MARKER = "bc5cdr"
 NETWORKS = {
     "FedNER's network, GloVe, the paper's recipe": ["--preset", "fedner"],
     "FedNER's network, GloVe, tuned on the development set": [
@@ -33,31 +39,30 @@ NETWORKS = {
 
 
 def main() -> None:
-    """Train where asked to, then write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Train if there are data, then write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="the folder with train.tsv, devel.tsv, test.tsv")
     parser.add_argument("--vectors", type=Path)
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--work", type=Path, default=Path("runs/bc5cdr"))
     parser.add_argument("--summary", type=Path, default=SUMMARY)
-    asked = parser.parse_args()
-    if asked.data is not None:
-        asked.summary.write_text(json.dumps(measure(asked), indent=1) + "\n", encoding="utf-8")
-    rows = json.loads(asked.summary.read_text(encoding="utf-8"))
-    table = tabulate(rows)
-    print(table)
-    for page in (HERE / "README.md", HERE.parent.parent / "README.md"):
-        replace_between_markers(page, table)
+    options = parser.parse_args()
+    if options.data is not None:
+        options.summary.write_text(json.dumps(measure(options), indent=1) + "\n", encoding="utf-8")
+    shown = tabulate(json.loads(options.summary.read_text(encoding="utf-8")))
+    print(shown)
+    for page in PAGES:
+        page.write_text(fill(page.read_text(encoding="utf-8"), MARKER, shown), encoding="utf-8")
 
 
-def measure(asked: argparse.Namespace) -> list[dict[str, Any]]:
-    """Run all trainings side by side and read their scores."""
+def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run all trainings in parallel and return their scores."""
     running = {}
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    for number, (name, options) in enumerate(NETWORKS.items()):
+    for number, (name, words) in enumerate(NETWORKS.items()):
         for seed in SEEDS:
-            folder = asked.work / f"network-{number}-seed-{seed}"
-            running[name, seed] = folder, subprocess.Popen(command(asked, options, seed, folder), env=environment)
+            folder = options.work / f"network-{number}-seed-{seed}"
+            running[name, seed] = folder, subprocess.Popen(command(options, words, seed, folder), env=environment)
     rows = []
     for (name, seed), (folder, process) in running.items():
         if process.wait():
@@ -72,32 +77,25 @@ def measure(asked: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def command(asked: argparse.Namespace, options: list[str], seed: int, folder: Path) -> list[str]:
-    """The `wardround train` of one network and seed."""
-    chosen = [asked.encoder if option == "ENCODER" else option for option in options]
-    vectors = ["--vectors", str(asked.vectors)] if "--preset" in options else []
-    program = [sys.executable, "-m", "wardround.cli.main", "train", str(asked.data)]
+def command(options: argparse.Namespace, words: list[str], seed: int, folder: Path) -> list[str]:
+    """Return the `wardround train` command of one network and seed."""
+    chosen = [options.encoder if word == "ENCODER" else word for word in words]
+    vectors = ["--vectors", str(options.vectors)] if "--preset" in words else []
+    program = [sys.executable, "-m", "wardround.cli.main", "train", str(options.data)]
     form = ["--format", "conll", "--option", "delimiter=tab"]
     return [*program, *form, *chosen, *vectors, "--seed", str(seed), "--out", str(folder)]
 
 
-def tabulate(rows: list[dict[str, Any]]) -> str:
-    """Mean over seeds, and each seed."""
-    lines = ["| network | strict F1 | each seed | relaxed F1 | development F1 |", "| --- | --- | --- | --- | --- |"]
-    for name in dict.fromkeys(row["network"] for row in rows):
-        mine = [row for row in rows if row["network"] == name]
-        strict = [row["test"]["strict"]["f1"] for row in mine]
-        relaxed, dev = mean(row["test"]["relaxed"]["f1"] for row in mine), mean(row["dev_f1"] for row in mine)
+def tabulate(runs: list[dict[str, Any]]) -> str:
+    """Return the mean over seeds and each seed, by network."""
+    rows = []
+    for name in dict.fromkeys(run["network"] for run in runs):
+        mine = [run for run in runs if run["network"] == name]
+        strict = [run["test"]["strict"]["f1"] for run in mine]
+        relaxed, dev = mean(run["test"]["relaxed"]["f1"] for run in mine), mean(run["dev_f1"] for run in mine)
         each = ", ".join(f"{value:.4f}" for value in strict)
-        lines.append(f"| {name} | **{mean(strict):.4f}** | {each} | {relaxed:.4f} | {dev:.4f} |")
-    return "\n".join(lines)
-
-
-def replace_between_markers(page: Path, table: str) -> None:
-    """Put the table where the page says."""
-    if page.is_file() and BEGIN in (text := page.read_text(encoding="utf-8")):
-        before, after = text.split(BEGIN)[0], text.split(END)[1]
-        page.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
+        rows.append([name, f"**{mean(strict):.4f}**", each, f"{relaxed:.4f}", f"{dev:.4f}"])
+    return table(["network", "strict F1", "each seed", "relaxed F1", "development F1"], rows)
 
 
 if __name__ == "__main__":

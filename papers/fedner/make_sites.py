@@ -1,22 +1,21 @@
-"""The sites of the FedNER study, made of public corpora that differ in types and genre.
+"""Make the sites of the FedNER study from public corpora that differ in types and genre.
 
     python -m papers.fedner.make_sites --data ../shared/data --out runs/fedner/sites
 
     five/SITE                   ade, bc5cdr, bionlp13cg, biored, anatem: a cut of each training part
     five-ratio-0.50/SITE        half of those training sentences (Figure 3)
     five-mask-0.50/SITE         half of the overlapped entities masked (Figure 5)
-    bc2gm/site-01 … site-10     one corpus among ten sites, the official test part at each; bc2gm-all/all has all of it
+    bc2gm/site-01 … site-10     one corpus among ten sites, each with the official test part; bc2gm-all/all: one site
     GROUP.npz                   the GloVe vectors of the words that occur in a group of sites
     sites.json                  types, schemes and sizes
 
 Every document is one sentence. No training sentence shares a run of eight words with a test or development sentence of
-any site: corpora overlap (BioRED's training part and BC5CDR's test part hold many of the same abstracts), and a
-federation would otherwise have seen its neighbours' test notes.
+any site: corpora overlap (BioRED's training part and BC5CDR's test part share many abstracts), and a federation would
+otherwise have trained on test notes of other sites.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -24,20 +23,34 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-from papers.common.cuts import PartSizes, documents_of, without_leaks, write_vectors
-from papers.common.cuts import spellings as words_in
-from papers.common.sites import Group, Site, read_biored, read_iob, site_of, write_groups
+from papers.common.sites import (
+    GLOVE,
+    Group,
+    PartSizes,
+    Site,
+    corpus_arguments,
+    documents_of,
+    read_biored,
+    read_iob,
+    site_of,
+    spellings,
+    without_leaks,
+    write_groups,
+    write_vectors,
+)
 
 from wardround.corpora.ade import Ade
 from wardround.corpora.partition import by_source
 from wardround.text.alignment import align
 from wardround.text.document import Document, Entity, Range
 
-RATIOS = (0.25, 0.5, 0.75)  # of Figure 3; 1 is `five` itself
-MASKS = (0.25, 0.5, 0.75, 1.0)  # of Figure 5; 0 is `five` itself
-PLACEHOLDER = "masked"  # a word with a vector of its own, so that masking does not train the row of unknown words
+__all__ = ["PLACEHOLDER", "Sizes", "all_groups", "dealt", "masked", "overlapped", "ten_sites", "thinned", "vocabulary"]
+
+RATIOS = (0.25, 0.5, 0.75)  # of Figure 3; the group `five` has ratio 1
+MASKS = (0.25, 0.5, 0.75, 1.0)  # of Figure 5; in the group `five` nothing is masked
+PLACEHOLDER = "masked"  # has its own word vector, so that masking does not train the vector of unknown words
 SITES_OF_ONE = 10
-# Of BioNLP13CG's sixteen types, those with more than a hundred training mentions.
+# The types of BioNLP13CG with more than a hundred training mentions; it has sixteen.
 _CANCER_TYPES = (
     *("Gene_or_gene_product", "Cell", "Cancer", "Simple_chemical", "Organism"),
     *("Multi-tissue_structure", "Tissue", "Cellular_component", "Organ", "Organism_substance"),
@@ -46,34 +59,30 @@ _CANCER_TYPES = (
 
 @dataclass(frozen=True)
 class Sizes(PartSizes):
-    """The same of one corpus among many sites."""
+    """Sentences of each part, also of one corpus among ten sites."""
 
-    one_corpus_train: int = 4500  # over all ten sites
+    one_corpus_train: int = 4500  # of all ten sites together
     one_corpus_dev: int = 2000  # the same
     one_corpus_test: int = 0
 
 
 def main() -> None:
-    """Make all groups, or those asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder with the corpora and the word vectors")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=0)
+    """Make all groups."""
+    parser = corpus_arguments(__doc__)
     for name, value in vars(Sizes()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value, help="sentences; 0 is all")
-    parser.add_argument("--vectors", type=Path, help="instead of the GloVe subset below --data")
-    asked = parser.parse_args()
-    sizes = Sizes(**{name: getattr(asked, name) for name in vars(Sizes())})
-    vectors = asked.vectors or asked.data / "word_vectors" / "glove6B_100d_subset_f16.npz"
-    groups = all_groups(asked.data, sizes, seed=asked.seed)
-    write_groups(groups, asked.out)
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value, help="sentences; 0: all")
+    parser.add_argument("--vectors", type=Path, help="instead of the GloVe vectors below --data")
+    options = parser.parse_args()
+    sizes = Sizes(**{name: getattr(options, name) for name in vars(Sizes())})
+    groups = all_groups(options.data, sizes, seed=options.seed)
+    write_groups(groups, options.out)
     for family in ("five", "bc2gm", "bc5cdr"):
         held = [groups[name] for name in groups if name == family or name.startswith(family + "-")]
-        write_vectors(vectors, asked.out / f"{family}.npz", spellings(held))
+        write_vectors(options.vectors or options.data / GLOVE, options.out / f"{family}.npz", vocabulary(held))
 
 
 def all_groups(data: Path, sizes: Sizes, *, seed: int) -> dict[str, Group]:
-    """Every group of sites the study has."""
+    """Return every group of sites."""
     five = five_sites(data, sizes, seed=seed)
     groups: dict[str, Group] = {"five": five}
     groups |= {f"five-ratio-{ratio:.2f}": thinned(five, ratio, seed=seed) for ratio in RATIOS}
@@ -88,7 +97,7 @@ def all_groups(data: Path, sizes: Sizes, *, seed: int) -> dict[str, Group]:
 
 
 def five_sites(data: Path, sizes: Sizes, *, seed: int) -> dict[str, Site]:
-    """Corpora cut to the size of a hospital's, without a test sentence of one in the training part of another."""
+    """Return five corpora cut to size, without a test sentence of one in the training part of another."""
     corpora = data / "mtl_bioinformatics_2016"
     whole = {
         "ade": read_ade(data / "ade_corpus_v2" / "DRUG-AE.rel", sizes, seed=seed),
@@ -100,11 +109,8 @@ def five_sites(data: Path, sizes: Sizes, *, seed: int) -> dict[str, Site]:
     return without_leaks(whole, sizes, seed=seed)
 
 
-# Reading, a corpus each.
-
-
 def read_ade(path: Path, sizes: Sizes, *, seed: int) -> Site:
-    """ADE has no official split: abstracts are dealt out whole, to the test part, the development part, the rest."""
+    """Read ADE, which has no official split: whole abstracts go to the test, development, then training part."""
     abstracts = by_source(Ade().read(path), "source")
     order = sorted(abstracts)
     Random(f"{seed}/ade").shuffle(order)  # noqa: S311 – a draw, not a secret
@@ -119,7 +125,7 @@ def read_ade(path: Path, sizes: Sizes, *, seed: int) -> Site:
 
 
 def thinned(group: Group, ratio: float, *, seed: int) -> dict[str, Site]:
-    """The first part of each site's training sentences in an order drawn once, so that smaller parts lie in larger."""
+    """Return a share of each site's training sentences; smaller shares are contained in larger ones."""
     return {
         name: replace(site, train=_first(site.train, ratio, f"{seed}/{name}/ratio")) for name, site in group.items()
     }
@@ -132,11 +138,11 @@ def _first(documents: Sequence[Document], ratio: float, seed: str) -> list[Docum
 
 
 def masked(group: Group, ratio: float, *, seed: int) -> dict[str, Site]:
-    """A part of the overlapped entities hidden at every site (Section 4.5).
+    """Mask a share of the overlapped entities at every site (Section 4.5).
 
-    An entity is a mention's text in small letters; overlapped are those in the training parts of two sites or more.
-    Each word of a masked one gives way to the placeholder wherever the entity is annotated; the annotation stays, so
-    that sites keep their sizes and the words around it still teach.
+    An entity is a mention's text in lower case; it is overlapped if two sites or more train on it. The placeholder
+    replaces each word of a masked entity wherever it is annotated. The annotation stays, so that sites keep their
+    sizes and models still learn from the context.
     """
     order = sorted(overlapped(group))
     Random(f"{seed}/mask").shuffle(order)  # noqa: S311 – a draw, not a secret
@@ -145,7 +151,7 @@ def masked(group: Group, ratio: float, *, seed: int) -> dict[str, Site]:
 
 
 def overlapped(group: Group) -> set[str]:
-    """The entities that two sites or more train on."""
+    """Return the entities that two sites or more train on."""
     at = [{text for document in site.train for text in _entities(document)} for site in group.values()]
     return {text for number, texts in enumerate(at) for other in at[:number] for text in texts & other}
 
@@ -157,7 +163,7 @@ def _entities(document: Document) -> Iterator[str]:
 
 
 def _hide(document: Document, hidden: frozenset[str]) -> Document:
-    """The document over words joined by blanks, where anything in it is hidden; otherwise as it was."""
+    """Return the document with its hidden entities masked and words joined by spaces; unchanged if none is hidden."""
     if hidden.isdisjoint(_entities(document)):
         return document
     aligned = align(document)
@@ -178,32 +184,29 @@ def _hide(document: Document, hidden: frozenset[str]) -> Document:
 
 
 def ten_sites(name: str, corpus: Site, sizes: Sizes) -> dict[str, Group]:
-    """Ten neighbouring stretches, so that an abstract's sentences stay at a site; and one site that has them all."""
+    """Return ten sites with neighbouring sentences, so that abstracts stay together, and one site with all of them."""
     test = corpus.test[: sizes.one_corpus_test or None]
     train, dev = dealt(corpus.train, sizes.one_corpus_train), dealt(corpus.dev, sizes.one_corpus_dev)
-    parted = {
+    split = {
         f"site-{n:02}": replace(corpus, train=t, dev=d, test=test)
         for n, (t, d) in enumerate(zip(train, dev, strict=True), 1)
     }
     together = replace(
         corpus, train=[d for part in train for d in part], dev=[d for part in dev for d in part], test=test
     )
-    return {name: parted, f"{name}-all": {"all": together}}
+    return {name: split, f"{name}-all": {"all": together}}
 
 
 def dealt(documents: Sequence[Document], total: int) -> list[Sequence[Document]]:
-    """Ten stretches of equal size, `total` documents together (0: all), each the beginning of its tenth."""
+    """Return the beginning of each tenth of the documents, all of one size, `total` documents together (0: all)."""
     bounds = [len(documents) * number // SITES_OF_ONE for number in range(SITES_OF_ONE + 1)]
     each = (total or len(documents)) // SITES_OF_ONE
     return [documents[start : min(end, start + each)] for start, end in pairwise(bounds)]
 
 
-# Word vectors.
-
-
-def spellings(groups: Iterable[Group]) -> set[str]:
-    """Every word that occurs at a site, and the one that stands for a masked one."""
-    return {PLACEHOLDER} | words_in(documents_of(groups))
+def vocabulary(groups: Iterable[Group]) -> set[str]:
+    """Return every word that occurs at a site, and the placeholder."""
+    return {PLACEHOLDER} | spellings(documents_of(groups))
 
 
 if __name__ == "__main__":

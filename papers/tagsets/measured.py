@@ -1,51 +1,85 @@
-"""Measured runs in brief, and the figures of each study.
+"""The summary of the runs on heterogeneous tag sets: scores, gains and bytes.
 
 The main measure is macro-F1 over the types that are not annotated at a site: the mean over these types, then over
-sites. A type counts at a site whose test notes mention it five times at least; below that, its F1 is chance.
+sites. A type counts at a site if its test notes have at least five mentions of it; with fewer, its F1 is chance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from statistics import mean
 from typing import Any, Literal
 
-from papers.common.spread import Spread, Studies
-from papers.tagsets.variations import VARIATIONS
+from papers.common.cells import Spread, Studies
+from papers.tagsets.studies import ADVERSARIAL, VARIATIONS, Study
 
 from wardround.evaluation.counts import SpanCounts
 
-# Over all mentions; over all types, over those that are annotated at a site, over those that are not.
+__all__ = ["CORPORA", "FAMILIES", "FLOAT", "METHODS", "Measure", "Measured", "study_name"]
+
+CORPORA = {"gum": "GUM", "bio": "biomedical", "synthetic": "synthetic hospitals"}
+FAMILIES = {"bilstm-crf": "BiLSTM-CRF", "lora": "LoRA", "prompt": "prompt", "light-ner": "LightNER"}
+METHODS = {
+    "full": "Pseudo-complete, weighted",
+    "raw-weight": "the same, Eq. 12 as it stands",
+    "early": "the same, taught from round 2 on",
+    "no-weight": "Pseudo-complete",
+    "neither": "Labels as they are, sites alike",
+    "partial": "Unknown left open",
+    "posterior": "Posteriors",
+    "partial-outside": "Unknown left open, a little as nothing",
+    "posterior-outside": "Posteriors, the rest a little as nothing",
+    "ganin": "Ganin 2016",
+    "peng": "Peng 2019",
+    "hong": "Hong 2021",
+    "fedavg": "FedAvg, labels as they are",
+    "single": "A site alone",
+    "pooled": "One place, complete annotation",
+    "posterior-tuned": "Posteriors, tuned on hospitals",
+    "pooled-tuned": "One place, tuned on hospitals",
+}
+# Over all mentions; over all types, over those annotated at a site, over those not annotated there.
 Measure = Literal["micro", "all", "annotated", "missing"]
-FEWEST_TESTED = 5  # mentions in a site's test notes
+FLOAT = 4  # bytes of a number
+_FEWEST_TESTED = 5  # mentions in a site's test notes
+
+
+def study_name(corpus: str, family: str, method: str) -> str:
+    """Return the name of the study in a row of a table."""
+    return f"{corpus}-{family}-{method}"
 
 
 class Measured(Studies):
-    """What `condensed` left, by study; `sites` are the corpora as `sites.json` describes them."""
+    """The summary."""
 
-    def __init__(self, studies: Mapping[str, Any], sites: Mapping[str, Any]) -> None:
-        super().__init__(studies)
-        self.sites = sites
+    variations = VARIATIONS
+    keeps_choices = True
+
+    def __init__(self, expected: Mapping[str, Any]) -> None:
+        super().__init__(expected)
+        self.sites: Mapping[str, Any] = expected.get("sites", {})
+
+    # Scores.
 
     def scores(self, study: str, measure: Measure, *, seeds: Sequence[int] | None = None) -> list[float]:
-        """The mean over sites, a figure a sampling."""
+        """Return the mean over sites by sampling."""
         known = self.studies[study]["seed"] if seeds is None else seeds
         return [mean(self._at_sites(study, seed, measure).values()) for seed in known]
 
     def spread(self, study: str, measure: Measure, *, seeds: Sequence[int] | None = None) -> Spread:
-        """Over samplings."""
+        """Return mean and interval over samplings."""
         return Spread.of(self.scores(study, measure, seeds=seeds))
 
     def gain(self, study: str, other: str, measure: Measure = "missing") -> Spread | None:
-        """How much more a study has than another on the same samplings, where there are any."""
-        seeds = self.seeds(study, other)
-        if not seeds:
+        """Return the difference of two studies over the samplings that both have."""
+        if not (seeds := self.seeds(study, other)):
             return None
         pairs = zip(*(self.scores(name, measure, seeds=seeds) for name in (study, other)), strict=True)
         return Spread.of([one - two for one, two in pairs])
 
     def by_site(self, study: str, measure: Measure = "micro") -> dict[str, float]:
-        """The mean over samplings at each site."""
+        """Return the mean over samplings at each site."""
         found: dict[str, list[float]] = {}
         for seed in self.studies[study]["seed"]:
             for site, f1 in self._at_sites(study, seed, measure).items():
@@ -53,7 +87,7 @@ class Measured(Studies):
         return {site: mean(f1) for site, f1 in found.items()}
 
     def by_type(self, study: str) -> dict[str, tuple[float | None, float | None]]:
-        """F1 of each type where it is annotated and where it is not; counts of all sites and samplings are added."""
+        """Return F1 of each type where it is annotated and where not, over all sites and samplings."""
         added: dict[tuple[str, bool], SpanCounts] = {}
         for place, seed in enumerate(self.studies[study]["seed"]):
             annotated = self.studies[study]["annotated"][place]
@@ -64,72 +98,89 @@ class Measured(Studies):
         f1 = {key: counts.f1 for key, counts in added.items()}
         return {kind: (f1.get((kind, True)), f1.get((kind, False))) for kind in dict.fromkeys(k for k, _ in added)}
 
-    def upload(self, study: str) -> float:
-        """Bytes from a site in the last round."""
-        return float(mean(self.studies[study]["up"]))
-
-    def network(self, study: str) -> Mapping[str, Any]:
-        """Its numbers: `parameters`, `trainable`, and the shape `probe`."""
-        found: Mapping[str, Any] = self.studies[study]["network"]
-        return found
-
-    def share(self, study: str) -> float:
-        """Of the network's numbers, those that train."""
-        network = self.network(study)
-        return float(network["trainable"]) / float(network["parameters"])
-
     def _at_sites(self, study: str, seed: int, measure: Measure) -> dict[str, float]:
-        """Sites with no type to be measured on are left out."""
+        """Return F1 by site; sites without a type to measure are left out."""
         annotated = self.studies[study]["annotated"][self.studies[study]["seed"].index(seed)]
         found = {}
         for site, kinds in self._counts(study, seed).items():
             if measure == "micro":
                 found[site] = sum(kinds.values(), SpanCounts()).f1
                 continue
-            wanted = [kind for kind in kinds if measure == "all" or (kind in annotated[site]) == (measure != "missing")]
-            if f1 := [kinds[kind].f1 for kind in wanted if kinds[kind].gold >= FEWEST_TESTED]:
+            chosen = [kind for kind in kinds if measure == "all" or (kind in annotated[site]) == (measure != "missing")]
+            if f1 := [kinds[kind].f1 for kind in chosen if kinds[kind].gold >= _FEWEST_TESTED]:
                 found[site] = mean(f1)
         return found
 
     def _counts(self, study: str, seed: int) -> dict[str, dict[str, SpanCounts]]:
-        """By site and type that its test notes are annotated with."""
+        """Return the counts by site and by type of its test notes."""
         place, corpus = self.studies[study]["seed"].index(seed), VARIATIONS[study].corpus
         return {
             site: {kind: SpanCounts(*counts[kind][place]) for kind in self.sites[corpus]["sites"][site]["scored"]}
             for site, counts in self.studies[study]["counts"].items()
         }
 
+    # Which families have studies.
 
-# Results in brief.
+    def families(self, corpus: str, *methods: str) -> list[str]:
+        """Return the families with which all of these methods were measured."""
+        return [family for family in FAMILIES if self.has(*(study_name(corpus, family, m) for m in methods))]
 
+    def first_corpora(self, *methods: str) -> dict[str, str]:
+        """Return by family the first corpus on which all of these methods were measured."""
+        found = {family: [c for c in CORPORA if family in self.families(c, *methods)] for family in FAMILIES}
+        return {family: corpora[0] for family, corpora in found.items() if corpora}
 
-def condensed(runs: Sequence[Mapping[str, Any]], sites: Mapping[str, Any]) -> dict[str, Any]:
-    """Runs as lists by study, a sampling each."""
-    studies = {}
-    for name in VARIATIONS:
-        mine = sorted((run for run in runs if run["variation"] == name), key=lambda run: int(run["seed"]))
-        if mine:
-            assert len({run["learning_rate"] for run in mine}) == 1, f"{name} was run with several rates"
-            studies[name] = _study(mine, sites[VARIATIONS[name].corpus]["sites"])
-    return studies
+    def best(self, corpora: Sequence[str], *methods: str) -> tuple[str, str] | None:
+        """Return corpus and family with the highest F1 of the paper's method, of those that have all these methods."""
+        found = [(corpus, family) for corpus in corpora for family in self.families(corpus, "full", *methods)]
+        return max(found, key=lambda at: self.spread(study_name(*at, "full"), "missing").mean, default=None)
 
+    # Bytes and sizes.
 
-def _study(runs: Sequence[Mapping[str, Any]], sites: Mapping[str, Any]) -> dict[str, Any]:
-    lists = {name: [run[name] for run in runs] for name in ("seed", "rounds", "seconds", "annotated")}
-    return {
-        **lists,
-        "learning_rate": runs[0]["learning_rate"],
-        "network": runs[0]["network"],
-        "up": [round(run["a_round"]["up"], 1) for run in runs],
-        "down": [round(run["a_round"]["down"], 1) for run in runs],
-        "counts": {
-            site: {kind: [_strict(run["sites"][site], kind) for run in runs] for kind in found["scored"]}
-            for site, found in sites.items()
-        },
-    }
+    def upload(self, study: str) -> float:
+        """Return the bytes from a site in the last round."""
+        return float(mean(self.studies[study]["up"]))
 
+    def upload_share(self, study: str) -> float:
+        """Return these bytes over those of the whole network in float32."""
+        return self.upload(study) / (FLOAT * float(self.studies[study]["network"]["parameters"]))
 
-def _strict(site: Mapping[str, Any], kind: str) -> list[int]:
-    """Right, wrong and missed; a type that is neither annotated nor found has no counts."""
-    counts: list[int] = site["types"].get(kind, {"strict": [0, 0, 0]})["strict"]
-    return counts
+    def trained_share(self, study: str) -> float:
+        """Return the share of the network's numbers that are trained."""
+        network = self.studies[study]["network"]
+        return float(network["trainable"]) / float(network["parameters"])
+
+    def weighting_numbers(self, study: str) -> int:
+        """Return the numbers of the gradient that sites compare."""
+        return int(prod(self.studies[study]["network"]["probe"]))
+
+    def weighting_bytes(self, corpus: str, family: str) -> float:
+        """Return what weighting adds to the bytes from a site in a round."""
+        full, plain = (self.upload(study_name(corpus, family, method)) for method in ("full", "no-weight"))
+        return full - plain
+
+    def discriminator_bytes(self, corpus: str, family: str) -> float | None:
+        """Return what discriminators add, in the mean over the adversarial methods that were measured."""
+        names = [name for method in ADVERSARIAL if self.has(name := study_name(corpus, family, method))]
+        plain = study_name(corpus, family, "no-weight")
+        return sum(self.upload(name) for name in names) / len(names) - self.upload(plain) if names else None
+
+    # From runs to the summary.
+
+    @classmethod
+    def summary_of(cls, variation: Study, runs: Sequence[Mapping[str, Any]], head: Mapping[str, Any]) -> dict[str, Any]:
+        """Return strict counts by site and type; a type that is neither annotated nor found has none."""
+        sites, none = head["sites"][variation.corpus]["sites"], {"strict": [0, 0, 0]}
+        return {
+            **{name: [run[name] for run in runs] for name in ("seed", "rounds", "seconds", "annotated")},
+            "learning_rate": runs[0]["learning_rate"],
+            "network": runs[0]["network"],
+            "up": [round(run["a_round"]["up"], 1) for run in runs],
+            "down": [round(run["a_round"]["down"], 1) for run in runs],
+            "counts": {
+                site: {
+                    kind: [r["sites"][site]["types"].get(kind, none)["strict"] for r in runs] for kind in own["scored"]
+                }
+                for site, own in sites.items()
+            },
+        }

@@ -1,4 +1,4 @@
-"""Measured runs in brief, and the figures that tables, plots and bars are made from."""
+"""The summary of the transfer paper's trainings: scores, gains, and the labels that transfer saves."""
 
 from __future__ import annotations
 
@@ -6,86 +6,108 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from papers.common.spread import Spread, Studies
-from papers.transfer.variations import NONE, SIZES, VARIATIONS, point
+from papers.common.cells import Spread, Studies
+from papers.transfer.studies import NONE, VARIATIONS, Study, point
 
 from wardround.evaluation.counts import SpanCounts
 
+__all__ = ["RECIPES", "SIZES", "Measured", "Saved", "needed_without", "share_saved", "size_for"]
+
+RECIPES = {"sgd": "SGD", "adam": "Adam"}
+SIZES = sorted({v.size for v in VARIATIONS.values() if v.site == "target"})
 _KEPT = ("seed", "rounds", "best_round", "stopped", "notes", "mentions", "seconds", "dev_f1", "strict")
-_KEPT_ALONE = ("interval", "relaxed", "types", "leakage", "recall_first")  # of what is measured with one seed
+_KEPT_ALONE = ("interval", "relaxed", "types", "leakage", "recall_first")  # of trainings with one seed
 
 
 class Saved(NamedTuple):
-    """How much of the target without transfer scores as much as `size` percent of it with transfer."""
+    """The share of the target that scores as much without transfer as `size` percent of it with transfer."""
 
     size: float
     f1: float
-    without: float | None  # percent of the target; None is more than any size that was measured
+    without: float | None  # percent of the target; None: more than any size that was measured
     largest: float  # size that was measured without transfer
 
     @property
     def share(self) -> float:
-        """Of the labels that are needed without transfer, those that transfer saves; at least so many."""
+        """Return the share of the labels needed without transfer that transfer saves; a lower bound."""
         return 1 - self.size / (self.largest if self.without is None else self.without)
 
 
 class Measured(Studies):
-    """What `condensed` left, by training."""
+    """The summary: the counts of every training."""
+
+    variations = VARIATIONS
 
     def f1(self, name: str, seeds: Sequence[int] | None = None) -> list[float]:
-        """Strict F1 on the test notes, a figure a seed."""
+        """Return strict F1 on the test notes by seed."""
         known = self.studies[name]["seed"]
         counted = [self.studies[name]["strict"][known.index(s)] for s in (known if seeds is None else seeds)]
         return [SpanCounts(*counts).f1 for counts in counted]
 
     def spread(self, name: str) -> Spread:
-        """Over seeds."""
+        """Return mean and interval over seeds."""
         return Spread.of(self.f1(name))
 
     def gain(self, name: str, other: str) -> Spread | None:
-        """How much more one has than another with the same seeds, where there are any."""
-        seeds = self.seeds(name, other)
-        if not seeds:
+        """Return the difference of two trainings over the seeds that both have."""
+        if not (seeds := self.seeds(name, other)):
             return None
-        pairs = zip(self.f1(name, seeds), self.f1(other, seeds), strict=True)
-        return Spread.of([one - two for one, two in pairs])
+        return Spread.of([a - b for a, b in zip(self.f1(name, seeds), self.f1(other, seeds), strict=True)])
 
     def transfer_gain(self, corpus: str, size: int, layer: str = "all") -> Spread | None:
-        """Of transfer up to a layer over none, on the same notes."""
+        """Return the gain of transfer up to a layer over no transfer, on the same notes."""
         return self.gain(point(corpus, size, layer), point(corpus, size, NONE))
 
     def curve(self, corpus: str, layer: str, sizes: Sequence[int] = SIZES) -> dict[int, Spread]:
-        """By size, where it was measured."""
+        """Return F1 by size."""
         return {size: self.spread(name) for size in sizes if self.has(name := point(corpus, size, layer))}
 
     def saved(self, corpus: str) -> Iterator[Saved]:
-        """For each size with transfer."""
+        """Yield the labels that transfer saves at each size."""
         fresh = {size: spread.mean for size, spread in self.curve(corpus, NONE).items()}
         for size, spread in self.curve(corpus, "all").items() if fresh else ():
             yield Saved(size, spread.mean, size_for(fresh, spread.mean), max(fresh))
 
+    @property
+    def official(self) -> dict[str, dict[str, Any]]:
+        """Return the only seed of each recipe on all of MEDDOCAN, by title."""
+        known = self.known({title: f"official-{recipe}" for recipe, title in RECIPES.items()})
+        return {
+            title: {key: values[0] for key, values in self.studies[name].items() if key != "layers"}
+            for title, name in known.items()
+        }
+
+    @classmethod
+    def summary_of(cls, variation: Study, runs: Sequence[Mapping[str, Any]], head: Mapping[str, Any]) -> dict[str, Any]:
+        """Return counts by seed, and what became of each layer of the source."""
+        kept = _KEPT if variation.site == "target" else (*_KEPT, *_KEPT_ALONE)
+        layers = [[layer["layer"], layer["how"]] for layer in runs[0]["layers"]]
+        return {**{key: [run[key] for run in runs] for key in kept}, "layers": layers}
+
 
 def size_for(curve: Mapping[int, float], f1: float) -> float | None:
-    """The smallest size at which a curve, straight between its points, reaches `f1`; None where it nowhere does.
+    """Return the smallest size at which a curve, linear between its points, reaches `f1`; None if it never does.
 
-    Where its first point is there already, the size of that point: what lies below was not measured.
+    If its first point reaches it already, that size is returned: smaller ones were not measured.
     """
-    points = sorted(curve.items())
-    if points[0][1] >= f1:
-        return float(points[0][0])
-    for (left, low), (right, high) in pairwise(points):
+    known = sorted(curve.items())
+    if known[0][1] >= f1:
+        return float(known[0][0])
+    for (left, low), (right, high) in pairwise(known):
         if low < f1 <= high:
             return left + (right - left) * (f1 - low) / (high - low)
     return None
 
 
-def condensed(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Runs as lists by training, a seed each."""
-    studies = {}
-    for name, variation in VARIATIONS.items():
-        mine = sorted((run for run in runs if run["variation"] == name), key=lambda run: int(run["seed"]))
-        if mine:
-            kept = _KEPT if variation.site == "target" else (*_KEPT, *_KEPT_ALONE)
-            studies[name] = {key: [run[key] for run in mine] for key in kept}
-            studies[name]["layers"] = [[layer["layer"], layer["how"]] for layer in mine[0]["layers"]]
-    return studies
+def needed_without(saved: Saved, smallest: int) -> str:
+    """Return the size that is needed without transfer, as far as it was measured."""
+    if saved.without is None:
+        return f"more than {saved.largest:g}%"
+    return f"{smallest}% or less" if saved.without <= smallest else f"{saved.without:.0f}%"
+
+
+def share_saved(saved: Saved) -> str:
+    """Return the share of labels that transfer saves."""
+    if saved.without is None:
+        return f"{100 * saved.share:.0f}% or more" if saved.share > 0 else "some"
+    return f"{100 * saved.share:.0f}%" if saved.share > 0 else "none"

@@ -1,7 +1,7 @@
-"""One training in a process of its own: `python one_run.py FOLDER DEVICE` runs FOLDER/asked.toml, writes its summary.
+"""Run one training in its own process: `python one_run.py FOLDER DEVICE` runs FOLDER/asked.toml and writes its summary.
 
-It is what `wardround train` does without a source, and `wardround transfer` with one, but that an epoch of
-very few sentences goes through them several times.
+It does what `wardround train` does, or `wardround transfer` with a source, except that an epoch repeats its sentences
+if there are very few.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from papers.common.one_run import REQUESTED_STUDY, SUMMARY
-from papers.transfer.variations import RECALL_FIRST
+from papers.transfer.studies import RECALL_FIRST
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.evaluation.entity_scores import score_corpus
@@ -31,6 +30,7 @@ from wardround.studies.assemble import ModelChoice, build_model, wanted_types
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData, load_site, pick_device, train_at_one_site
 from wardround.studies.transfer_run import WantedTransfer, begin, part_of
+from wardround.sweeps.folders import REQUESTED_STUDY, SUMMARY
 from wardround.sweeps.pool import end_with_parent
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document, Entity
@@ -41,24 +41,27 @@ from wardround.training.training_config import TRANSFER_RECIPE, TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What `asked.toml` says."""
+    """The content of `asked.toml`."""
 
     seed: int
     data: Path
     fraction: float
     model: ModelChoice
     transfer: WantedTransfer
-    source: Path | None  # a model folder; None where nothing is transferred
+    source: Path | None  # a model folder; None: nothing is transferred
     training: TrainingConfig
     least: int  # sentences of an epoch
-    keep_model: bool  # with a checkpoint: such a training is long
+    keep_model: bool  # and write checkpoints: such a training is long
 
     @classmethod
     def read(cls, file: Path) -> Asked:
-        """From the file that `measure` wrote."""
-        told = tomllib.loads(file.read_text(encoding="utf-8"))
-        seed, (site, model, transfer) = told["study"]["seed"], (told[name] for name in ("site", "model", "transfer"))
-        options = {name: str(value) for name, value in told["training"].items() if name != "least"}
+        """Read the file that `papers.measure` wrote."""
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        seed, (site, model, transfer) = (
+            tables["study"]["seed"],
+            (tables[name] for name in ("site", "model", "transfer")),
+        )
+        options = {name: str(value) for name, value in tables["training"].items() if name != "least"}
         return cls(
             seed=seed,
             data=Path(site["data"]),
@@ -67,13 +70,13 @@ class Asked:
             transfer=WantedTransfer(transfer["up_to"]),
             source=Path(transfer["source"]) if transfer["source"] else None,
             training=with_settings(TRANSFER_RECIPE, {**options, "seed": str(seed)}, "the training"),
-            least=told["training"]["least"],
-            keep_model=told["keep_model"],
+            least=tables["training"]["least"],
+            keep_model=tables["keep_model"],
         )
 
 
 def network(asked: Asked, types: TagSet) -> tuple[Tagger, list[dict[str, Any]]]:
-    """The network before its first epoch, and what became of each layer of the source."""
+    """Return the network before its first epoch, and what became of each layer of the source."""
     target = build_model(asked.model, types, seed=asked.seed)
     assert isinstance(target, WordTagger), "the preset is one over words"
     if asked.source is None:
@@ -83,7 +86,7 @@ def network(asked: Asked, types: TagSet) -> tuple[Tagger, list[dict[str, Any]]]:
 
 
 def trained(task: NerTask, notes: SiteData, asked: Asked, folder: Path) -> Sequence[EpochRecord]:
-    """The records of all epochs. Where the model is kept, so is a checkpoint, and what was interrupted goes on."""
+    """Train and return the records of all epochs; if the model is kept, an interrupted training continues."""
     if asked.keep_model:
         return train_at_one_site(task, notes, asked.training, folder=RunFolder(folder)).records
     examples = list(task.encode(notes.train))
@@ -95,30 +98,25 @@ def trained(task: NerTask, notes: SiteData, asked: Asked, folder: Path) -> Seque
 
 
 def scores(task: NerTask, notes: Sequence[Document]) -> dict[str, Any]:
-    """Mentions right, wrong and missed, by type too, and what of them would stay readable.
+    """Return the counts of mentions, also by type, and what would stay readable.
 
-    Every mention of the notes counts, those too whose type no training note had.
+    Every mention of the notes counts, even if no training note had its type.
     """
     pairs = list(zip(notes, task.predict(notes), strict=True))
     found, leakage = score_corpus(pairs), score_leakage(pairs)
     micro = {name: getattr(found, name).micro for name in ("strict", "relaxed")}
-    low, high = _interval(found.strict_by_document)
+    interval = intervals(found.strict_by_document, [Measure()])[0]
     return {
         "f1": micro["strict"].f1,
-        "interval": [low, high],
+        "interval": [interval.low, interval.high],
         **{name: [counts.tp, counts.fp, counts.fn] for name, counts in micro.items()},
         "types": {kind: [counts.tp, counts.fp, counts.fn] for kind, counts in found.strict.items()},
         "leakage": leakage_figures(leakage),
     }
 
 
-def _interval(by_document: Any) -> tuple[float, float]:
-    found = intervals(by_document, [Measure()])[0]
-    return found.low, found.high
-
-
 def with_threshold(task: NerTask, notes: Sequence[Document]) -> LeakageScore:
-    """What would stay readable where every word is hidden too that the model doubts, as `wardround redact` can."""
+    """Score what stays readable if words that the model is unsure of are hidden too, as `wardround redact` can."""
     finder = model_finder(task, threshold=RECALL_FIRST)
     return score_leakage(
         (note, _with_findings(note, found)) for note, (_, found) in zip(notes, finder(notes), strict=True)
@@ -130,7 +128,7 @@ def _with_findings(note: Document, findings: Sequence[Finding]) -> Document:
 
 
 def leakage_figures(leakage: LeakageScore) -> dict[str, Any]:
-    """Words and characters right, wrong and missed whatever their type; notes that leak."""
+    """Return the counts of words and characters, whatever their type, and the notes that leak."""
     words, characters = leakage.hiding.words, leakage.hiding.characters
     return {
         "words": [words.tp, words.fp, words.fn],
@@ -142,7 +140,7 @@ def leakage_figures(leakage: LeakageScore) -> dict[str, Any]:
 
 
 def run(asked: Asked, folder: Path, device: str) -> dict[str, Any]:
-    """Train, score, and say what came out."""
+    """Train, score, and return the summary."""
     started, place = time.perf_counter(), pick_device(device)
     data = load_site(asked.data, Jsonl()).data
     notes = part_of(data, asked.fraction, seed=asked.seed)
@@ -168,15 +166,15 @@ def run(asked: Asked, folder: Path, device: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what the folder asks for."""
+    """Run the training of the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("device", help="auto, cpu or cuda")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     end_with_parent()
     torch.set_num_threads(1)
-    found = run(Asked.read(asked.folder / REQUESTED_STUDY), asked.folder, asked.device)
-    RunFolder(asked.folder).write_json(SUMMARY, found)
+    found = run(Asked.read(options.folder / REQUESTED_STUDY), options.folder, options.device)
+    RunFolder(options.folder).write_json(SUMMARY, found)
 
 
 if __name__ == "__main__":

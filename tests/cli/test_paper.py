@@ -13,14 +13,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What the papers' own modules are asked to do, in place of doing it: pages of the checkout stay as they are."""
-    papers, again = paper_command._modules()
+    """Record the calls of the papers' modules instead of making them: the pages of the checkout stay as they are."""
+    papers, reproduce = paper_command._modules()
     found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(again, "rebuild", lambda paper: found.append(("rebuild", paper.name)))
+    monkeypatch.setattr(reproduce, "rebuild", lambda paper: found.append(("rebuild", paper.name)))
     monkeypatch.setattr(
-        again, "measure_again", lambda paper, item, asked: found.append(("measure", paper.name, item.name, asked))
+        reproduce,
+        "measure_again",
+        lambda paper, item, request: found.append(("measure", paper.name, item.name, request)),
     )
-    monkeypatch.setattr(again, "add", lambda paper, results: found.append(("add", paper.name, results)))
+    monkeypatch.setattr(reproduce, "add", lambda paper, results: found.append(("add", paper.name, results)))
     monkeypatch.setattr(papers, "main", lambda: found.append(("overview",)))
     return found
 
@@ -66,11 +68,11 @@ def test_measured_again_with_what_it_is_given(
     monkeypatch.chdir(tmp_path)
     more = ("--measure", "--data", "corpora", "--processes", "4", "--device", "cpu", "--minutes", "5")
     assert run("paper", "feded", "table8", *more, "--seeds", "1,2", "--dry-run").code == 0
-    ((done, name, item, asked),) = calls
+    ((done, name, item, request),) = calls
     assert (done, name, item) == ("measure", "feded", "table8")
-    assert (asked.sites, asked.out) == (tmp_path / "runs/feded/sites", tmp_path / "runs/feded/work")
-    assert (asked.data, asked.processes, asked.device) == (tmp_path / "corpora", 4, "cpu")
-    assert (asked.minutes, asked.seeds, asked.dry_run) == (5.0, "1,2", True)
+    assert (request.sites, request.out) == (tmp_path / "runs/feded/sites", tmp_path / "runs/feded/work")
+    assert (request.data, request.processes, request.device) == (tmp_path / "corpora", 4, "cpu")
+    assert (request.minutes, request.seeds, request.dry_run) == (5.0, "1,2", True)
 
 
 def test_results_from_elsewhere(run: Run, calls: list[tuple[Any, ...]]) -> None:
@@ -81,7 +83,10 @@ def test_results_from_elsewhere(run: Run, calls: list[tuple[Any, ...]]) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["fedner", "table2", "--measure", "--add", "one.json"], "--measure makes runs and --add takes runs that were"),
+        (
+            ["fedner", "table2", "--measure", "--add", "one.json"],
+            "--measure makes runs and --add adds existing ones: give",
+        ),
         (
             ["fedmer"],
             "'fedmer' is no paper – did you mean 'fedner'?; there are fedner, tagsets, fedhe,",
@@ -100,4 +105,4 @@ def test_where_there_is_no_checkout(run: Run, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(paper_command, "_CHECKOUT", tmp_path)
     ran = run("paper")
     assert ran.code == 2
-    assert ran.err.startswith("wardround: the papers are not part of an installed wardround: call it from a checkout")
+    assert ran.err.startswith("wardround: the papers are not part of an installed wardround: run this in a checkout")

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.papers.modules import fixture_of
 
 from wardround.evaluation.counts import SpanCounts
 
@@ -16,13 +16,7 @@ PAPER = ROOT / "papers" / "fedner"
 PAGES = (PAPER / "README.md", ROOT / "README.md")
 
 
-@pytest.fixture(scope="module")
-def study() -> ModuleType:
-    spec = spec_from_file_location("bc5cdr_single_site", PAPER / "bc5cdr_single_site.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+study = fixture_of("fedner.bc5cdr_single_site")
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +28,10 @@ def rows() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("page", PAGES, ids=["paper", "house"])
 def test_the_table_on_the_page_is_made_from_the_runs(study: ModuleType, rows: list[dict[str, Any]], page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert text.count(study.BEGIN) == text.count(study.END) == 1
-    assert text.split(study.BEGIN)[1].split(study.END)[0] == f"\n{study.tabulate(rows)}\n"
+    begin, end = f"<!-- {study.MARKER} -->", f"<!-- /{study.MARKER} -->"
+    assert text.count(begin) == text.count(end) == 1
+    assert text.split(begin)[1].split(end)[0] == f"\n{study.tabulate(rows)}\n"
+    assert page in study.PAGES
 
 
 def test_every_network_ran_with_every_seed(study: ModuleType, rows: list[dict[str, Any]]) -> None:
@@ -71,17 +67,13 @@ def test_a_table_by_hand(study: ModuleType) -> None:
     ]
 
 
-def test_only_what_lies_between_the_markers_is_replaced(study: ModuleType, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{study.BEGIN}\nold\n{study.END}\nafter\n", encoding="utf-8")
+def test_only_what_lies_between_the_markers_is_replaced(study: ModuleType) -> None:
+    page = "before\n<!-- bc5cdr -->\nold\n<!-- /bc5cdr -->\nafter\n"
     for _ in range(2):
-        study.replace_between_markers(page, "new")
-        assert page.read_text(encoding="utf-8") == f"before\n{study.BEGIN}\nnew\n{study.END}\nafter\n"
-    page.write_text("no markers", encoding="utf-8")
-    study.replace_between_markers(page, "new")
-    assert page.read_text(encoding="utf-8") == "no markers"
-    study.replace_between_markers(tmp_path / "nowhere.md", "new")
-    assert not (tmp_path / "nowhere.md").exists()
+        page = study.fill(page, study.MARKER, "new")
+        assert page == "before\n<!-- bc5cdr -->\nnew\n<!-- /bc5cdr -->\nafter\n"
+    with pytest.raises(SystemExit, match="the page has no markers <!-- bc5cdr --> and <!-- /bc5cdr -->"):
+        study.fill("no markers", study.MARKER, "new")
 
 
 def test_the_trainings_are_those_the_table_names(study: ModuleType) -> None:

@@ -90,6 +90,6 @@ def test_more_settings_join(merging: ModuleType) -> None:
 
 def test_other_settings_are_no_neighbours(merging: ModuleType) -> None:
     known, found = {"settings": {"rounds": 3}, "studies": {}}, {"settings": {"rounds": 4}, "studies": {}}
-    with pytest.raises(UsageError, match=r"has other settings than the committed summary .* in work/expected.json"):
+    with pytest.raises(UsageError, match=r"has other settings than the committed one .* in work/expected.json"):
         merging.merged(known, found, place="work")
     assert merging.merged({}, found, place="work") == {**found, "devices": []}

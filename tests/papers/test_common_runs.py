@@ -67,7 +67,7 @@ def test_a_run_is_begun_anew_where_another_study_is_asked_for(runs: ModuleType, 
 
 def test_what_a_run_of_several_processes_is_told(runs: ModuleType, fake: None, tmp_path: Path) -> None:
     results = runs.Results(tmp_path / "results.json", {})
-    several = [runs.Run(f"of-{n}", 0, {}, 1.0, workers=n, score_training=n == 2) for n in (4, 2)]
+    several = [runs.Run(f"of-{n}", 0, {}, 1.0, workers=n, own_options=["--score-training"] * (n == 2)) for n in (4, 2)]
     assert [run.slots for run in (*several, runs.Run("of-0", 0, {}, 1.0))] == [4, 2, 1]
     runs.Measurement(tmp_path / "out", results, device="cpu").work(several, processes=3)
     assert {run["variation"]: run["options"] for run in results.runs} == {

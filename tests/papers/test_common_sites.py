@@ -1,25 +1,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-import pytest
+from tests.papers.modules import fixture_of
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.text.document import Document, Entity, Range
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def sites() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(ROOT))
-    yield import_module("papers.common.sites")
-    sys.path.remove(str(ROOT))
+sites = fixture_of("common.sites")
 
 
 def test_sentences_become_documents_and_mentions_move_along(sites: ModuleType) -> None:
@@ -62,3 +52,34 @@ def test_what_is_written_is_read_again(sites: ModuleType, tmp_path: Path) -> Non
         "types": ["Drug", "ADE"],
         "scheme": "BIO",
     }
+
+
+# Cutting to size, without leaks between sites.
+
+
+def note(name: str, text: str) -> Document:
+    return Document(name, text, sentences=(Range(0, len(text)),))
+
+
+def test_a_sentence_that_shares_eight_words_with_a_test_is_left_out(sites: ModuleType) -> None:
+    test = note("t", "one two three four five six seven eight nine")
+    leak = note("a", "Zero, two THREE four (five) six seven eight-nine ten")
+    near = note("b", "two three four five six seven eight ten")
+    short, other = note("c", "one two"), note("e", "one two three")
+    seen = sites.runs_of([[test, short]])
+    assert sites.unseen([leak, near, short, other], seen) == [near, other]
+
+
+def test_a_cut_keeps_the_order_and_is_the_same_for_a_seed(sites: ModuleType) -> None:
+    notes = [note(str(number), f"word {number}") for number in range(20)]
+    once = sites.cut(notes, 5, "seed")
+    assert len(once) == 5 and once == sorted(once, key=lambda document: int(document.id))
+    assert once == sites.cut(notes, 5, "seed") != sites.cut(notes, 5, "other")
+    assert sites.cut(notes, 0, "seed") == sites.cut(notes, 99, "seed") == notes
+
+
+def test_no_training_sentence_is_in_a_test_of_another_site(sites: ModuleType) -> None:
+    tested, other = note("t", "one two three"), note("o", "four five six")
+    left, right = sites.Site((), [other], [], [tested]), sites.Site((), [tested, other], [tested], [])
+    cut = sites.without_leaks({"left": left, "right": right}, sites.PartSizes(), seed=0)
+    assert [list(cut["right"].train), list(cut["right"].dev), list(cut["left"].train)] == [[other], [], [other]]

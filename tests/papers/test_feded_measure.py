@@ -24,12 +24,7 @@ METHODS = ("fedavg", "fedatt", "feded", "feded-3", "feded-5", "public", "central
 RATES = dict.fromkeys(METHODS, 1e-4) | {"central": 2e-4}
 
 
-variations, measure, make_sites = (
-    fixture_of("feded.variations"),
-    fixture_of("feded.measure"),
-    fixture_of("feded.make_sites"),
-)
-choose = fixture_of("feded.choose")
+studies, make_sites, paper = fixture_of("feded.studies"), fixture_of("feded.make_sites"), fixture_of("feded.paper")
 
 
 def sizes(train: int, public: int, test: int) -> dict[str, Any]:
@@ -98,23 +93,21 @@ def test_a_seed_goes_with_a_fold(make_sites: ModuleType, shared_data: Path) -> N
 # Studies.
 
 
-def studies_of(variations: ModuleType, draws: Any) -> dict[str, Any]:
-    return {
-        name: variations.study_of(variation, 0, variations.Settings(), chosen=RATES, draws=draws)
-        for name, variation in variations.VARIATIONS.items()
-    }
+def studies_of(studies: ModuleType, draws: Any) -> dict[str, Any]:
+    sweep = studies.FedEd(studies.Settings(), draws, {"rates": RATES})
+    return {name: sweep.study(variation, 0) for name, variation in studies.VARIATIONS.items()}
 
 
-def test_every_variation_is_a_study(variations: ModuleType, draws: Any) -> None:
-    made = studies_of(variations, draws)
+def test_every_variation_is_a_study(studies: ModuleType, draws: Any) -> None:
+    made = studies_of(studies, draws)
     for table in made.values():
         parse_study(tomli_w.dumps(table))
     # 7 methods with 3 rates; 10, 8 and 6 methods; 3 methods with 4 C and with 3 B and 2 E; 10 ways on 3 corpora.
     assert len(made) == 21 + 24 + 3 * (4 + 6) + 30
 
 
-def test_methods_differ_in_their_algorithm_and_rate_alone(variations: ModuleType, draws: Any) -> None:
-    made = studies_of(variations, draws)
+def test_methods_differ_in_their_algorithm_and_rate_alone(studies: ModuleType, draws: Any) -> None:
+    made = studies_of(studies, draws)
     three = [made[f"gad-{method}"] for method in ("fedavg", "fedatt", "feded")]
     assert [study["algorithm"].pop("name") for study in three] == ["fedavg", "fedatt", "feded"]
     expected = {"rounds": 20, "participation": 0.1, "local_epochs": 2, "keep_moments": False}
@@ -123,23 +116,23 @@ def test_methods_differ_in_their_algorithm_and_rate_alone(variations: ModuleType
     assert [("public" in study) for study in three] == [False, False, True]
 
 
-def test_feded_is_the_papers_or_leaves_labels_out_after_some_rounds(variations: ModuleType, draws: Any) -> None:
-    made = studies_of(variations, draws)
+def test_feded_is_the_papers_or_leaves_labels_out_after_some_rounds(studies: ModuleType, draws: Any) -> None:
+    made = studies_of(studies, draws)
     plain, three = made["gad-feded"]["algorithm"], made["gad-feded-3"]["algorithm"]
     assert three == {**plain, "label_rounds": 3, "distillation_batch": 16}
     assert made["race-feded-3-c0.5"]["algorithm"] == {**three, "participation": 0.5}
 
 
-def test_central_and_single_are_one_site(variations: ModuleType, draws: Any) -> None:
-    made = studies_of(variations, draws)
+def test_central_and_single_are_one_site(studies: ModuleType, draws: Any) -> None:
+    made = studies_of(studies, draws)
     assert list(made["gad-central"]["sites"]) == ["all"]
     assert [list(made[f"gad-single-{number}"]["sites"]) for number in (1, 3)] == [["site-001"], ["site-003"]]
     assert made["gad-single-2"]["training"]["learning_rate"] == RATES["central"]
     assert made["gad-central"]["algorithm"]["keep_moments"]
 
 
-def test_plain_updates_are_weighed_after_all_of_a_rounds_work(variations: ModuleType, draws: Any) -> None:
-    made = studies_of(variations, draws)
+def test_plain_updates_are_weighed_after_all_of_a_rounds_work(studies: ModuleType, draws: Any) -> None:
+    made = studies_of(studies, draws)
     work = {name: study["algorithm"].get("local_steps") for name, study in made.items() if name.startswith("weigh-gad")}
     assert [name for name, steps in work.items() if steps is None] == [
         "weigh-gad-fedavg-plain",
@@ -148,36 +141,38 @@ def test_plain_updates_are_weighed_after_all_of_a_rounds_work(variations: Module
     assert {steps for steps in work.values() if steps} == {1}
 
 
-def test_the_committed_study_is_the_one_measured(variations: ModuleType, make_sites: ModuleType) -> None:
+def test_the_committed_study_is_the_one_measured(studies: ModuleType, make_sites: ModuleType) -> None:
     there = make_sites.Draws(PAPER / "../../runs/feded/sites", {"gad": described()})
     chosen = json.loads((PAPER / "chosen.json").read_text()) if (PAPER / "chosen.json").is_file() else {}
     rates = chosen.get("rates", {"feded": 2e-5})
     expected = PAPER / "expected.json"
     known = json.loads(expected.read_text()).get("settings", {}) if expected.is_file() else {}
-    settings = variations.Settings(**known)
-    made = variations.study_of(variations.VARIATIONS["gad-feded"], 0, settings, chosen=rates, draws=there)
+    settings = studies.Settings(**known)
+    made = studies.FedEd(settings, there, {"rates": rates}).study(studies.VARIATIONS["gad-feded"], 0)
     assert parse_study(tomli_w.dumps(made)) == read_study(PAPER / "feded.toml")
 
 
 # Runs.
 
 
-def test_a_table_that_needs_a_choice_waits_for_it(measure: ModuleType, variations: ModuleType, draws: Any) -> None:
-    settings, nothing = variations.Settings(), measure.Chosen()
+def test_a_table_that_needs_a_choice_waits_for_it(studies: ModuleType, draws: Any) -> None:
+    without, rates, both = (
+        studies.FedEd(studies.Settings(), draws, chosen)
+        for chosen in ({}, {"rates": RATES}, {"rates": RATES, "target": 0.75})
+    )
     with pytest.raises(
         SystemExit, match="no rate was chosen for central, fedatt, fedavg, feded, feded-3, feded-5, public"
     ):
-        measure.runs_of(["table3"], [0], settings, chosen=nothing, draws=draws)
+        without.runs(["table3"], [0])
     with pytest.raises(SystemExit, match="no target F1 was chosen"):
-        measure.runs_of(["figure2"], [0], settings, chosen=measure.Chosen(RATES), draws=draws)
-    assert len(measure.runs_of(["tune"], None, settings, chosen=nothing, draws=draws)) == 21
-    raced = measure.runs_of(["table8"], None, settings, chosen=measure.Chosen(RATES, 0.75), draws=draws)
+        rates.runs(["figure2"], [0])
+    assert len(without.runs(["tune"])) == 21
+    raced = both.runs(["table8"])
     assert len(raced) == 18 and all(run.own_options[-2:] == ["--target", "0.75"] for run in raced)
 
 
-def test_the_guess_by_hand(variations: ModuleType, draws: Any) -> None:
-    settings = variations.Settings(gad_rounds=10)
-    guess = variations.estimate(variations.VARIATIONS["gad-feded"], 0, settings, draws)
+def test_the_guess_by_hand(studies: ModuleType, draws: Any) -> None:
+    guess = studies.FedEd(studies.Settings(gad_rounds=10), draws).estimate(studies.VARIATIONS["gad-feded"], 0)
     # 5 sites, 2 epochs of 800 / 50 pairs in batches of 4; 200 public pairs in batches of 4, predicted 7 times.
     a_round = 5 * 2 * 4 * 0.02 + 5 * 0.3 + 50 * 0.02 + 7 * 200 * 0.0005
     assert guess == pytest.approx(30 + 10 * (a_round + 100 * 0.0008))
@@ -188,24 +183,26 @@ def tuned(study: str, *f1: float, **more: Any) -> dict[str, Any]:
     return {"variation": study, "seed": 0, "tuned": "", "device": "cpu", "curve": curve, **more}
 
 
-def test_the_rate_with_the_best_last_rounds_is_chosen(choose: ModuleType) -> None:
+def test_the_rate_with_the_best_last_rounds_is_chosen(paper: ModuleType) -> None:
     scores = {"4e-5": (0.9, 0.5, 0.5, 0.5), "1e-4": (0.1, 0.5, 0.6, 0.7), "2.5e-4": (0.1, 0.7, 0.5, 0.5)}
     runs = [tuned(f"tune-{method}-{rate}", *f1) for method in METHODS for rate, f1 in scores.items()]
-    assert choose.rates(runs) == dict.fromkeys(METHODS, 1e-4)
+    known = {"target": 0.5}
+    assert paper.choose_rates(runs, {}, known) == {"rates": dict.fromkeys(METHODS, 1e-4), **known}
     runs[-1]["cut_off"] = True
     with pytest.raises(SystemExit, match=r"tune-central-2\.5e-4 is not among the finished runs"):
-        choose.rates(runs)
+        paper.choose_rates(runs, {}, {})
 
 
-def test_the_target_lies_between_what_needs_no_learning_and_fedavg(choose: ModuleType) -> None:
+def test_the_target_lies_between_what_needs_no_learning_and_fedavg(paper: ModuleType) -> None:
     runs = []
     for f1 in (0.70, 0.80, 0.90):
         run = tuned("gad-fedavg", f1, tested=100, f1=f1)
         run["curve"][-1]["types"] = {"association": [40, 30, 10]}
         runs.append(run)
     # 50 of 100 pairs are related: all of them called so, precision is a half and F1 two thirds.
-    assert choose.all_related(runs[0]) == pytest.approx(2 / 3)
-    assert choose.target(runs) == round(2 / 3 + 0.75 * (0.8 - 2 / 3), 3)
+    assert paper.all_related_f1(runs[0]) == pytest.approx(2 / 3)
+    target = round(2 / 3 + 0.75 * (0.8 - 2 / 3), 3)
+    assert paper.choose_target(runs, {}, {"rates": RATES}) == {"rates": RATES, "target": target}
 
 
 # One run.

@@ -20,12 +20,7 @@ PAPER = ROOT / "papers" / "fedhe"
 RATES = {"bert-tiny": 1e-3, "bert-mini": 3e-4, "bert-small": 1e-4}
 
 
-variations, measure, make_sites = (
-    fixture_of("fedhe.variations"),
-    fixture_of("fedhe.measure"),
-    fixture_of("fedhe.make_sites"),
-)
-choose_rates = fixture_of("fedhe.choose_rates")
+studies, make_sites, paper = fixture_of("fedhe.studies"), fixture_of("fedhe.make_sites"), fixture_of("fedhe.paper")
 
 
 def described(clients: int, sentences: int, types: list[str]) -> dict[str, Any]:
@@ -43,8 +38,8 @@ def every_group(sentences: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def sites(variations: ModuleType, tmp_path: Path) -> Any:
-    return variations.Sites(tmp_path, every_group(128))
+def sites(studies: ModuleType, tmp_path: Path) -> Any:
+    return studies.Sites(tmp_path, every_group(128))
 
 
 # Sites.
@@ -104,32 +99,30 @@ def test_the_official_parts_are_read(make_sites: ModuleType, shared_data: Path) 
 # Studies.
 
 
-def studies_of(variations: ModuleType, sites: Any, settings: Any) -> dict[str, Any]:
-    return {
-        name: variations.study_of(variation, 1, settings, chosen=RATES, sites=sites)
-        for name, variation in variations.VARIATIONS.items()
-    }
+def studies_of(studies: ModuleType, sites: Any, settings: Any) -> dict[str, Any]:
+    sweep = studies.FedHe(settings, sites, RATES)
+    return {name: sweep.study(variation, 1) for name, variation in studies.VARIATIONS.items()}
 
 
-def test_every_variation_is_a_study(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites, variations.Settings())
+def test_every_variation_is_a_study(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites, studies.Settings())
     for name, table in made.items():
         study = parse_study(tomli_w.dumps(table))
-        assert (study.study.seed, study.algorithm.name) == (1, variations.VARIATIONS[name].algorithm)
+        assert (study.study.seed, study.algorithm.name) == (1, studies.VARIATIONS[name].algorithm)
     # 4 networks with the paper's rate and 3 with their own, on 2 corpora, in 4 ways; 3 rates; 3 groups; 6 mechanisms.
     assert len(made) == 7 * 2 * 4 + 3 * 3 + 3 * 2 + 6
 
 
-def test_the_recipe_is_the_papers(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites, variations.Settings())["bc2gm-bert-mini-fedhe"]
+def test_the_recipe_is_the_papers(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites, studies.Settings())["bc2gm-bert-mini-fedhe"]
     assert made["algorithm"] == {"name": "fedavg", "rounds": 5, "local_epochs": 10}
     assert (made["training"]["learning_rate"], made["training"]["weight_decay"]) == (2e-5, 0.1)
     assert made["model"] == {"encoder": "bert-mini", "shared": ["all"]}
     assert list(made["sites"]) == ["client-01", "client-02"]
 
 
-def test_methods_differ_in_what_leaves_a_site_and_in_nothing_else(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites, variations.Settings())
+def test_methods_differ_in_what_leaves_a_site_and_in_nothing_else(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites, studies.Settings())
     four = {method: made[f"bc5cdr-minilm-{method}"] for method in ("single", "central", "federated", "fedhe")}
     assert {method: (len(study["sites"]), study["privacy"]["mechanism"]) for method, study in four.items()} == {
         **{"single": (2, "plain"), "central": (1, "plain"), "federated": (2, "plain"), "fedhe": (2, "sealed")}
@@ -138,16 +131,17 @@ def test_methods_differ_in_what_leaves_a_site_and_in_nothing_else(variations: Mo
     assert {study["algorithm"]["rounds"] * study["algorithm"]["local_epochs"] for study in four.values()} == {50}
 
 
-def test_a_chosen_rate_is_that_of_its_network(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites, variations.Settings())
+def test_a_chosen_rate_is_that_of_its_network(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites, studies.Settings())
     rates = {name: study["training"]["learning_rate"] for name, study in made.items()}
     assert rates["bc2gm-bert-mini-single-chosen"] == rates["bc5cdr-64-bert-mini-fedhe"] == 3e-4
     assert (rates["bc5cdr-4-bert-tiny-masked"], rates["tune-bert-small-1e-3"]) == (1e-3, 1e-3)
 
 
-def test_masks_hide_a_site_among_three_or_more(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites, variations.Settings())
-    few = {name: made[f"bc5cdr-4-bert-tiny-{name}"]["privacy"] for name in variations.MECHANISMS}
+def test_masks_hide_a_site_among_three_or_more(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites, studies.Settings())
+    names = ("plain", "masked", "sealed", "sealed-compact", "sealed-ckks", "sealed-masked")
+    few = {name: made[f"bc5cdr-4-bert-tiny-{name}"]["privacy"] for name in names}
     unbounded = {"smallest_batch": 1, "largest_share": 1.0}
     assert few["sealed-masked"] == {
         **{"mechanism": "sealed+masked", "scheme": "bfv", "packing": "standard", "minimum_sites": 3, **unbounded}
@@ -156,49 +150,48 @@ def test_masks_hide_a_site_among_three_or_more(variations: ModuleType, sites: An
     assert (few["sealed-ckks"]["scheme"], few["sealed-compact"]["packing"]) == ("ckks", "compact")
 
 
-def test_the_committed_study_is_the_one_measured(variations: ModuleType, sites: Any) -> None:
+def test_the_committed_study_is_the_one_measured(studies: ModuleType, sites: Any) -> None:
     folder = PAPER / "../../runs/fedhe/sites"
-    there = variations.Sites(folder, sites.described)
-    made = variations.study_of(
-        variations.VARIATIONS["bc2gm-minilm-fedhe"], 0, variations.Settings(), chosen={}, sites=there
-    )
+    there = studies.Sites(folder, sites.described)
+    made = studies.FedHe(studies.Settings(), there).study(studies.VARIATIONS["bc2gm-minilm-fedhe"], 0)
     assert parse_study(tomli_w.dumps(made)) == read_study(PAPER / "fedhe.toml")
 
 
 # Runs.
 
 
-def test_a_table_that_needs_a_rate_waits_for_it(measure: ModuleType, variations: ModuleType, sites: Any) -> None:
-    settings = variations.Settings()
+def test_a_table_that_needs_a_rate_waits_for_it(studies: ModuleType, sites: Any) -> None:
+    without, sweep = (studies.FedHe(studies.Settings(), sites, chosen) for chosen in ({}, RATES))
     with pytest.raises(SystemExit, match="bert-mini, bert-small, bert-tiny"):
-        measure.runs_of(["table4-chosen"], [0], settings, chosen={}, sites=sites)
-    assert len(measure.runs_of(["table4"], [0, 1], settings, chosen={}, sites=sites)) == 64
-    runs = measure.runs_of(["clients"], [0], settings, chosen=RATES, sites=sites)
+        without.runs(["table4-chosen"], [0])
+    assert len(without.runs(["table4"], [0, 1])) == 64
+    runs = sweep.runs(["clients"], [0])
     assert {(run.variation, run.slots) for run in runs} >= {
         ("bc5cdr-bert-mini-fedhe-chosen", 1),
         ("bc5cdr-22-bert-mini-fedhe", 2),
         ("bc5cdr-64-bert-mini-federated", 4),
     }
-    assert {run.facts["learning_rate"] for run in runs} == {3e-4} and all(run.score_training for run in runs)
+    assert {run.facts["learning_rate"] for run in runs} == {3e-4}
+    assert all(run.own_options == ["--score-training"] for run in runs)
 
 
-def test_the_guess_by_hand(variations: ModuleType, sites: Any) -> None:
-    settings = variations.Settings(rounds=2, local_epochs=3, batch_size=64)
-    guess = variations.estimate(variations.VARIATIONS["bc5cdr-bert-mini-fedhe"], settings, sites)
+def test_the_guess_by_hand(studies: ModuleType, sites: Any) -> None:
+    settings = studies.Settings(rounds=2, local_epochs=3, batch_size=64)
+    guess = studies.FedHe(settings, sites).estimate(studies.VARIATIONS["bc5cdr-bert-mini-fedhe"], 0)
     # 6 epochs of 256 / 64 steps, 256 sentences scored 2 + 1 + 1 times, 11.1 million numbers sealed 2 · 2 times.
     assert guess == pytest.approx(15 + 24 * 0.014 + 1024 * 0.0006 + 4 * 11.1 * 0.25)
 
 
-def test_the_rate_with_the_highest_development_score_is_chosen(choose_rates: ModuleType) -> None:
+def test_the_rate_with_the_highest_development_score_is_chosen(paper: ModuleType) -> None:
     scores = {"bert-tiny": (0.1, 0.2, 0.3), "bert-mini": (0.4, 0.5, 0.2), "bert-small": (0.6, 0.5, 0.0)}
     runs = [
         {"variation": f"tune-{network}-{rate}", "dev_f1": f1}
         for network, found in scores.items()
         for rate, f1 in zip(("1e-4", "3e-4", "1e-3"), found, strict=True)
     ]
-    assert choose_rates.choose(runs) == {"bert-tiny": 1e-3, "bert-mini": 3e-4, "bert-small": 1e-4}
-    with pytest.raises(SystemExit, match="tune-bert-small-1e-3 is not among the runs"):
-        choose_rates.choose(runs[:-1])
+    assert paper.choose_rates(runs) == {"bert-tiny": 1e-3, "bert-mini": 3e-4, "bert-small": 1e-4}
+    with pytest.raises(SystemExit, match="tune-bert-small-1e-3 is not among the finished runs"):
+        paper.choose_rates(runs[:-1])
 
 
 @pytest.mark.slow
@@ -210,11 +203,11 @@ def test_from_sites_to_results(tmp_path: Path) -> None:
             Jsonl().write(notes, tmp_path / "bc5cdr-2" / name / f"{part}.jsonl.gz")
     (tmp_path / "sites.json").write_text(json.dumps({"bc5cdr-2": described(2, 4, ["Drug"])}))
     (tmp_path / "rates.json").write_text(json.dumps(RATES))
-    asked = ["--sites", str(tmp_path), "--out", str(tmp_path / "out"), "--rates", str(tmp_path / "rates.json")]
+    asked = ["--sites", str(tmp_path), "--out", str(tmp_path / "out"), "--chosen", str(tmp_path / "rates.json")]
     asked += ["--seeds", "0", "--device", "cpu", "--tiny", "--set", "local_epochs=4"]
     methods = ("federated", "fedhe")
     only = ",".join(f"bc5cdr-bert-tiny-{method}-chosen" for method in methods)
-    command = [sys.executable, "-m", "papers.fedhe.measure", *asked, "--only", only]
+    command = [sys.executable, "-m", "papers.measure", "fedhe", *asked, "--only", only]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
     runs = json.loads((tmp_path / "out" / "results.json").read_text())["runs"]
     assert [run["variation"] for run in runs] == [f"bc5cdr-bert-tiny-{method}-chosen" for method in sorted(methods)]

@@ -3,26 +3,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.papers.modules import fixture_of, measured_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "papers" / "fedhe"
 Counts = tuple[int, int, int]
 
 
-@pytest.fixture(scope="module")
-def summarise(on_path: None) -> ModuleType:
-    return import_module("papers.fedhe.summarise")
-
-
-@pytest.fixture(scope="module")
-def published(on_path: None) -> ModuleType:
-    return import_module("papers.fedhe.published")
+paper, overheads = fixture_of("fedhe.paper"), fixture_of("fedhe.overheads")
 
 
 def percent(tp: int) -> Counts:
@@ -44,61 +37,61 @@ def run_of(study: str, seed: int, *scores: tuple[Counts, Counts], rate: float = 
     return {**own, **figures, "clipped": 0, "sites": sites}
 
 
-def measured(summarise: ModuleType, *runs: dict[str, Any]) -> Any:
-    return summarise.Measured(summarise.condensed(runs))
+def measured(paper: ModuleType, *runs: dict[str, Any]) -> Any:
+    return measured_of(paper, runs)
 
 
-def test_clients_on_their_own_count_one_by_one_and_together_as_one_model(summarise: ModuleType) -> None:
+def test_clients_on_their_own_count_one_by_one_and_together_as_one_model(paper: ModuleType) -> None:
     two = [(percent(90), percent(50)), (percent(80), percent(60))]
-    found = measured(summarise, run_of("bc2gm-minilm-single", 0, *two), run_of("bc2gm-minilm-fedhe", 0, *two))
+    found = measured(paper, run_of("bc2gm-minilm-single", 0, *two), run_of("bc2gm-minilm-fedhe", 0, *two))
     assert found.f1("bc2gm-minilm-single", "test") == [0.5, 0.6]
     assert found.f1("bc2gm-minilm-fedhe", "test") == [pytest.approx(0.55)]  # 110 of 200
     assert found.f1("bc2gm-minilm-fedhe", "training") == [pytest.approx(0.85)]
 
 
-def test_table_4_by_hand(summarise: ModuleType) -> None:
+def test_table_4_by_hand(paper: ModuleType) -> None:
     runs = [run_of("bc2gm-bert-tiny-fedhe", seed, (percent(80), percent(tp))) for seed, tp in enumerate((50, 60))]
     runs.append(run_of("bc5cdr-bert-tiny-fedhe", 0, (percent(70), percent(40))))
-    lines = summarise.table4(measured(summarise, *runs)).splitlines()
+    lines = paper.table4(measured(paper, *runs)).splitlines()
     # The deviation of 0.5 and 0.6 is 0.1 / √2.
     ours = "0.800 ± 0.000 | 0.550 ± 0.071 | 0.700 | 0.400"
     assert lines[2:] == [f"| BERT-tiny | FedHE | {ours} | 0.744 ± 0.005 | 0.604 ± 0.010 |"]
 
 
-def test_a_chosen_rate_is_told(summarise: ModuleType) -> None:
+def test_a_chosen_rate_is_told(paper: ModuleType) -> None:
     run = run_of("bc5cdr-bert-small-central-chosen", 0, (percent(70), percent(40)), rate=3e-4)
-    lines = summarise.table4_chosen(measured(summarise, run)).splitlines()
+    lines = paper.table4_chosen(measured(paper, run)).splitlines()
     assert lines[2:] == ["| BERT-small | 0.0003 | Central | – | – | 0.700 | 0.400 |"]
 
 
-def test_sealed_and_plain_are_compared_over_the_seeds_both_have(summarise: ModuleType) -> None:
+def test_sealed_and_plain_are_compared_over_the_seeds_both_have(paper: ModuleType) -> None:
     runs = [run_of("bc2gm-minilm-federated", seed, (percent(90), percent(tp))) for seed, tp in enumerate((50, 70))]
     runs.append(run_of("bc2gm-minilm-fedhe", 1, (percent(90), percent(69))))
-    lines = summarise.sealed_beside_plain(measured(summarise, *runs)).splitlines()
+    lines = paper.sealed_beside_plain(measured(paper, *runs)).splitlines()
     assert lines[2:] == ["| BC2GM | MiniLM | 0.700 | 0.690 | -0.0100 | 0.250 – 0.750 |"]
 
 
-def test_many_clients_and_mechanisms_by_hand(summarise: ModuleType) -> None:
+def test_many_clients_and_mechanisms_by_hand(paper: ModuleType) -> None:
     pair = (percent(90), percent(60))
     found = measured(
-        summarise,
+        paper,
         run_of("bc5cdr-bert-mini-federated-chosen", 0, pair, pair),
         run_of("bc5cdr-22-skewed-bert-mini-fedhe", 0, *[pair] * 22),
         run_of("bc5cdr-4-bert-tiny-sealed-masked", 0, *[pair] * 4),
     )
-    assert summarise.clients(found).splitlines()[2:] == [
+    assert paper.clients(found).splitlines()[2:] == [
         "| 2 | 0.900 | 0.600 | – | – |",
         "| 22, non-IID | – | – | 0.900 | 0.600 |",
     ]
     # 40 MB over 5 rounds and 4 clients.
-    assert summarise.mechanisms(found).splitlines()[2:] == ["| sealed+masked | 0.900 | 0.600 | 2.0 |"]
+    assert paper.mechanisms(found).splitlines()[2:] == ["| sealed+masked | 0.900 | 0.600 | 2.0 |"]
 
 
-def test_runs_of_one_study_with_two_rates_are_no_study(summarise: ModuleType) -> None:
+def test_runs_of_one_study_with_two_rates_are_no_study(paper: ModuleType) -> None:
     pair = (percent(90), percent(60))
     runs = [run_of("bc5cdr-bert-mini-fedhe-chosen", seed, pair, rate=rate) for seed, rate in ((0, 1e-3), (1, 1e-4))]
     with pytest.raises(AssertionError, match="several rates"):
-        summarise.condensed(runs)
+        measured(paper, *runs)
 
 
 OVERHEADS = {
@@ -119,18 +112,18 @@ OVERHEADS = {
 }
 
 
-def test_overheads_by_hand(summarise: ModuleType) -> None:
-    made = summarise.overhead_tables(OVERHEADS, summarise.TITLES)
-    assert made["table2"].splitlines()[2] == (
+def test_overheads_by_hand(paper: ModuleType) -> None:
+    found = paper.Measured({"overheads": OVERHEADS})
+    assert paper.sizes(found).splitlines()[2] == (
         "| BERT-tiny | 1,000,000 | 4.0 MB | 4.0 MB (1.01×) | – | 80.0 MB (20.00×) | 16 MB | 340 MB |"
     )
     # The 99th percentile of 1, 2, 3 lies 0.98 of the way from 2 to 3.
-    assert made["table3"].splitlines()[2:] == [
+    assert paper.times(found).splitlines()[2:] == [
         "| BERT-tiny | BFV | 3 | 2.000 | 1.000 | 2.980 | 0.500 | 0.000 | 0.500 |",
         "| BERT-tiny | CKKS | 1 | 8.000 | – | 8.000 | 2.000 | – | 2.000 |",
         "| BERT-tiny | published | – | 8.016 | 0.133 | 8.484 | 2.179 | 0.053 | 2.337 |",
     ]
-    assert made["figure1"].splitlines()[2:] == [
+    assert paper.aggregation(found).splitlines()[2:] == [
         "| BERT-tiny | 2 | 0.2 s, 100 MB | – | – | – |",
         "| BERT-tiny | 22 | 2.0 s, 100 MB | – | 14.0 s, 1,500 MB | about 20 s |",
         "",
@@ -139,7 +132,7 @@ def test_overheads_by_hand(summarise: ModuleType) -> None:
     ]
 
 
-def test_the_page_and_the_plots_are_filled_from_what_was_measured(summarise: ModuleType, tmp_path: Path) -> None:
+def test_the_page_and_the_plots_are_filled_from_what_was_measured(paper: ModuleType, tmp_path: Path) -> None:
     results, overheads = tmp_path / "results.json", tmp_path / "overheads.json"
     pair = (percent(90), percent(60))
     runs = [run_of(f"bc2gm-{study}", 0, pair) for study in ("bert-mini-central", "minilm-fedhe")]
@@ -148,7 +141,7 @@ def test_the_page_and_the_plots_are_filled_from_what_was_measured(summarise: Mod
     overheads.write_text(json.dumps(OVERHEADS))
     page, expected = tmp_path / "page.md", tmp_path / "expected.json"
     page.write_text((PAPER / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
-    command = [sys.executable, "-m", "papers.fedhe.summarise", "--readme", str(page), "--expected", str(expected)]
+    command = [sys.executable, "-m", "papers.summarise", "fedhe", "--readme", str(page), "--expected", str(expected)]
     subprocess.run([*command, str(results), "--overheads", str(overheads)], check=True, cwd=ROOT)
     once = page.read_text(encoding="utf-8")
     subprocess.run(command, check=True, cwd=ROOT)
@@ -162,21 +155,10 @@ def test_the_page_and_the_plots_are_filled_from_what_was_measured(summarise: Mod
     assert once.count("table4-bc2gm.svg") == 1 and "table4-bc5cdr" not in once
 
 
-def test_the_tables_on_the_page_are_made_from_the_runs(summarise: ModuleType) -> None:
-    page, expected = (PAPER / "README.md").read_text(encoding="utf-8"), PAPER / "expected.json"
-    known = json.loads(expected.read_text(encoding="utf-8")) if expected.is_file() else {}
-    assert summarise.filled(page, known) == page
-
-
-def test_what_was_published_is_as_the_paper_has_it(published: ModuleType) -> None:
-    gains = {network: rows["fedhe"][1][0] - rows["federated"][1][0] for network, rows in published.F1.items()}
+def test_what_was_published_is_as_the_paper_has_it(paper: ModuleType) -> None:
+    gains = {network: rows["fedhe"][1][0] - rows["federated"][1][0] for network, rows in paper.PUBLISHED["f1"].items()}
     assert gains == {"bert-tiny": pytest.approx(-0.009), "bert-mini": pytest.approx(0.036)}
-    assert all(mean < last for rows in published.TIMES.values() for mean, _, last in rows.values())
-
-
-@pytest.fixture(scope="module")
-def overheads(on_path: None) -> ModuleType:
-    return import_module("papers.fedhe.overheads")
+    assert all(mean < last for rows in paper.PUBLISHED["times"].values() for mean, _, last in rows.values())
 
 
 @pytest.mark.parametrize(("way", "error"), [("bfv", 2e-7), ("bfv-compact", 2e-5), ("ckks", 1e-6)])

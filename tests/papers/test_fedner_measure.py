@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import tomllib
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tomli_w
+from tests.papers.modules import fixture_of, measured_of
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.studies.assemble import model_of
@@ -23,19 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAPER = ROOT / "papers" / "fedner"
 
 
-@pytest.fixture(scope="module")
-def variations(on_path: None) -> ModuleType:
-    return import_module("papers.fedner.variations")
-
-
-@pytest.fixture(scope="module")
-def measure(on_path: None) -> ModuleType:
-    return import_module("papers.fedner.measure")
-
-
-@pytest.fixture(scope="module")
-def summarise(on_path: None) -> ModuleType:
-    return import_module("papers.fedner.summarise")
+studies, paper = fixture_of("fedner.studies"), fixture_of("fedner.paper")
 
 
 def described(train: int, **sites: Any) -> dict[str, Any]:
@@ -43,28 +31,28 @@ def described(train: int, **sites: Any) -> dict[str, Any]:
     return {name: {**site, **sizes} for name, site in sites.items()}
 
 
-def every_group(variations: ModuleType, train: int) -> dict[str, Any]:
+def every_group(studies: ModuleType, train: int) -> dict[str, Any]:
     """The five sites of the committed study under every name of a group."""
     table = tomllib.loads((PAPER / "fedner.toml").read_text(encoding="utf-8"))["sites"]
     five = {name: {"types": site["types"], "scheme": site["scheme"]} for name, site in table.items()}
     one = {name: {"types": ["GENE"], "scheme": "BIO"} for name in five}
-    groups = {v.group for v in variations.VARIATIONS.values()}
+    groups = {v.group for v in studies.VARIATIONS.values()}
     return {group: described(train, **(five if group.startswith("five") else one)) for group in groups}
 
 
-def test_the_committed_study_is_the_one_measured(variations: ModuleType) -> None:
+def test_the_committed_study_is_the_one_measured(studies: ModuleType) -> None:
     folder = PAPER / "../../runs/fedner/sites"
-    sites = variations.Sites(folder, every_group(variations, 1000))
-    made = variations.study_of(variations.VARIATIONS["fedner"], 0, variations.Settings(), sites)
+    sites = studies.Sites(folder, every_group(studies, 1000))
+    made = studies.FedNer(studies.Settings(), sites).study(studies.VARIATIONS["fedner"], 0)
     assert parse_study(tomli_w.dumps(made)) == read_study(PAPER / "fedner.toml")
 
 
-def test_every_variation_is_a_study(variations: ModuleType, tmp_path: Path) -> None:
-    sites = variations.Sites(tmp_path, every_group(variations, 100))
-    for variation in variations.VARIATIONS.values():
-        study = parse_study(tomli_w.dumps(variations.study_of(variation, 1, variations.Settings(), sites)))
+def test_every_variation_is_a_study(studies: ModuleType, tmp_path: Path) -> None:
+    sites = studies.Sites(tmp_path, every_group(studies, 100))
+    for variation in studies.VARIATIONS.values():
+        study = parse_study(tomli_w.dumps(studies.FedNer(studies.Settings(), sites).study(variation, 1)))
         assert (study.study.seed, study.algorithm.name) == (1, variation.algorithm)
-    assert len(variations.VARIATIONS) == 44
+    assert len(studies.VARIATIONS) == 44
 
 
 @pytest.mark.parametrize(
@@ -79,36 +67,29 @@ def test_every_variation_is_a_study(variations: ModuleType, tmp_path: Path) -> N
         ("pooled", {"words", "characters", "word_cnn", "lstm"}),
     ],
 )
-def test_what_each_variation_shares(variations: ModuleType, tmp_path: Path, name: str, shared: set[str]) -> None:
-    sites = variations.Sites(tmp_path, every_group(variations, 100))
-    made = variations.study_of(variations.VARIATIONS[name], 0, variations.Settings(encoder=""), sites)
+def test_what_each_variation_shares(studies: ModuleType, tmp_path: Path, name: str, shared: set[str]) -> None:
+    sites = studies.Sites(tmp_path, every_group(studies, 100))
+    made = studies.FedNer(studies.Settings(encoder=""), sites).study(studies.VARIATIONS[name], 0)
     del made["model"]["vectors"]
     study = parse_study(tomli_w.dumps(made))
     model = model_of(study, TagSet(study.sites["ade"].types), scheme=study.sites["ade"].scheme)
     assert set(model.split.shared) == shared
 
 
-def test_rounds_and_steps_by_hand(variations: ModuleType, tmp_path: Path) -> None:
-    sites, settings = variations.Sites(tmp_path, every_group(variations, 64)), variations.Settings(epochs=4)
-    kinds = variations.VARIATIONS
-    rounds = {name: variations.rounds_of(kinds[name], settings, sites) for name in ("fedner", "fedavg", "pooled")}
+def test_rounds_and_steps_by_hand(studies: ModuleType, tmp_path: Path) -> None:
+    sweep = studies.FedNer(studies.Settings(epochs=4), studies.Sites(tmp_path, every_group(studies, 64)))
+    kinds = studies.VARIATIONS
+    rounds = {name: sweep.rounds(kinds[name]) for name in ("fedner", "fedavg", "pooled")}
     assert rounds == {"fedner": 10, "fedavg": 4, "pooled": 10}  # 4 · 5 · 64 / 128
-    alone = variations.study_of(kinds["share-nothing"], 0, settings, sites)["training"]
+    alone = sweep.study(kinds["share-nothing"], 0)["training"]
     assert (alone["batch_size"], alone["learning_rate"]) == (26, 0.004)  # 128 / 5
-    own = variations.study_of(kinds["single-elmoner"], 0, settings, sites)["training"]
+    own = sweep.study(kinds["single-elmoner"], 0)["training"]
     assert (own["batch_size"], own["learning_rate"]) == (16, 0.002)
 
 
-def test_values_to_be_tried_give_a_run_each(measure: ModuleType, variations: ModuleType, tmp_path: Path) -> None:
-    sites, tune = variations.Sites(tmp_path, every_group(variations, 100)), {"shared_learning_rate": "1e-3,4e-3"}
-    runs = measure.runs_of(["fedner"], [0, 1], variations.Settings(), tune=tune, sites=sites)
-    assert [(run.key, run.study["training"]["learning_rate"]) for run in runs] == [
-        (("fedner", seed, f"shared_learning_rate={text}"), value)
-        for text, value in (("1e-3", 0.001), ("4e-3", 0.004))
-        for seed in (0, 1)
-    ]
-    gap = measure.runs_of(["gap"], [0], variations.Settings(), tune={}, sites=sites)
-    assert {run.variation for run in gap} == {"single-elmoner", "fedner", "pooled"}
+def test_a_table_needs_its_studies(studies: ModuleType, tmp_path: Path) -> None:
+    sweep = studies.FedNer(studies.Settings(), studies.Sites(tmp_path, every_group(studies, 100)))
+    assert {run.variation for run in sweep.runs(["gap"], [0])} == {"single-elmoner", "fedner", "pooled"}
 
 
 # Summaries.
@@ -123,37 +104,34 @@ def run_of(variation: str, seed: int, counts: dict[str, tuple[int, int, int]], t
     return {"variation": variation, "seed": seed, "tuned": tuned, "device": "cpu", **numbers, "sites": sites}
 
 
-def five_of(summarise: ModuleType, tp: int) -> dict[str, tuple[int, int, int]]:
-    return {site: (tp, 100 - tp, 100 - tp) for site in summarise.FIVE}  # F1 is tp percent
+def five_of(paper: ModuleType, tp: int) -> dict[str, tuple[int, int, int]]:
+    return {site: (tp, 100 - tp, 100 - tp) for site in paper.FIVE}  # F1 is tp percent
 
 
-def gap_runs(summarise: ModuleType) -> list[dict[str, Any]]:
+def gap_runs(paper: ModuleType) -> list[dict[str, Any]]:
     scores = {"single-elmoner": (50, 52), "fedner": (56, 60), "pooled": (60, 62)}
-    return [
-        run_of(name, seed, five_of(summarise, tp)) for name, found in scores.items() for seed, tp in enumerate(found)
-    ]
+    return [run_of(name, seed, five_of(paper, tp)) for name, found in scores.items() for seed, tp in enumerate(found)]
 
 
-def test_the_gap_by_hand(summarise: ModuleType) -> None:
-    studies = summarise.condensed([*gap_runs(summarise), run_of("fedner", 0, five_of(summarise, 99), tuned="x=1")])
-    lines = summarise.gap(summarise.Measured(studies)).splitlines()
+def test_the_gap_by_hand(paper: ModuleType) -> None:
+    runs = [*gap_runs(paper), run_of("fedner", 0, five_of(paper, 99), tuned="x=1")]
+    lines = paper.gap(measured_of(paper, runs)).splitlines()
     # (58 − 51) / (61 − 51) = 70%; seed 0 alone 6 / 10, seed 1 alone 8 / 10.
     cells = "51.0 (50.0 – 52.0) | 58.0 (56.0 – 60.0) | 61.0 (60.0 – 62.0) | +7.0 [+6.0, +8.0] | 70% [60, 80]"
     assert lines[2] == f"| mean | {cells} | – |"
     assert lines[3] == f"| ade | {cells} | 25.0 – 75.0 |"
 
 
-def test_scores_are_means_over_sites_of_f1(summarise: ModuleType) -> None:
-    studies = summarise.condensed([run_of("fedner", 0, {"a": (1, 1, 1), "b": (3, 1, 1)})])
-    measured = summarise.Measured(studies)
+def test_scores_are_means_over_sites_of_f1(paper: ModuleType) -> None:
+    measured = measured_of(paper, [run_of("fedner", 0, {"a": (1, 1, 1), "b": (3, 1, 1)})])
     assert measured.f1("fedner") == [62.5]  # 50 and 75
     assert measured.f1("fedner", site="b") == [75.0]
 
 
-def test_studies_are_compared_over_the_seeds_they_have_in_common(summarise: ModuleType) -> None:
+def test_studies_are_compared_over_the_seeds_they_have_in_common(paper: ModuleType) -> None:
     runs = [run_of("bc2gm-single", seed, {"a": (tp, 100 - tp, 100 - tp)}) for seed, tp in enumerate((50, 60))]
     runs += [run_of("bc2gm-pooled", 1, {"all": (80, 20, 20)}), run_of("bc2gm-everything", 1, {"a": (75, 25, 25)})]
-    lines = summarise.one_corpus(summarise.Measured(summarise.condensed(runs)), "bc2gm").splitlines()
+    lines = paper.one_corpus(measured_of(paper, runs), "bc2gm").splitlines()
     assert lines[2:] == [
         "| single | 55.0 (50.0 – 60.0) | 55.0 (50.0 – 60.0) | – | – |",
         "| FedNER, everything | 75.0 | 75.0 | +15.0 [+15.0, +15.0] | 75% [75, 75] |",
@@ -161,16 +139,16 @@ def test_studies_are_compared_over_the_seeds_they_have_in_common(summarise: Modu
     ]
 
 
-def test_where_pooling_gains_nothing_there_is_no_gap(summarise: ModuleType) -> None:
-    assert summarise.closed([50.0], [51.0], [50.0]) == "–"
+def test_where_pooling_gains_nothing_there_is_no_gap(paper: ModuleType) -> None:
+    assert paper.closed([50.0], [51.0], [50.0]) == "–"
 
 
-def test_the_page_is_filled_between_its_markers(summarise: ModuleType, tmp_path: Path) -> None:
+def test_the_page_is_filled_between_its_markers(paper: ModuleType, tmp_path: Path) -> None:
     results = tmp_path / "results.json"
-    results.write_text(json.dumps({"settings": {}, "sites": {}, "runs": gap_runs(summarise)}))
+    results.write_text(json.dumps({"settings": {}, "sites": {}, "runs": gap_runs(paper)}))
     page, expected = tmp_path / "page.md", tmp_path / "expected.json"
     page.write_text((PAPER / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
-    command = [sys.executable, "-m", "papers.fedner.summarise", "--readme", str(page), "--expected", str(expected)]
+    command = [sys.executable, "-m", "papers.summarise", "fedner", "--readme", str(page), "--expected", str(expected)]
     subprocess.run([*command, str(results)], check=True, cwd=ROOT)
     once = page.read_text(encoding="utf-8")
     subprocess.run(command, check=True, cwd=ROOT)
@@ -182,21 +160,11 @@ def test_the_page_is_filled_between_its_markers(summarise: ModuleType, tmp_path:
     ]
 
 
-def test_the_tables_on_the_page_are_made_from_the_runs(summarise: ModuleType) -> None:
-    page, expected = (PAPER / "README.md").read_text(encoding="utf-8"), PAPER / "expected.json"
-    if not expected.is_file():
-        assert all(f"<!-- {name} -->\n<!-- /{name} -->" in page for name in summarise.TABLES)
-        return
-    measured = summarise.Measured(json.loads(expected.read_text(encoding="utf-8"))["studies"])
-    for name, make in summarise.TABLES.items():
-        assert summarise.fill(page, name, make(measured)) == page
-
-
-def test_the_published_table_has_its_eight_rows(summarise: ModuleType) -> None:
-    assert len(summarise.PUBLISHED) == 8
+def test_the_published_table_has_its_eight_rows(paper: ModuleType) -> None:
+    assert len(paper.PUBLISHED) == 8
     assert all(
         strict < relaxed
-        for figures in summarise.PUBLISHED.values()
+        for figures in paper.PUBLISHED.values()
         for strict, relaxed in zip(figures[::2], figures[1::2], strict=True)
     )
 
@@ -223,7 +191,7 @@ RATE = ("--set", "shared_learning_rate=0.02")
 
 def command(sites: Path, out: Path, *more: str) -> list[str]:
     asked = ["--sites", str(sites), "--out", str(out), "--seeds", "0", "--device", "cpu", "--tiny", *more]
-    return [sys.executable, "-m", "papers.fedner.measure", *asked]
+    return [sys.executable, "-m", "papers.measure", "fedner", *asked]
 
 
 def test_runs_are_listed_before_they_are_run(tiny_sites: Path, tmp_path: Path) -> None:
@@ -231,6 +199,15 @@ def test_runs_are_listed_before_they_are_run(tiny_sites: Path, tmp_path: Path) -
     said = subprocess.run(asked, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     assert "3 runs, 0 of them finished before" in said and "fedner-seed-0" in said
     assert not list(tmp_path.iterdir())
+
+
+def test_values_to_be_tried_give_a_run_each(tiny_sites: Path, tmp_path: Path) -> None:
+    tune = ("--tune", "shared_learning_rate=1e-3,4e-3")
+    asked = command(tiny_sites, tmp_path, "--only", "fedner", "--seeds", "0,1", *tune, "--dry-run")
+    said = subprocess.run(asked, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    assert sorted(line.split()[-1] for line in said.splitlines()[2:]) == [
+        f"fedner-shared_learning_rate-{value}-seed-{seed}" for value in ("1e-3", "4e-3") for seed in (0, 1)
+    ]
 
 
 @pytest.mark.slow

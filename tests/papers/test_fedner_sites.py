@@ -70,7 +70,7 @@ def test_vectors_are_those_of_words_that_occur(sites: ModuleType, tmp_path: Path
     words = np.array(["rash", "masked", "never", "no"])
     np.savez(tmp_path / "all.npz", words=words, vectors=np.arange(8, dtype=np.float32).reshape(4, 2))
     made = {"a": sites.Site(("ADE",), [note("1", "Rash")], [], [note("2", "no")])}
-    sites.write_vectors(tmp_path / "all.npz", tmp_path / "some.npz", sites.spellings([made]))
+    sites.write_vectors(tmp_path / "all.npz", tmp_path / "some.npz", sites.vocabulary([made]))
     with np.load(tmp_path / "some.npz") as found:
         assert found["words"].tolist() == ["rash", "masked", "no"]
         assert found["vectors"].tolist() == [[0, 1], [2, 3], [6, 7]]

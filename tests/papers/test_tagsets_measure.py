@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,12 +28,8 @@ HOSPITALS = {
 CLINICAL = ["Drug", "ADE", "Disease", "Symptom", "Finding", "Dosage"]
 
 
-variations, measure, make_sites = (
-    fixture_of("tagsets.variations"),
-    fixture_of("tagsets.measure"),
-    fixture_of("tagsets.make_sites"),
-)
-choose, measured, one_run = fixture_of("tagsets.choose"), fixture_of("tagsets.measured"), fixture_of("tagsets.one_run")
+studies, make_sites = fixture_of("tagsets.studies"), fixture_of("tagsets.make_sites")
+paper, one_run = fixture_of("tagsets.paper"), fixture_of("common.one_run")
 
 
 def corpus(tag_sets: dict[str, list[str]], scored: list[str]) -> dict[str, Any]:
@@ -55,26 +52,23 @@ def sites(make_sites: ModuleType, tmp_path: Path) -> Any:
     return make_sites.TagSites(tmp_path, described())
 
 
-def chosen_for(variations: ModuleType, *families: str) -> dict[str, Any]:
+def chosen_for(studies: ModuleType, *families: str) -> dict[str, Any]:
     """A rate for each family; prompts have one of their own, and are taught late."""
-    rates = {family: variations.Chosen(1e-3) for family in families or FAMILIES}
-    tuned = {"hospitals-posterior": variations.Chosen(3e-3, 5, 2), "hospitals-pooled": variations.Chosen(4e-3)}
-    return rates | {"prompt": variations.Chosen(2e-3, 12)} | tuned
+    rates = {family: studies.Chosen(1e-3) for family in families or FAMILIES}
+    tuned = {"hospitals-posterior": studies.Chosen(3e-3, 5, 2), "hospitals-pooled": studies.Chosen(4e-3)}
+    return {name: asdict(own) for name, own in (rates | {"prompt": studies.Chosen(2e-3, 12)} | tuned).items()}
 
 
-def studies_of(variations: ModuleType, sites: Any, **changes: Any) -> dict[str, Any]:
-    settings, chosen = variations.Settings(bart="some/bart", **changes), chosen_for(variations)
-    return {
-        name: variations.study_of(variation, 0, settings, chosen=chosen, sites=sites)
-        for name, variation in variations.VARIATIONS.items()
-    }
+def studies_of(studies: ModuleType, sites: Any, **changes: Any) -> dict[str, Any]:
+    sweep = studies.TagSetSweep(studies.Settings(bart="some/bart", **changes), sites, chosen_for(studies))
+    return {name: sweep.study(variation, 0) for name, variation in studies.VARIATIONS.items()}
 
 
 # Studies.
 
 
-def test_every_variation_is_a_study(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites)
+def test_every_variation_is_a_study(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites)
     for table in made.values():
         if table["algorithm"]["name"] in ALGORITHMS:
             parse_study(tomli_w.dumps(table))
@@ -83,8 +77,8 @@ def test_every_variation_is_a_study(variations: ModuleType, sites: Any) -> None:
     assert len(made) == 16 + 3 * (3 * 15 + 11) + 8 + 4 + 4 * 3 + 12 + 6 + 2
 
 
-def test_methods_differ_in_their_algorithm_alone(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites)
+def test_methods_differ_in_their_algorithm_alone(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites)
     ours = [made[f"gum-prompt-{method}"] for method in ("full", "no-weight", "neither", "posterior")]
     told = [(study["algorithm"]["unknown"], study["algorithm"]["weighting"]) for study in ours]
     assert told == [("pseudo", True), ("pseudo", False), ("outside", False), ("posterior", False)]
@@ -93,9 +87,9 @@ def test_methods_differ_in_their_algorithm_alone(variations: ModuleType, sites: 
     assert made["gum-prompt-raw-weight"]["algorithm"] == {**ours[0]["algorithm"], "centred": False}
 
 
-def test_a_model_is_asked_when_it_was_chosen_to_be(variations: ModuleType, sites: Any) -> None:
+def test_a_model_is_asked_when_it_was_chosen_to_be(studies: ModuleType, sites: Any) -> None:
     names = ("gum-prompt-full", "gum-prompt-early", "gum-prompt-hong", "gum-lora-full", "tune-prompt-5e-3")
-    made, short = studies_of(variations, sites), studies_of(variations, sites, gum_rounds=6)
+    made, short = studies_of(studies, sites), studies_of(studies, sites, gum_rounds=6)
     assert [made[name]["algorithm"]["trusted_after"] for name in names] == [12, 1, 12, 5, 5]
     assert made["tune-prompt-late"]["algorithm"]["trusted_after"] == 12
     assert made["tune-prompt-late"]["training"] == made["tune-prompt-5e-3"]["training"]
@@ -103,8 +97,8 @@ def test_a_model_is_asked_when_it_was_chosen_to_be(variations: ModuleType, sites
     assert [short[name]["algorithm"]["trusted_after"] for name in names] == [3, 1, 3, 3, 3]
 
 
-def test_on_hospitals_two_methods_are_tuned_each_by_itself(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites)
+def test_on_hospitals_two_methods_are_tuned_each_by_itself(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites)
     plain, tuned = made["synthetic-lora-posterior"], made["synthetic-lora-posterior-tuned"]
     assert tuned["algorithm"] == {**plain["algorithm"], "trusted_after": 5, "local_epochs": 2}
     assert tuned["training"] == {**plain["training"], "learning_rate": 3e-3}
@@ -118,23 +112,23 @@ def test_on_hospitals_two_methods_are_tuned_each_by_itself(variations: ModuleTyp
     assert twice["algorithm"]["rounds"] == 2 * once["algorithm"]["rounds"]
 
 
-def test_rates_are_chosen_on_gum_and_those_of_light_ner_on_hospitals(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites)
-    tried = {family: list(variations.tuning_tries(family).values()) for family in FAMILIES}
-    told = {family: {variations.VARIATIONS[study].corpus for study in studies} for family, studies in tried.items()}
+def test_rates_are_chosen_on_gum_and_those_of_light_ner_on_hospitals(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites)
+    tried = {family: [own.name for own in studies.tries_of(family).values()] for family in FAMILIES}
+    told = {family: {studies.VARIATIONS[name].corpus for name in names} for family, names in tried.items()}
     assert told == {family: {"synthetic" if family == "light-ner" else "gum"} for family in FAMILIES}
     assert [made[tried[family][-1]]["algorithm"]["trusted_after"] for family in ("lora", "light-ner")] == [12, 1]
 
 
-def test_fedavg_shares_all_and_nothing_is_chosen_by_development_notes(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites)
+def test_fedavg_shares_all_and_nothing_is_chosen_by_development_notes(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites)
     assert made["bio-lora-fedavg"]["model"] == {"encoder": "minilm", "adapter": "lora", "shared": ["all"]}
     assert made["bio-lora-fedavg"]["algorithm"] == {"name": "fedavg", "local_epochs": 1, "rounds": 25}
     assert {study["evaluation"]["keep"] for study in made.values()} == {"last"}
 
 
-def test_one_place_has_complete_annotation_and_an_epoch_is_all_of_it(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites, pooled_epochs=3, pooled_batch=64)
+def test_one_place_has_complete_annotation_and_an_epoch_is_all_of_it(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites, pooled_epochs=3, pooled_batch=64)
     pooled = made["synthetic-lora-pooled"]
     assert all(site["types"] == CLINICAL for site in pooled["sites"].values())
     assert pooled["training"]["batch_size"] == 64
@@ -142,24 +136,27 @@ def test_one_place_has_complete_annotation_and_an_epoch_is_all_of_it(variations:
     assert made["synthetic-lora-full"]["sites"]["harbour"]["types"] == HOSPITALS["harbour"]
 
 
-def test_a_model_that_writes_mentions_has_no_tag_scores_to_learn_from(variations: ModuleType) -> None:
-    assert set(variations.METHODS) - set(variations.methods_of("light-ner")) == {
+def test_a_model_that_writes_mentions_has_no_tag_scores_to_learn_from(studies: ModuleType) -> None:
+    methods = {
+        family: {v.method for v in studies.VARIATIONS.values() if f"gum-{family}" in v.tables} for family in FAMILIES
+    }
+    assert methods["lora"] - methods["light-ner"] == {
         *("partial", "posterior"),
         *("partial-outside", "posterior-outside"),
     }
-    assert variations.methods_of("lora") == variations.METHODS
+    assert len(methods["lora"]) == 15 and methods["lora"] == methods["bilstm-crf"] == methods["prompt"]
 
 
-def test_figure_3_varies_one_thing(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites)
+def test_figure_3_varies_one_thing(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites)
     base = {**made["gum-prompt-full"], "study": {}}
     small, long = ({**made[name], "study": {}} for name in ("hidden-16", "epochs-3"))
     assert small == {**base, "model": {**base["model"], "prompt_hidden": 16}}
     assert long == {**base, "algorithm": {**base["algorithm"], "local_epochs": 3}}
 
 
-def test_a_larger_prompt_is_tried_at_a_lower_rate_too(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites)
+def test_a_larger_prompt_is_tried_at_a_lower_rate_too(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites)
     one_rate, slower = made["hidden-640"], made["hidden-640-slower"]
     rate = pytest.approx(one_rate["training"]["learning_rate"] * 48 / 640)
     assert {**slower, "study": {}} == {
@@ -168,46 +165,45 @@ def test_a_larger_prompt_is_tried_at_a_lower_rate_too(variations: ModuleType, si
     }
 
 
-def test_the_committed_study_is_the_one_measured(variations: ModuleType, make_sites: ModuleType) -> None:
+def test_the_committed_study_is_the_one_measured(studies: ModuleType, make_sites: ModuleType) -> None:
     known = json.loads((PAPER / "expected.json").read_text())["settings"] if (PAPER / "expected.json").is_file() else {}
-    chosen = {f: variations.Chosen(**own) for f, own in json.loads((PAPER / "chosen.json").read_text()).items()}
+    chosen = json.loads((PAPER / "chosen.json").read_text())
     there = make_sites.TagSites(Path("/nowhere"), {"synthetic": corpus(HOSPITALS, CLINICAL)})
-    variation = variations.VARIATIONS["synthetic-prompt-full"]
-    made = variations.study_of(variation, 0, variations.Settings(**known), chosen=chosen, sites=there)
+    variation = studies.VARIATIONS["synthetic-prompt-full"]
+    made = studies.TagSetSweep(studies.Settings(**known), there, chosen).study(variation, 0)
     assert parse_study(tomli_w.dumps(made)) == read_study(PAPER / "tagsets.toml")
 
 
 # Runs.
 
 
-def test_a_seed_is_a_sampling(measure: ModuleType, variations: ModuleType, sites: Any) -> None:
-    chosen = chosen_for(variations)
-    runs = measure.runs_of(["gum-prompt-full"], None, variations.Settings(), chosen=chosen, sites=sites)
+def test_a_seed_is_a_sampling(studies: ModuleType, sites: Any) -> None:
+    runs = studies.TagSetSweep(studies.Settings(), sites, chosen_for(studies)).runs(["gum-prompt-full"])
     assert [run.seed for run in runs] == [0, 1, 2, 3, 4]
     assert runs[0].facts == {"learning_rate": 2e-3, "annotated": {"one": ("a",), "two": ("b",)}}
-    tuned = measure.runs_of(["tune-lora"], None, variations.Settings(), chosen={}, sites=sites)
+    tuned = studies.TagSetSweep(studies.Settings(), sites).runs(["tune-lora"])
     assert [(run.seed, run.facts["learning_rate"]) for run in tuned] == [(0, 2e-3), (0, 5e-3), (0, 1e-2), (0, 5e-3)]
 
 
-def test_what_is_missing_is_asked_for(measure: ModuleType, variations: ModuleType, sites: Any) -> None:
+def test_what_is_missing_is_asked_for(studies: ModuleType, sites: Any) -> None:
     with pytest.raises(SystemExit, match="no rate was chosen for lora"):
-        measure.runs_of(["gum-lora"], None, variations.Settings(), chosen={}, sites=sites)
+        studies.TagSetSweep(studies.Settings(), sites).runs(["gum-lora"])
     with pytest.raises(SystemExit, match="light-ner needs a BART"):
-        measure.runs_of(["bytes"], None, variations.Settings(), chosen=chosen_for(variations), sites=sites)
+        studies.TagSetSweep(studies.Settings(), sites, chosen_for(studies)).runs(["bytes"])
 
 
-def test_folders_are_no_settings_of_a_measurement(measure: ModuleType, variations: ModuleType, sites: Any) -> None:
-    one, other = (measure.settings_from({"encoder": f"{place}/minilm", "bart": place}) for place in ("/a", "/b"))
-    assert measure.head_of(one, sites) == measure.head_of(other, sites)
-    assert measure.settings_from({"bart": "runs/bart"}).bart == str(Path("runs/bart").resolve())
+def test_folders_are_no_settings_of_a_measurement(studies: ModuleType, sites: Any) -> None:
+    kind = studies.TagSetSweep
+    one, other = (
+        kind(kind.prepared(studies.Settings(encoder=f"{place}/minilm", bart=place)), sites) for place in ("/a", "/b")
+    )
+    assert one.head() == other.head()
+    assert kind.prepared(studies.Settings(bart="runs/bart")).bart == str(Path("runs/bart").resolve())
 
 
-def test_the_guess_by_hand(variations: ModuleType, sites: Any) -> None:
-    settings = variations.Settings(gum_rounds=10)
-    guess = {
-        m: variations.estimate(variations.VARIATIONS[f"gum-prompt-{m}"], settings, {}, sites=sites)
-        for m in ("full", "fedavg")
-    }
+def test_the_guess_by_hand(studies: ModuleType, sites: Any) -> None:
+    sweep = studies.TagSetSweep(studies.Settings(gum_rounds=10), sites)
+    guess = {m: sweep.estimate(studies.VARIATIONS[f"gum-prompt-{m}"], 0) for m in ("full", "fedavg")}
     # 800 sentences: 50 steps of 25 ms, read once by the teacher and three times more to be compared, 1 ms each.
     assert guess["full"] == pytest.approx(30 + 10 * (50 * 0.025 + 0.8 + 2.4) + 0.2)
     assert guess["fedavg"] == pytest.approx(30 + 10 * 50 * 0.025 + 0.2)
@@ -230,36 +226,34 @@ def tuned(study: str, found: int) -> dict[str, Any]:
 
 
 def test_what_finds_most_of_what_is_not_annotated_is_chosen(
-    choose: ModuleType, measured: ModuleType, variations: ModuleType, capsys: pytest.CaptureFixture[str]
+    paper: ModuleType, studies: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tries = {"2e-3": 3, "5e-3": 4, "1e-2": 5}
     runs = [tuned(f"tune-{family}-{name}", found) for family in ("lora", "prompt") for name, found in tries.items()]
     runs += [tuned("tune-lora-late", 4), tuned("tune-prompt-late", 6), tuned("tune-bilstm-crf-2e-3", 9)]
-    found = measured.Measured(measured.condensed(runs, described()), described())
-    known = {"bilstm-crf": variations.Chosen(4e-3), "lora": variations.Chosen(1.0)}
+    known = {"bilstm-crf": asdict(studies.Chosen(4e-3)), "lora": asdict(studies.Chosen(1.0))}
     # Asking late was best of all with prompts, and is taken with its rate.
-    chosen = {"lora": variations.Chosen(1e-2), "prompt": variations.Chosen(5e-3, variations.LATE)}
-    assert choose.choose(found, known) == {**known, **chosen}
+    chosen = {"lora": asdict(studies.Chosen(1e-2)), "prompt": asdict(studies.Chosen(5e-3, 12))}
+    assert paper.choose(runs, {"sites": described()}, known) == {**known, **chosen}
     told = capsys.readouterr().out
     # 5 of 10 found, none wrong: F1 is 10 / 15.
     assert "lora: 2e-3 gives 46.2, 5e-3 gives 57.1, 1e-2 gives 66.7, late gives 57.1" in told
-    assert "bilstm-crf: 4e-3, 8e-3, late not tried; it keeps Chosen(rate=0.004" in told and "light-ner" in told
+    assert "bilstm-crf: 4e-3, 8e-3, late not tried; it keeps {'rate': 0.004" in told and "light-ner" in told
 
 
 def test_on_hospitals_what_finds_most_of_all_types_is_chosen(
-    choose: ModuleType, measured: ModuleType, variations: ModuleType, capsys: pytest.CaptureFixture[str]
+    paper: ModuleType, studies: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    best = variations.Chosen(5e-3, 12, 2)
-    tries = {variations.hospital_try("posterior", own): own for own in variations.HOSPITAL_TRIES["posterior"]}
+    best = studies.Chosen(5e-3, 12, 2)
+    tries = studies.tries_of("hospitals-posterior").values()
     sites = described() | {"synthetic": described()["gum"]}
-    runs = [tuned(study, 7 if own == best else 4) for study, own in tries.items()]
-    found = measured.Measured(measured.condensed(runs, sites), sites)
-    known = {"lora": variations.Chosen(1.0)}
-    assert choose.choose_for_hospitals(found, known) == {**known, "hospitals-posterior": best}
+    runs = [tuned(own.name, 7 if own.tried == best else 4) for own in tries]
+    known = {"lora": asdict(studies.Chosen(1.0))}
+    assert paper.choose(runs, {"sites": sites}, known) == {**known, "hospitals-posterior": asdict(best)}
     # 7 of 10 of one type, all of the other: (14 / 17 + 1) / 2.
     told = capsys.readouterr().out
-    assert "tune-hospitals-posterior-0.005-12-2 gives 91.2" in told
-    assert "hospitals-pooled: tune-hospitals-pooled-0.002-12, " in told and "not tried; it keeps nothing" in told
+    assert "0.005-12-2 gives 91.2" in told
+    assert "hospitals-pooled: 0.002-12, " in told and "not tried; it keeps nothing" in told
 
 
 # One run.
@@ -276,8 +270,8 @@ class Folder:
 
 
 def test_bytes_are_those_of_a_site_in_the_last_round(one_run: ModuleType) -> None:
-    assert one_run.last_round(Folder()) == {"up": 1000.0, "down": 200.0}
-    assert one_run.told(Folder()) == {"weight": [1.0, 0.9]}
+    assert one_run.last_round_bytes(Folder()) == {"up": 1000.0, "down": 200.0}
+    assert one_run.round_figures(Folder()) == {"weight": [1.0, 0.9]}
 
 
 def test_the_network_is_counted(one_run: ModuleType, tmp_path: Path) -> None:
@@ -290,7 +284,7 @@ def test_the_network_is_counted(one_run: ModuleType, tmp_path: Path) -> None:
             "sites": {"harbour": {"built_in": "harbour", "types": list(study.sites["harbour"].types)}},
         }
     )
-    found = one_run.network(parse_study(text, folder=tmp_path))
+    found = one_run.network_sizes(parse_study(text, folder=tmp_path))
     assert found["probe"] == [10, 128]
     # A prompt of 10 rows; in each of 2 layers 128 to 8 and 8 to 256; an output of 7 tags. Biases are few.
     least = 10 * 128 + 2 * (128 * 8 + 8 * 256) + 7 * 129
@@ -303,7 +297,7 @@ def test_a_tiny_study_runs_to_its_summary(tmp_path: Path, shared_data: Path) -> 
     made = [sys.executable, "-m", "papers.tagsets.make_sites", "--data", str(shared_data), "--out", str(sites)]
     subprocess.run(made, check=True, cwd=ROOT)
     asked = ["--sites", str(sites), "--out", str(out), "--only", "synthetic-prompt-full", "--seeds", "0", "--tiny"]
-    subprocess.run([sys.executable, "-m", "papers.tagsets.measure", *asked, "--device", "cpu"], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, "-m", "papers.measure", "tagsets", *asked, "--device", "cpu"], check=True, cwd=ROOT)
     (run,) = json.loads((out / "results.json").read_text())["runs"]
     assert run["rounds"] == run["best_round"] == 2 and run["annotated"]["harbour"] == HOSPITALS["harbour"]
     assert set(run["sites"]["harbour"]["types"]) == set(CLINICAL)

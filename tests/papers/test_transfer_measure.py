@@ -23,12 +23,8 @@ SOURCES = Path("/work/sources")
 TINY = PhiConfig(source_notes=(8, 2, 2), target_notes=(10, 2, 3))
 
 
-make_sites, variations, measure, one_run = (
-    fixture_of("transfer.make_sites"),
-    fixture_of("transfer.variations"),
-    fixture_of("transfer.measure"),
-    fixture_of("transfer.one_run"),
-)
+make_sites, studies = fixture_of("transfer.make_sites"), fixture_of("transfer.studies")
+one_run = fixture_of("transfer.one_run")
 
 
 def described() -> dict[str, Any]:
@@ -47,20 +43,17 @@ def sites(make_sites: ModuleType, tmp_path: Path) -> Any:
     return make_sites.TransferSites(tmp_path, described())
 
 
-def studies_of(variations: ModuleType, sites: Any, **changes: Any) -> dict[str, Any]:
-    settings = variations.Settings(**changes)
-    return {
-        name: variations.study_of(variation, 3, settings, sites=sites, sources=SOURCES)
-        for name, variation in variations.VARIATIONS.items()
-    }
+def studies_of(studies: ModuleType, sites: Any, **changes: Any) -> dict[str, Any]:
+    sweep = studies.Transfer(studies.Settings(**changes), sites, sources=SOURCES)
+    return {name: sweep.study(variation, 3) for name, variation in studies.VARIATIONS.items()}
 
 
 # Variations.
 
 
-def test_every_point_of_the_figures_is_there(variations: ModuleType) -> None:
+def test_every_point_of_the_figures_is_there(studies: ModuleType) -> None:
     counted = {
-        table: sum(len(v.seeds) for v in variations.VARIATIONS.values() if table in v.tables)
+        table: sum(v.seeds for v in studies.VARIATIONS.values() if table in v.tables)
         for table in ("sources", "official", "experiment1", "experiment2-meddocan", "experiment2-synthetic")
     }
     # 6 sizes x with and without x (2 x 5 + 3 seeds); (none and all x 5 seeds, 5 layers between x 3) x 3 and 5 sizes.
@@ -70,8 +63,8 @@ def test_every_point_of_the_figures_is_there(variations: ModuleType) -> None:
     }
 
 
-def test_trainings_with_and_without_transfer_differ_in_nothing_else(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites)
+def test_trainings_with_and_without_transfer_differ_in_nothing_else(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites)
     fresh, lower, full = (made[f"synthetic-010-{layer}"] for layer in ("none", "token-lstm", "all"))
     model = str(SOURCES / "source-synthetic-seed-0" / "model")
     assert fresh["transfer"] == {"source": "", "up_to": ""}
@@ -81,20 +74,20 @@ def test_trainings_with_and_without_transfer_differ_in_nothing_else(variations: 
     assert len(same) == 1 and fresh["site"]["fraction"] == 0.1
 
 
-def test_presidio_begins_from_the_source_of_the_hospitals(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites)
+def test_presidio_begins_from_the_source_of_the_hospitals(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites)
     assert made["presidio-100-all"]["transfer"] == made["synthetic-100-all"]["transfer"]
     assert made["presidio-100-all"]["model"]["vectors"] == str(sites.path / "english.npz")
     assert made["meddocan-100-all"]["model"]["vectors"] == ""
 
 
-def test_only_models_that_somebody_needs_are_kept(variations: ModuleType, sites: Any) -> None:
-    kept = {name for name, study in studies_of(variations, sites).items() if study["keep_model"]}
+def test_only_models_that_somebody_needs_are_kept(studies: ModuleType, sites: Any) -> None:
+    kept = {name for name, study in studies_of(studies, sites).items() if study["keep_model"]}
     assert kept == {"source-meddocan", "source-synthetic", "official-sgd", "official-adam"}
 
 
-def test_recipes(variations: ModuleType, sites: Any) -> None:
-    made = studies_of(variations, sites, epochs=9, official_epochs=7)
+def test_recipes(studies: ModuleType, sites: Any) -> None:
+    made = studies_of(studies, sites, epochs=9, official_epochs=7)
     paper = {"optimizer": "sgd", "schedule": "constant", "batch_size": 8, "learning_rate": 0.1}
     rest = {"patience": 10, "least": 400}
     assert made["meddocan-005-all"]["training"] == {**paper, **rest, "epochs": 9}
@@ -103,11 +96,10 @@ def test_recipes(variations: ModuleType, sites: Any) -> None:
     assert made["official-adam"]["training"] == {**adam, **rest, "epochs": 7}
 
 
-def test_the_guess_by_hand(variations: ModuleType, sites: Any) -> None:
-    settings = variations.Settings(epochs=10)
+def test_the_guess_by_hand(studies: ModuleType, sites: Any) -> None:
+    sweep = studies.Transfer(studies.Settings(epochs=10), sites, sources=SOURCES)
     guess = {
-        name: variations.estimate(variations.VARIATIONS[f"synthetic-{name}"], settings, sites)
-        for name in ("005-none", "100-none", "100-all")
+        name: sweep.estimate(studies.VARIATIONS[f"synthetic-{name}"], 0) for name in ("005-none", "100-none", "100-all")
     }
     # 6 epochs of 10, or 3.5; of 40 sentences 400 are made, 50 steps of 14 ms; of 800, 100 steps; 0.8 ms for each read.
     assert guess["005-none"] == pytest.approx(8 + 6 * (50 * 0.014 + 0.08) + 0.16)
@@ -118,24 +110,25 @@ def test_the_guess_by_hand(variations: ModuleType, sites: Any) -> None:
 # Runs.
 
 
-def test_seeds_are_those_of_each_training(measure: ModuleType, variations: ModuleType, sites: Any) -> None:
+def test_seeds_are_those_of_each_training(studies: ModuleType, sites: Any) -> None:
     wanted = ["meddocan-005-none", "meddocan-005-character-lstm", "official"]
-    runs = measure.runs_of(wanted, None, variations.Settings(), sites=sites, sources=SOURCES)
+    sweep = studies.Transfer(studies.Settings(), sites, sources=SOURCES)
+    runs = sweep.runs(wanted)
     assert [(run.variation, run.seed) for run in runs] == [
         *(("meddocan-005-none", seed) for seed in range(5)),
         *(("meddocan-005-character-lstm", seed) for seed in range(3)),
         *(("official-sgd", 0), ("official-adam", 0)),
     ]
-    fewer = measure.runs_of(wanted, [0, 4], variations.Settings(), sites=sites, sources=SOURCES)
-    assert [run.seed for run in fewer] == [0, 4, 0, 0, 0]
+    assert [run.seed for run in sweep.runs(wanted, [0, 4])] == [0, 4, 0, 0, 0]
 
 
-def test_a_missing_source_is_asked_for(measure: ModuleType, tmp_path: Path) -> None:
-    wanted = measure.wanted_variations(["presidio-005-all", "synthetic-005-none"])
+def test_a_missing_source_is_asked_for(studies: ModuleType, sites: Any, tmp_path: Path) -> None:
+    sweep = studies.Transfer(studies.Settings(), sites, sources=tmp_path)
+    wanted = sweep.picked(["presidio-005-all", "synthetic-005-none"])
     with pytest.raises(SystemExit, match="no model of source-synthetic: run --only sources"):
-        measure.check_sources(wanted, tmp_path)
+        sweep.check_files(wanted)
     (tmp_path / "source-synthetic-seed-0" / "model").mkdir(parents=True)
-    measure.check_sources(wanted, tmp_path)
+    sweep.check_files(wanted)
 
 
 # One run.
@@ -225,7 +218,7 @@ def test_a_tiny_measurement_runs_to_its_results(make_sites: ModuleType, made: Pa
     make_sites.write_sites({"meddocan": {**parts, "official": parts["source"]}}, sites)
     asked = ["--sites", str(sites), "--out", str(out), "--tiny", "--device", "cpu"]
     for only in ("source-meddocan", "meddocan-040-all,meddocan-040-none"):
-        command = [sys.executable, "-m", "papers.transfer.measure", *asked, "--only", only, "--seeds", "0"]
+        command = [sys.executable, "-m", "papers.measure", "transfer", *asked, "--only", only, "--seeds", "0"]
         subprocess.run(command, check=True, cwd=ROOT)
     runs = json.loads((out / "results.json").read_text())["runs"]
     assert [run["variation"] for run in runs] == ["meddocan-040-all", "meddocan-040-none", "source-meddocan"]

@@ -44,14 +44,14 @@ def test_types_have_the_names_of_i2b2_where_there_is_one(make_sites: ModuleType)
 
 def test_texts_of_one_template_are_in_one_part(make_sites: ModuleType) -> None:
     texts = [note(f"n{number}", "x", template=str(number % 20)) for number in range(60)]
-    parts = make_sites.parted(texts, make_sites.template_of, seed=0)
+    parts = make_sites.split_by_group(texts, make_sites.template_of, seed=0)
     templates = {part: {make_sites.template_of(text) for text in own} for part, own in parts.items()}
     # Of 20 templates 60% and 10%, and the rest; three texts each.
     assert {part: len(own) for part, own in templates.items()} == {"train": 12, "dev": 2, "test": 6}
     assert set.union(*templates.values()) == {str(number) for number in range(20)}
     assert [len(own) for own in parts.values()] == [36, 6, 18]
-    assert parts == make_sites.parted(texts, make_sites.template_of, seed=0)
-    assert parts != make_sites.parted(texts, make_sites.template_of, seed=1)
+    assert parts == make_sites.split_by_group(texts, make_sites.template_of, seed=0)
+    assert parts != make_sites.split_by_group(texts, make_sites.template_of, seed=1)
 
 
 def test_sizes_are_counted(make_sites: ModuleType) -> None:
