@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any, ClassVar, NamedTuple
 
-from wardround.sweeps.figures import bootstrap_interval as resampled
+from wardround.sweeps.figures import bootstrap_interval
 
 __all__ = [
     "NOTHING",
@@ -16,13 +16,13 @@ __all__ = [
     "Spread",
     "Studies",
     "bars_table",
+    "bootstrap_interval",
     "claims_table",
     "fill",
     "listed",
     "percent",
     "pictures",
     "points",
-    "resampled",
     "table",
     "with_interval",
     "with_range",
@@ -109,7 +109,7 @@ class Spread(NamedTuple):
         """Draw seeds with replacement."""
         ends = None
         if len(values) > 1:
-            ends = resampled(lambda picks: mean(values[pick] for pick in picks), len(values))
+            ends = bootstrap_interval(lambda picks: mean(values[pick] for pick in picks), len(values))
         return cls(mean(values), ends, len(values))
 
 

@@ -8,7 +8,7 @@ from math import inf
 from statistics import mean, median
 from typing import Any, NamedTuple
 
-from papers.common.cells import NOTHING, Studies, resampled
+from papers.common.cells import NOTHING, Studies, bootstrap_interval
 from papers.feded.studies import SINGLE, VARIATIONS, Study
 
 from wardround.evaluation.counts import SpanCounts
@@ -81,7 +81,7 @@ def interval_of(values: Sequence[float]) -> tuple[float, float] | None:
     """Return a 95% interval of the median over seeds; None with one seed."""
     if len(values) < 2:
         return None
-    return resampled(lambda picks: median(values[pick] for pick in picks), len(values))
+    return bootstrap_interval(lambda picks: median(values[pick] for pick in picks), len(values))
 
 
 class Measured(Studies):

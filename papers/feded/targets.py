@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from statistics import median
 
-from papers.common.cells import NOTHING, Bar, claims_table, resampled
+from papers.common.cells import NOTHING, Bar, bootstrap_interval, claims_table
 from papers.feded.measured import BASE, Measured, ratio_of
 from papers.feded.studies import FEDED, FEDERATED
 from papers.feded.tables import (
@@ -67,7 +67,7 @@ def _score_bar(measured: Measured, method: str) -> Bar:
         return Bar(target, NOTHING, None)
     ours, theirs = (measured.f1(study, seeds=seeds) for study in studies)
     gains = [one - other for one, other in zip(ours, theirs, strict=True)]
-    low, high = resampled(lambda picks: median(gains[pick] for pick in picks), len(gains))
+    low, high = bootstrap_interval(lambda picks: median(gains[pick] for pick in picks), len(gains))
     text = (
         f"{100 * median(ours):.1f} and {100 * median(theirs):.1f} over {len(seeds)} seeds; on the same draw it has "
         f"{100 * median(gains):+.1f} (95% of the median: {100 * low:+.1f} to {100 * high:+.1f})"
@@ -82,11 +82,11 @@ def _rounds_bar(measured: Measured, method: str) -> Bar:
     if ratio is None:
         return Bar(target, NOTHING, None)
 
-    def resampled_ratio(picks: Sequence[int]) -> float:
+    def drawn_ratio(picks: Sequence[int]) -> float:
         drawn = [[rounds.values[pick] for pick in picks] for rounds in (ours, theirs)]
         return ratio_of(*drawn, limit=measured.limit).value
 
-    ends = ["not reached" if end == inf else f"{end:.2f}" for end in resampled(resampled_ratio, seeds)]
+    ends = ["not reached" if end == inf else f"{end:.2f}" for end in bootstrap_interval(drawn_ratio, seeds)]
     text = f"{ours} and {theirs} rounds over {seeds} seeds, {ratio} (95%: {' to '.join(ends)})"
     return Bar(target, text, ratio.value <= 0.5 if seeds >= _FEWEST_SEEDS else None)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from papers.common.cells import NOTHING, Studies, listed, resampled, table, with_range
+from papers.common.cells import NOTHING, Studies, bootstrap_interval, listed, table, with_range
 from papers.common.paper import Found, Paper, read_published
 from papers.fedner.studies import VARIATIONS, FedNer, Study
 
@@ -81,7 +81,7 @@ class Measured(Studies):
 
 def _gain(lower: Sequence[float], higher: Sequence[float]) -> str:
     steps = [b - a for a, b in zip(lower, higher, strict=True)]
-    low, high = resampled(lambda drawn: mean(steps[seed] for seed in drawn), len(steps))
+    low, high = bootstrap_interval(lambda drawn: mean(steps[seed] for seed in drawn), len(steps))
     return f"{mean(steps):+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
@@ -94,7 +94,7 @@ def closed(single: Sequence[float], federated: Sequence[float], pooled: Sequence
 
     if mean(pooled) <= mean(single):
         return NOTHING
-    low, high = resampled(share, len(single))
+    low, high = bootstrap_interval(share, len(single))
     return f"{share(range(len(single))):.0f}% [{low:.0f}, {high:.0f}]"
 
 

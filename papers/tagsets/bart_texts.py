@@ -12,8 +12,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from papers.common.cuts import runs_of, unseen
-from papers.common.sites import sentences
+from papers.common.sites import runs_of, sentences, unseen
 from papers.tagsets.make_sites import TagSites
 
 from wardround.corpora.conll import Conll
