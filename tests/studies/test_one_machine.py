@@ -4,10 +4,12 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.models.tiny import notes
 from tests.studies.protected_studies import MASKED, MECHANISMS, SEALED, SITES, shielded
 from tests.studies.tiny_studies import (
@@ -26,7 +28,7 @@ from tests.studies.tiny_studies import (
 
 from wardround.algorithms import fedner
 from wardround.corpora.jsonl import Jsonl
-from wardround.errors import FederationError, StudyError
+from wardround.errors import FederationError, StudyError, UsageError
 from wardround.federation.coordinator import Coordinator
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.ledger import read_entries
@@ -317,9 +319,18 @@ def test_there_are_no_more_workers_than_sites(study: Study, tmp_path: Path, monk
 
     monkeypatch.setattr(one_machine, "WorkerProcess", lambda command, *, descriptors: started.append(command))
     spec = WorkerSpec("", str(tmp_path))
-    pool = one_machine._pool(study, RunFolder(tmp_path), spec, 9)
+    workers = partial(one_machine._start_workers, study, RunFolder(tmp_path), spec, 9)
+    sites = one_machine.LocalSites(tuple(study.sites), lambda name: pytest.fail("opened here"), workers)
+    pool = one_machine.ENGINES["workers"](sites)
     assert len(started) == 2
     assert pool.sites == ("east", "west")
+
+
+def test_an_engine_that_is_not_there_is_refused(study: Study, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'rockets' is not an engine; there are in-process, workers"):
+        one_machine.run_on_one_machine(
+            study, RunFolder(tmp_path), device=torch.device("cpu"), watcher=Onlooker(), engine="rockets"
+        )
 
 
 def planted(folder: Path) -> Study:

@@ -1,14 +1,20 @@
-"""A study on one machine: every site in this process, or in worker processes of it."""
+"""A study on one machine, with one of the engines for sites of this machine.
+
+A further engine is one module in `federation/engines` and one line in `ENGINES`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import torch
 
-from wardround.errors import FederationError
+from wardround.errors import FederationError, UsageError, WardroundError
 from wardround.federation.engines.in_process import InProcessFederation, WorkerPoolFederation
+from wardround.federation.federation import Federation, SiteId
 from wardround.federation.request_handler import RequestHandler
 from wardround.federation.worker_process import WorkerProcess
 from wardround.studies.protection import InMemoryKeys, Protection
@@ -21,7 +27,31 @@ from wardround.studies.study_file import Study, digest_of, key_scheme, to_toml
 from wardround.studies.study_run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.worker_spec import WorkerSpec, worker_command
 
-__all__ = ["check_notes", "run_on_one_machine"]
+__all__ = ["ENGINES", "LocalEngine", "LocalSites", "check_notes", "run_on_one_machine"]
+
+
+@dataclass(frozen=True)
+class LocalSites:
+    """The sites of a study on this machine, from which an engine is built."""
+
+    names: tuple[SiteId, ...]
+    open_site: Callable[[SiteId], RequestHandler]  # opens a site in this process
+    start_workers: Callable[[], Sequence[WorkerProcess]]  # starts processes that share the sites
+
+
+class LocalEngine(Federation, Protocol):
+    """A federation whose sites are all on this machine."""
+
+    fault: WardroundError | None  # the first error of a site since it was last asked
+
+    def close(self) -> None:
+        """Close all sites."""
+
+
+ENGINES: Mapping[str, Callable[[LocalSites], LocalEngine]] = {
+    "in-process": lambda sites: InProcessFederation(sites.names, sites.open_site),
+    "workers": lambda sites: WorkerPoolFederation(sites.names, sites.start_workers()),
+}
 
 
 def run_on_one_machine(
@@ -32,31 +62,41 @@ def run_on_one_machine(
     watcher: Watcher,
     workers: int = 0,
     ledgers: bool = False,
+    engine: str = "",
 ) -> StudyOutcome:
-    """Run the study to its end, or go on with it; with `workers`, as many processes share its sites.
+    """Run the study to its end, or resume it; with `workers`, that many processes share its sites.
 
     Nothing leaves the machine; with `ledgers`, each site still writes the ledger it would write among hospitals.
+    `engine` is a name in `ENGINES`; by default the number of workers decides.
     """
     check_notes(study)
     study.privacy.protection.check_installed()
+    engine = engine or ("workers" if workers else "in-process")
+    if engine not in ENGINES:
+        raise UsageError(f"{engine!r} is not an engine; there are {', '.join(ENGINES)}")
     rehearsal = _rehearsal(study)
     protection = _protection(study, rehearsal)
-    if workers:
+    pool = SharedModelPool(study, device)
+
+    def open_site(name: str) -> RequestHandler:
+        own = folder.site(name)
+        return open_here(study, name, own, device=device, ledger=ledgers, protection=protection, lending=pool)
+
+    def start_workers() -> list[WorkerProcess]:
         key = "" if rehearsal is None else rehearsal.path_for_workers()
         place, threads = str(folder.path.resolve()), torch.get_num_threads()
         spec = WorkerSpec(to_toml(study), place, str(device), threads, ledgers=ledgers, key=key)
-        federation: InProcessFederation | WorkerPoolFederation = _pool(
-            study, folder, spec, workers, descriptors=tuple if rehearsal is None else rehearsal.descriptors
-        )
-    else:
-        federation = _alone(study, folder, device, ledgers, protection)
-    engine = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
+        descriptors = tuple if rehearsal is None else rehearsal.descriptors
+        return _start_workers(study, folder, spec, workers, descriptors=descriptors)
+
+    federation = ENGINES[engine](LocalSites(tuple(study.sites), open_site, start_workers))
+    how = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
     try:
         return StudyRun(
-            study, federation, folder, engine=engine, watcher=watcher, protection=protection, device=device
+            study, federation, folder, engine=how, watcher=watcher, protection=protection, device=device
         ).run()
     except FederationError as error:
-        raise error from federation.fault  # which nobody else runs: its own words may be told here
+        raise error from federation.fault  # all sites are on this machine, so their messages may be shown here
     finally:
         federation.close()
         if rehearsal is not None:
@@ -83,21 +123,8 @@ def check_notes(study: Study) -> None:
     check_start(study)
 
 
-def _alone(
-    study: Study, folder: RunFolder, device: torch.device, ledgers: bool, protection: Protection
-) -> InProcessFederation:
-    lending = SharedModelPool(study, device)
-
-    def open_named(name: str) -> RequestHandler:
-        own = folder.site(name)
-        return open_here(study, name, own, device=device, ledger=ledgers, protection=protection, lending=lending)
-
-    return InProcessFederation(tuple(study.sites), open_named)
-
-
-def _pool(
+def _start_workers(
     study: Study, folder: RunFolder, spec: WorkerSpec, count: int, *, descriptors: Callable[[], Sequence[int]] = tuple
-) -> WorkerPoolFederation:
+) -> list[WorkerProcess]:
     command = worker_command(spec.write(folder.path / "worker.json"))
-    workers = [WorkerProcess(command, descriptors=descriptors) for _ in range(min(count, len(study.sites)))]
-    return WorkerPoolFederation(tuple(study.sites), workers)
+    return [WorkerProcess(command, descriptors=descriptors) for _ in range(min(count, len(study.sites)))]
