@@ -14,8 +14,7 @@ pytest.importorskip("uvicorn", reason="the console needs wardround[console]")
 from starlette.types import Message, Receive, Scope, Send
 from tests.processes import Command, eventually, free_port
 
-from wardround.console.access import Access, Certificate
-from wardround.console.guard import Guard
+from wardround.console.access import Access, Certificate, Guard
 
 MALFORMED = [
     b"localhost:abc",

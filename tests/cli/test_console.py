@@ -17,7 +17,7 @@ pytest.importorskip("starlette", reason="the console needs wardround[console]")
 from tests.cli.running import Run
 from tests.console.records import round_of, started, write_kit, write_run
 from tests.processes import Command, eventually, free_port
-from wardround.console import serving
+from wardround.console import app as console_app
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def certificate(tmp_path: Path) -> tuple[str, str, str, str]:
 def served(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What would have been served, in place of serving it."""
     found: list[object] = []
-    monkeypatch.setattr(serving, "serve", lambda app, access, listening: found.append(access))
+    monkeypatch.setattr(console_app, "serve", lambda app, access, listening: found.append(access))
     return found
 
 
@@ -54,7 +54,9 @@ def test_on_this_machine_it_says_where_and_asks_for_nothing(runs: Path, run: Run
 def test_elsewhere_it_refuses_to_start_without_tls(runs: Path, run: Run, served: list[object]) -> None:
     ran = run("console", runs, "--host", "0.0.0.0")  # noqa: S104
     assert ran.code == 2
-    assert "0.0.0.0 can be reached from other machines; name --certificate and --key" in ran.err
+    assert (
+        "0.0.0.0 can be reached from other machines, so the console needs TLS: add --certificate and --key" in ran.err
+    )
     assert not served
 
 
@@ -90,7 +92,7 @@ def test_a_port_that_is_taken(runs: Path, run: Run) -> None:
         port = taken.getsockname()[1]
         ran = run("console", runs, "--port", str(port))
     assert ran.code == 2
-    said = f"cannot listen on 127.0.0.1:{port} (Address already in use); name another by --port or --host"
+    said = f"cannot listen on 127.0.0.1:{port} (Address already in use); choose another --port or --host"
     assert ran.err == f"wardround: {said}\n"
 
 
@@ -108,7 +110,7 @@ def test_a_sites_folder_needs_the_sites_view(tmp_path: Path, run: Run) -> None:
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn", "jinja2"])
 def test_without_the_extra_it_is_named(runs: Path, run: Run, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
-    monkeypatch.setattr(serving, "serve", lambda app, access, listening: pytest.fail("it was served"))
+    monkeypatch.setattr(console_app, "serve", lambda app, access, listening: pytest.fail("it was served"))
     for name in [name for name in sys.modules if name.startswith(("wardround.console.", missing))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)

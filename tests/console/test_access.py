@@ -1,15 +1,93 @@
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 
 import pytest
 
-from wardround.console.access import Access, Certificate, is_loopback, read_token
+pytest.importorskip("starlette", reason="the console needs wardround[console]")
+
+import stat
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from wardround.console.access import Access, Certificate, Guard, is_loopback, read_token
 from wardround.errors import UsageError
 
-TLS = Certificate(Path("chain.pem"), Path("key.pem"))
 TOKEN = "t" * 32
+TLS = Certificate(Path("chain.pem"), Path("key.pem"))
+
+
+def client(access: Access, base: str = "http://127.0.0.1:8800") -> TestClient:
+    def page(_: Request) -> Response:
+        return PlainTextResponse("inside", headers={"referrer-policy": "same-origin"})
+
+    routes = [Route(path, page, methods=["GET", "POST"]) for path in ("/", "/login", "/static/console.css")]
+    app = Starlette(routes=routes, middleware=[Middleware(Guard, access=access)])
+    return TestClient(app, base_url=base, follow_redirects=False)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8800", "localhost", "localhost:9000", "[::1]:8800", "[::1]"])
+def test_names_of_this_machine_are_served_at_any_port_for_a_tunnel(host: str) -> None:
+    assert client(Access()).get("/", headers={"host": host}).text == "inside"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8800", "[::2]:8800", "localhost.evil:80", ""])
+def test_a_page_of_the_web_cannot_look_in_by_a_name_of_its_own(host: str) -> None:
+    answer = client(Access()).get("/", headers={"host": host})
+    assert answer.status_code == 421
+    assert "inside" not in answer.text
+
+
+def test_every_answer_has_the_strict_headers_refusals_too() -> None:
+    inside = client(Access())
+    for answer in (inside.get("/"), inside.get("/", headers={"host": "evil.example"}), inside.get("/nowhere")):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_page_may_be_stricter_than_the_rest() -> None:
+    assert client(Access()).get("/").headers["referrer-policy"] == "same-origin"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_nothing_can_be_changed(method: str) -> None:
+    assert client(Access()).request(method, "/").status_code == 405
+
+
+@pytest.mark.parametrize("cookie", ["", "wardround=", f"wardround={TOKEN}", 'wardround="', "other=1; ="])
+def test_without_login_nothing_is_shown(cookie: str) -> None:
+    inside = client(Access(token=TOKEN))
+    answer = inside.get("/", headers={"cookie": cookie})
+    assert (answer.status_code, answer.text) == (401, "log in first")
+    page = inside.get("/", headers={"cookie": cookie, "accept": "text/html"})
+    assert (page.status_code, page.headers["location"]) == (303, "/login")
+
+
+def test_the_login_itself_can_be_reached() -> None:
+    inside = client(Access(token=TOKEN))
+    assert inside.get("/login").text == "inside"
+    assert inside.get("/static/console.css").text == "inside"
+
+
+def test_who_had_the_token_is_let_in() -> None:
+    access = Access(token=TOKEN)
+    assert client(access).get("/", headers={"cookie": f"wardround={access.session()}"}).text == "inside"
+
+
+def test_with_tls_only_the_cookie_of_this_very_host_counts() -> None:
+    access = Access("192.168.0.7", 443, TLS, TOKEN)
+    inside = client(access, "https://192.168.0.7")
+    assert inside.get("/", headers={"cookie": f"wardround={access.session()}"}).status_code == 401
+    assert inside.get("/", headers={"cookie": f"__Host-wardround={access.session()}"}).text == "inside"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "localhost", "LOCALHOST", "::1"])
@@ -29,7 +107,7 @@ def test_on_this_machine_nothing_is_asked_for() -> None:
 
 
 def test_elsewhere_it_refuses_to_start_without_tls_and_says_why() -> None:
-    with pytest.raises(UsageError, match="can be reached from other machines; name --certificate and --key"):
+    with pytest.raises(UsageError, match=r"can be reached from other machines, .*: add --certificate and --key"):
         Access("192.168.0.7", token=TOKEN)
 
 
@@ -46,17 +124,17 @@ def test_an_ipv6_address_is_put_in_brackets() -> None:
 
 def test_the_token_opens_and_nothing_else_does() -> None:
     access = Access(token=TOKEN)
-    assert access.knows_token(f" {TOKEN}\n")
+    assert access.is_token(f" {TOKEN}\n")
     for wrong in ("", "t" * 31, "t" * 33, "ü" * 32):
-        assert not access.knows_token(wrong)
+        assert not access.is_token(wrong)
 
 
 def test_the_cookie_is_not_the_token_and_another_token_makes_another() -> None:
     access = Access(token=TOKEN)
     assert TOKEN not in access.session()
-    assert access.knows_session(access.session())
-    assert not access.knows_session(Access(token="u" * 32).session())
-    assert not access.knows_session("")
+    assert access.is_session(access.session())
+    assert not access.is_session(Access(token="u" * 32).session())
+    assert not access.is_session("")
 
 
 def test_the_token_is_not_shown_with_the_rest() -> None:
@@ -75,7 +153,7 @@ def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "token"
     read_token(path)
     path.chmod(0o640)
-    with pytest.raises(UsageError, match="others can read token; take that away with chmod 600"):
+    with pytest.raises(UsageError, match="other users can read token; run chmod 600 on it"):
         read_token(path)
 
 
@@ -83,18 +161,22 @@ def test_a_short_token_is_refused_and_not_quoted(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("sesame")
     path.chmod(0o600)
-    with pytest.raises(UsageError, match="holds no token of 32 characters") as refused:
+    with pytest.raises(UsageError, match="contains no token of 32 characters") as refused:
         read_token(path)
     assert "sesame" not in str(refused.value)
 
 
 def test_a_token_file_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "keys" / "token"
-    with pytest.raises(UsageError, match=f"--token-file {path}: there is no folder {path.parent}; make it, or name"):
+    with pytest.raises(
+        UsageError, match=f"--token-file {path}: there is no folder {path.parent}; create it, or choose"
+    ):
         read_token(path)
 
 
 def test_a_token_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("a file")
-    with pytest.raises(UsageError, match="token: Not a directory; let this user read and write there, or name a file"):
+    with pytest.raises(
+        UsageError, match="token: Not a directory; let this user read and write there, or choose another file"
+    ):
         read_token(tmp_path / "keys" / "token")

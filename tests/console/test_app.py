@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,20 +10,21 @@ from urllib.parse import quote
 import pytest
 
 pytest.importorskip("starlette", reason="the console needs wardround[console]")
+pytest.importorskip("uvicorn", reason="the console needs wardround[console]")
 
 from starlette.testclient import TestClient
 from tests.console.records import MARKER, finished, round_of, scored, started, write_kit, write_run
+from tests.processes import free_port
 from tests.studies.tiny_studies import learnable
 from tests.studies.tiny_studies import run as run_study
 
 from wardround.console import app
 from wardround.console.access import Access, Certificate
-from wardround.console.app import console_app
+from wardround.console.app import console_app, listen
+from wardround.console.events import RunSummary, event_message, filter_event, filter_ledger_entry, summarise
 from wardround.console.runs import Runs, WatchedRun
-from wardround.console.shown import shown_entry, shown_event
-from wardround.console.streaming import frame_of
-from wardround.console.summaries import Summary, summary_of
 from wardround.corpora.jsonl import Jsonl
+from wardround.errors import UsageError
 from wardround.reports.event_file import read_after
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report
@@ -179,16 +181,16 @@ def test_one_bad_run_does_not_take_the_list_down(runs: Path, monkeypatch: pytest
     assert inside.get("/run/caf%EF%BF%BD").status_code == 200
     page = inside.get("/run/locked")
     assert page.status_code == 403
-    assert "events.jsonl of this run cannot be read; let the console&#39;s user read it" in page.text
+    assert "the console may not read events.jsonl of this run; give its user access" in page.text
 
 
 def test_a_run_whose_row_cannot_be_made_is_listed_by_its_name(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(run: WatchedRun) -> Summary:
+    def broken(run: WatchedRun) -> RunSummary:
         if run.key == "going on":
             raise RuntimeError(MARKER)
-        return summary_of(run)
+        return summarise(run)
 
-    monkeypatch.setattr(app, "summary_of", broken)
+    monkeypatch.setattr(app, "summarise", broken)
     found = client(CoordinatorRuns(runs)).get("/list").json()["runs"]
     assert [(run["key"], run["name"], run["summary"]["state"]) for run in found] == [
         ("spring/done", "adverse-effects", "finished"),
@@ -204,7 +206,7 @@ def test_a_site_sees_its_ledger_and_no_report(tmp_path: Path) -> None:
     assert (run["site"]["name"], run["site"]["entries"], run["site"]["accepted"]) == ("harbour", 3, True)
     assert inside.get("/report/kit/site").status_code == 404
     page = inside.get("/run/kit/site").text
-    assert "What left, by step" in page
+    assert "Sent messages by step" in page
     assert "lantern-street" not in page
 
 
@@ -217,7 +219,7 @@ def test_logging_in(runs: Path) -> None:
     assert inside.get("/", headers={"accept": "text/html"}).headers["location"] == "/login"
     wrong = login(inside, "t" * 31)
     assert wrong.status_code == 403
-    assert "That is not the token." in wrong.text
+    assert "Wrong token." in wrong.text
     assert "set-cookie" not in wrong.headers
     right = login(inside, TOKEN)
     assert (right.status_code, right.headers["location"]) == (303, "/")
@@ -248,7 +250,7 @@ def everything_shown(runs: Runs) -> str:
     for run in runs.all():
         pages = [inside.get(f"/{kind}/{quote(run.key)}") for kind in ("run", "facts", "report")]
         shown += [page.text for page in pages]
-        shown.append(frame_of(read_after(run.record), shown_event if run.site is None else shown_entry))
+        shown.append(event_message(read_after(run.record), filter_event if run.site is None else filter_ledger_entry))
     return "\n".join(shown)
 
 
@@ -267,3 +269,19 @@ def test_a_sentence_of_a_note_is_on_no_page(tmp_path: Path) -> None:
         assert '"event":"' in shown
         for word in MARKER.split():
             assert len(word) < 5 or word not in shown, word
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_it_listens_on_one_address_only(host: str) -> None:
+    if ":" in host and not socket.has_dualstack_ipv6():
+        pytest.skip("no IPv6 here")
+    port = free_port()
+    with listen(Access(host, port)) as listening:
+        assert listening.getsockname()[:2] == (host, port)
+
+
+def test_a_port_that_is_taken_is_named_with_the_remedy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=rf"127\.0\.0\.1:{port} \(Address already in use\); choose another"):
+            listen(Access(port=port))

@@ -174,7 +174,7 @@ def test_a_finished_run_says_how_it_scored_on_test_notes(runs: Path, serve: Serv
     assert (page.inner_text("#final-name"), page.inner_text("#final")) == ("mean test F1", "0.700")  # 0.8, 0.6, 0.7
     assert (page.inner_text("#f1-name"), page.inner_text("#f1")) == ("mean dev F1", "0.503")
     assert (page.inner_text("#online-name"), page.inner_text("#online")) == ("sites", "3")
-    assert page.locator("#log li").first.inner_text().endswith("finished after 1 rounds, the best is 1")
+    assert page.locator("#log li").first.inner_text().endswith("finished after 1 rounds, best round 1")
     assert page.is_hidden("#left-tile")
     assert {row[0]: row[4] for row in cells(page, "sites")} == {
         "harbour": "0.800",
@@ -228,10 +228,10 @@ def test_a_line_that_cannot_be_taken_costs_itself_alone(runs: Path, serve: Serve
     wait_for(page, 3)
     found = page.evaluate(
         """async () => {
-          const { takeEach, lostText } = await import("/static/stream.js");
+          const { applyEach, lostText } = await import("/static/stream.js");
           const taken = [];
           const take = (event) => { if (event === 2) throw new TypeError("no"); taken.push(event); };
-          return [takeEach([1, 2, 3], take), taken, lostText(1)];
+          return [applyEach([1, 2, 3], take), taken, lostText(1)];
         }"""
     )
     assert found == [1, [1, 3], "1 line of the record could not be shown"]
@@ -351,7 +351,7 @@ def test_a_site(tmp_path: Path, serve: Serve, browser_page: OpenPage, screenshot
     assert page.inner_text("h1").startswith("harbour in adverse-effects")
     assert page.inner_text("#messages") == "3"
     assert page.inner_text("#bytes") == size_text(verdict.bytes_out)
-    assert page.inner_text("#ledger") == f"Intact: 3 entries, {verdict.bytes_out:,} bytes left."
+    assert page.inner_text("#ledger") == f"Intact: 3 entries, {verdict.bytes_out:,} bytes sent."
     assert page.inner_text("#head") == verdict.head
     assert page.inner_text("#accepted") == "accepted"
     assert cells(page, "steps")[0][:3] == ["give", "3", size_text(verdict.bytes_out)]
@@ -385,7 +385,7 @@ def test_a_site_is_warned_of_an_altered_ledger(tmp_path: Path, serve: Serve, bro
     page = browser_page(390)
     page.goto(f"{serve(tmp_path / 'kit', '--site')}/run/site")
     page.wait_for_selector("#warnings >> text=ledger.jsonl:2: does not follow the line before it")
-    assert page.inner_text("#ledger") == "The chain does not hold."
+    assert page.inner_text("#ledger") == "The chain of the ledger is broken."
 
 
 def test_logging_in(runs: Path, browser_page: OpenPage, tmp_path: Path, screenshots: Shoot) -> None:
@@ -397,7 +397,7 @@ def test_logging_in(runs: Path, browser_page: OpenPage, tmp_path: Path, screensh
         page.screenshot(path=screenshots("console-login-390"))
         page.fill("#token", "not the token")
         page.click("button")
-        assert page.inner_text(".wrong") == "That is not the token."
+        assert page.inner_text(".wrong") == "Wrong token."
         page.fill("#token", (tmp_path / "token").read_text().strip())
         page.click("button")
         page.click("text=autumn")

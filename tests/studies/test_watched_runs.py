@@ -9,6 +9,7 @@ from tests.console.records import STUDY, append, round_of, started, write_kit, w
 from wardround.console.runs import StudyFacts, Trouble
 from wardround.errors import UsageError
 from wardround.federation.ledger import verify
+from wardround.secure_aggregation.mechanisms import MECHANISMS
 from wardround.studies.watched_runs import CoordinatorRuns, SiteRuns, runs_in
 
 
@@ -72,6 +73,7 @@ def test_what_the_study_file_says(tmp_path: Path) -> None:
         algorithm="fedner",
         rounds=40,
         mechanism="sealed+masked",
+        protection=MECHANISMS["sealed+masked"].summary,
         minimum_sites=2,
         sites=("harbour", "hillside", "lakeside"),
         patience=30.0,
@@ -87,9 +89,33 @@ def test_a_coordinator_that_waits_for_sites_is_known_by_its_kit(tmp_path: Path) 
     assert CoordinatorRuns(kit).all()[0].facts.name == ""
 
 
-def test_predictions_are_told_from_updates(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", started(), study=STUDY.replace("fedner", "feded") + '\n[public]\nbuilt_in = "harbour"\n')
-    assert CoordinatorRuns(tmp_path).all()[0].facts.gives_predictions
+@pytest.mark.parametrize(
+    ("mechanism", "predictions", "words"),
+    [
+        ("plain", False, "the coordinator can read each site's update"),
+        ("masked", False, "the coordinator can read the sum of a round's updates, and none by itself"),
+        ("sealed", False, "can read neither an update nor the sum"),
+        ("sealed+masked", False, "masks hide each update in it"),
+        ("plain", True, "can read each site's predictions on the public set"),
+        ("masked", True, "the mean of a round's predictions"),
+        ("sealed", True, "open the mean prediction and give it back"),
+        ("sealed+masked", True, "masks hide each site's in it"),
+        ("folded", False, "This version does not know the mechanism"),
+    ],
+)
+def test_protection_is_described_for_every_mechanism(
+    tmp_path: Path, mechanism: str, predictions: bool, words: str
+) -> None:
+    study = STUDY.replace("sealed+masked", mechanism)
+    if predictions:
+        study = study.replace("fedner", "feded") + '\n[public]\nbuilt_in = "harbour"\n'
+    write_run(tmp_path / "a", started(), study=study)
+    assert words in CoordinatorRuns(tmp_path).all()[0].facts.protection
+
+
+def test_training_at_one_site_sends_nothing(tmp_path: Path) -> None:
+    (write_run(tmp_path / "a", started()) / "study.toml").unlink()
+    assert "nothing leaves it" in CoordinatorRuns(tmp_path).all()[0].facts.protection
 
 
 @pytest.mark.parametrize("study", ["", "[study", 'study = 3\n[algorithm]\nrounds = "many"\n', "algorithm = 3\n"])
@@ -207,8 +233,8 @@ def test_of_the_engines_log_only_two_kinds_of_line_are_told(tmp_path: Path) -> N
     name = "2026-11-16 03:41:24,123 WARNING wardround.federation.engines.flare.site_session"
     lines = [
         f"{name} a request was refused: not-accepted",
-        f"{name} step=give round=12 failed: worker-died",
-        f"{name} step=give round=12 failed: Mrs Quillfeather was seen",
+        f"{name} step=submit round=12 failed: worker-died",
+        f"{name} step=submit round=12 failed: Mrs Quillfeather was seen",
         "2026-11-16 03:41:24,123 WARNING nvflare.cell Mrs Quillfeather was seen",
         "a request was refused: forged",
     ]

@@ -36,8 +36,7 @@ def command(
     """Show runs as they happen, on a page that this machine serves; Ctrl-C ends it, and touches no run."""
     try:
         from wardround.console.access import Access, Certificate, is_loopback, read_token
-        from wardround.console.app import console_app
-        from wardround.console.serving import listen, serve
+        from wardround.console.app import console_app, listen, serve
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
         raise UsageError(f"the console needs {missing}: pip install 'wardround[console]'") from None

@@ -1,1 +1,1 @@
-"""The live console: a page on which a run can be watched, fed from the files that the run writes."""
+"""The web console: watch runs in a browser, at the coordinator or at a site."""

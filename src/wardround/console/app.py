@@ -1,8 +1,9 @@
-"""The console's pages: the list of runs, one run as it happens, its report, and the login."""
+"""The console's pages and its server: the list of runs, one run as it happens, its report, and the login."""
 
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote
 
+import uvicorn
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,27 +20,28 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
-from wardround.console.access import Access
-from wardround.console.guard import Guard
-from wardround.console.runs import Runs, StudyFacts, WatchedRun, protection_in_words
-from wardround.console.shown import shown_entry, shown_event
-from wardround.console.streaming import stream_of
-from wardround.console.summaries import Summary, summary_of
+from wardround.console.access import Access, Guard
+from wardround.console.events import RunSummary, filter_event, filter_ledger_entry, stream_events, summarise
+from wardround.console.runs import Runs, StudyFacts, WatchedRun
+from wardround.errors import UsageError
 from wardround.reports.event_file import Position
 from wardround.reports.plain_text import neutralise
 
-__all__ = ["console_app"]
+__all__ = ["console_app", "listen", "serve"]
 
 _log = logging.getLogger(__name__)
 _STATIC = Path(__file__).with_name("static")
 _LONGEST_LOGIN = 1_000  # bytes
-# A report has everything in it and no script; whatever slipped into one is not run.
+_SHUTDOWN_SECONDS = 1  # for open streams, which never end by themselves
+_MOST_CONNECTIONS = 200
+# A report is self-contained and has no script; foreign content in it must not run.
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
 
 
 def console_app(runs: Runs, access: Access) -> Starlette:
-    """The application that shows these runs to those who may look."""
+    """Return the application that shows these runs."""
     pages = _Pages(runs, access)
     return Starlette(
         routes=[
@@ -57,7 +60,7 @@ def console_app(runs: Runs, access: Access) -> Starlette:
 
 
 class _Pages:
-    """The answers; every path of a file comes from `runs`, none from a request."""
+    """Answers requests; every file path comes from `runs`, none from a request."""
 
     def __init__(self, runs: Runs, access: Access) -> None:
         self._runs, self._access = runs, access
@@ -69,27 +72,28 @@ class _Pages:
         return self._page("overview.html", "Runs", {"runs": self._listed()})
 
     def listing(self, _: Request) -> Response:
-        return JSONResponse({"now": _now(), "runs": self._listed()})
+        return JSONResponse({"now": datetime.now(UTC).timestamp(), "runs": self._listed()})
 
     def run(self, request: Request) -> Response:
-        run = self._named(request)
-        if summary_of(run).state == "unreadable":
-            raise HTTPException(403, f"{run.record.name} of this run cannot be read; let the console's user read it")
+        run = self._requested_run(request)
+        if summarise(run).state == "unreadable":
+            raise HTTPException(403, f"the console may not read {run.record.name} of this run; give its user access")
         page = "site.html" if run.site else "run.html"
         return self._page(page, run.facts.name or run.key, {"facts": _facts(run)})
 
     def facts(self, request: Request) -> Response:
-        return JSONResponse(_facts(self._named(request)))
+        return JSONResponse(_facts(self._requested_run(request)))
 
     def events(self, request: Request) -> Response:
-        run = self._named(request)
-        # A browser that was cut off names the last message it had; one that opens a new stream asks for it by `after`.
-        had = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        shown = shown_event if run.site is None else shown_entry
-        return StreamingResponse(stream_of(run.record, Position.parse(had), shown), media_type="text/event-stream")
+        run = self._requested_run(request)
+        # A reconnecting browser sends the id of its last message; a page that opens a new stream sends it as `after`.
+        last = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        line_filter = filter_event if run.site is None else filter_ledger_entry
+        stream = stream_events(run.record, Position.parse(last), line_filter)
+        return StreamingResponse(stream, media_type="text/event-stream")
 
     def report(self, request: Request) -> Response:
-        report = self._named(request).report
+        report = self._requested_run(request).report
         if report is None:
             raise HTTPException(404, "the run has no report yet")
         return FileResponse(report, media_type="text/html", headers={"content-security-policy": _REPORT_POLICY})
@@ -99,7 +103,7 @@ class _Pages:
             return RedirectResponse("/", status_code=303)
         if request.method == "GET":
             return self._page("login.html", "Log in", {"wrong": False})
-        if not self._access.knows_token(await _token_in(request)):
+        if not self._access.is_token(await _submitted_token(request)):
             return self._page("login.html", "Log in", {"wrong": True}, status=403)
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(
@@ -113,17 +117,17 @@ class _Pages:
 
     def refuse(self, _: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
-            return self._page("refused.html", "Not here", {"reason": error.detail}, status=error.status_code)
-        return self._page("refused.html", "A fault", {"reason": type(error).__name__}, status=500)
+            return self._page("refused.html", "Not available", {"reason": error.detail}, status=error.status_code)
+        return self._page("refused.html", "Internal error", {"reason": type(error).__name__}, status=500)
 
     def _page(self, template: str, title: str, values: Mapping[str, Any], *, status: int = 200) -> Response:
         known = {**values, "title": neutralise(title), "role": self._runs.role}
         return HTMLResponse(self._templates.get_template(template).render(known), status_code=status)
 
-    def _named(self, request: Request) -> WatchedRun:
+    def _requested_run(self, request: Request) -> WatchedRun:
         run = self._runs.one(request.path_params["key"])
         if run is None:
-            raise HTTPException(404, "there is no such run; it may have been moved")
+            raise HTTPException(404, "there is no such run; it may have been moved or deleted")
         return run
 
     def _listed(self) -> list[dict[str, Any]]:
@@ -132,17 +136,17 @@ class _Pages:
 
 
 def _row(run: WatchedRun) -> dict[str, Any]:
-    """A run in the list; whatever is wrong with it, its name is there, and the other runs are as they are."""
+    """Return a run for the list; an error in one run leaves its name there and does not affect the others."""
     try:
-        return _facts(run) | {"summary": asdict(summary_of(run))}
+        return _facts(run) | {"summary": asdict(summarise(run))}
     except Exception as error:
-        _log.warning("a run cannot be listed: %s", type(error).__name__)  # of which a message may quote the record
+        _log.warning("a run cannot be listed: %s", type(error).__name__)  # the message may quote the record
         bare = WatchedRun(run.key, run.record, StudyFacts(), site=run.site)
-        return _facts(bare) | {"summary": asdict(Summary("unreadable"))}
+        return _facts(bare) | {"summary": asdict(RunSummary("unreadable"))}
 
 
 def _facts(run: WatchedRun) -> dict[str, Any]:
-    """All that is told of a run beside its record; no path."""
+    """Return everything shown of a run besides its record, without paths."""
     facts: Mapping[str, Any] = asdict(run.facts)
     site = None if run.site is None else asdict(run.site)
     return {
@@ -151,20 +155,50 @@ def _facts(run: WatchedRun) -> dict[str, Any]:
         "address": quote(run.key),
         "row": neutralise(run.row),
         "report": run.report is not None,
-        "protection": protection_in_words(run.facts),
         "site": site,
     }
 
 
-def _now() -> float:
-    return datetime.now(UTC).timestamp()
-
-
-async def _token_in(request: Request) -> str:
-    """What was typed into the form; a body that is too long holds no token."""
+async def _submitted_token(request: Request) -> str:
+    """Return the token in the submitted form; a body that is too long contains none."""
     body = b""
     async for part in request.stream():
         body += part
         if len(body) > _LONGEST_LOGIN:
             return ""
     return parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
+
+
+def listen(access: Access) -> socket.socket:
+    """Open the port, or raise `UsageError` with the reason."""
+    family = socket.AF_INET6 if ":" in access.host else socket.AF_INET
+    try:
+        return socket.create_server((access.host, access.port), family=family)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (")[0]  # Python appends the address
+        raise UsageError(
+            f"cannot listen on {access.host}:{access.port} ({reason}); choose another --port or --host"
+        ) from None
+
+
+def serve(app: ASGIApp, access: Access, listening: socket.socket) -> None:
+    """Serve until Ctrl-C; requests are not logged."""
+    certificate = access.certificate
+    try:
+        config = uvicorn.Config(
+            app,
+            ssl_certfile=None if certificate is None else str(certificate.chain),
+            ssl_keyfile=None if certificate is None else str(certificate.key),
+            ws="none",
+            lifespan="off",
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        )
+        config.load()
+    except OSError as error:  # includes TLS errors
+        raise UsageError(f"--certificate and --key cannot be used together ({type(error).__name__})") from None
+    uvicorn.Server(config).run(sockets=[listening])

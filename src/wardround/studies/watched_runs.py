@@ -16,6 +16,7 @@ from wardround.errors import LedgerError, UsageError
 from wardround.federation.ledger import Verdict, verify
 from wardround.parsing import read_json, read_toml
 from wardround.reports.run_record import sweep_row
+from wardround.secure_aggregation.mechanisms import MECHANISMS
 
 __all__ = ["CoordinatorRuns", "SiteRuns", "runs_in"]
 
@@ -152,18 +153,26 @@ def _facts(study: Path) -> StudyFacts:
 
 def _facts_in(table: Mapping[str, Any]) -> StudyFacts:
     algorithm, privacy = table.get("algorithm", {}), table.get("privacy", {})
+    mechanism = str(privacy.get("mechanism", "plain"))
     return StudyFacts(
         name=str(table.get("study", {}).get("name", "")),
         seed=int(_finite(table.get("study", {}).get("seed"), 0)),
         task=str(table.get("task", {}).get("kind", "ner")),
         algorithm=str(algorithm.get("name", "")),
         rounds=int(_finite(algorithm.get("rounds"), 0)),
-        mechanism=str(privacy.get("mechanism", "plain")),
+        mechanism=mechanism,
+        protection=_protection(mechanism, predictions="public" in table and _sends_predictions(algorithm.get("name"))),
         minimum_sites=int(_finite(privacy.get("minimum_sites"), 1)),
         sites=tuple(map(str, table.get("sites", {}))),
         patience=_finite(table.get("federation", {}).get("deadline"), StudyFacts.patience),
-        gives_predictions="public" in table and _sends_predictions(algorithm.get("name")),
     )
+
+
+def _protection(name: str, *, predictions: bool) -> str:
+    mechanism = MECHANISMS.get(name)
+    if mechanism is None:
+        return "This version does not know the mechanism, and cannot say who can read what."
+    return mechanism.predictions_summary if predictions else mechanism.summary
 
 
 def _sends_predictions(algorithm: Any) -> bool:

@@ -1,22 +1,22 @@
-// The list of runs, looked at again every few seconds.
+// The list of runs, refreshed every few seconds.
 
-import { showLine } from "./stream.js";
+import { showConnection } from "./stream.js";
 import { count, element, figure, row, span } from "./words.js";
 
-const EVERY = 3000; // milliseconds
+const INTERVAL = 3000; // milliseconds
 const table = document.getElementById("runs");
 
-look();
-setInterval(look, EVERY);
+refresh();
+setInterval(refresh, INTERVAL);
 
-async function look() {
+async function refresh() {
   try {
     const answer = await fetch("/list");
     if (answer.status === 401) location.assign("/login");
     show(await answer.json());
-    showLine(true);
+    showConnection(true);
   } catch {
-    showLine(false);
+    showConnection(false);
   }
 }
 

@@ -2,17 +2,17 @@
 
 import { draw } from "./charts.js";
 import { RunState } from "./state.js";
-import { follow, lostText, showLine, takeEach } from "./stream.js";
+import { follow, lostText, showConnection, applyEach } from "./stream.js";
 import { axisSize, count, element, figure, put, row, showLog, showWarnings, sizeText, span } from "./words.js";
 
-const MOST_CURVES = 10; // sites drawn one by one; of more, their mean
+const MOST_CURVES = 10; // sites with a curve each; with more, their mean is drawn
 const MOST_ROWS = 100;
 const SITE_COLUMNS = ["dev F1", "best", "test F1", "absences", "up", "down"];
-const TAUGHT = {
-  teacher_accuracy: "teacher right",
-  student_before: "student before",
-  student_accuracy: "student after",
-  agreement: "student as teacher",
+const PUBLIC_SET_FIGURES = {
+  teacher_accuracy: "teacher correct",
+  student_before: "student correct, before",
+  student_accuracy: "student correct, after",
+  agreement: "student agrees with teacher",
 };
 
 const { address, rounds, patience, sites } = document.getElementById("run").dataset;
@@ -20,13 +20,13 @@ const state = new RunState(sites ? sites.split(" ") : []);
 let skew = 0; // seconds by which this machine's clock is behind the server's
 let waiting = false;
 
-follow(address, (piece) => {
-  skew = piece.now - Date.now() / 1000;
-  if (piece.anew) state.reset();
-  state.lost += takeEach(piece.events, (event) => state.take(event));
+follow(address, (chunk) => {
+  skew = chunk.now - Date.now() / 1000;
+  if (chunk.restarted) state.reset();
+  state.lost += applyEach(chunk.events, (event) => state.apply(event));
   if (!waiting) requestAnimationFrame(show);
   waiting = true;
-}, showLine);
+}, showConnection);
 setInterval(showStatus, 1000);
 setInterval(lookForReport, 3000);
 addEventListener("resize", showCharts);
@@ -39,7 +39,7 @@ function show() {
   showSites();
   showWarnings(warnings());
   showLog(state.log);
-  document.getElementById("run").dataset.current = state.current; // for whoever waits for a round
+  document.getElementById("run").dataset.current = state.current; // lets tests wait for a round
 }
 
 function showStatus() {
@@ -47,7 +47,7 @@ function showStatus() {
   const pill = document.getElementById("state");
   const silent = state.status !== "finished" && state.last && quiet > Number(patience);
   pill.className = `pill ${silent ? "quiet" : state.status}`;
-  pill.textContent = silent ? `no news for ${span(quiet)}` : state.status;
+  pill.textContent = silent ? `no event for ${span(quiet)}` : state.status;
   const pace = state.pace();
   const known = state.status === "running" && !silent && pace !== null;
   put("left", known ? span(pace * (rounds - state.current)) : "–");
@@ -74,7 +74,7 @@ function showTiles() {
   bar.value = state.status === "finished" ? 1 : state.current / (Number(rounds) || 1);
 }
 
-// What the end says takes the place of the time that is left.
+// The final score replaces the time left.
 function showFinal() {
   const done = state.status === "finished";
   document.getElementById("left-tile").hidden = done || !Number(rounds);
@@ -85,13 +85,13 @@ function showFinal() {
 
 function showPresence() {
   const states = [...state.sites.values()].map((site) => site.state);
-  if (state.status === "finished") { // nobody is waited for any more
+  if (state.status === "finished") { // no site is expected any more
     put("online-name", "sites");
     put("online", count(states.length || null));
     put("online-of", "");
     return;
   }
-  // Where only some are asked in a round, of the others nothing is known.
+  // If a round asks only some sites, the state of the others is unknown.
   const partly = states.includes("unknown") && state.rounds.size;
   put("online-name", partly ? "sites that answered" : "sites online");
   const here = partly ? state.rounds.get(state.current)?.answered : states.filter((one) => one === "online").length;
@@ -99,7 +99,7 @@ function showPresence() {
   put("online-of", states.length ? ` of ${count(states.length)}` : "");
 }
 
-// A chart that comes makes the others narrower: they are drawn again, or their letters would shrink.
+// A new chart makes the others narrower; draw them again, or their text would shrink.
 function showCharts() {
   const shown = () => document.querySelectorAll(".charts figure:not([hidden])").length;
   const before = shown();
@@ -115,17 +115,17 @@ function drawCharts() {
   const each = names.map((name) => ({ name, points: points(scored, (event) => event.f1[name]) }));
   draw("f1-chart", names.length && names.length <= MOST_CURVES ? each : [mean], { share: true, unit });
   draw("loss-chart", [{ name: "loss", points: points(done, (event) => event.loss) }], { unit });
-  draw("teaching-chart", taught(done), { share: true });
+  draw("teaching-chart", publicSetCurves(done), { share: true });
   const ways = ["up", "down"].map((way) => ({ name: way, points: points(done, (event) => event[way]) }));
   draw("bytes-chart", ways, { text: sizeText, axis: axisSize });
 }
 
-function taught(done) {
-  const told = done.filter((event) => event.figures);
-  const names = [...new Set(told.flatMap((event) => Object.keys(event.figures)))];
-  return names.filter((name) => TAUGHT[name.split("/").at(-1)]).map((name) => {
+function publicSetCurves(done) {
+  const known = done.filter((event) => event.figures);
+  const names = [...new Set(known.flatMap((event) => Object.keys(event.figures)))];
+  return names.filter((name) => PUBLIC_SET_FIGURES[name.split("/").at(-1)]).map((name) => {
     const [last, head] = name.split("/").reverse();
-    return { name: `${head ? `${head}: ` : ""}${TAUGHT[last]}`, points: points(told, (event) => event.figures[name]) };
+    return { name: `${head ? `${head}: ` : ""}${PUBLIC_SET_FIGURES[last]}`, points: points(known, (event) => event.figures[name]) };
   });
 }
 
@@ -148,16 +148,16 @@ function showSites() {
   document.querySelector("#sites tbody").replaceChildren(...shown);
   const more = document.getElementById("more-sites");
   more.hidden = state.sites.size <= MOST_ROWS;
-  more.textContent = `${MOST_ROWS} of ${state.sites.size} sites, those that are away first`;
+  more.textContent = `${MOST_ROWS} of ${state.sites.size} sites, absent ones first`;
 }
 
 function warnings() {
   const found = state.failures.slice(-5).map((event) => `Round ${event.round} failed: ${event.reason}`);
   for (const [name, site] of state.sites) {
-    if (away(site) && state.status !== "finished") found.push(`${name} is ${site.state} (${site.code || "no reason given"})`);
+    if (away(site) && state.status !== "finished") found.push(`${name} is ${site.state} (${site.code || "unknown reason"})`);
   }
   const clipped = sorted(state.rounds).filter((event) => event.clipped > 0);
-  if (clipped.length) found.push(`Numbers of updates were clipped in ${clipped.length} rounds, last in ${clipped.at(-1).round}`);
+  if (clipped.length) found.push(`Numbers in updates were clipped in ${clipped.length} rounds, last in ${clipped.at(-1).round}`);
   if (state.lost) found.unshift(lostText(state.lost));
   return found.slice(0, 20);
 }

@@ -1,7 +1,7 @@
-// The page of one study at a site: what left, never what was in it.
+// The page of one study at a site: sizes of the messages it sent, never their content.
 
 import { draw } from "./charts.js";
-import { follow, lostText, showLine, takeEach } from "./stream.js";
+import { follow, lostText, showConnection, applyEach } from "./stream.js";
 import { axisSize, clock, count, put, row, showLog, showWarnings, sizeText, span } from "./words.js";
 
 const { address, patience } = document.getElementById("run").dataset;
@@ -9,22 +9,22 @@ let skew = 0;
 let sent, steps, byRound, log, last, lost, faults = [];
 reset();
 
-follow(address, (piece) => {
-  skew = piece.now - Date.now() / 1000;
-  if (piece.anew) reset();
-  lost += takeEach(piece.events, take);
+follow(address, (chunk) => {
+  skew = chunk.now - Date.now() / 1000;
+  if (chunk.restarted) reset();
+  lost += applyEach(chunk.events, apply);
   show();
-}, showLine);
+}, showConnection);
 setInterval(showStatus, 1000);
-setInterval(look, 5000);
+setInterval(refresh, 5000);
 addEventListener("resize", show);
-look();
+refresh();
 
 function reset() {
   [sent, steps, byRound, log, last, lost] = [{ messages: 0, bytes: 0 }, new Map(), new Map(), [], null, 0];
 }
 
-function take(event) {
+function apply(event) {
   sent = { messages: sent.messages + 1, bytes: sent.bytes + event.bytes };
   const known = steps.get(event.step) || { messages: 0, bytes: 0 };
   steps.set(event.step, { messages: known.messages + 1, bytes: known.bytes + event.bytes, time: event.time });
@@ -45,7 +45,7 @@ function show() {
   draw("bytes-chart", [{ name: "up", points }], { text: sizeText, axis: axisSize });
   showLog(log);
   showStatus();
-  document.getElementById("run").dataset.current = sent.messages; // for whoever waits for a message
+  document.getElementById("run").dataset.current = sent.messages; // lets tests wait for a message
 }
 
 function showStatus() {
@@ -58,17 +58,17 @@ function showStatus() {
 }
 
 function stateOf(quiet) {
-  if (!last) return ["", "nothing has left yet"];
+  if (!last) return ["", "nothing sent yet"];
   if (last.step === "finish") return ["finished", "finished"];
-  return quiet > Number(patience) ? ["quiet", `no news for ${span(quiet)}`] : ["running", "taking part"];
+  return quiet > Number(patience) ? ["quiet", `no event for ${span(quiet)}`] : ["running", "taking part"];
 }
 
-async function look() {
+async function refresh() {
   const facts = await fetch(`/facts/${address}`).then((answer) => answer.json()).catch(() => null);
   if (!facts) return;
   const { accepted, entries, bytes_out, head, fault, troubles } = facts.site;
-  put("accepted", accepted === null ? "a rehearsal on one machine" : accepted ? "accepted" : "not accepted");
-  put("ledger", fault ? "The chain does not hold." : `Intact: ${count(entries)} entries, ${count(bytes_out)} bytes left.`);
+  put("accepted", accepted === null ? "a test on one machine" : accepted ? "accepted" : "not accepted");
+  put("ledger", fault ? "The chain of the ledger is broken." : `Intact: ${count(entries)} entries, ${count(bytes_out)} bytes sent.`);
   put("head", head || "–");
   faults = fault ? [`Ledger: ${fault}`] : [];
   for (const { time, step, round, code } of troubles.slice(-5)) {

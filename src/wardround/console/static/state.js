@@ -1,6 +1,6 @@
-// What is known of a run, from its events in their order; the same events give the same state, whoever restarted.
+// The state of a run, computed from its events in order; the same events give the same state after any restart.
 
-const FAR = new Set(["unreachable", "transport"]); // codes of a site to which no connection stands
+const FAR = new Set(["unreachable", "transport"]); // codes of a site without a connection
 
 export class RunState {
   constructor(sites) {
@@ -9,22 +9,22 @@ export class RunState {
   }
 
   reset() {
-    this.rounds = new Map(); // by number; of one that was done again after a crash, the last
+    this.rounds = new Map(); // by number; after a crash a repeated round replaces the earlier one
     this.scored = new Map();
-    this.beside = []; // [round, bytes of each site] of what was asked beside the rounds, and of rounds that failed
+    this.otherCosts = []; // [round, bytes of each site] of requests outside of rounds and in failed rounds
     this.sites = new Map(this.names.map((name) => [name, { state: "unknown", code: "", absences: 0 }]));
     this.status = "waiting";
-    this.last = 0; // when the last event was
+    this.last = 0; // time of the last event
     this.current = 0;
-    this.begun = null; // [round, seconds] when this process of the run began
+    this.started = null; // [round, seconds] at the start of this process of the run
     this.epochs = false;
-    this.final = null; // the last event of a run that is finished
-    this.lost = 0; // lines that could not be taken
+    this.final = null; // the last event of a finished run
+    this.lost = 0; // lines that could not be shown
     this.log = [];
     this.failures = [];
   }
 
-  take(event) {
+  apply(event) {
     this.last = event.time || this.last;
     (this[`on_${event.event}`] || (() => {})).call(this, event);
     const line = event.event in LINES ? LINES[event.event](event) : event.event;
@@ -38,19 +38,19 @@ export class RunState {
     for (const name of this.sites.keys()) this.mark(name, event.present.includes(name) ? "online" : "absent", "");
   }
 
-  on_started(event) { this.begin(event.round || 0, event.time); }
+  on_started(event) { this.start(event.round || 0, event.time); }
 
-  on_resumed(event) { this.begin(event.round || 0, event.time); }
+  on_resumed(event) { this.start(event.round || 0, event.time); }
 
   on_round(event) {
     this.status = "running";
     this.rounds.set(event.round, event);
     this.current = event.round;
     const gone = new Map(event.absent.map(([site, absence, code]) => [site, [absence, code]]));
-    // Of those who were not asked in this round nobody knows.
-    const everybody = event.answered + gone.size >= this.sites.size;
-    const told = Object.keys(event.exchanges);
-    const asked = told.length ? told : everybody ? [...this.sites.keys()] : [];
+    // The state of sites that were not asked in this round is unknown.
+    const all = event.answered + gone.size >= this.sites.size;
+    const known = Object.keys(event.exchanges);
+    const asked = known.length ? known : all ? [...this.sites.keys()] : [];
     for (const name of asked) if (!gone.has(name)) this.mark(name, "online", "");
     for (const [site, [absence, code]] of gone) this.miss(site, absence, code);
   }
@@ -60,14 +60,14 @@ export class RunState {
     for (const name of Object.keys(event.f1)) this.mark(name, "online", "");
   }
 
-  on_asked(event) { this.beside.push([event.round || 0, event.exchanges]); }
+  on_asked(event) { this.otherCosts.push([event.round || 0, event.exchanges]); }
 
   on_absent(event) { if (event.site) this.miss(event.site, event.absence, event.code); }
 
   on_round_failed(event) {
     this.current = event.round - 1;
     this.failures.push(event);
-    this.beside.push([event.round - 1, event.exchanges]);
+    this.otherCosts.push([event.round - 1, event.exchanges]);
   }
 
   on_epoch(event) {
@@ -83,15 +83,15 @@ export class RunState {
     this.final = event;
   }
 
-  begin(number, time) {
+  start(number, time) {
     this.status = "running";
     this.current = number;
-    this.begun = [number, time];
+    this.started = [number, time];
     this.final = null;
     for (const known of [this.rounds, this.scored]) {
-      for (const round of [...known.keys()]) if (round > number) known.delete(round); // they are done again
+      for (const round of [...known.keys()]) if (round > number) known.delete(round); // they are repeated
     }
-    this.beside = this.beside.filter(([round]) => round <= number);
+    this.otherCosts = this.otherCosts.filter(([round]) => round <= number);
   }
 
   mark(name, state, code) {
@@ -104,19 +104,19 @@ export class RunState {
     this.sites.get(name).absences += 1;
   }
 
-  // Bytes of the rounds that count and of all that was asked beside them, as the report adds them.
+  // Bytes of the rounds that count and of all other requests, as in the report.
   total(way) {
     const ofRounds = [...this.rounds.values()].reduce((sum, round) => sum + (round[way] || 0), 0);
     const place = way === "down" ? 0 : 1;
-    const ofSites = this.beside.flatMap(([, exchanges]) => Object.values(exchanges));
+    const ofSites = this.otherCosts.flatMap(([, exchanges]) => Object.values(exchanges));
     return ofSites.reduce((sum, bytes) => sum + bytes[place], ofRounds);
   }
 
-  // The same of each site, [down, up]; empty where the record does not say.
+  // The same for each site, [down, up]; empty if the record does not say.
   totalBySite() {
     const totals = new Map();
     const ofRounds = [...this.rounds.values()].map((round) => round.exchanges || {});
-    for (const exchanges of [...ofRounds, ...this.beside.map(([, each]) => each)]) {
+    for (const exchanges of [...ofRounds, ...this.otherCosts.map(([, each]) => each)]) {
       for (const [name, [down, up]] of Object.entries(exchanges)) {
         const known = totals.get(name) || [0, 0];
         totals.set(name, [known[0] + down, known[1] + up]);
@@ -130,35 +130,35 @@ export class RunState {
     return scored.reduce((a, b) => (a && a.mean_f1 >= b.mean_f1 ? a : b), null);
   }
 
-  // The mean over the sites at the end; of a training at one site, by the first reading of its task.
+  // The final mean over the sites; for training at one site, the first matching mode of its task.
   finalF1() {
     const scores = Object.values(this.final?.f1 || {});
     if (scores.length) return scores.reduce((a, b) => a + b) / scores.length;
     return Object.values(this.final?.scores || {})[0] ?? null;
   }
 
-  // Seconds a round took in this process of the run.
+  // Seconds per round in this process of the run.
   pace() {
-    const done = this.begun ? this.current - this.begun[0] : 0;
-    return done > 0 ? (this.last - this.begun[1]) / done : null;
+    const done = this.started ? this.current - this.started[0] : 0;
+    return done > 0 ? (this.last - this.started[1]) / done : null;
   }
 }
 
 const LINES = {
   waiting: (e) => `waiting for ${e.least} of ${e.sites} sites`,
-  gathered: (e) => `here: ${e.present.join(", ")}`,
+  gathered: (e) => `online: ${e.present.join(", ")}`,
   started: (e) => (e.sites ? `started with ${e.sites} sites` : "started"),
-  resumed: (e) => `goes on after round ${e.round}`,
+  resumed: (e) => `resumes after round ${e.round}`,
   round: (e) => `round ${e.round}: loss ${number(e.loss)}, ${e.answered ?? "–"} answered` +
     (e.absent.length ? `, absent ${e.absent.map((gone) => `${gone[0]} (${gone[2] || gone[1]})`).join(", ")}` : ""),
   scored: (e) => `scored after round ${e.round}: mean F1 ${number(e.mean_f1)}`,
   asked: () => "",
   absent: (e) => `${e.site} ${e.absence} at ${e.step} (${e.code})`,
   round_failed: (e) => `round ${e.round} failed: ${e.reason}`,
-  diverged: (e) => `copies of the shared half differ at ${e.sites.join(", ")}`,
+  diverged: (e) => `copies of the shared layers differ at ${e.sites.join(", ")}`,
   caught_up: (e) => `caught up: ${e.sites.join(", ")}`,
-  epoch: (e) => `epoch ${e.epoch}: loss ${number(e.loss)}, F1 ${number(e.dev_f1)}${e.best ? ", the best" : ""}`,
-  finished: (e) => (e.rounds ? `finished after ${e.rounds} rounds${e.best_round ? `, the best is ${e.best_round}` : ""}` : "finished"),
+  epoch: (e) => `epoch ${e.epoch}: loss ${number(e.loss)}, F1 ${number(e.dev_f1)}${e.best ? ", best so far" : ""}`,
+  finished: (e) => (e.rounds ? `finished after ${e.rounds} rounds${e.best_round ? `, best round ${e.best_round}` : ""}` : "finished"),
 };
 
 function number(value) {

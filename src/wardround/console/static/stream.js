@@ -1,32 +1,32 @@
-// One record as it grows: each line exactly once, through cuts and restarts of either side.
+// Follow a growing record: each line exactly once, even if the connection breaks or either side restarts.
 
-const AGAIN = 2000; // milliseconds before a stream that the browser gave up is opened anew
+const RETRY = 2000; // milliseconds before a closed stream is opened again
 
-// Calls `onPiece({now, anew, events})` for each message, and `onLine(true or false)` as the connection comes and goes.
-export function follow(address, onPiece, onLine) {
-  let mark = "";
+// Call `onChunk({now, restarted, events})` for each message, and `onConnection(boolean)` when the connection changes.
+export function follow(address, onChunk, onConnection) {
+  let position = "";
   const open = () => {
-    const source = new EventSource(`/events/${address}?after=${encodeURIComponent(mark)}`);
+    const source = new EventSource(`/events/${address}?after=${encodeURIComponent(position)}`);
     source.onmessage = (message) => {
-      mark = message.lastEventId;
-      onLine(true);
-      onPiece(JSON.parse(message.data));
+      position = message.lastEventId;
+      onConnection(true);
+      onChunk(JSON.parse(message.data));
     };
     source.onerror = () => {
-      onLine(false);
-      // After a plain cut the browser comes again by itself; after a refusal, as by a server with a new token, it does not.
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => loggedIn(address).then(open), AGAIN);
+      onConnection(false);
+      // A browser reconnects by itself after a break, but not after a refusal, e.g. by a server with a new token.
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => checkLogin(address).then(open), RETRY);
     };
   };
   open();
 }
 
-// One line that cannot be taken costs itself alone; how many there were.
-export function takeEach(events, take) {
+// Apply each event, skip those that fail, and return how many did.
+export function applyEach(events, apply) {
   let lost = 0;
   for (const event of events) {
     try {
-      take(event);
+      apply(event);
     } catch {
       lost += 1;
     }
@@ -38,14 +38,14 @@ export function lostText(lost) {
   return `${lost} ${lost === 1 ? "line" : "lines"} of the record could not be shown`;
 }
 
-// Goes to the login where one is asked for.
-async function loggedIn(address) {
+// Go to the login page if a login is required.
+async function checkLogin(address) {
   const answer = await fetch(`/facts/${address}`).catch(() => null);
   if (answer?.status === 401) location.assign("/login");
 }
 
-export function showLine(live) {
+export function showConnection(live) {
   const place = document.getElementById("line");
-  place.textContent = live ? "live" : "connection lost, trying again";
+  place.textContent = live ? "live" : "connection lost, reconnecting";
   place.className = live ? "line live" : "line lost";
 }

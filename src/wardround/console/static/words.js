@@ -1,4 +1,4 @@
-// Numbers, times and nodes, as every page of the console shows them.
+// Formatting and DOM helpers shared by the pages of the console.
 
 const UNITS = [["GB", 1e9], ["MB", 1e6], ["KB", 1e3]];
 
@@ -9,7 +9,7 @@ export function sizeText(count) {
   return `${count} B`;
 }
 
-// The same for an axis, where there is little room.
+// Shorter, for an axis.
 export function axisSize(count) {
   return sizeText(Math.round(count)).replace(".0 ", " ");
 }
@@ -46,7 +46,7 @@ export function element(name, text = "", className = "") {
   return made;
 }
 
-// Cells are [text or node, class, name of the column where that must be said on a narrow page].
+// Cells are [text or node, class, column name to show on a narrow page].
 export function row(cells) {
   const made = document.createElement("tr");
   cells.forEach(([text, className, name], place) => {
