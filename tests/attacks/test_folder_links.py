@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.cli.running import exit_code
 
+from wardround.corpora.corpus_format import CorpusFormat
 from wardround.corpora.formats import FORMATS
-from wardround.corpora.source import CorpusFormat
 from wardround.corpora.splits import find_splits
 from wardround.errors import CorpusError
 

@@ -17,7 +17,7 @@ from wardround.cli.data import app
 from wardround.cli.main import main
 from wardround.corpora.brat import Brat
 from wardround.corpora.conll import Conll
-from wardround.corpora.formats import FORMATS, open_format, writable
+from wardround.corpora.formats import FORMATS, open_format
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.splits import MANIFEST, find_splits
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
@@ -55,10 +55,10 @@ def test_check_prints_each_problem_with_its_place_and_fails(corpus: Path) -> Non
     result = run("check", corpus, "--format", "conll", "--types", "Drug")
     assert result.exit_code == 1
     assert result.output.splitlines()[:4] == [
-        "train.tsv: error: 1 entities are of the type 'ADE', which is not among those expected",
-        "test.tsv:3: error: has 1 columns parted by 'tab'; words were expected in column 0, tags in column -1",
-        "test.tsv:2: warning: the tags are not legal BIO from here on; read as the nearest legal",
-        "test.tsv: warning: document 'test:1': is short, and train holds the same text, as document 'train:2'",
+        "train.tsv: error: 1 entities have the type 'ADE', which is not expected",
+        "test.tsv:3: error: has 1 columns separated by 'tab'; words were expected in column 0, tags in column -1",
+        "test.tsv:2: warning: the tags are not legal BIO from here on; they were repaired",
+        "test.tsv: warning: document 'test:1': is short, and train has the same text, in document 'train:2'",
     ]
     assert result.output.splitlines()[-1] == "3 errors, 2 warnings"
     assert "secret" not in result.output
@@ -134,7 +134,10 @@ def test_convert_one_file_with_options(corpus: Path, tmp_path: Path) -> None:
 
 def test_convert_refuses_what_cannot_be_written(corpus: Path, tmp_path: Path) -> None:
     message = fault("convert", corpus, tmp_path / "o", "--from", "conll", "--to", "ade")
-    assert message == "UsageError: the format ade is only read; brat and jsonl can be written"
+    assert message == (
+        "UsageError: the format ade can only be read; "
+        "choose one of bioc, brat, conll, i2b2-2010, i2b2-2014, jsonl, pairs, pubtator, smm4h"
+    )
 
 
 def test_split_writes_the_parts_and_their_checksums(tmp_path: Path) -> None:
@@ -239,8 +242,8 @@ def test_who_annotates_what(two: Path, tmp_path: Path) -> None:
         "Only east annotates Drug, Dose.",
         "Only west annotates ADE.",
         "east and west share no type.",
-        "No training note holds a mention of Dose: nobody teaches it.",
-        "west: 2 mentions of 'drugs', which is no type of the study – did you mean 'Drug'?; map the name.",
+        "No training note has a mention of Dose, so no site teaches it.",
+        "west: 2 mentions of 'drugs', which is not a type of the study – did you mean 'Drug'?; map the name.",
         "east: its training notes hold types that it does not list, which it does not learn: ADE 1.",
     ]
     written = json.loads((tmp_path / "found.json").read_text())
@@ -297,7 +300,7 @@ def test_the_page_names_every_format_and_option_with_its_default() -> None:
     assert [name for name, _ in rows] == list(FORMATS)
     for name, row in rows:
         _, writes, options, *_ = (cell.strip() for cell in row.split(" | "))
-        assert (writes == "–") == (writable(open_format(name)) is None)
+        assert (writes == "–") == (not open_format(name).can_write)
         said = dict(re.findall(r"`(\w+)` \(`?([^`)]+)[`)]", options))
         defaults = {field.name: str(field.default).lower() for field in fields(FORMATS[name])}
         assert {option: default.lower() for option, default in said.items()} == defaults

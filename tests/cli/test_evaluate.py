@@ -115,7 +115,7 @@ def test_a_type_the_model_does_not_know_is_left_out(run: Run, trained: Path, tmp
 
 @pytest.mark.parametrize(
     ("form", "said"),
-    [("brt", "'brt' is not a format – did you mean 'brat'?"), ("jsonl", "notes: holds no file ending in .jsonl")],
+    [("brt", "'brt' is not a format – did you mean 'brat'?"), ("jsonl", "notes: contains no file ending in .jsonl")],
 )
 def test_what_cannot_be_read_is_refused(run: Run, trained: Path, strange: Path, form: str, said: str) -> None:
     ran = run("evaluate", trained / "model", strange, "--format", form)

@@ -186,7 +186,7 @@ def test_the_notes_themselves_are_never_written_over(run: Run, model: Path, tmp_
     [
         (("--format", "txt"), "'txt' is not a format – did you mean 'text'?"),
         (("--to", "jsonll"), "'jsonll' is not a format – did you mean 'jsonl'?"),
-        (("--to", "cadec"), "the format 'cadec' can be read but not written; use brat, jsonl or conll"),
+        (("--to", "cadec"), "the format cadec can only be read; choose one of bioc, brat, conll"),
         (("--to-option", "shpae=spacy"), "'shpae' is not an option of jsonl – did you mean 'shape'?"),
         (("--device", "gpu"), "'gpu' is no device"),
     ],

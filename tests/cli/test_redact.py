@@ -226,7 +226,7 @@ def test_a_run_under_other_rules_is_not_resumed(
         (("--language", "de", "--out", "o"), "'de' is not a language"),
         (("--ids", "drop", "--out", "o"), "'drop' is not a way with ids"),
         (("--how", "surrogate", "--resume", "--out", "o"), "give its --seed-file"),
-        (("--format", "cadec", "--out", "o"), "cadec is only read"),
+        (("--format", "cadec", "--out", "o"), "cadec can only be read"),
     ],
 )
 def test_refusals(

@@ -134,7 +134,7 @@ def test_start_notes_for_the_worker_what_nobody_else_is_told(
         (("--data", "."), "name the notes by --data and --format"),
         (("--data", ".", "--format", "brat", "--built-in", "harbour"), "name the notes by --data and --format"),
         (("--data", ".", "--format", "brta"), "did you mean 'brat'"),
-        (("--data", ".", "--format", "jsonl"), "local: holds no file ending in .jsonl"),
+        (("--data", ".", "--format", "jsonl"), "local: contains no file ending in .jsonl"),
         (("--built-in", "harbor"), "did you mean 'harbour'"),
     ],
 )
@@ -193,7 +193,7 @@ def test_names_that_make_no_sense_are_told_of_before_the_site_takes_part(
     words = ("site", "start", kit, "--data", ward_of(tmp_path), "--format", "jsonl", "--names", tmp_path / "ours.toml")
     ran = run(*words)
     assert ran.code == 2
-    said = "[sites.harbour] names: ours.toml: 'medication' is mapped onto 'Drugg', which is no type of the study"
+    said = "[sites.harbour] names: ours.toml: 'medication' is mapped to 'Drugg', which is not a type of the study"
     assert said in ran.err_in_one_line
     assert str(tmp_path) not in ran.err
     assert not started and not (kit / "site" / "worker.json").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wardround.corpora.ade import Ade
-from wardround.corpora.source import Problem, Severity, WritableFormat
+from wardround.corpora.corpus_format import Problem, Severity
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Range, Relation
 
@@ -129,7 +129,7 @@ def test_files_are_known_by_name_and_may_be_packed(tmp_path: Path) -> None:
 
 
 def test_it_is_not_written() -> None:
-    assert not isinstance(Ade(), WritableFormat)
+    assert not Ade().can_write
 
 
 @pytest.mark.corpus

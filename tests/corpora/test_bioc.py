@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.corpora.strategies import ATTRIBUTES, BRIEF, VALUES, XML_TEXTS, corpora, documents, xml_forbids
 from wardround.corpora import xml
 from wardround.corpora.bioc import Bioc
+from wardround.corpora.corpus_format import Problem
 from wardround.corpora.pubtator import Pubtator
-from wardround.corpora.source import Problem, WritableFormat
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
@@ -103,7 +103,7 @@ def passage(content: str) -> str:
         (
             '<annotation id="T"><infon key="type">A</infon><location offset="3" length="4"/><text>x</text>'
             "</annotation>",
-            "not what stands at its offsets",
+            "differs from the text of the note at its offsets",
         ),
         ('<annotation id="T"><location offset="3" length="4"/></annotation>', "has no type"),
         ('<annotation id="T"><infon key="type">A</infon></annotation>', "has no character range"),
@@ -111,7 +111,7 @@ def passage(content: str) -> str:
             '<annotation id="T"><infon key="type">A</infon><location offset="-3" length="4"/></annotation>',
             "range 0-0 is empty",
         ),
-        ('<relation><infon key="type">A</infon><node refid="T"/><node refid="U"/></relation>', "which is no mention"),
+        ('<relation><infon key="type">A</infon><node refid="T"/><node refid="U"/></relation>', "that is not a mention"),
         ('<relation><infon key="type">A</infon><node refid="T"/></relation>', "two nodes"),
         ('<relation><infon key="type">A</infon><infon key="entity1">D</infon></relation>', "two nodes"),
         ('<relation><node refid="T"/><node refid="T"/></relation>', "needs a type"),
@@ -120,8 +120,8 @@ def passage(content: str) -> str:
             "</relation>",
             "concept that no mention",
         ),
-        ("</passage><passage><offset>7</offset><text>x</text>", "begins at 7, before 8"),
-        ("</passage><passage><offset>99999999999</offset><text>x</text>", "too far from 8"),
+        ("</passage><passage><offset>7</offset><text>x</text>", "begins at 7, but the text before it ends at 8"),
+        ("</passage><passage><offset>99999999999</offset><text>x</text>", "too far after 8"),
         ("</passage><passage><text>x</text>", "no offset"),
         ("</passage></document><document><passage>", "no id"),
     ],
@@ -161,7 +161,7 @@ def test_entities_that_grow_are_refused(tmp_path: Path) -> None:
     grows = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
     _, problems = read(f'<!DOCTYPE c [<!ENTITY e0 "ha">{grows}]>\n<c>&e9;</c>', tmp_path)
     assert [problem.message for problem in problems] == [
-        "declares entities, which are not read; replace them by their text"
+        "declares entities, which are refused; replace them by their text"
     ]
 
 
@@ -247,7 +247,7 @@ def test_what_is_written_is_read_back(found: list[Document]) -> None:
 
 
 def test_it_is_writable() -> None:
-    assert isinstance(Bioc(), WritableFormat)
+    assert Bioc().can_write
 
 
 @pytest.mark.corpus

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.corpora.strategies import ANY_CHARACTERS, BRIEF, corpora, documents
 from wardround.corpora.brat import Brat
-from wardround.corpora.source import Problem, Severity
+from wardround.corpora.corpus_format import Problem, Severity
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
@@ -93,21 +93,21 @@ def test_folders_lead_the_ids_and_packed_files_are_read(tmp_path: Path) -> None:
     ("lines", "fault"),
     [
         ("T1\tDrug 0 412\tAspirin", "n12.ann:1: T1 ends at 412, the text has 40 characters"),
-        ("T1\tDrug 0 6\tsecret", "n12.ann:1: T1: the text column is not what stands at its offsets in the note"),
-        ("T1\tDrug 0 7", "n12.ann:1: T1: the text column is not what stands at its offsets in the note"),
+        ("T1\tDrug 0 6\tsecret", "n12.ann:1: T1: the text column differs from the text of the note at its offsets"),
+        ("T1\tDrug 0 7", "n12.ann:1: T1: the text column differs from the text of the note at its offsets"),
         ("T1\tDrug 7 7\t", "n12.ann:1: entity 'T1': range 7-7 is empty"),
-        ("\nT1\tsecret", "n12.ann:2: T1 is not of the form 'type start end'"),
+        ("\nT1\tsecret", "n12.ann:2: T1 does not have the form 'type start end'"),
         ("T1\tDrug 0 7\tAspirin\nT1\tDrug 0 7\tAspirin", "n12.ann:2: a second entity has the id T1"),
-        ("R1\tCauses Arg1:T1 Arg2:T2", "n12.ann:1: relation R1 has a head which is no mention here; it is left out"),
+        ("R1\tCauses Arg1:T1 Arg2:T2", "n12.ann:1: relation R1 has a head that is not a mention here; it is left out"),
         (
             "T1\tDrug 0 7\tAspirin\nR1\tCauses Arg1:T1 Arg2:T1\nR1\tIs Arg1:T1 Arg2:T1",
             "n12.ann:3: a second relation has the id R1",
         ),
-        ("R1\tCauses T1", "n12.ann:1: R1 is not of the form 'type Arg1:id Arg2:id'"),
-        ("A1\tNegation", "n12.ann:1: A1 is not of the form 'name target value'"),
-        ("A1\tNegation T9", "n12.ann:1: A1 is about something which is no mention here"),
-        ("N1\tReference T1", "n12.ann:1: N1 is not of the form 'Reference target resource:id'"),
-        ("#1\tAnnotatorNotes T9\tsecret", "n12.ann:1: #1 is about something which is no mention here"),
+        ("R1\tCauses T1", "n12.ann:1: R1 does not have the form 'type Arg1:id Arg2:id'"),
+        ("A1\tNegation", "n12.ann:1: A1 does not have the form 'name target value'"),
+        ("A1\tNegation T9", "n12.ann:1: A1 refers to something that is not a mention here"),
+        ("N1\tReference T1", "n12.ann:1: N1 does not have the form 'Reference target resource:id'"),
+        ("#1\tAnnotatorNotes T9\tsecret", "n12.ann:1: #1 refers to something that is not a mention here"),
     ],
 )
 def test_faults_name_the_line_and_quote_nothing(tmp_path: Path, lines: str, fault: str) -> None:
@@ -190,7 +190,7 @@ def test_an_id_twice_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_fields_that_do_not_fit_a_line_are_refused(tmp_path: Path, entity: Entity) -> None:
-    with pytest.raises(CorpusError, match="white space that brat cannot hold"):
+    with pytest.raises(CorpusError, match="white space that brat does not allow"):
         Brat().write([Document("d", "text", (entity,))], tmp_path)
 
 

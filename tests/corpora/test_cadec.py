@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wardround.corpora.cadec import Cadec
-from wardround.corpora.source import Problem, Severity, WritableFormat
+from wardround.corpora.corpus_format import Problem, Severity
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Range
 
@@ -94,10 +94,10 @@ def test_pieces_out_of_order_are_put_in_order(tmp_path: Path) -> None:
     ("line", "part"),
     [
         ("T9\tADR 2 120\tbit drowsy", "T9 ends at 120, the text has 46 characters"),
-        ("T9\tADR 2 12\tvery drowsy", "not what stands"),
+        ("T9\tADR 2 12\tvery drowsy", "differs from the text of the note"),
         ("T9\tADR 2 12;11 13\tbit drowsy y.", "starts before 12"),
         ("T9 ADR 2 12 bit drowsy", "neither a mention nor a remark"),
-        ("#9\tAnnotatorNotes T99\twhat", "T99, which is no mention"),
+        ("#9\tAnnotatorNotes T99\twhat", "T99, which is not a mention"),
     ],
 )
 def test_a_faulty_line_is_reported_and_left_out(tmp_path: Path, line: str, part: str) -> None:
@@ -122,4 +122,4 @@ def test_the_folder_must_hold_texts(tmp_path: Path) -> None:
 
 
 def test_it_is_not_written() -> None:
-    assert not isinstance(Cadec(), WritableFormat)
+    assert not Cadec().can_write

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from wardround.corpora.brat import Brat
-from wardround.corpora.check import TELLING_LENGTH, WHOLE, CheckReport, check
+from wardround.corpora.check import LEAK_LENGTH, WHOLE, CheckReport, check
 from wardround.corpora.conll import Conll
+from wardround.corpora.corpus_format import Content, CorpusFormat, ProblemSink, Severity, fail_on_error
 from wardround.corpora.jsonl import Jsonl
-from wardround.corpora.source import CorpusFormat, ProblemSink, Severity, fail_on_error
 from wardround.corpora.splits import MANIFEST, Manifest
 from wardround.errors import CorpusError, TextError
 from wardround.text.document import Document, Entity, Range
@@ -72,7 +72,7 @@ def test_two_mentions_of_the_same_characters(tmp_path: Path) -> None:
 
 
 def test_duplicates_leaks_and_empty_notes(tmp_path: Path) -> None:
-    secret, other = "secret".ljust(TELLING_LENGTH, "!"), "other".ljust(TELLING_LENGTH, "!")
+    secret, other = "secret".ljust(LEAK_LENGTH, "!"), "other".ljust(LEAK_LENGTH, "!")
     train = [Document("a", secret), Document("b", secret), Document("c", " \n"), Document("d", "")]
     written(tmp_path, train=train, dev=[Document("e", other)], test=[Document("f", secret), Document("g", other)])
     report = check(tmp_path, Jsonl())
@@ -80,23 +80,23 @@ def test_duplicates_leaks_and_empty_notes(tmp_path: Path) -> None:
         (WARNING, "document 'b': has the same text as document 'a'"),
         (WARNING, "document 'c': the note is empty"),
         (WARNING, "document 'd': the note is empty"),
-        (ERROR, "document 'f': leak: train holds the same text, as document 'a'"),
-        (ERROR, "document 'g': leak: dev holds the same text, as document 'e'"),
+        (ERROR, "document 'f': leak: train has the same text, in document 'a'"),
+        (ERROR, "document 'g': leak: dev has the same text, in document 'e'"),
     ]
     assert (report.errors, report.warnings) == (2, 3)
 
 
 def test_a_short_text_in_two_splits_is_only_a_warning(tmp_path: Path) -> None:
-    short = "x" * (TELLING_LENGTH - 1)
+    short = "x" * (LEAK_LENGTH - 1)
     for text in (short, f"  {short}\n"):
         written(tmp_path, train=[Document("a", text)], test=[Document("b", text)])
-        expected = [(WARNING, "document 'b': is short, and train holds the same text, as document 'a'")]
+        expected = [(WARNING, "document 'b': is short, and train has the same text, in document 'a'")]
         assert said(check(tmp_path, Jsonl())) == expected
 
 
 def test_types_that_are_not_expected(tmp_path: Path) -> None:
     written(tmp_path, x=[Document("d", "abc", (entity("T1", (0, 1)), entity("T2", (1, 2), kind="ADE")))])
-    expected = [(ERROR, "1 entities are of the type 'ADE', which is not among those expected")]
+    expected = [(ERROR, "1 entities have the type 'ADE', which is not expected")]
     assert said(check(tmp_path, Jsonl(), types=["Drug"])) == expected
 
 
@@ -121,12 +121,14 @@ def test_a_split_that_cannot_be_read_does_not_keep_the_next_from_being_checked(t
         (tmp_path / name).mkdir()
     written(tmp_path / "test", x=[Document("d", "abc")])
     report = check(tmp_path, Jsonl())
-    assert said(report) == [(ERROR, "holds no file ending in .jsonl")]
+    assert said(report) == [(ERROR, "contains no file ending in .jsonl")]
     assert {name: counts.documents for name, counts in report.counts.items()} == {"train": 0, "test": 1}
 
 
 def test_a_text_error_that_escapes_a_reader_is_a_problem(tmp_path: Path) -> None:
-    class Careless:
+    class Careless(CorpusFormat):
+        holds = frozenset[Content]()
+
         def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
             yield Document("d", "abc")
             raise TextError("contradicts itself")

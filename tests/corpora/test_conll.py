@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.corpora.strategies import BRIEF, TYPES, WORD_CHARACTERS
 from wardround.corpora.conll import Conll, SchemeName
-from wardround.corpora.source import Problem, Severity
+from wardround.corpora.corpus_format import Problem, Severity
 from wardround.errors import CorpusError, UsageError
 from wardround.text.document import Document, Entity, Range
 from wardround.text.tag_schemes import SCHEMES
@@ -53,7 +53,7 @@ def test_docstart_parts_documents_and_sentences_are_joined_by_a_line_break(tmp_p
 
 
 def test_docstart_that_comes_late_is_an_error_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"^train\.tsv:8: a -DOCSTART-"):
+    with pytest.raises(CorpusError, match=r"^train\.tsv:8: there is a -DOCSTART- here"):
         read(tmp_path, PLAIN + "\n-DOCSTART-\tO\n")
 
 
@@ -93,8 +93,8 @@ def test_an_unfinished_bioes_mention_is_reported_at_its_last_line(tmp_path: Path
     [
         ("secret", "has 1 columns"),
         ("O", "has 1 columns"),
-        ("a\tsecret", "the tag is not of the scheme BIO"),
-        ("a\tE-Drug", "the tag is not of the scheme BIO"),
+        ("a\tsecret", "the tag is not a BIO tag"),
+        ("a\tE-Drug", "the tag is not a BIO tag"),
         ("\tO", "the word is empty"),
     ],
 )
@@ -163,14 +163,14 @@ def test_a_mention_inside_a_word_is_widened_where_the_option_says_so(tmp_path: P
         (Document("d", "a b c", (Entity("T1", "X", (Range(0, 1), Range(4, 5))),)), "T1 is discontinuous"),
         (document("Aspirin", (0, 4)), "inside a word"),
         (document("a b c", (0, 3), (2, 5)), "overlaps another mention"),
-        (Document("d", "a b", (Entity("T1", "X", (Range(1, 2),)),)), "holds no word"),
+        (Document("d", "a b", (Entity("T1", "X", (Range(1, 2),)),)), "contains no word"),
         (
             Document("d", "a b", (Entity("T1", "X", (Range(0, 3),)),), sentences=(Range(0, 1), Range(2, 3))),
             "crosses into the next",
         ),
-        (document("a", (0, 1), kind="Dr\tug"), "cannot stand in columns"),
-        (Document("d", "a\nb", words=(Range(0, 3),), sentences=(Range(0, 3),)), "cannot stand in columns"),
-        (Document("d", "-DOCSTART-", words=(Range(0, 10),)), "cannot stand in columns"),
+        (document("a", (0, 1), kind="Dr\tug"), "cannot be written in columns"),
+        (Document("d", "a\nb", words=(Range(0, 3),), sentences=(Range(0, 3),)), "cannot be written in columns"),
+        (Document("d", "-DOCSTART-", words=(Range(0, 10),)), "cannot be written in columns"),
     ],
 )
 def test_what_one_tag_a_word_cannot_say_is_refused(tmp_path: Path, faulty: Document, fault: str) -> None:
@@ -218,7 +218,7 @@ def test_what_was_written_is_read_back(data: st.DataObject, scheme: SchemeName) 
         try:
             form.write(documents, path)
         except CorpusError as error:
-            assert delimiter == "||" and "cannot stand in columns" in error.reason
+            assert delimiter == "||" and "cannot be written in columns" in error.reason
             return
         problems: list[Problem] = []
         assert list(form.read(path, problems=problems.append)) == documents

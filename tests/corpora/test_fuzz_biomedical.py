@@ -16,16 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import BRIEF
-from wardround.corpora import source
+from wardround.corpora import corpus_files
 from wardround.corpora.ade import Ade
 from wardround.corpora.bioc import Bioc
 from wardround.corpora.cadec import Cadec
+from wardround.corpora.corpus_format import CorpusFormat, Problem, Severity
 from wardround.corpora.i2b2_2010 import I2b2Concepts
 from wardround.corpora.i2b2_2014 import I2b2Deid
 from wardround.corpora.pair_tsv import PairTsv
 from wardround.corpora.pubtator import Pubtator
 from wardround.corpora.smm4h import Smm4h
-from wardround.corpora.source import CorpusFormat, Problem, Severity
 from wardround.errors import WardroundError
 from wardround.text.document import Document
 
@@ -183,8 +183,8 @@ def test_parts_doubled_or_missing(seed: Seed, tmp_path: Path) -> None:
 
 @every_seed
 def test_lines_without_end(seed: Seed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MAXIMUM_LINE", 200)
-    monkeypatch.setattr(source, "MAXIMUM_FILE", 5_000)
+    monkeypatch.setattr(corpus_files, "MAXIMUM_LINE", 200)
+    monkeypatch.setattr(corpus_files, "MAXIMUM_FILE", 5_000)
     long = b"x" * 10_000
     check_all(seed, (long, seed.content + long, long + seed.content, seed.content.replace(b" ", b" " + long)), tmp_path)
 

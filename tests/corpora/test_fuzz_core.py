@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import BRIEF
-from wardround.corpora import source
+from wardround.corpora import corpus_files
 from wardround.corpora.brat import Brat
 from wardround.corpora.conll import Conll
+from wardround.corpora.corpus_format import CorpusFormat, Problem, Severity
 from wardround.corpora.jsonl import Jsonl
-from wardround.corpora.plain import PlainText
-from wardround.corpora.source import CorpusFormat, Problem, Severity
+from wardround.corpora.text_notes import PlainText
 from wardround.errors import WardroundError
 
 TEXT = "Zyxwvut gave é😀 him\r\nskin burns.\nAnd more."
@@ -151,8 +151,8 @@ def test_other_encodings(case: str, encoding: str) -> None:
 @every_case
 def test_endless_lines(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     form, files = CASES[case]
-    monkeypatch.setattr(source, "MAXIMUM_LINE", 10)
-    monkeypatch.setattr(source, "MAXIMUM_FILE", 10)
+    monkeypatch.setattr(corpus_files, "MAXIMUM_LINE", 10)
+    monkeypatch.setattr(corpus_files, "MAXIMUM_FILE", 10)
     problems = survive(form, files)
     assert any("longer than 10 characters" in problem.message for problem in problems)
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import BRIEF, WORD_CHARACTERS, corpora
+from wardround.corpora.corpus_format import Problem, Severity
 from wardround.corpora.i2b2_2010 import I2b2Concepts
-from wardround.corpora.source import Problem, Severity, WritableFormat
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
@@ -75,18 +75,18 @@ def test_notes_alone_are_read_with_a_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ending", "line", "part"),
     [
-        ("con", 'c="chest pain" 9:0 9:1||t="problem"', "none of the note's"),
-        ("con", 'c="chest pain" 0:0 0:1||t="problem"', "none of the note's"),
-        ("con", 'c="chest pain" 2:1 2:0||t="problem"', "none of the note's"),
-        ("con", 'c="chest pain" 2:0 2:99||t="problem"', "none of the note's"),
+        ("con", 'c="chest pain" 9:0 9:1||t="problem"', "the note has no such position"),
+        ("con", 'c="chest pain" 0:0 0:1||t="problem"', "the note has no such position"),
+        ("con", 'c="chest pain" 2:1 2:0||t="problem"', "the note has no such position"),
+        ("con", 'c="chest pain" 2:0 2:99||t="problem"', "the note has no such position"),
         ("con", 'c="breast pain" 2:0 2:1||t="problem"', "words in quotes"),
-        ("con", 'c="chest pain" 2:0 2:1||t=""', "not of the form"),
-        ("con", "chest pain", "not of the form"),
-        ("ast", 'c="eased" 2:2 2:2||t="problem"||a="absent"', "no concept of that type"),
-        ("ast", 'c="eased" 2:2 2:2||t="problem"', "not of the form"),
-        ("rel", 'c="eased" 2:2 2:2||r="TrIP"||c="chest pain" 2:0 2:1', "no concept"),
-        ("rel", 'c="eased" 2:2 2:2||r="TrIP"||c="chest pain" 2:0 7:1', "none of the note's"),
-        ("rel", 'c="eased" 2:2 2:2', "not of the form"),
+        ("con", 'c="chest pain" 2:0 2:1||t=""', "does not have the form"),
+        ("con", "chest pain", "does not have the form"),
+        ("ast", 'c="eased" 2:2 2:2||t="problem"||a="absent"', "not a concept of that type"),
+        ("ast", 'c="eased" 2:2 2:2||t="problem"', "does not have the form"),
+        ("rel", 'c="eased" 2:2 2:2||r="TrIP"||c="chest pain" 2:0 2:1', "not a concept"),
+        ("rel", 'c="eased" 2:2 2:2||r="TrIP"||c="chest pain" 2:0 7:1', "the note has no such position"),
+        ("rel", 'c="eased" 2:2 2:2', "does not have the form"),
     ],
 )
 def test_a_faulty_line_is_reported_and_left_out(tmp_path: Path, ending: str, line: str, part: str) -> None:
@@ -188,4 +188,4 @@ def test_what_is_written_is_read_back(found: list[Document]) -> None:
 
 
 def test_it_is_writable() -> None:
-    assert isinstance(I2b2Concepts(), WritableFormat)
+    assert I2b2Concepts().can_write

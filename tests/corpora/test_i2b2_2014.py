@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import BRIEF, XML_TEXTS, corpora, documents
+from wardround.corpora.corpus_format import Problem
 from wardround.corpora.i2b2_2014 import Granularity, I2b2Deid
-from wardround.corpora.source import Problem, WritableFormat
 from wardround.errors import CorpusError, UsageError
 from wardround.text.document import Document, Entity, Range, Relation
 
@@ -72,7 +72,7 @@ def test_ids_are_paths_below_the_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "part"),
     [
-        ('start="14"', 'start="13"', 7, "not what stands at its offsets"),
+        ('start="14"', 'start="13"', 7, "differs from the text of the note at its offsets"),
         ('end="19"', 'end="190"', 7, "P0 ends at 190, the text has 43 characters"),
         ('end="19"', 'end="-1"', 7, "no start or no end"),
         ('end="19"', "", 7, "no start or no end"),
@@ -100,7 +100,7 @@ ONE = Document("1", "a pain", (Entity("T1", "NAME", (Range(2, 6),)),))
         (replace(ONE, text="a pain\x00"), "U+0000"),
         (replace(ONE, relations=(Relation("R1", "is", "T1", "T1"),)), "relations"),
         (ONE.with_entities([Entity("T1", "NAME", (Range(0, 1), Range(2, 3)))]), "discontinuous"),
-        (ONE.with_entities([Entity("T1", "A B", (Range(0, 1),))]), "cannot be a tag's name"),
+        (ONE.with_entities([Entity("T1", "A B", (Range(0, 1),))]), "cannot be a tag name"),
         *[
             (replace(ONE, id=name), "be a file name")
             for name in ("", "../up", "/etc/x", "a//b", "a/.", "a\\b", "\x00", "x" * 201)
@@ -145,4 +145,4 @@ def test_what_is_written_is_read_back(found: list[Document], granularity: Granul
 
 
 def test_it_is_writable() -> None:
-    assert isinstance(I2b2Deid(), WritableFormat)
+    assert I2b2Deid().can_write

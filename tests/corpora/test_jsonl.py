@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import ANY_CHARACTERS, ATTRIBUTES, BRIEF, corpora, documents
+from wardround.corpora.corpus_format import Problem, Severity
 from wardround.corpora.jsonl import Jsonl, ShapeName
-from wardround.corpora.source import Problem, Severity
 from wardround.errors import CorpusError, UsageError
 from wardround.text.document import Document, Entity, Level, Range, Relation
 from wardround.text.segmentation import find_words
@@ -79,7 +79,7 @@ def test_prodigy_relations_name_their_spans_by_id_or_by_place(tmp_path: Path) ->
     relations = [{"head_span": head, "child_span": child, "label": "causes"} for head, child in ends]
     (found,), problems = collect(tmp_path, "prodigy", {"text": TEXT, "spans": spans, "relations": relations})
     assert [(r.id, r.head, r.tail) for r in found.relations] == [("R1", "T0", "c"), ("R2", "b", "c")]
-    assert [problem.message for problem in problems] == ["relations 3: 'child_span' is none of the spans"]
+    assert [problem.message for problem in problems] == ["relations 3: 'child_span' is not one of the spans"]
 
 
 def test_two_relations_of_one_id_are_a_problem(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_presidio_array(tmp_path: Path) -> None:
     assert [(p.line, p.message) for p in problems] == [(None, "item 2: T1 ends at 7, the text has 1 characters")]
     with pytest.raises(CorpusError, match=r"^x\.json: item 2: T1 ends at 7, the text has 1 characters$"):
         list(Jsonl("presidio").read(tmp_path))
-    with pytest.raises(UsageError, match="only read"):
+    with pytest.raises(UsageError, match="can only be read"):
         Jsonl("presidio").write(found, tmp_path / "y.json")
 
 
@@ -169,9 +169,9 @@ def test_presidio_array(tmp_path: Path) -> None:
     [
         ("secret", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ('"secret"', "an object was expected"),
+        ('"secret"', "expected an object"),
         ('{"id": "secret"}', "'text' is missing or is not a string"),
-        ('{"text": "\\ud800"}', "holds half a surrogate pair"),
+        ('{"text": "\\ud800"}', "contains half a surrogate pair"),
         ('{"text": "a", "entities": 3}', "'entities' is missing or is not a list"),
         ('{"text": "a", "entities": [{"id": "T1", "type": "X", "ranges": [[0, 9]]}]}', "T1 ends at 9, the text has 1"),
         ('{"text": "a", "entities": [{"id": "T1", "type": "X", "ranges": [[0, 1.5]]}]}', "entities 1: a range is not"),
@@ -210,7 +210,7 @@ def test_a_byte_order_mark_and_blank_lines_are_passed_over(tmp_path: Path) -> No
 @pytest.mark.parametrize("shape", ["prodigy", "spacy", "doccano"])
 def test_discontinuous_entities_are_refused_by_lossy_shapes(tmp_path: Path, shape: ShapeName) -> None:
     split = Document("d", TEXT, (Entity("T1", "X", (Range(0, 1), Range(2, 3))),))
-    with pytest.raises(CorpusError, match=r"T1 is discontinuous.*write the shape wardround, or brat"):
+    with pytest.raises(CorpusError, match=r"T1 is discontinuous.*choose wardround or brat"):
         Jsonl(shape).write([split], tmp_path / "x.jsonl")
     assert list(tmp_path.iterdir()) == []
 

@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import BRIEF, CHARACTERS
+from wardround.corpora.corpus_format import Problem
 from wardround.corpora.pair_tsv import PairTsv
-from wardround.corpora.source import Problem, WritableFormat
 from wardround.errors import CorpusError, UsageError
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
@@ -118,7 +118,7 @@ ONE = EXPECTED[0]
             ),
             "relation",
         ),
-        (ONE.with_entities(ONE.entities[:1]), "needs two mentions"),
+        (ONE.with_entities(ONE.entities[:1]), "needs two continuous mentions"),
         (
             Document("x", "ab", (Entity("T1", "Gene", (Range(0, 1),)), Entity("T2", "gene", (Range(1, 2),)))),
             "capitalised",
@@ -166,7 +166,7 @@ def test_what_is_written_is_read_back(rows: list[tuple[str, ...]]) -> None:
 
 
 def test_it_is_writable() -> None:
-    assert isinstance(PairTsv(), WritableFormat)
+    assert PairTsv().can_write
 
 
 @pytest.mark.corpus

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.strategies import BRIEF, TYPES, corpora, documents
-from wardround.corpora.partition import Sites, by_size, by_source, by_tag_set, dirichlet, keep_types
+from tests.corpora.strategies import BRIEF, corpora, documents
+from wardround.corpora.partition import Sites, by_size, by_source, dirichlet
 from wardround.errors import CorpusError, SplitError
-from wardround.text.document import Document, Entity, Level, Range, Relation
+from wardround.text.document import Document, Entity, Range
 
 
 def note(number: int, *kinds: str, **attributes: str) -> Document:
@@ -69,31 +69,6 @@ def test_a_site_left_empty_takes_from_the_largest() -> None:
         dirichlet(MIXED, ["a"], alpha=0, seed=0)
 
 
-def test_only_the_types_of_a_site_are_kept_and_the_relations_among_them() -> None:
-    entities = (
-        Entity("T1", "Drug", (Range(0, 1),), concepts=("c1",)),
-        Entity("T2", "ADE", (Range(1, 2),), concepts=("c2",)),
-        Entity("T3", "Drug", (Range(2, 3),)),
-    )
-    relations = (
-        Relation("R1", "x", "T1", "T2"),
-        Relation("R2", "x", "T1", "T3"),
-        Relation("R3", "x", "c1", "c1", Level.CONCEPT),
-        Relation("R4", "x", "c1", "c2", Level.CONCEPT),
-    )
-    kept = keep_types(Document("d", "abc", entities, relations), {"Drug"})
-    assert [entity.id for entity in kept.entities] == ["T1", "T3"]
-    assert [relation.id for relation in kept.relations] == ["R2", "R3"]
-
-
-def test_by_tag_set() -> None:
-    sites = by_tag_set(MIXED, {"a": ["Drug"], "b": ["ADE", "Dose"]}, seed=1)
-    assert [len(found) for found in sites.values()] == [100, 100]
-    assert {e.type for d in sites["a"] for e in d.entities} == {"Drug"}
-    assert {e.type for d in sites["b"] for e in d.entities} == {"ADE"}
-    assert any(not d.entities for d in sites["a"])
-
-
 SOME = corpora(documents(relations=True), maximum=12)
 
 
@@ -116,12 +91,3 @@ def test_dirichlet_uses_every_document_once(found: list[Document], count: int, a
     assert ids(sites) == sorted(d.id for d in found)
     assert min(map(len, sites.values())) >= minimum
     assert sites == dirichlet(found, names, alpha=alpha, seed=seed, minimum=minimum)
-
-
-@BRIEF
-@given(SOME, st.integers(0, 99))
-def test_by_tag_set_uses_every_document_once(found: list[Document], seed: int) -> None:
-    tag_sets = {"a": TYPES[:1], "b": TYPES[1:]}
-    sites = by_tag_set(found, tag_sets, seed)
-    assert ids(sites) == sorted(d.id for d in found)
-    assert all({e.type for d in sites[site] for e in d.entities} <= set(kinds) for site, kinds in tag_sets.items())

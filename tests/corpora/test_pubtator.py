@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import BRIEF, CHARACTERS, VALUES, corpora, documents
+from wardround.corpora.corpus_format import Problem, Severity
 from wardround.corpora.pubtator import Pubtator
-from wardround.corpora.source import Problem, Severity, WritableFormat
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
@@ -78,8 +78,8 @@ def test_a_title_begins_a_document_without_a_blank_line(tmp_path: Path) -> None:
     [
         ("1\t0\t400\tOne\tDrug\tD1", "T1 ends at 400, the text has 8 characters"),
         ("1\t2\t1\tOne\tDrug\tD1", "range 2-1 is empty"),
-        ("1\t0\t3\tTwo\tDrug\tD1", "not what stands at its offsets"),
-        ("1\t0\t4\tOne\tDrug\tD1", "not what stands at its offsets"),
+        ("1\t0\t3\tTwo\tDrug\tD1", "differs from the text of the note at its offsets"),
+        ("1\t0\t4\tOne\tDrug\tD1", "differs from the text of the note at its offsets"),
         ("1\t0\t3\tOne\t\tD1", "has no type"),
         ("1\t0\t" + "9" * 5000 + "\tOne\tDrug\tD1", "has 6 columns"),
         ("1\tBinds\tD1\tD2", "names a concept that no mention"),
@@ -130,7 +130,7 @@ ONE = Document("1", "a pain", (Entity("T1", "Problem", (Range(2, 6),), ("D1",)),
     ("document", "part"),
     [
         (replace(ONE, id="a|b"), "'|'"),
-        (replace(ONE, id=""), "is empty or holds"),
+        (replace(ONE, id=""), "is empty or contains"),
         (replace(ONE, text="a pain\nb\nc"), "one line each"),
         (replace(ONE, text="a pain\r"), "one line each"),
         (ONE.with_entities([Entity("T1", "P", (Range(0, 1), Range(2, 3)))]), "discontinuous"),
@@ -181,7 +181,7 @@ def test_what_is_written_is_read_back(found: list[Document]) -> None:
 
 
 def test_it_is_writable() -> None:
-    assert isinstance(Pubtator(), WritableFormat)
+    assert Pubtator().can_write
 
 
 @pytest.mark.corpus

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpora.strategies import BRIEF, CHARACTERS, VALUES, corpora, documents
+from wardround.corpora.corpus_format import Problem
 from wardround.corpora.smm4h import Smm4h
-from wardround.corpora.source import Problem, WritableFormat
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Range, Relation
 
@@ -57,16 +57,16 @@ def test_tweets_of_a_second_file(tmp_path: Path) -> None:
     text = "tweet_id\tbegin\tend\ttype\textraction\n101\t25\t30\tADR\tfever\n999\t0\t1\tADR\tx\n"
     found, problems = read(text, tmp_path, texts)
     assert [(document.id, len(document.entities)) for document in found] == [("102", 0), ("101", 1), ("103", 0)]
-    assert [(problem.line, "none with this id" in problem.message) for problem in problems] == [(3, True)]
+    assert [(problem.line, "no tweet with this id" in problem.message) for problem in problems] == [(3, True)]
     # The file of tweets is not itself taken for a file of mentions.
     (tmp_path / "a.tsv").write_text(text.replace("999", "101"))
-    with pytest.raises(CorpusError, match="not what stands"):
+    with pytest.raises(CorpusError, match="differs from the text of the note"):
         list(Smm4h(texts).read(tmp_path))
     (tmp_path / "x").mkdir()
-    with pytest.raises(CorpusError, match="not what stands"):
+    with pytest.raises(CorpusError, match="differs from the text of the note"):
         list(Smm4h(tmp_path / "x" / ".." / "tweets.tsv").read(tmp_path))
     (tmp_path / "b.tsv").write_text(text)
-    with pytest.raises(CorpusError, match="holds 2 files of mentions; with texts, name one"):
+    with pytest.raises(CorpusError, match="contains 2 files of mentions; with texts, name one"):
         list(Smm4h(texts).read(tmp_path))
 
 
@@ -81,9 +81,9 @@ def test_faults_of_the_second_file(tmp_path: Path) -> None:
     ("line", "part"),
     [
         (RASH.replace("\t20\t", "\t200\t"), "ends at 200, the text has 30 characters"),
-        (RASH.replace("\t20\t", "\tx\t"), "no number"),
-        (RASH.replace("\trash\t", "\trush\t"), "not what stands"),
-        (RASH.replace(TWEET, "another"), "differs from that of an earlier line"),
+        (RASH.replace("\t20\t", "\tx\t"), "not a number"),
+        (RASH.replace("\trash\t", "\trush\t"), "differs from the text of the note"),
+        (RASH.replace(TWEET, "another"), "differs from an earlier line"),
         ("101\t16\n", "has 2 columns, the header has 9"),
     ],
 )
@@ -97,7 +97,9 @@ def test_a_faulty_line_is_reported_and_left_out(tmp_path: Path, line: str, part:
 def test_a_header_that_lacks_columns_is_refused(tmp_path: Path) -> None:
     found, problems = read("tweet_id\tbegin\tend\ttype\textraction\n1\t-\t-\t-\t-\n", tmp_path)
     assert not found
-    assert [(problem.message, problem.line) for problem in problems] == [("the header lacks the columns tweet", 1)]
+    assert [(problem.message, problem.line) for problem in problems] == [
+        ("columns are missing in the header: tweet", 1)
+    ]
 
 
 ONE = Document("1", "a pain", (Entity("T1", "ADR", (Range(2, 6),)),))
@@ -106,13 +108,16 @@ ONE = Document("1", "a pain", (Entity("T1", "ADR", (Range(2, 6),)),))
 @pytest.mark.parametrize(
     ("document", "part"),
     [
-        (replace(ONE, id="a\tb"), "id is empty or holds a tab"),
+        (replace(ONE, id="a\tb"), "id is empty or contains a tab"),
         (replace(ONE, text="a pain\n"), "one line"),
-        (replace(ONE, relations=(Relation("R1", "is", "T1", "T1"),)), "no relations"),
-        (ONE.with_entities([Entity("T1", "ADR", (Range(0, 1), Range(2, 3)))]), "several pieces"),
+        (replace(ONE, relations=(Relation("R1", "is", "T1", "T1"),)), "cannot have relations"),
+        (
+            ONE.with_entities([Entity("T1", "ADR", (Range(0, 1), Range(2, 3)))]),
+            "is discontinuous or has",
+        ),
         (ONE.with_entities([Entity("T1", "ADR", (Range(0, 1),), ("a", "b"))]), "several concepts"),
-        (ONE.with_entities([Entity("T1", "-", (Range(0, 1),))]), "stands for none"),
-        (ONE.with_entities([Entity("T1", "ADR", (Range(0, 1),), ("-",))]), "stands for none"),
+        (ONE.with_entities([Entity("T1", "-", (Range(0, 1),))]), "means none"),
+        (ONE.with_entities([Entity("T1", "ADR", (Range(0, 1),), ("-",))]), "means none"),
         (ONE.with_entities([Entity("T1", "ADR", (Range(0, 1),), (), (("drug", ""),))]), "is empty"),
     ],
 )
@@ -149,4 +154,4 @@ def test_what_is_written_is_read_back(found: list[Document]) -> None:
 
 
 def test_it_is_writable() -> None:
-    assert isinstance(Smm4h(), WritableFormat)
+    assert Smm4h().can_write

@@ -81,7 +81,7 @@ def test_duplicates_land_together_and_every_note_is_used_once(texts: list[str], 
 
 
 def test_too_few_texts_are_refused() -> None:
-    with pytest.raises(SplitError, match="1 different texts are too few to part: nothing is left for dev, test"):
+    with pytest.raises(SplitError, match="1 different texts are too few to split: nothing is left for dev, test"):
         split_documents(notes("same", "same", "same"), THIRDS, seed=0)
 
 

@@ -34,7 +34,7 @@ def test_the_table_by_hand() -> None:
 
 
 def test_what_only_one_site_annotates() -> None:
-    assert TABLE.alone() == {"east": ("ADE",), "west": ("Disease",), "north": ("Dose",)}
+    assert TABLE.types_of_one_site() == {"east": ("ADE",), "west": ("Disease",), "north": ("Dose",)}
 
 
 def test_what_two_sites_share() -> None:
@@ -47,12 +47,12 @@ def test_what_two_sites_share() -> None:
 
 def test_a_type_that_nobody_teaches() -> None:
     # Where nobody counted there may be a mention; ADE is at one site, which has none.
-    assert TABLE.untaught() == ("ADE",)
+    assert TABLE.types_without_mentions() == ("ADE",)
 
 
 def test_names_that_the_study_does_not_know_and_types_that_are_not_listed() -> None:
-    assert TABLE.unknown() == {"east": {"drugs": 8}}
-    assert TABLE.left_out() == {"east": {"Disease": 5}}
+    assert TABLE.unknown_names() == {"east": {"drugs": 8}}
+    assert TABLE.unlisted_types() == {"east": {"Disease": 5}}
 
 
 def test_all_of_it_in_words() -> None:
@@ -63,16 +63,16 @@ def test_all_of_it_in_words() -> None:
         "east and west share 1 of 3 types: Drug.",
         "east and north share no type.",
         "west and north share no type.",
-        "No training note holds a mention of ADE: nobody teaches it.",
-        "east: 8 mentions of 'drugs', which is no type of the study – did you mean 'Drug'?; map the name.",
-        "east: its training notes hold types that it does not list, which it does not learn: Disease 5.",
+        "No training note has a mention of ADE, so no site teaches it.",
+        "east: 8 mentions of 'drugs', which is not a type of the study – did you mean 'Drug'?; map the name.",
+        "east: its training notes have types that it does not list and does not learn: Disease 5.",
     ]
     two = TagSetTable(("Drug",), {"east": EAST, "west": WEST})
     assert next(two.sentences()) == "Every type is annotated at two sites or more."
     alone = SiteTypes(("Drug",), ("Drug",), {"Drug": 1, "Bed": 1}, {})
     assert list(TagSetTable(("Drug",), {"east": alone}).sentences()) == [
         "Only east annotates Drug.",
-        "east: 1 mention of 'Bed', which is no type of the study; map the name.",
+        "east: 1 mention of 'Bed', which is not a type of the study; map the name.",
     ]
 
 
@@ -83,7 +83,7 @@ def test_of_many_sites_not_every_pair_is_named() -> None:
         return [said for said in TagSetTable(("Drug", "ADE"), sites).sentences() if "share" in said]
 
     assert len(many(10)) == 45
-    assert many(11) == ["Of 55 pairs of sites 10 share no type."]
+    assert many(11) == ["10 of 55 pairs of sites share no type."]
 
 
 def test_the_same_as_plain_values() -> None:

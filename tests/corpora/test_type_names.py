@@ -41,17 +41,23 @@ def test_without_types_of_a_study_any_name_will_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Mrs Marker took it\n", "ward-nine.toml:1: is no TOML; a line is what the notes call a type, as medication ="),
-        ('a = "Drug"\nb = "Drug\n', "ward-nine.toml:2: is no TOML; a line is"),
-        ('a = "Drug"\nb = "ADE"\na = "ADE"\n', "ward-nine.toml:3: maps a name twice; leave one of them out: a line is"),
-        ("a = 3\n", "ward-nine.toml: 'a' is mapped onto something that is no name; a line is"),
-        ('a = ["Drug"]\n', "ward-nine.toml: 'a' is mapped onto something that is no name"),
-        ('a = ""\n', "ward-nine.toml: 'a' is mapped onto something that is no name"),
-        ('[a]\nb = "Drug"\n', "ward-nine.toml: 'a' is a section; a line is"),
-        ('a.b = "Drug"\n', "ward-nine.toml: 'a' is a section; a line is"),
+        (
+            "Mrs Marker took it\n",
+            "ward-nine.toml:1: is not TOML; each line maps a name in the notes to a type, for example medication =",
+        ),
+        ('a = "Drug"\nb = "Drug\n', "ward-nine.toml:2: is not TOML; each line maps"),
+        (
+            'a = "Drug"\nb = "ADE"\na = "ADE"\n',
+            "ward-nine.toml:3: maps a name twice; remove one of the lines: each line maps",
+        ),
+        ("a = 3\n", "ward-nine.toml: 'a' is not mapped to a name; each line maps"),
+        ('a = ["Drug"]\n', "ward-nine.toml: 'a' is not mapped to a name"),
+        ('a = ""\n', "ward-nine.toml: 'a' is not mapped to a name"),
+        ('[a]\nb = "Drug"\n', "ward-nine.toml: 'a' is a section; each line maps"),
+        ('a.b = "Drug"\n', "ward-nine.toml: 'a' is a section; each line maps"),
         (
             'a = "drug"\n',
-            "ward-nine.toml: 'a' is mapped onto 'drug', which is no type of the study – did you mean 'Drug'?; "
+            "ward-nine.toml: 'a' is mapped to 'drug', which is not a type of the study – did you mean 'Drug'?; "
             "there are Drug, ADE, Disease",
         ),
         ("a = " + "[" * 5000, "ward-nine.toml"),

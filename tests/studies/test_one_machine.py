@@ -685,7 +685,9 @@ def test_what_a_site_does_not_list_it_cannot_learn_though_its_files_hold_it(algo
 def test_a_mapping_that_makes_no_sense_is_refused_before_round_1(tmp_path: Path) -> None:
     (tmp_path / "names.toml").write_text('medication = "Drogue"\n')
     study = tiny(sites={"hillside": {"names": str(tmp_path / "names.toml")}})
-    said = r"^\[sites.hillside\] names: names.toml: 'medication' is mapped onto 'Drogue', which is no type of the study"
+    said = (
+        r"^\[sites.hillside\] names: names.toml: 'medication' is mapped to 'Drogue', which is not a type of the study"
+    )
     with pytest.raises(StudyError, match=said):
         run(study, tmp_path / "run")
     assert not (tmp_path / "run" / "events.jsonl").exists()

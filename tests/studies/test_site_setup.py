@@ -176,9 +176,9 @@ def test_notes_are_loaded_under_the_names_of_the_study(tmp_path: Path) -> None:
     [
         (
             'Drug = "medicaton"\n',
-            "'Drug' is mapped onto 'medicaton', which is no type of the study – did you mean 'Med",
+            "'Drug' is mapped to 'medicaton', which is not a type of the study – did you mean 'Med",
         ),
-        ("Drug\n", "is no TOML"),
+        ("Drug\n", "is not TOML"),
         (None, "cannot be opened"),
     ],
 )

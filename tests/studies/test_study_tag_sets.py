@@ -38,8 +38,8 @@ def test_the_notes_of_sites_are_counted_under_the_names_of_the_study(ward: Path)
         ),
         "hillside": SiteTypes(("ADE",), ("ADE", "Medication"), {"ADE": 4, "Drug": 4}, {"ADE": 2, "Drug": 2}),
     }
-    assert table.unknown() == {"hillside": {"Drug": 6}}
-    assert table.left_out() == {"harbour": {"ADE": 4}}
+    assert table.unknown_names() == {"hillside": {"Drug": 6}}
+    assert table.unlisted_types() == {"harbour": {"ADE": 4}}
 
 
 def test_a_site_that_names_no_types_annotates_what_its_notes_hold(ward: Path) -> None:
@@ -63,7 +63,7 @@ def test_built_in_hospitals_are_scored_on_complete_annotation() -> None:
     assert set(harbour.train) <= {"Drug", "Disease", "Dosage"}
     assert {"Drug", "Disease", "Dosage"} < set(harbour.test) <= set(scored)
     assert set(hillside.test) <= {"Drug", "ADE", "Finding"}
-    assert table.unknown() == {}
+    assert table.unknown_names() == {}
 
 
 def test_where_entities_are_given_there_are_no_tag_sets() -> None:

@@ -64,6 +64,23 @@ def test_restriction_keeps_relations_between_kept_entities() -> None:
     assert (nothing.entities, nothing.relations) == ((), ())
 
 
+def test_only_the_types_of_a_site_are_kept_and_the_relations_among_them() -> None:
+    entities = (
+        Entity("T1", "Drug", (Range(0, 1),), concepts=("c1",)),
+        Entity("T2", "ADE", (Range(1, 2),), concepts=("c2",)),
+        Entity("T3", "Drug", (Range(2, 3),)),
+    )
+    relations = (
+        Relation("R1", "x", "T1", "T2"),
+        Relation("R2", "x", "T1", "T3"),
+        Relation("R3", "x", "c1", "c1", Level.CONCEPT),
+        Relation("R4", "x", "c1", "c2", Level.CONCEPT),
+    )
+    kept = TagSet(("Drug",)).restrict(Document("d", "abc", entities, relations))
+    assert [entity.id for entity in kept.entities] == ["T1", "T3"]
+    assert [relation.id for relation in kept.relations] == ["R2", "R3"]
+
+
 def test_several_types_may_be_renamed_to_one() -> None:
     renamed = TagSet.rename(NOTE, {"Drug": "Dose", "Dose": "Drug", "ADE": "Drug"})
     assert [entity.type for entity in renamed.entities] == ["Dose", "Drug", "Drug"]

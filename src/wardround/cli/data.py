@@ -16,8 +16,9 @@ from wardround.cli.options import FORMAT_HELP, Format, FormatOptions, chosen_for
 from wardround.corpora.brat import Brat
 from wardround.corpora.check import WHOLE
 from wardround.corpora.check import check as check_corpus
-from wardround.corpora.formats import ENDINGS, open_format, writable
-from wardround.corpora.source import CorpusFormat, Problem, WritableFormat, open_for_writing
+from wardround.corpora.corpus_files import open_for_writing
+from wardround.corpora.corpus_format import Problem
+from wardround.corpora.formats import lossless_format, writable_format
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.stats import Counts, Tally, count
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
@@ -64,12 +65,12 @@ def convert(
     """Write a corpus in another format, read it again, and say what the new format could not hold."""
     reader = chosen_format(source_format, from_option)
     again = chosen_format(target_format, to_option)
-    writer = _writer(again, target_format)
+    writable_format(again)
     refuse_existing(target)
     for name, place in _splits(source).items():
-        destination = target if name == WHOLE else target / _file_name(name, target_format)
+        destination = target if name == WHOLE else target / (name + again.ending)
         tally = Tally()
-        writer.write(tally.watch(reader.read(place)), destination)
+        again.write(tally.watch(reader.read(place)), destination)
         typer.echo(f"{destination.name}: {_number(tally.counts.documents, 'document')}")
         written = count(again.read(destination)) if tally.counts.documents else Counts()
         for loss in _losses(tally.counts, written):
@@ -103,9 +104,9 @@ def split(
     fractions = {"train": 1 - dev - test, "dev": dev, "test": test}
     parts = split_documents(reader.read(path), {name: part for name, part in fractions.items() if part}, seed)
     manifest = Manifest.of(parts)
-    again, name = (reader, format) if writable(reader) else (open_format("jsonl"), "jsonl")
+    again = reader if reader.can_write else lossless_format()
     for part, documents in parts.items():
-        _writer(again, name).write(documents, out / _file_name(part, name))
+        again.write(documents, out / (part + again.ending))
     manifest.write(out / MANIFEST)
     verify(manifest, {part: again.read(place) for part, place in find_splits(out).items()})
     typer.echo(_sizes(parts))
@@ -164,17 +165,6 @@ def _sizes(parts: Mapping[str, Sized]) -> str:
 
 def _splits(path: Path) -> dict[str, Path]:
     return find_splits(path) or {WHOLE: path}
-
-
-def _file_name(split: str, format: str) -> str:
-    return split + ENDINGS.get(format, "")
-
-
-def _writer(form: CorpusFormat, name: str) -> WritableFormat:
-    writer = writable(form)
-    if writer is None:
-        raise UsageError(f"the format {name} is only read; brat and jsonl can be written")
-    return writer
 
 
 def _losses(before: Counts, after: Counts) -> Iterator[str]:

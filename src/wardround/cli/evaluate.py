@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from wardround.cli.options import Device, Format, FormatOptions, ModelFolder, PhiTagSet, checked_tag_set, chosen_format
-from wardround.corpora.source import open_for_writing
+from wardround.corpora.corpus_files import open_for_writing
 from wardround.corpora.type_names import in_tag_set
 from wardround.models.saved import load_model
 from wardround.reports.score_tables import confusion_table, leakage_tables, main_note, muc_table, score_tables

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from wardround.corpora.formats import FORMATS, open_format
-from wardround.corpora.source import CorpusFormat
+from wardround.corpora.corpus_format import CorpusFormat
+from wardround.corpora.formats import BUILT_IN_FORMATS, open_format
 from wardround.errors import UsageError
 from wardround.settings import did_you_mean, parse_settings
 from wardround.text.phi_tag_sets import PHI_TAG_SETS
@@ -29,7 +29,7 @@ __all__ = [
     "refuse_existing",
 ]
 
-FORMAT_HELP = "One of " + ", ".join(FORMATS) + "."
+FORMAT_HELP = f"One of {', '.join(BUILT_IN_FORMATS)}, or a format of an installed package."
 Format = Annotated[str, typer.Option("--format", help=FORMAT_HELP)]
 FormatOptions = Annotated[
     list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="An option of the format.")

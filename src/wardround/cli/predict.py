@@ -13,13 +13,11 @@ from rich.progress import track
 from rich.text import Text
 
 from wardround.cli.options import Device, FormatOptions, ModelFolder, chosen_format, refuse_existing
-from wardround.corpora.formats import open_format, writable
-from wardround.corpora.source import WritableFormat
-from wardround.errors import CorpusError, UsageError
+from wardround.corpora.formats import writable_format
+from wardround.errors import CorpusError
 from wardround.models.saved import load_model
 from wardround.reports.marked_notes import highlight
 from wardround.reports.plain_text import neutralise
-from wardround.settings import parse_settings
 from wardround.studies.single_site import pick_device
 from wardround.tasks.of_models import task_of
 from wardround.text.document import Document
@@ -38,7 +36,7 @@ def command(
     device: Device = "auto",
 ) -> None:
     """Find entities; write them as brat, JSONL or CoNLL, or show them in the terminal."""
-    writer = _writer(to, to_option)
+    writer = writable_format(chosen_format(to, to_option))
     if out is not None:
         refuse_existing(out)
     documents = _standard_input() if str(notes) == "-" else chosen_format(format, option).read(notes)
@@ -49,13 +47,6 @@ def command(
     else:
         writer.write(track(found, description="notes", console=Console(stderr=True)), out)
         typer.echo(str(out))
-
-
-def _writer(name: str, options: list[str] | None) -> WritableFormat:
-    writer = writable(open_format(name, parse_settings(options)))
-    if writer is None:
-        raise UsageError(f"the format {name!r} can be read but not written; use brat, jsonl or conll")
-    return writer
 
 
 def _standard_input() -> Iterator[Document]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,11 +14,8 @@ from rich.console import Console
 from rich.progress import track
 
 from wardround.cli.options import Device, FormatOptions, chosen_format, refuse_existing
-from wardround.corpora.draft import Reporter
-from wardround.corpora.json_shapes import READERS, WRITERS, Unfit
-from wardround.corpora.jsonl import Jsonl
-from wardround.corpora.source import CorpusFormat, check_choice, fail_on_error
-from wardround.errors import CorpusError, TextError, UsageError
+from wardround.corpora.corpus_format import CorpusFormat, Reporter, check_choice, fail_on_error
+from wardround.errors import CorpusError, UsageError
 from wardround.models.saved import load_model
 from wardround.redaction.finding import Finder, model_finder, pattern_finder
 from wardround.redaction.journal import Settings
@@ -188,29 +184,21 @@ def _naming(wanted: _Wanted, key: Keyed) -> Naming:
 
 
 def _standard_input(form: CorpusFormat) -> Iterator[Document]:
-    """One note, or a note a line where the format is JSON lines."""
+    """Yield one note, or one note from each line if the format has one document on each line."""
+    codec = form.line_codec
     try:
-        if not isinstance(form, Jsonl):
+        if codec is None:
             # As bytes: read as text, line ends would change, and offsets with them.
             yield Document(_STANDARD_INPUT.name, sys.stdin.buffer.read().decode())
             return
         for number, line in enumerate(sys.stdin.buffer, start=1):
             if line.strip():
-                yield from _parsed(line.decode(), form, number)
+                report = Reporter(_STANDARD_INPUT, fail_on_error, number)
+                document = codec.decode(line.decode(), f"{_STANDARD_INPUT.name}:{number}", report)
+                if document is not None:
+                    yield document
     except UnicodeDecodeError:
         raise CorpusError("standard input is not UTF-8; convert it first, for example with iconv") from None
-
-
-def _parsed(line: str, form: Jsonl, number: int) -> Iterator[Document]:
-    report = Reporter(_STANDARD_INPUT, fail_on_error, number)
-    try:
-        document = READERS[form.shape](json.loads(line), f"{_STANDARD_INPUT.name}:{number}", report)
-    except (Unfit, TextError) as error:
-        raise CorpusError(str(error), path=_STANDARD_INPUT, line=number) from None
-    except (ValueError, RecursionError):
-        raise CorpusError("is not JSON", path=_STANDARD_INPUT, line=number) from None
-    if document is not None:
-        yield document
 
 
 def _opener(name: str, form: CorpusFormat, folder: Path) -> Callable[[int], Output]:
@@ -224,7 +212,7 @@ def _refuse_without_folder(notes: Path, review: Path | None, *, resume: bool) ->
 
 def _to_standard_output(redaction: Redaction, documents: Iterable[Document], form: CorpusFormat) -> None:
     for note in redaction.notes(documents):
-        if isinstance(form, Jsonl):
-            typer.echo(json.dumps(WRITERS[form.shape](note.document), ensure_ascii=False))
+        if form.line_codec is not None:
+            typer.echo(form.line_codec.encode(note.document))
         else:
             typer.echo(note.document.text, nl=False)

@@ -1,1 +1,1 @@
-"""Corpora: one reader and writer a format, splits, partitions, checks, and the built-in hospitals."""
+"""Corpora: formats with their readers and writers, splits, partitions, checks, and the built-in hospitals."""

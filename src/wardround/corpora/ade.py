@@ -1,18 +1,19 @@
-"""ADE Corpus V2: sentences of case reports with drugs, adverse effects and doses, one pair a line.
+"""ADE Corpus V2: sentences of case reports with drugs, adverse effects and doses, one pair on each line.
 
     DRUG-AE.rel     4711|Lunarol gave her a rash.|rash|119|123|Lunarol|100|107
     DRUG-AE.rel     4711|No rash, no fever on lunarol.|fever|137|142|lunarol|146|153
     DRUG-DOSE.rel   4712|He took 5 mg lunarol.|5 mg|58|62|lunarol|63|70
     ADE-NEG.txt     4713 NEG She slept well.
+    ADE-NEG.txt     4713 NEG No further doses were needed.
 
 The columns are PubMed id, sentence, effect or dose with begin and end, drug with begin and end. Offsets count from
-the start of an abstract that is not in the files. All mentions of a sentence are off by the same distance, so the
-sentence begins where every mention finds its own words again; that settles which of two equal words is meant.
+the start of an abstract that is not in the files. All mentions of a sentence are shifted by the same distance, so the
+sentence begins where all mentions match their words. This also decides which of two equal words is meant.
 
-A document is one sentence of one abstract: two abstracts with the same sentence give two documents, as in the
-corpus's published count of 4,272 (4,271 sentences are different). A mention in several pairs is one entity: mentions
-are the same where sentence, type and abstract offsets are, which gives the published 5,776 effects and 5,063 drugs.
-Since the lines of a sentence need not be neighbours, a `.rel` file is held in memory whole; ADE-NEG.txt is not.
+A document is one sentence of one abstract: two abstracts with the same sentence give two documents, as in the corpus's
+published count of 4,272 (4,271 sentences are different). A mention in several pairs is one entity: mentions are the
+same if sentence, type and abstract offsets are equal, which gives the published 5,776 effects and 5,063 drugs. The
+lines of a sentence need not be adjacent, so a `.rel` file is read into memory; ADE-NEG.txt is not.
 """
 
 from __future__ import annotations
@@ -23,10 +24,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.fields import whole_number
-from wardround.corpora.file_names import unpacked_name
-from wardround.corpora.source import Problem, ProblemSink, fail_on_error, read_each, read_lines, refuse_links_out
+from wardround.corpora.corpus_files import read_each, read_lines, refuse_links_out, unpacked_name
+from wardround.corpora.corpus_format import (
+    Content,
+    CorpusFormat,
+    Draft,
+    Problem,
+    ProblemSink,
+    Reporter,
+    fail_on_error,
+    whole_number,
+)
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Relation
 
@@ -38,7 +46,7 @@ _DRUG = "Drug"
 
 
 class _Mention(NamedTuple):
-    """Words of a type at offsets in the abstract."""
+    """A mention with its offsets in the abstract."""
 
     begin: int
     end: int
@@ -59,15 +67,19 @@ class _Sentence(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ade:
-    """Reader of the ADE Corpus V2: of one of its three files, or of the folder that holds them.
+class Ade(CorpusFormat):
+    """Reader of the ADE Corpus V2: one of its three files, or the folder that contains them.
 
     In a folder, a sentence with effects and doses is one document. Entities are `Adverse-Effect`, `Drug` and
     `Dosage`; relations are `drug-effect` and `drug-dose`, from the drug. The PubMed id is the attribute `source`.
     """
 
+    name = "ade"
+    description = "ADE Corpus V2: `DRUG-AE.rel`, `DRUG-DOSE.rel`, `ADE-NEG.txt`, or the folder that contains them"
+    holds = frozenset[Content]({"entities", "relations", "attributes"})
+
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
-        """Yield the sentences in order of first appearance, those of ADE-NEG.txt last."""
+        """Yield the sentences in order of first appearance; those of ADE-NEG.txt come last."""
         files = _files(path)
         yield from _read_pairs([file for file in files if unpacked_name(file) in _PAIRS], problems)
         negative = [file for file in files if unpacked_name(file) == _NEGATIVE]
@@ -75,17 +87,16 @@ class Ade:
 
 
 def _files(path: Path) -> list[Path]:
-    """The corpus's files, packed or not, in a fixed order."""
+    """Return the corpus's files, compressed or not, in a fixed order."""
     names = [*_PAIRS, _NEGATIVE]
     candidates = sorted(path.iterdir()) if path.is_dir() else [path]
     refuse_links_out(path if path.is_dir() else path.parent, candidates, path)
     found = [file for name in names for file in candidates if unpacked_name(file) == name]
     if not found:
-        raise CorpusError(f"is not, and does not hold, one of {', '.join(names)}; rename the file", path=path)
+        raise CorpusError(
+            f"is neither one of the files {', '.join(names)} nor a folder with one of them; rename the file", path=path
+        )
     return found
-
-
-# Pairs, in calling order.
 
 
 def _read_pairs(files: Iterable[Path], problems: ProblemSink) -> Iterator[Document]:
@@ -103,18 +114,18 @@ def _read_pairs(files: Iterable[Path], problems: ProblemSink) -> Iterator[Docume
 
 
 def _collect(sentences: dict[_Sentence, list[_Pair]], line: str, report: Reporter) -> None:
-    """Put the line's pair with its sentence. A faulty pair still leaves the sentence."""
+    """Add the pair of a line to its sentence. A sentence is kept even if its pair is faulty."""
     columns = line.split("|")
     if len(columns) < 8:
         if line.strip():
-            report.error(f"has {len(columns)} columns parted by '|'; eight were expected")
+            report.error(f"has {len(columns)} columns separated by '|'; expected eight")
         return
-    # The sentence is the one column in which a '|' may stand.
+    # Only the sentence may contain a '|'.
     pairs = sentences.setdefault(_Sentence(columns[0], "|".join(columns[1:-6])), [])
     other_type, pair_type = _PAIRS[unpacked_name(report.path)]
     other, drug = _mention(other_type, columns[-6:-3]), _mention(_DRUG, columns[-3:])
     if other is None or drug is None:
-        report.error("the offsets of a mention are no numbers or do not fit its length; the pair is left out")
+        report.error("the offsets of a mention are not numbers or do not fit its length; the pair is left out")
     else:
         pairs.append(_Pair(drug, other, pair_type, report))
 
@@ -127,7 +138,12 @@ def _mention(kind: str, columns: list[str]) -> _Mention | None:
 
 
 def _document(document_id: str, sentence: _Sentence, pairs: Iterable[_Pair]) -> Document:
-    found = [pair for pair in pairs if _is_in(sentence, pair)]
+    found = []
+    for pair in pairs:
+        if pair.drug.words in sentence.text and pair.other.words in sentence.text:
+            found.append(pair)
+        else:
+            pair.report.error("a mention does not occur in the sentence; the pair is left out")
     mentions = {mention: pair.report for pair in found for mention in (pair.drug, pair.other)}
     distance = _distance(sentence.text, mentions)
     draft = Draft(sentence.text)
@@ -143,22 +159,15 @@ def _document(document_id: str, sentence: _Sentence, pairs: Iterable[_Pair]) -> 
     return draft.document(document_id, attributes=(("source", sentence.source),))
 
 
-def _is_in(sentence: _Sentence, pair: _Pair) -> bool:
-    if pair.drug.words in sentence.text and pair.other.words in sentence.text:
-        return True
-    pair.report.error("a mention does not occur in the sentence; the pair is left out")
-    return False
-
-
 def _distance(sentence: str, mentions: dict[_Mention, Reporter]) -> int:
-    """Where in the abstract the sentence begins: the place that most mentions agree on, the first of equals."""
+    """Return the offset of the sentence in the abstract that fits most mentions; the first one if several do."""
     votes = Counter(mention.begin - start for mention in mentions for start in _starts(sentence, mention.words))
     if not votes:
         return 0
     distance, most = votes.most_common(1)[0]
     if list(votes.values()).count(most) > 1:
         report = next(iter(mentions.values()))
-        report.warning("the mentions fit the sentence in several places; the first is taken")
+        report.warning("the mentions fit the sentence in several places; the first one is used")
     return distance
 
 
@@ -173,11 +182,8 @@ def _start(sentence: str, mention: _Mention, distance: int, *, report: Reporter)
     start = mention.begin - distance
     if start >= 0 and sentence.startswith(mention.words, start):
         return start
-    report.warning("a mention does not stand where its offsets put it; the nearest place in the sentence is taken")
+    report.warning("a mention is not at its offsets; the nearest place in the sentence is used")
     return min(_starts(sentence, mention.words), key=lambda found: abs(found - start))
-
-
-# Sentences without adverse effects.
 
 
 def _read_negative(report: Reporter) -> Iterator[Document]:
@@ -188,4 +194,4 @@ def _read_negative(report: Reporter) -> Iterator[Document]:
             numbers[source] += 1
             yield Document(f"{source}.neg{numbers[source]}", sentence, attributes=(("source", source),))
         elif line.strip():
-            report.at(number).error("is not of the form 'PMID NEG sentence'")
+            report.at(number).error("does not have the form 'PMID NEG sentence'")

@@ -7,9 +7,9 @@
         <relation id="R1"><infon key="type">causes</infon><node refid="T1" role="head"/>...</relation>
       </passage></document>
 
-Offsets count from the start of the document. Where passages leave a gap, the text gets a line break and blanks, so
-that offsets stay true. An `identifier` infon holds concept ids, `note` a remark; other infons become attributes. A
-relation has two nodes, or the infons `entity1` and `entity2` that name concepts.
+Offsets count from the start of the document. A gap between passages becomes a line break and spaces, so that offsets
+stay correct. The infon `identifier` contains concept ids and `note` a remark; other infons become attributes. A
+relation has two nodes, or the infons `entity1` and `entity2`, which name concepts.
 """
 
 from __future__ import annotations
@@ -18,17 +18,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.fields import join_concepts, split_concepts, whole_number
-from wardround.corpora.source import ProblemSink, fail_on_error, files_below, read_each
-from wardround.corpora.writing import write_file
+from wardround.corpora.corpus_files import files_below, read_each, write_file
+from wardround.corpora.corpus_format import (
+    EVERYTHING,
+    Content,
+    CorpusFormat,
+    Draft,
+    ProblemSink,
+    Reporter,
+    fail_on_error,
+    join_concepts,
+    split_concepts,
+    whole_number,
+)
 from wardround.corpora.xml import XmlNode, escape_xml, read_xml
 from wardround.errors import CorpusError
 from wardround.text.document import Attributes, Document, Entity, Level, Range, Relation
 
 __all__ = ["Bioc"]
 
-_MAXIMUM_GAP = 10_000_000  # characters between two passages; more is a wrong offset, not a gap
+_MAXIMUM_GAP = 10_000_000  # characters between two passages; a larger gap is a wrong offset
 _TYPE, _CONCEPTS, _NOTE, _ENDS = "type", "identifier", "note", ("entity1", "entity2")
 _HEAD, _TAIL = "head", "tail"
 _OPENING = """<?xml version="1.0" encoding="UTF-8"?>
@@ -38,24 +47,27 @@ _OPENING = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 @dataclass(frozen=True)
-class Bioc:
+class Bioc(CorpusFormat):
     """Reader and writer of BioC XML; `separators` are the characters between the concept ids of one mention."""
+
+    name = "bioc"
+    description = "BioC XML, `.xml` or `.XML`"
+    ending = ".xml"
+    holds = EVERYTHING - frozenset[Content]({"words", "sentences"})  # some sentences are read, none are written
 
     separators: str = ",;"
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
-        """Yield the documents of a file, or of every `.xml` file below a folder.
+        """Yield the documents of a file, or of each `.xml` file below a folder.
 
-        The infons of collections and passages are not kept. Sentences are, where all of the text lies in some.
+        The infons of collections and passages are not kept. Sentences are kept if they cover all of the text.
         """
         files = files_below(path, ".xml", ".XML")
         return read_each(files, lambda file: self._read_file(Reporter(file, problems)), problems)
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
-        """Write one file, a passage a document. Words and sentences are not kept."""
+        """Write one file with one passage for each document. Words and sentences are not kept."""
         write_file(documents, path, self._lines, opening=_OPENING, closing="</collection>\n")
-
-    # Reading, in calling order.
 
     def _read_file(self, report: Reporter) -> Iterator[Document]:
         for node in read_xml(report.path, "document"):
@@ -66,15 +78,15 @@ class Bioc:
                 report.at(node.line).error("the document has no id and is left out")
 
     def _document(self, document_id: str, node: XmlNode, report: Reporter) -> Document:
-        page = _Page(report)
-        laid = [part for passage in node.all("passage") for part in _parts(passage) if page.lay(part)]
-        draft = Draft("".join(page.pieces), words_in="text element")
-        for holder in (node, *laid):
+        text = _Text(report)
+        added = [part for passage in node.all("passage") for part in _parts(passage) if text.add(part)]
+        draft = Draft("".join(text.pieces), words_in="text element")
+        for holder in (node, *added):
             for annotation in _all_below(holder, "annotation"):
                 self._add_annotation(draft, annotation, report.at(annotation.line))
         for relation, place in _relations(node, report):
             draft.add_relation(relation, place)
-        return draft.document(document_id, sentences=page.sentences or None, attributes=_infons(node))
+        return draft.document(document_id, sentences=text.sentences or None, attributes=_infons(node))
 
     def _add_annotation(self, draft: Draft, node: XmlNode, report: Reporter) -> None:
         infons = _infons(node)
@@ -85,18 +97,16 @@ class Bioc:
             entity_id=node.attributes.get("id") or f"T{len(draft.entities) + 1}",
             kind=_first(infons, _TYPE),
             ranges=ranges,
-            # The words of a mention in several pieces may or may not span the gaps: nothing to hold them against.
+            # The words of a discontinuous mention may or may not include the gaps, so they cannot be checked.
             words=words.text if words is not None and len(ranges) == 1 else None,
             concepts=split_concepts(_first(infons, _CONCEPTS), self.separators),
             attributes=_without(infons, _TYPE, _CONCEPTS, _NOTE),
             note=_first(infons, _NOTE),
         )
 
-    # Writing, in calling order.
-
     def _lines(self, document: Document) -> Iterator[str]:
         if not document.id:
-            raise CorpusError("its id is empty; give it one")
+            raise CorpusError("its id is empty; add one")
         yield f"<document>{_element('id', document.id)}"
         yield from map(_infon, document.attributes)
         yield f"<passage><offset>0</offset>{_element('text', document.text)}"
@@ -121,16 +131,16 @@ class Bioc:
 
 
 @dataclass
-class _Page:
-    """A text on which passages are laid at their offsets."""
+class _Text:
+    """The text of a document, built from passages at their offsets."""
 
     report: Reporter
     pieces: list[str] = field(default_factory=list)
     length: int = 0
-    sentences: list[Range] | None = field(default_factory=list)  # None once text lies outside any
+    sentences: list[Range] | None = field(default_factory=list)  # None as soon as some text is in no sentence
 
-    def lay(self, part: XmlNode) -> bool:
-        """Lay the text of a passage or sentence, or report why not."""
+    def add(self, part: XmlNode) -> bool:
+        """Add the text of a passage or sentence at its offset, or report why not."""
         text, offset = part.text_of("text"), whole_number(part.text_of("offset").strip())
         if not text:
             return True
@@ -138,14 +148,16 @@ class _Page:
         if offset is None:
             report.error(f"the {part.tag} has no offset and is left out")
         elif offset < self.length:
-            report.error(f"the {part.tag} begins at {offset}, before {self.length} where the text has come to")
+            report.error(f"the {part.tag} begins at {offset}, but the text before it ends at {self.length}")
         elif offset - self.length > _MAXIMUM_GAP:
-            report.error(f"the {part.tag} begins at {offset}, too far from {self.length} where the text has come to")
+            report.error(
+                f"the {part.tag} begins at {offset}, too far after {self.length}, the end of the text before it"
+            )
         else:
-            self._lay(part.tag, offset, text)
+            self._append(part.tag, offset, text)
         return offset is not None and self.length == offset + len(text)
 
-    def _lay(self, tag: str, offset: int, text: str) -> None:
+    def _append(self, tag: str, offset: int, text: str) -> None:
         if offset > self.length:
             self.pieces.append("\n" + " " * (offset - self.length - 1))
         self.pieces.append(text)
@@ -157,19 +169,19 @@ class _Page:
 
 
 def _parts(passage: XmlNode) -> list[XmlNode]:
-    """Where the text of a passage lies: in itself or in its sentences."""
+    """Return the elements with the text of a passage: itself or its sentences."""
     return [passage] if passage.find("text") is not None else passage.all("sentence")
 
 
 def _all_below(node: XmlNode, tag: str) -> Iterator[XmlNode]:
-    """Children named `tag`, and those of a passage's sentences."""
+    """Yield the children named `tag`, and those of a passage's sentences."""
     yield from node.all(tag)
     for sentence in node.all("sentence"):
         yield from sentence.all(tag)
 
 
 def _range(location: XmlNode) -> tuple[int, int]:
-    """The characters of a location; one that cannot be read is empty, which no entity may be."""
+    """Return the range of a location; an empty range, which no entity accepts, if it cannot be read."""
     start, length = (whole_number(location.attributes.get(key, "")) for key in ("offset", "length"))
     return (0, 0) if start is None or length is None else (start, start + length)
 
@@ -215,7 +227,7 @@ def _relation(node: XmlNode, relation_id: str) -> Relation | None:
 
 
 def _roles(ends: Sequence[XmlNode]) -> Attributes:
-    """The roles that say more than head and tail."""
+    """Return the roles other than head and tail, as attributes."""
     named = zip(("head_role", "tail_role"), (end.attributes.get("role", "") for end in ends), strict=True)
     return tuple((name, role) for name, role in named if role not in ("", _HEAD, _TAIL))
 
@@ -243,7 +255,7 @@ def _refuse_keys(owner: str, attributes: Attributes, reserved: Iterable[str]) ->
 
 def _opened(tag: str, name: str) -> str:
     if not name:
-        raise CorpusError(f"{tag} without an id; give it one")
+        raise CorpusError(f"{tag} without an id; add one")
     return f'<{tag} id="{escape_xml(name, in_attribute=True)}">'
 
 

@@ -1,4 +1,4 @@
-r"""brat standoff: a note `x.txt` and its annotations `x.ann` side by side, in a folder or below it.
+r"""brat standoff: a note `x.txt` and its annotations `x.ann` next to each other, in a folder or below it.
 
     T1	Drug 0 7	Aspirin
     T2	ADE 21 25;30 35	skin burns
@@ -7,8 +7,8 @@ r"""brat standoff: a note `x.txt` and its annotations `x.ann` side by side, in a
     N1	Reference T1 RxNorm:1191	aspirin
     #1	AnnotatorNotes T2	not sure
 
-Offsets count Unicode code points and include line ends as they lie in the file. Line ends inside a mention are
-written as blanks in the text column. Events (`E`) and equivalences (`*`) are not read.
+Offsets count Unicode code points and include line ends exactly as in the file. Line ends inside a mention are spaces in
+the text column. Events (`E`) and equivalences (`*`) are not read.
 """
 
 from __future__ import annotations
@@ -20,11 +20,28 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.fields import OFFSETS, is_plain, offset_pairs
-from wardround.corpora.file_names import beside, id_of, unpacked_name
-from wardround.corpora.source import BYTE_ORDER_MARK, ProblemSink, fail_on_error, files_below, read_each, read_text
-from wardround.corpora.writing import write_folder
+from wardround.corpora.corpus_files import (
+    BYTE_ORDER_MARK,
+    files_below,
+    id_of,
+    read_each,
+    read_text,
+    sibling,
+    unpacked_name,
+    write_folder,
+)
+from wardround.corpora.corpus_format import (
+    EVERYTHING,
+    OFFSETS,
+    Content,
+    CorpusFormat,
+    Draft,
+    ProblemSink,
+    Reporter,
+    fail_on_error,
+    is_plain,
+    offset_pairs,
+)
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Relation
 
@@ -50,16 +67,20 @@ class _Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Brat:
+class Brat(CorpusFormat):
     """Reader and writer of brat standoff.
 
-    A document's id is its file's name without ending, led by its folders below `path`. The writer keeps entity ids
-    that begin with `T` and relation ids that begin with `R`, where all of a document's do, and numbers them anew
-    otherwise; it does not keep words, sentences and the attributes of documents.
+    A document's id is its path below the folder, without ending. The writer keeps the entity ids of a document if all
+    begin with `T`, and the relation ids if all begin with `R`; otherwise it numbers them. Words, sentences and the
+    attributes of documents are not kept.
     """
 
+    name = "brat"
+    description = "brat standoff: `.txt` with `.ann` next to it"
+    holds = EVERYTHING - frozenset[Content]({"words", "sentences"})
+
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
-        """Yield the notes of a folder, or the one note that a `.txt` or `.ann` path names."""
+        """Yield the notes of a folder, or the note of a `.txt` or `.ann` path."""
         return read_each(_notes(path, problems), lambda note: _read_note(note, path, problems), problems)
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
@@ -68,32 +89,29 @@ class Brat:
 
 
 def _notes(path: Path, problems: ProblemSink) -> Iterator[Path]:
-    """The `.txt` files; an `.ann` without one is reported."""
+    """Yield the `.txt` files; report each `.ann` file without one."""
     for file in files_below(path, ".txt", ".ann"):
         if not unpacked_name(file).endswith(".ann"):
             yield file
-        elif text := beside(file, ".txt"):
+        elif text := sibling(file, ".txt"):
             if file == path:
                 yield text
         else:
-            Reporter(file, problems).error("has no .txt file beside it")
-
-
-# Reading, in calling order.
+            Reporter(file, problems).error("has no .txt file next to it")
 
 
 def _read_note(note: Path, root: Path, problems: ProblemSink) -> Iterator[Document]:
     draft = Draft(read_text(note))
-    annotations = beside(note, ".ann")
+    annotations = sibling(note, ".ann")
     if annotations is None:
-        Reporter(note, problems).warning("has no .ann file beside it; read as a note without entities")
+        Reporter(note, problems).warning("has no .ann file next to it; read as a note without entities")
     else:
         _read_annotations(draft, Reporter(annotations, problems))
     yield draft.document(id_of(note, root))
 
 
 def _read_annotations(draft: Draft, report: Reporter) -> None:
-    # Entities come first, then relations: other lines may name one before its own line comes.
+    # Entities first, then relations: other lines may refer to one that comes later in the file.
     order = {"T": 0, "R": 1}
     remarks: dict[str, list[str]] = {}
     for line in sorted(_lines(report), key=lambda line: order.get(line.id[0], 2)):
@@ -102,11 +120,11 @@ def _read_annotations(draft: Draft, report: Reporter) -> None:
         else:
             _READERS.get(line.id[0], _not_read)(draft, line)
     for name, lines in remarks.items():
-        draft.change_entity(replace(draft.entities[name], note="\n".join(lines)))
+        draft.replace_entity(replace(draft.entities[name], note="\n".join(lines)))
 
 
 def _lines(report: Reporter) -> Iterator[_Line]:
-    # Split at "\n" only: a mention over a "\r\n" leaves a lone "\r" in the text column.
+    # Split at "\n" only: a mention across "\r\n" leaves a single "\r" in the text column.
     for number, raw in enumerate(read_text(report.path).removeprefix(BYTE_ORDER_MARK).split("\n"), start=1):
         line = raw.removesuffix("\r")
         name, _, rest = line.partition("\t")
@@ -115,14 +133,14 @@ def _lines(report: Reporter) -> Iterator[_Line]:
             yield _Line(name, body, text if tab else None, report.at(number))
         elif line.strip():
             report.at(number).error(
-                "is no annotation: expected an id such as T1, R1, A1, M1, N1, E1, #1 or *, then a tab"
+                "is not an annotation: expected an id such as T1, R1, A1, M1, N1, E1, #1 or *, then a tab"
             )
 
 
 def _read_entity(draft: Draft, line: _Line) -> None:
     match = _ENTITY.fullmatch(line.body)
     if match is None:
-        line.report.error(f"{line.id} is not of the form 'type start end'")
+        line.report.error(f"{line.id} does not have the form 'type start end'")
     else:
         kind, offsets = match.groups()
         ranges, words = offset_pairs(offsets), line.text or ""
@@ -132,7 +150,7 @@ def _read_entity(draft: Draft, line: _Line) -> None:
 def _read_relation(draft: Draft, line: _Line) -> None:
     match = _RELATION.fullmatch(line.body)
     if match is None:
-        line.report.error(f"{line.id} is not of the form 'type Arg1:id Arg2:id'")
+        line.report.error(f"{line.id} does not have the form 'type Arg1:id Arg2:id'")
         return
     kind, first, head, second, tail = match.groups()
     if (first, second) == ("Arg2", "Arg1"):
@@ -146,21 +164,21 @@ def _read_relation(draft: Draft, line: _Line) -> None:
 def _read_attribute(draft: Draft, line: _Line) -> None:
     match = _ATTRIBUTE.fullmatch(line.body)
     if match is None:
-        line.report.error(f"{line.id} is not of the form 'name target value'")
+        line.report.error(f"{line.id} does not have the form 'name target value'")
         return
     pair = (match[1], match[3] or "")
     if relation := draft.relations.get(match[2]):
         draft.relations[relation.id] = replace(relation, attributes=(*relation.attributes, pair))
     elif entity := _target(draft, match[2], line):
-        draft.change_entity(replace(entity, attributes=(*entity.attributes, pair)))
+        draft.replace_entity(replace(entity, attributes=(*entity.attributes, pair)))
 
 
 def _read_reference(draft: Draft, line: _Line) -> None:
     match = _REFERENCE.fullmatch(line.body)
     if match is None:
-        line.report.error(f"{line.id} is not of the form 'Reference target resource:id'")
+        line.report.error(f"{line.id} does not have the form 'Reference target resource:id'")
     elif entity := _target(draft, match[1], line):
-        draft.change_entity(replace(entity, concepts=(*entity.concepts, match[2])))
+        draft.replace_entity(replace(entity, concepts=(*entity.concepts, match[2])))
 
 
 def _read_remark(draft: Draft, line: _Line, remarks: dict[str, list[str]]) -> None:
@@ -174,9 +192,9 @@ def _read_remark(draft: Draft, line: _Line, remarks: dict[str, list[str]]) -> No
 def _target(draft: Draft, name: str, line: _Line) -> Entity | None:
     entity = draft.entities.get(name)
     if entity is None and name.startswith("E"):
-        line.report.warning(f"{line.id} is about an event; not read")
+        line.report.warning(f"{line.id} refers to an event; not read")
     elif entity is None:
-        line.report.error(f"{line.id} is about something which is no mention here")
+        line.report.error(f"{line.id} refers to something that is not a mention here")
     return entity
 
 
@@ -193,19 +211,16 @@ _READERS = {
 }
 
 
-# Writing, in calling order.
-
-
 def _contents(document: Document) -> dict[str, str]:
-    """What goes into the file of each ending."""
+    """Return the content of the file for each ending."""
     lines = _annotations(_renumbered(document))
     return {".txt": document.text, ".ann": "".join(f"{line}\n" for line in lines)}
 
 
 def _renumbered(document: Document) -> Document:
-    """The same document with ids brat can hold."""
+    """Return the document with ids that are valid in brat."""
     if any(relation.level is Level.CONCEPT for relation in document.relations):
-        raise CorpusError("relates concepts, brat relates mentions; write it as pubtator, bioc or jsonl")
+        raise CorpusError("relates concepts, but brat relates mentions; write it as pubtator, bioc or jsonl")
     entity_ids = [entity.id for entity in document.entities]
     names = dict(zip(entity_ids, _names(entity_ids, "T"), strict=True))
     relation_names = _names([relation.id for relation in document.relations], "R")
@@ -225,7 +240,7 @@ def _names(ids: list[str], letter: str) -> list[str]:
 
 
 def _annotations(document: Document) -> Iterator[str]:
-    """The lines of the `.ann` file."""
+    """Yield the lines of the `.ann` file."""
     numbers = {letter: count(1) for letter in "AN#"}
     for entity in document.entities:
         _check_fields(entity)
@@ -241,17 +256,13 @@ def _annotations(document: Document) -> Iterator[str]:
     for entity in document.entities:
         for concept in entity.concepts:
             yield f"N{next(numbers['N'])}\tReference {entity.id} {concept}\t{concept}"
-        for remark in _remarks(entity):
+        # A remark of several lines becomes several remarks.
+        for remark in entity.note.replace("\r\n", "\n").replace("\r", "\n").split("\n") if entity.note else []:
             yield f"#{next(numbers['#'])}\tAnnotatorNotes {entity.id}\t{remark}"
 
 
-def _remarks(entity: Entity) -> list[str]:
-    """A remark of several lines is written as several remarks."""
-    return entity.note.replace("\r\n", "\n").replace("\r", "\n").split("\n") if entity.note else []
-
-
 def _check_fields(owner: Entity | Relation) -> None:
-    """Types and attribute names are one word in brat; values and concepts are one line without tabs."""
+    """Check that types and attribute names are one word, and values and concepts one line without tabs."""
     values = [value for _, value in owner.attributes]
     concepts = owner.concepts if isinstance(owner, Entity) else ()
     words = [owner.type, *(name for name, _ in owner.attributes)]
@@ -259,6 +270,6 @@ def _check_fields(owner: Entity | Relation) -> None:
         all(re.fullmatch(r"\S+", word) for word in words) and all(map(is_plain, (*values, *concepts))) and all(concepts)
     ):
         raise CorpusError(
-            f"the type, an attribute or a concept of {owner.id} is empty or holds white space that brat cannot hold; "
+            f"the type, an attribute or a concept of {owner.id} is empty or has white space that brat does not allow; "
             "rename it, or write the corpus as jsonl"
         )

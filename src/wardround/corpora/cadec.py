@@ -1,4 +1,4 @@
-"""CADEC: posts of patients, and mentions in files like brat's that lie in folders of their own.
+"""CADEC: posts of patients, with mentions in brat-like files in separate folders.
 
     text/LUNAROL.1.txt       A bit drowsy all day.
     original/LUNAROL.1.ann   T1	ADR 2 12	bit drowsy
@@ -6,8 +6,8 @@
     meddra/LUNAROL.1.ann     TT1	10099999 2 12	bit drowsy
     sct/LUNAROL.1.ann        TT1	999999001 | Drowsy | 2 12	bit drowsy
 
-A mention in several pieces has several pairs of offsets, parted by `;`. The folders `meddra` and `sct` are optional;
-their codes become concepts such as `MedDRA:10099999` and `SNOMEDCT:999999001` of the mentions at the same offsets.
+A discontinuous mention has several pairs of offsets, separated by `;`. The folders `meddra` and `sct` are optional.
+Their codes become concepts such as `MedDRA:10099999` and `SNOMEDCT:999999001` of the mentions at the same offsets.
 """
 
 from __future__ import annotations
@@ -17,18 +17,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.fields import OFFSETS, offset_pairs
-from wardround.corpora.file_names import existing, id_of
-from wardround.corpora.source import (
-    Problem,
-    ProblemSink,
-    fail_on_error,
+from wardround.corpora.corpus_files import (
+    existing,
     files_below,
+    id_of,
     read_each,
     read_lines,
     read_text,
     refuse_links_out,
+)
+from wardround.corpora.corpus_format import (
+    OFFSETS,
+    Content,
+    CorpusFormat,
+    Draft,
+    Problem,
+    ProblemSink,
+    Reporter,
+    fail_on_error,
+    offset_pairs,
 )
 from wardround.errors import CorpusError
 from wardround.text.document import Document
@@ -44,14 +51,18 @@ _TERMINOLOGIES = {"meddra": "MedDRA", "sct": "SNOMEDCT"}
 
 
 @dataclass(frozen=True)
-class Cadec:
+class Cadec(CorpusFormat):
     """Reader of the CADEC layout. To write such a corpus, use brat."""
 
+    name = "cadec"
+    description = "a folder with `text`, `original` and optionally `meddra` and `sct`"
+    holds = frozenset[Content]({"entities", "discontinuous", "concepts", "notes"})
+
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
-        """Yield the posts of the folder `path`, which holds `text`, `original` and perhaps `meddra` and `sct`."""
+        """Yield the posts of the folder `path`, which contains `text`, `original` and optionally `meddra` and `sct`."""
         texts = path / "text"
         if not texts.is_dir():
-            raise CorpusError("holds no folder 'text'; name the folder that holds 'text' and 'original'", path=path)
+            raise CorpusError("contains no folder 'text'; name the parent folder of 'text' and 'original'", path=path)
         refuse_links_out(path, path.rglob("*"))
         return read_each(files_below(texts, ".txt"), lambda file: _read_post(file, path, problems), problems)
 
@@ -67,7 +78,7 @@ def _read_post(file: Path, root: Path, problems: ProblemSink) -> Iterator[Docume
         if coded := existing(root / folder / f"{document_id}.ann"):
             try:
                 _read_codes(draft, terminology, Reporter(coded, problems))
-            except CorpusError as error:  # a file of codes that cannot be read does not cost the post
+            except CorpusError as error:  # the post is kept if its codes cannot be read
                 problems(Problem(error.reason, coded, error.line))
     yield draft.document(document_id)
 
@@ -85,26 +96,23 @@ def _read_mentions(draft: Draft, report: Reporter) -> None:
             here.error("is neither a mention nor a remark; it is left out")
     for entity_id, words, here in remarks:
         if entity := draft.entities.get(entity_id):
-            draft.change_entity(replace(entity, note=f"{entity.note}\n{words}" if entity.note else words))
+            draft.replace_entity(replace(entity, note=f"{entity.note}\n{words}" if entity.note else words))
         else:
-            here.error(f"the remark is about {entity_id}, which is no mention here; it is left out")
+            here.error(f"the remark is about {entity_id}, which is not a mention here; it is left out")
 
 
 def _read_codes(draft: Draft, terminology: str, report: Reporter) -> None:
+    """Add the codes of each line, if it has any, to the mentions at its offsets."""
     for number, line in read_lines(report.path):
         coded = _CODED.fullmatch(line)
-        if coded is not None:
-            codes = _CODE.findall(_NAME_OF_CODE.sub(" ", coded[1]))
-            _add_codes(draft, coded[2], [f"{terminology}:{code}" for code in codes], report=report.at(number))
-        elif line.strip():
-            report.at(number).error("is not of the form 'TT1 TAB code start end TAB words'; it is left out")
-
-
-def _add_codes(draft: Draft, offsets: str, codes: list[str], *, report: Reporter) -> None:
-    """Add the codes, none for a mention that has no concept, to the mentions at `offsets`."""
-    ranges = sorted(offset_pairs(offsets))
-    found = [entity for entity in draft.entities.values() if list(entity.ranges) == ranges]
-    if not found:
-        report.warning("the code is for words that are no mention; it is left out")
-    for entity in found:
-        draft.change_entity(replace(entity, concepts=(*entity.concepts, *codes)))
+        if coded is None:
+            if line.strip():
+                report.at(number).error("does not have the form 'TT1 TAB code start end TAB words'; it is left out")
+            continue
+        codes = [f"{terminology}:{code}" for code in _CODE.findall(_NAME_OF_CODE.sub(" ", coded[1]))]
+        ranges = sorted(offset_pairs(coded[2]))
+        found = [entity for entity in draft.entities.values() if list(entity.ranges) == ranges]
+        if not found:
+            report.at(number).warning("the code is for words that are not a mention; it is left out")
+        for entity in found:
+            draft.replace_entity(replace(entity, concepts=(*entity.concepts, *codes)))

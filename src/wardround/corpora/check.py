@@ -1,4 +1,4 @@
-"""Everything that is wrong, or looks wrong, in a corpus. Names documents and entities, never quotes a note."""
+"""Check a corpus for errors and suspicious annotations. Messages never quote a note."""
 
 from __future__ import annotations
 
@@ -7,47 +7,48 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wardround.corpora.source import CorpusFormat, Problem, Severity
+from wardround.corpora.corpus_format import CorpusFormat, Problem, Severity
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits
 from wardround.corpora.stats import Counts, Tally
 from wardround.errors import CorpusError, TextError
 from wardround.text.document import Document, Entity, Range
 
-__all__ = ["TELLING_LENGTH", "WHOLE", "CheckReport", "check"]
+__all__ = ["LEAK_LENGTH", "WHOLE", "CheckReport", "check"]
 
 _Fault = tuple[Severity, str]
 
-WHOLE = "all"  # stands for the name of the split where a corpus has none
+WHOLE = "all"  # used as the name of the split if a corpus is not split
 
-# Characters. Shorter texts, such as the sentence "Case report .", are written again and again by different people:
-# in two splits they tell nothing about a leak, and hardly move a score.
-TELLING_LENGTH = 40
+# Characters. Different people write the same shorter texts, such as "Case report .", again and again: such a text in
+# two splits is no sign of a leak and hardly changes a score.
+LEAK_LENGTH = 40
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The problems of a corpus in order of appearance, and its counts a split."""
+    """The problems of a corpus in order of appearance, and the counts of each split."""
 
     problems: tuple[Problem, ...]
     counts: Mapping[str, Counts]
 
     @property
     def errors(self) -> int:
-        """How many problems are errors."""
+        """Number of errors."""
         return sum(problem.severity is Severity.ERROR for problem in self.problems)
 
     @property
     def warnings(self) -> int:
-        """How many are warnings."""
+        """Number of warnings."""
         return len(self.problems) - self.errors
 
 
 def check(path: Path, format: CorpusFormat, *, types: Collection[str] | None = None) -> CheckReport:
-    """Read the whole corpus, split by split, and report all that is wrong with it.
+    """Read the whole corpus, split by split, and report all problems.
 
-    Beside what the reader finds: overlapping mentions, white space at their borders, types that are not in `types`,
-    empty notes, the same text twice in a split (a warning) or in two (an error, since a test on it proves nothing, but
-    a warning below `TELLING_LENGTH`), and texts that changed since `split.json` was written.
+    Reported are the problems of the reader, overlapping mentions, white space at their borders, types that are not in
+    `types`, empty notes, the same text twice in one split (a warning) or in two splits (an error, because a test on
+    such a text proves nothing, but a warning below `LEAK_LENGTH`), and texts that changed since `split.json` was
+    written.
     """
     if not path.exists():
         raise CorpusError("does not exist", path=path)
@@ -62,7 +63,7 @@ def check(path: Path, format: CorpusFormat, *, types: Collection[str] | None = N
 
 
 def _manifest(path: Path) -> tuple[Manifest, list[Problem]]:
-    """The manifest of the corpus, or an empty one, and what is wrong with it."""
+    """Return the manifest of the corpus, or an empty one, and its problems."""
     try:
         return (Manifest.read(path) if path.is_file() else Manifest({})), []
     except CorpusError as error:
@@ -71,7 +72,7 @@ def _manifest(path: Path) -> tuple[Manifest, list[Problem]]:
 
 @dataclass
 class _Inspection:
-    """What was found so far."""
+    """The findings so far."""
 
     format: CorpusFormat
     types: Collection[str] | None
@@ -79,7 +80,7 @@ class _Inspection:
     problems: list[Problem]
     counts: dict[str, Counts] = field(default_factory=dict)
     checksums: dict[str, Counter[str]] = field(default_factory=dict)
-    first: dict[str, tuple[str, str]] = field(default_factory=dict)  # checksum -> split and document that had it first
+    first: dict[str, tuple[str, str]] = field(default_factory=dict)  # checksum → split and document of first occurrence
 
     def inspect(self, split: str, place: Path) -> None:
         tally = Tally()
@@ -103,16 +104,16 @@ class _Inspection:
             return
         before, twin = self.first.setdefault(checksum, (split, document.id))
         if before != split:
-            telling = len(document.text.strip()) >= TELLING_LENGTH
-            severity, what = (Severity.ERROR, "leak:") if telling else (Severity.WARNING, "is short, and")
-            yield severity, f"{what} {before} holds the same text, as document {twin!r}"
+            is_leak = len(document.text.strip()) >= LEAK_LENGTH
+            severity, what = (Severity.ERROR, "leak:") if is_leak else (Severity.WARNING, "is short, and")
+            yield severity, f"{what} {before} has the same text, in document {twin!r}"
         elif self.checksums[split][checksum] > 1:
             yield Severity.WARNING, f"has the same text as document {twin!r}"
 
     def _check_types(self, counts: Counts, place: Path) -> None:
         for kind, number in sorted(counts.entities.items()):
             if self.types is not None and kind not in self.types:
-                message = f"{number} entities are of the type {kind!r}, which is not among those expected"
+                message = f"{number} entities have the type {kind!r}, which is not expected"
                 self.problems.append(Problem(message, place))
 
 
@@ -125,8 +126,11 @@ def _faults(document: Document) -> Iterator[_Fault]:
 
 
 def _overlaps(entities: Iterable[Entity]) -> Iterator[_Fault]:
-    """One fault for each entity that shares characters with one that begins before it or is longer."""
-    parts = sorted(((part, entity) for entity in entities for part in entity.ranges), key=_by_start)
+    """Yield a fault for each entity that overlaps an entity that begins before it or is longer."""
+    parts = sorted(
+        ((part, entity) for entity in entities for part in entity.ranges),
+        key=lambda pair: (pair[0].start, -pair[0].end),
+    )
     furthest: tuple[Range, Entity] | None = None
     reported: set[str] = set()
     for part, entity in parts:
@@ -135,10 +139,6 @@ def _overlaps(entities: Iterable[Entity]) -> Iterator[_Fault]:
             yield Severity.WARNING, f"{entity.id} {_how(entity, furthest[1])} {furthest[1].id}"
         if furthest is None or part.end > furthest[0].end:
             furthest = part, entity
-
-
-def _by_start(pair: tuple[Range, Entity]) -> tuple[int, int]:
-    return pair[0].start, -pair[0].end
 
 
 def _how(inner: Entity, outer: Entity) -> str:

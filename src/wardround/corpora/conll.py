@@ -1,4 +1,4 @@
-r"""CoNLL columns: a word a line, its tag in a column, a blank line after each sentence.
+r"""CoNLL columns: one word on each line, its tag in a column, a blank line after each sentence.
 
     -DOCSTART-	O
 
@@ -8,8 +8,8 @@ r"""CoNLL columns: a word a line, its tag in a column, a blank line after each s
 
     No	O
 
-Where the first line that is not blank is a `-DOCSTART-`, each one begins a document; otherwise every sentence is a
-document. The words of a sentence are joined by one blank, the sentences of a document by a line break.
+If the first line that is not blank is a `-DOCSTART-`, each such line begins a document; otherwise every sentence is a
+document. The words of a sentence are joined by one space, the sentences of a document by a line break.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from wardround.corpora.draft import Reporter
-from wardround.corpora.file_names import id_of
-from wardround.corpora.source import ProblemSink, check_choice, fail_on_error, files_below, read_each, read_lines
-from wardround.corpora.writing import write_file
+from wardround.corpora.corpus_files import files_below, id_of, read_each, read_lines, write_file
+from wardround.corpora.corpus_format import Content, CorpusFormat, ProblemSink, Reporter, check_choice, fail_on_error
 from wardround.errors import CorpusError, TagError, UsageError
 from wardround.text.document import Document, Entity, Range
 from wardround.text.segmentation import sentences_of, words_of
@@ -49,42 +47,45 @@ class _Word(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Conll:
+class Conll(CorpusFormat):
     """Reader and writer of CoNLL columns.
 
-    Columns count from 0, or backwards from -1. The delimiter is `tab`, `space`, `whitespace` (any run of it)
-    or the characters themselves. Nothing is guessed: a file that does not fit its options is an error.
+    Columns count from 0, or backwards from -1. The delimiter is `tab`, `space`, `whitespace` (any run of it) or the
+    characters themselves. Nothing is guessed: a file that does not fit its options is an error.
 
-    The writer begins every document with a `-DOCSTART-`. It takes the corpus's own words and sentences, or finds
-    them, joining found sentences where a mention runs over their border. What parted the words in the text is not
-    kept, nor are relations, concepts, attributes and notes.
+    The writer begins every document with a `-DOCSTART-`. It uses the words and sentences of the corpus, or finds them
+    and joins two found sentences if a mention crosses their border. The white space between words, relations,
+    concepts, attributes and notes are not kept.
     """
+
+    name = "conll"
+    description = "columns, one word on each line: `.tsv`, `.conll`, `.iob`, `.bio`, `.txt`"
+    ending = ".tsv"
+    holds = frozenset[Content]({"entities", "words", "sentences"})
 
     word_column: int = 0
     tag_column: int = -1
     delimiter: str = "tab"
     scheme: SchemeName = "BIO"
-    misfits: Misfits = "refuse"  # what to do with a mention that begins or ends inside a word
+    misfits: Misfits = "refuse"  # how to write a mention that begins or ends inside a word
 
     def __post_init__(self) -> None:
         check_choice("scheme", self.scheme, SchemeName)
-        check_choice("way with misfits", self.misfits, Misfits)
+        check_choice("value of misfits", self.misfits, Misfits)
         if not self.delimiter:
             raise UsageError("the delimiter is empty: expected tab, space, whitespace or the characters themselves")
         if self.word_column == self.tag_column:
-            raise UsageError(f"words and tags cannot both lie in column {self.word_column}")
+            raise UsageError(f"words and tags cannot both be in column {self.word_column}")
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
-        """Yield the documents of a file, or of every column file below a folder; ids are `<stem>:<number>`."""
+        """Yield the documents of a file, or of each column file below a folder; ids are `<stem>:<number>`."""
         return read_each(
             files_below(path, *_ENDINGS), lambda file: self._read_file(file, id_of(file, path), problems), problems
         )
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
-        """Write one file. A mention that one tag a word cannot express is a `CorpusError`."""
+        """Write one file; raise `CorpusError` for a mention that one tag for each word cannot express."""
         write_file(documents, path, self._lines)
-
-    # Reading, in calling order.
 
     def _read_file(self, file: Path, stem: str, problems: ProblemSink) -> Iterator[Document]:
         report = Reporter(file, problems)
@@ -92,7 +93,7 @@ class Conll:
             yield self._document(f"{stem}:{number}", sentences, report)
 
     def _sentences(self, file: Path, report: Reporter) -> Iterator[list[_Word]]:
-        """Sentences, and one empty word for each `-DOCSTART-`; a real word is never empty."""
+        """Yield sentences, and a sentence of one empty word for each `-DOCSTART-`; a real word is never empty."""
         sentence: list[_Word] = []
         for number, line in read_lines(file):
             starts_document = line.startswith(_DOCUMENT_START)
@@ -107,23 +108,21 @@ class Conll:
             yield sentence
 
     def _word(self, line: str, number: int, report: Reporter) -> _Word | None:
-        """The word of the line, or None where the line does not fit."""
-        columns = self._columns(line)
+        """Return the word of the line, or None if the line does not fit."""
+        columns = line.split(self._separator)
+        expected = f"words were expected in column {self.word_column}, tags in column {self.tag_column}"
         if len(columns) < self._width:
-            report.at(number).error(f"has {len(columns)} columns parted by {self.delimiter!r}; {self._where()}")
+            report.at(number).error(f"has {len(columns)} columns separated by {self.delimiter!r}; {expected}")
             return None
         word, tag = columns[self.word_column], columns[self.tag_column]
         if not word:
-            report.at(number).error(f"the word is empty; {self._where()}")
+            report.at(number).error(f"the word is empty; {expected}")
             return None
         if not _is_tag(tag, self.scheme):
-            # The tag is not quoted: with a wrong column it is a word of the note.
-            report.at(number).error(f"the tag is not of the scheme {self.scheme}; {self._where()}")
+            # Do not quote the tag: if the column is wrong, it is a word of the note.
+            report.at(number).error(f"the tag is not a {self.scheme} tag; {expected}")
             tag = OUTSIDE
         return _Word(word, tag, number)
-
-    def _where(self) -> str:
-        return f"words were expected in column {self.word_column}, tags in column {self.tag_column}"
 
     def _document(self, document_id: str, sentences: Sequence[Sequence[_Word]], report: Reporter) -> Document:
         words: list[Range] = []
@@ -145,16 +144,14 @@ class Conll:
 
     def _spans(self, sentence: Sequence[_Word], report: Reporter) -> list[WordSpan]:
         tags = [word.tag for word in sentence]
-        if tags.count(OUTSIDE) == len(tags):  # half of many a corpus: nothing to check and nothing to find
+        if tags.count(OUTSIDE) == len(tags):  # a fast path: in many corpora, half of the sentences have no mention
             return []
         for index, (left, right) in enumerate(pairwise([None, *tags, None])):
             if not self._scheme.may_follow(left, right):
                 line = sentence[min(index, len(sentence) - 1)].line
-                report.at(line).warning(f"the tags are not legal {self.scheme} from here on; read as the nearest legal")
+                report.at(line).warning(f"the tags are not legal {self.scheme} from here on; they were repaired")
                 break
         return self._scheme.spans(tags)
-
-    # Writing, in calling order.
 
     def _lines(self, document: Document) -> Iterator[str]:
         yield (self._separator or " ").join([_DOCUMENT_START, *[OUTSIDE] * (self._width - 1)])
@@ -171,10 +168,10 @@ class Conll:
         for entity in document.entities:
             first, end = bisect_right(ends, entity.start), bisect_left(starts, entity.end)
             if entity.is_discontinuous or first >= end:
-                raise CorpusError(f"{entity.id} is discontinuous or holds no word; write it as brat or jsonl")
+                raise CorpusError(f"{entity.id} is discontinuous or contains no word; write it as brat or jsonl")
             if self.misfits == "refuse" and (starts[first], ends[end - 1]) != entity.envelope:
                 raise CorpusError(
-                    f"{entity.id} begins or ends inside a word or beside one; set misfits=widen to take whole words"
+                    f"{entity.id} begins or ends inside a word or next to one; set misfits=widen to use whole words"
                 )
             yield WordSpan(first, end, entity.type)
 
@@ -185,28 +182,23 @@ class Conll:
             raise CorpusError(f"{error}; write it as brat or jsonl") from None
 
     def _checked_line(self, word: str, tag: str) -> str:
-        line = self._line(word, tag)
-        columns = self._columns(line)
+        filled = [_FILLER] * self._width
+        filled[self.word_column], filled[self.tag_column] = word, tag
+        line = (self._separator or " ").join(filled)
+        columns = line.split(self._separator)
         fits = len(columns) == self._width and (columns[self.word_column], columns[self.tag_column]) == (word, tag)
         if not fits or "\n" in line or "\r" in line or line.startswith(_DOCUMENT_START):
             raise CorpusError(
-                f"a word or a type cannot stand in columns parted by {self.delimiter!r}; "
+                f"a word or a type cannot be written in columns separated by {self.delimiter!r}; "
                 "choose another delimiter, or write it as jsonl"
             )
         return line
-
-    def _line(self, word: str, tag: str) -> str:
-        columns = [_FILLER] * self._width
-        columns[self.word_column], columns[self.tag_column] = word, tag
-        return (self._separator or " ").join(columns)
 
     @cached_property
     def _width(self) -> int:
         needed = max(c + 1 if c >= 0 else -c for c in (self.word_column, self.tag_column))
         same = self.word_column % needed == self.tag_column % needed
         return needed + 1 if same else needed
-
-    # What the options mean.
 
     @property
     def _scheme(self) -> TagScheme:
@@ -215,9 +207,6 @@ class Conll:
     @cached_property
     def _separator(self) -> str | None:
         return _DELIMITERS.get(self.delimiter, self.delimiter)
-
-    def _columns(self, line: str) -> list[str]:
-        return line.split(self._separator)
 
 
 @lru_cache(maxsize=1024)
@@ -229,12 +218,19 @@ def _is_tag(tag: str, scheme: SchemeName) -> bool:
 
 
 def _documents(sentences: Iterator[list[_Word]], report: Reporter) -> Iterator[list[list[_Word]]]:
+    """Group sentences into documents, at each `-DOCSTART-` or, without any, one sentence each."""
     first = next(sentences, None)
     if first is None:
         return
     if first[0].text:
         yield [first]
-        yield from _one_sentence_each(sentences, report)
+        for sentence in sentences:
+            if sentence[0].text:
+                yield [sentence]
+            else:
+                report.at(sentence[0].line).error(
+                    f"there is a {_DOCUMENT_START} here but not at the start of the file; begin the file with one"
+                )
         return
     document: list[list[_Word]] = []
     for sentence in sentences:
@@ -244,16 +240,6 @@ def _documents(sentences: Iterator[list[_Word]], report: Reporter) -> Iterator[l
             yield document
             document = []
     yield document
-
-
-def _one_sentence_each(sentences: Iterator[list[_Word]], report: Reporter) -> Iterator[list[list[_Word]]]:
-    for sentence in sentences:
-        if sentence[0].text:
-            yield [sentence]
-        else:
-            report.at(sentence[0].line).error(
-                f"a {_DOCUMENT_START} stands here but not at the start of the file; begin the file with one"
-            )
 
 
 def _ranges(words: Iterable[str], position: int) -> list[Range]:
@@ -267,7 +253,7 @@ def _ranges(words: Iterable[str], position: int) -> list[Range]:
 def _cut_into_sentences(
     document: Document, words: Sequence[Range], spans: Sequence[WordSpan]
 ) -> Iterator[tuple[list[Range], list[WordSpan]]]:
-    """The words of each sentence that has any, and its mentions as spans of them."""
+    """Yield the words of each sentence that has any, and its mentions as spans of these words."""
     next_word = next_span = 0
     for bounds in _sentence_bounds(document):
         first = next_word
@@ -282,12 +268,12 @@ def _cut_into_sentences(
             yield list(words[first:next_word]), inside
     if next_word < len(words) or next_span < len(spans):
         raise CorpusError(
-            "a word or a mention lies outside every sentence or crosses into the next; write it as brat or jsonl"
+            "a word or a mention is outside every sentence or crosses into the next; write it as brat or jsonl"
         )
 
 
 def _sentence_bounds(document: Document) -> list[Range]:
-    """The corpus's own sentences; or found ones, joined where a mention runs over a border."""
+    """Return the sentences of the corpus, or found ones, joined if a mention crosses their border."""
     if document.sentences is not None:
         return list(document.sentences)
     bounds: list[Range] = []

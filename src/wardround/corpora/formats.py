@@ -1,63 +1,67 @@
-"""The one table of corpus formats: a name and options, as a study file or a command gives them, become a format."""
+"""The list of corpus formats: a name and options from a study file or the command line select a format.
+
+A new format is one class in a file of its own and one line here, or one entry point of an installed package:
+
+    [project.entry-points."wardround.formats"]
+    myformat = "mypackage.myformat:MyFormat"
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from wardround.corpora.ade import Ade
 from wardround.corpora.bioc import Bioc
 from wardround.corpora.brat import Brat
 from wardround.corpora.cadec import Cadec
 from wardround.corpora.conll import Conll
+from wardround.corpora.corpus_format import EVERYTHING, CorpusFormat
 from wardround.corpora.i2b2_2010 import I2b2Concepts
 from wardround.corpora.i2b2_2014 import I2b2Deid
 from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.pair_tsv import PairTsv
-from wardround.corpora.plain import PlainText
 from wardround.corpora.pubtator import Pubtator
 from wardround.corpora.smm4h import Smm4h
-from wardround.corpora.source import CorpusFormat, WritableFormat
+from wardround.corpora.text_notes import PlainText
 from wardround.errors import UsageError
+from wardround.plugins import Registry
 from wardround.settings import converted, did_you_mean
 
-__all__ = ["ENDINGS", "FORMATS", "open_format", "writable"]
+__all__ = ["BUILT_IN_FORMATS", "FORMATS", "lossless_format", "open_format", "writable_format"]
 
-FORMATS: dict[str, type] = {
-    "ade": Ade,
-    "bioc": Bioc,
-    "brat": Brat,
-    "cadec": Cadec,
-    "conll": Conll,
-    "i2b2-2010": I2b2Concepts,
-    "i2b2-2014": I2b2Deid,
-    "jsonl": Jsonl,
-    "pairs": PairTsv,
-    "pubtator": Pubtator,
-    "smm4h": Smm4h,
-    "text": PlainText,
+BUILT_IN_FORMATS: dict[str, type[CorpusFormat]] = {
+    Ade.name: Ade,
+    Bioc.name: Bioc,
+    Brat.name: Brat,
+    Cadec.name: Cadec,
+    Conll.name: Conll,
+    I2b2Concepts.name: I2b2Concepts,
+    I2b2Deid.name: I2b2Deid,
+    Jsonl.name: Jsonl,
+    PairTsv.name: PairTsv,
+    Pubtator.name: Pubtator,
+    Smm4h.name: Smm4h,
+    PlainText.name: PlainText,
 }
-
-# What the file of a split is called after its name; the formats that write a folder have no ending.
-ENDINGS: dict[str, str] = {
-    "bioc": ".xml",
-    "conll": ".tsv",
-    "jsonl": ".jsonl",
-    "pairs": ".tsv",
-    "pubtator": ".PubTator",
-    "smm4h": ".tsv",
-}
+FORMATS: Mapping[str, type[CorpusFormat]] = Registry("wardround.formats", BUILT_IN_FORMATS)
 
 
 def open_format(name: str, options: Mapping[str, str] | None = None) -> CorpusFormat:
-    """The format of that name with those options; what neither knows is refused."""
+    """Return the format with this name and these options; raise `UsageError` for an unknown name or option."""
     if name not in FORMATS:
         raise UsageError(f"{name!r} is not a format{did_you_mean(name, FORMATS)}; there are {', '.join(FORMATS)}")
     cls = FORMATS[name]
-    return cast(CorpusFormat, cls(**converted(cls, options or {}, name)))
+    return cls(**converted(cls, options or {}, name))
 
 
-def writable(form: CorpusFormat) -> WritableFormat | None:
-    """The format as one that can be written, or None where it is only read."""
-    only_read = isinstance(form, Jsonl) and form.shape == "presidio"
-    return form if isinstance(form, WritableFormat) and not only_read else None
+def writable_format(form: CorpusFormat) -> CorpusFormat:
+    """Return the format; raise `UsageError` with the names of other formats if it can only be read."""
+    if not form.can_write:
+        names = [name for name, cls in BUILT_IN_FORMATS.items() if cls().can_write]
+        raise UsageError(f"the format {form.name} can only be read; choose one of {', '.join(names)}")
+    return form
+
+
+def lossless_format() -> CorpusFormat:
+    """Return the format that keeps everything of a document."""
+    return next(form for cls in BUILT_IN_FORMATS.values() if (form := cls()).can_write and form.holds == EVERYTHING)

@@ -1,4 +1,4 @@
-"""i2b2/VA 2010 concepts, assertions and relations: a note and up to three files of lines about its words.
+"""i2b2/VA 2010 concepts, assertions and relations: a note and up to three annotation files.
 
     note.txt   Chest pain eased by lunarol .
     note.con   c="chest pain" 1:0 1:1||t="problem"
@@ -6,8 +6,8 @@
     note.rel   c="lunarol" 1:4 1:4||r="TrIP"||c="chest pain" 1:0 1:1
     note.ast   c="chest pain" 1:0 1:1||t="problem"||a="present"
 
-A position is `line:word`: lines count from 1, words from 0, and white space parts words. The words in quotes are in
-lower case. The files lie side by side, or in folders named txt, concept, rel and ast. An assertion becomes the
+A position is `line:word`: lines count from 1, words from 0, and words are separated by white space. The words in quotes
+are in lower case. The files are in one folder, or in folders named txt, concept, rel and ast. An assertion becomes the
 attribute `assertion` of its entity.
 """
 
@@ -18,18 +18,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.file_names import beside, id_of
-from wardround.corpora.source import (
-    ProblemSink,
-    fail_on_error,
+from wardround.corpora.corpus_files import (
     files_below,
+    id_of,
     read_each,
     read_lines,
     read_text,
     refuse_links_out,
+    sibling,
+    write_folder,
 )
-from wardround.corpora.writing import write_folder
+from wardround.corpora.corpus_format import Content, CorpusFormat, Draft, ProblemSink, Reporter, fail_on_error
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
@@ -41,49 +40,50 @@ _CON = re.compile(_CONCEPT + r'\|\|t="([^"]+)"\s*')
 _AST = re.compile(_CONCEPT + r'\|\|t="([^"]+)"\|\|a="([^"]+)"\s*')
 _REL = re.compile(_CONCEPT + r'\|\|r="([^"]+)"\|\|' + _CONCEPT + r"\s*")
 _ASSERTION = "assertion"
-_Words = dict[tuple[int, int], Range]  # by line and word, as the files count them
-_Places = dict[int, tuple[int, int]]  # line and word by the character where the word begins, or ends
-_Assertions = dict[tuple[Range, str], list[tuple[str, Reporter]]]  # by the words and type they are about
+_Words = dict[tuple[int, int], Range]  # by line and word number, as in the files
+_Places = dict[int, tuple[int, int]]  # line and word number, by the offset where the word begins or ends
+_Assertions = dict[tuple[Range, str], list[tuple[str, Reporter]]]  # by the range and type they refer to
 
 
 @dataclass(frozen=True)
-class I2b2Concepts:
+class I2b2Concepts(CorpusFormat):
     """Reader and writer of the 2010 layout. A note's id is its path below the folder, without `txt/` and ending."""
 
+    name = "i2b2-2010"
+    description = "`.txt` with `.con`, `.rel` and `.ast`, in one folder or in folders `txt`, `concept`, `rel`, `ast`"
+    holds = frozenset[Content]({"entities", "relations", "attributes"})
+
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
-        """Yield the notes of a folder, or the one of a `.txt` file."""
+        """Yield the notes of a folder, or the note of a `.txt` file."""
         return read_each(files_below(path, ".txt"), lambda file: _read_note(file, path, problems), problems)
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write the four files of each document into the folders txt, concept, rel and ast of `path`.
 
-        Ids, concepts, notes and attributes but assertions are not kept.
+        Ids, concepts, notes and all attributes except assertions are not kept.
         """
         write_folder(documents, path, _contents, folders=_FOLDERS)
-
-
-# Reading, in calling order.
 
 
 def _read_note(file: Path, root: Path, problems: ProblemSink) -> Iterator[Document]:
     text = read_text(file)
     note = _Note(Draft(text), _words(text))
-    if concepts := _about(file, ".con"):
-        assertions = _about(file, ".ast")
+    if concepts := _annotation_file(file, ".con"):
+        assertions = _annotation_file(file, ".ast")
         _read_concepts(note, Reporter(concepts, problems), Reporter(assertions, problems) if assertions else None)
     else:
         Reporter(file, problems).warning("has no .con file; read as a note without entities")
-    if relations := _about(file, ".rel"):
+    if relations := _annotation_file(file, ".rel"):
         _read_relations(note, Reporter(relations, problems))
     yield note.draft.document(_document_id(file, root))
 
 
-def _about(note: Path, ending: str) -> Path | None:
-    """The file about `note` in the same folder, or in the folder beside `txt` that is named for such files."""
-    found = beside(note, ending)
+def _annotation_file(note: Path, ending: str) -> Path | None:
+    """Return the annotation file of `note` in the same folder, or in the folder for its ending next to `txt`."""
+    found = sibling(note, ending)
     if found is None and note.parent.name == _FOLDERS[".txt"]:
         root = note.parent.parent
-        found = beside(note, ending, folder=root / _FOLDERS[ending])
+        found = sibling(note, ending, folder=root / _FOLDERS[ending])
         refuse_links_out(root, () if found is None else (found.parent, found))
     return found
 
@@ -95,20 +95,20 @@ def _document_id(note: Path, root: Path) -> str:
 
 @dataclass(frozen=True)
 class _Note:
-    """A draft and where its words lie."""
+    """A draft and the positions of its words."""
 
     draft: Draft
     words: _Words
 
     def range_of(self, quoted: str, place: Sequence[str], report: Reporter) -> Range | None:
-        """The characters from the first word to the last, where they are the words quoted."""
+        """Return the range from the first word to the last, if it matches the quoted words."""
         first_line, first_word, last_line, last_word = map(int, place)
         first, last = self.words.get((first_line, first_word)), self.words.get((last_line, last_word))
         if first is None or last is None or last.end <= first.start:
-            report.error("the position is none of the note's; the line is left out")
+            report.error("the note has no such position; the line is left out")
             return None
         if _quotable(quoted) != _quotable(self.draft.text[first.start : last.end]):
-            report.error("the words in quotes are not what stands at the position; the line is left out")
+            report.error("the words in quotes differ from the text at the position; the line is left out")
             return None
         return Range(first.start, last.end)
 
@@ -123,7 +123,7 @@ def _words(text: str) -> _Words:
 
 
 def _quotable(words: str) -> str:
-    """Words as they stand in quotes."""
+    """Return the words in the form used inside quotes."""
     return " ".join(words.split()).lower()
 
 
@@ -136,7 +136,7 @@ def _read_concepts(note: _Note, report: Reporter, assertions: Reporter | None) -
             entity_id = f"T{len(note.draft.entities) + 1}"
             note.draft.add_entity(here, entity_id=entity_id, kind=kind, ranges=[found], attributes=pairs)
     for _, here in (pair for pairs in asserted.values() for pair in pairs):
-        here.error("the assertion is about words that are no concept of that type; it is left out")
+        here.error("the assertion refers to words that are not a concept of that type; it is left out")
 
 
 def _read_assertions(note: _Note, report: Reporter) -> _Assertions:
@@ -156,7 +156,7 @@ def _read_relations(note: _Note, report: Reporter) -> None:
         if head is None or tail is None:
             continue
         if head not in names or tail not in names:
-            here.error("the relation is about words that are no concept; it is left out")
+            here.error("the relation refers to words that are not a concept; it is left out")
         else:
             relation = Relation(f"R{len(draft.relations) + 1}", groups[5], names[head], names[tail])
             draft.add_relation(relation, here)
@@ -168,14 +168,11 @@ def _matches(pattern: re.Pattern[str], report: Reporter) -> Iterator[tuple[tuple
         if match is not None:
             yield match.groups(), report.at(number)
         elif line.strip():
-            report.at(number).error("is not of the form the file's ending asks for; the line is left out")
-
-
-# Writing, in calling order.
+            report.at(number).error("does not have the form required by the file's ending; the line is left out")
 
 
 def _contents(document: Document) -> dict[str, str]:
-    """What goes into the file of each ending. All four are written, so that none is left of an earlier writing."""
+    """Return the content of the file for each ending. All four are written, so that no old file is left."""
     _check_relations(document)
     quoted = _quotes(document)
     concepts = {entity.id: f'{quoted[entity.id]}||t="{_checked(entity.type)}"' for entity in document.entities}
@@ -195,7 +192,7 @@ def _contents(document: Document) -> dict[str, str]:
 
 
 def _quotes(document: Document) -> dict[str, str]:
-    """The words of each entity in quotes and their position, by the entity's id."""
+    """Return the quoted words and the position of each entity, by its id."""
     words = _words(document.text)
     starts = {word.start: place for place, word in words.items()}
     ends = {word.end: place for place, word in words.items()}
@@ -207,7 +204,7 @@ def _quote(entity: Entity, text: str, *, starts: _Places, ends: _Places) -> str:
     if entity.is_discontinuous or first is None or last is None:
         raise CorpusError(f"{entity.id} is discontinuous or begins or ends inside a word; write it as BioC or brat")
     if first[0] != last[0]:
-        raise CorpusError(f"{entity.id} runs over the end of a line; join the lines, or write it as BioC or brat")
+        raise CorpusError(f"{entity.id} crosses the end of a line; join the lines, or write it as BioC or brat")
     return f'c="{_quotable(entity.text_in(text))}" {first[0]}:{first[1]} {last[0]}:{last[1]}'
 
 
@@ -215,17 +212,17 @@ def _check_relations(document: Document) -> None:
     firsts: dict[Range, str] = {}
     for entity in document.entities:
         firsts.setdefault(entity.envelope, entity.id)
-    sayable = set(firsts.values())
+    first_ids = set(firsts.values())
     for relation in document.relations:
         if relation.level is not Level.MENTION:
-            raise CorpusError(f"{relation.id} relates concepts, this layout relates mentions; write it as BioC")
-        if not sayable.issuperset((relation.head, relation.tail)):
+            raise CorpusError(f"{relation.id} relates concepts, but this layout relates mentions; write it as BioC")
+        if not first_ids.issuperset((relation.head, relation.tail)):
             raise CorpusError(f"{relation.id} relates one of two mentions of the same words; write it as BioC or brat")
 
 
 def _checked(value: str) -> str:
     if not value or re.search(r'["\r\n]', value):
-        raise CorpusError("a type or assertion is empty or holds a quotation mark or a line end; rename it")
+        raise CorpusError("a type or assertion is empty or contains a quotation mark or a line end; rename it")
     return value
 
 

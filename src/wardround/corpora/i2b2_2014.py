@@ -1,4 +1,4 @@
-"""i2b2/UTHealth 2014 de-identification: an XML file a note, the text in CDATA, a tag for each piece of identity.
+"""i2b2/UTHealth 2014 de-identification: one XML file for each note, with a tag for each identifying mention.
 
     <?xml version="1.0" encoding="UTF-8" ?>
     <deIdi2b2>
@@ -9,8 +9,8 @@
     </TAGS>
     </deIdi2b2>
 
-An entity's type is the attribute `TYPE`, or the name of the tag, its broader category. The root element may have any
-name: corpora in other languages share the layout.
+An entity's type is the attribute `TYPE`, or the name of the tag, which is its broader category. The root element may
+have any name, because corpora in other languages use the same layout.
 """
 
 from __future__ import annotations
@@ -21,11 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.fields import whole_number
-from wardround.corpora.file_names import id_of
-from wardround.corpora.source import ProblemSink, check_choice, fail_on_error, files_below, read_each
-from wardround.corpora.writing import write_folder
+from wardround.corpora.corpus_files import files_below, id_of, read_each, write_folder
+from wardround.corpora.corpus_format import (
+    Content,
+    CorpusFormat,
+    Draft,
+    ProblemSink,
+    Reporter,
+    check_choice,
+    fail_on_error,
+    whole_number,
+)
 from wardround.corpora.xml import XmlNode, escape_xml, read_xml
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity
@@ -49,8 +55,12 @@ _TAG_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True)
-class I2b2Deid:
+class I2b2Deid(CorpusFormat):
     """Reader and writer of the 2014 de-identification layout."""
+
+    name = "i2b2-2014"
+    description = "XML, `.xml`, one file for each note"
+    holds = frozenset[Content]({"entities", "notes"})
 
     granularity: Granularity = "type"
 
@@ -58,7 +68,7 @@ class I2b2Deid:
         check_choice("granularity", self.granularity, Granularity)
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
-        """Yield the notes of a folder, or the one of a file; an id is the file's path below `path` without ending."""
+        """Yield the notes of a folder or a file; an id is the file's path below `path`, without ending."""
         files = files_below(path, ".xml")
         return read_each(files, lambda file: self._read_note(file, id_of(file, path), problems), problems)
 
@@ -66,14 +76,12 @@ class I2b2Deid:
         """Write a file for each document into the folder `path`. Concepts and attributes are not kept."""
         write_folder(documents, path, self._contents)
 
-    # Reading, in calling order.
-
     def _read_note(self, file: Path, document_id: str, problems: ProblemSink) -> Iterator[Document]:
         report = Reporter(file, problems)
         nodes = list(read_xml(file, "TEXT", "TAGS"))
         texts = [node.text for node in nodes if node.tag == "TEXT"]
         if len(texts) != 1:
-            report.error(f"has {len(texts)} TEXT elements; one was expected")
+            report.error(f"has {len(texts)} TEXT elements; expected one")
             return
         draft = Draft(texts[0], words_in="attribute text")
         for tag in (child for node in nodes if node.tag == "TAGS" for child in node.children):
@@ -94,14 +102,12 @@ class I2b2Deid:
             note=tag.attributes.get("comment", ""),
         )
 
-    # Writing, in calling order.
-
     def _contents(self, document: Document) -> dict[str, str]:
         return {".xml": "".join(f"{line}\n" for line in self._lines(document))}
 
     def _lines(self, document: Document) -> Iterator[str]:
         if document.relations:
-            raise CorpusError("has relations, which this layout has no place for; write it as BioC or brat")
+            raise CorpusError("has relations, which this layout cannot represent; write it as BioC or brat")
         yield '<?xml version="1.0" encoding="UTF-8" ?>'
         yield "<deIdi2b2>"
         yield f"<TEXT>{_character_data(document.text)}</TEXT>"
@@ -116,7 +122,7 @@ class I2b2Deid:
             raise CorpusError(f"{entity.id} is discontinuous or has no id; write it as BioC or brat")
         tag = entity.type if self.granularity == "category" else _CATEGORY_OF.get(entity.type, _OTHER)
         if not _TAG_NAME.fullmatch(tag):
-            raise CorpusError(f"the type of {entity.id} cannot be a tag's name; rename it or use granularity 'type'")
+            raise CorpusError(f"the type of {entity.id} cannot be a tag name; rename it or use granularity 'type'")
         values = {
             "id": entity.id,
             "start": str(entity.start),
@@ -130,7 +136,7 @@ class I2b2Deid:
 
 
 def _character_data(text: str) -> str:
-    """The text as CDATA; the two things a CDATA section cannot hold stand between sections."""
-    escape_xml(text)  # refuses what XML cannot hold at all
+    """Return the text as CDATA; what a CDATA section cannot contain is placed between sections."""
+    escape_xml(text)  # refuses characters that XML cannot represent
     safe = text.replace("]]>", "]]]]><![CDATA[>").replace("\r", "]]>&#13;<![CDATA[")
     return f"<![CDATA[{safe}]]>"

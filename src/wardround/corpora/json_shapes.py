@@ -1,8 +1,8 @@
-"""The shapes a document takes as JSON: one reader and, but for presidio, one writer each.
+"""The JSON shapes of a document: one reader each and, except for presidio, one writer.
 
-A reader is given the parsed value, the id to use where the value has none, and the place to report from. A faulty
-span or relation is reported and left out; a value that is no document at all is `Unfit`. Keys that are not known
-are passed over: annotation tools add many.
+A reader takes the parsed value, the id to use if the value has none, and the place to report from. A faulty span or
+relation is reported and left out; a value that is not a document raises `ShapeError`. Unknown keys are ignored, because
+annotation tools add many.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
-from wardround.corpora.draft import Draft, Reporter
+from wardround.corpora.corpus_format import EVERYTHING, Content, Draft, Reporter
 from wardround.errors import CorpusError, TextError
 from wardround.text.document import Attributes, Document, Entity, Level, Range, Relation
 
-__all__ = ["READERS", "WRITERS", "Unfit"]
+__all__ = ["HOLDS", "READERS", "WRITERS", "ShapeError"]
 
 Json = dict[str, Any]
 Value = TypeVar("Value", str, int, list[Any], dict[str, Any])
@@ -25,8 +25,8 @@ Part = TypeVar("Part")
 _KINDS: dict[type, str] = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
 
 
-class Unfit(Exception):
-    """A JSON value is not of its shape. The message never quotes it."""
+class ShapeError(Exception):
+    """A JSON value does not have the expected shape. The message never quotes the value."""
 
 
 # Our own shape.
@@ -49,7 +49,7 @@ def _read_own(value: object, name: str, report: Reporter) -> Document:
 def _own_entity(item: object, number: int) -> Entity:
     concepts = _get(item, "concepts", list, default=[])
     if not all(isinstance(concept, str) for concept in concepts):
-        raise Unfit("a concept is not a string")
+        raise ShapeError("a concept is not a string")
     return Entity(
         _get(item, "id", str),
         _get(item, "type", str),
@@ -63,7 +63,7 @@ def _own_entity(item: object, number: int) -> Entity:
 def _own_relation(item: object, number: int) -> Relation:
     level = _get(item, "level", str, default=Level.MENTION.value)
     if level not in {known.value for known in Level}:
-        raise Unfit("'level' is neither 'mention' nor 'concept'")
+        raise ShapeError("'level' is neither 'mention' nor 'concept'")
     ends = _get(item, "head", str), _get(item, "tail", str)
     return Relation(_get(item, "id", str), _get(item, "type", str), *ends, Level(level), _attributes(item))
 
@@ -84,11 +84,11 @@ def _write_own(document: Document) -> Json:
 
 
 def _fields(thing: Document | Entity | Relation, *names: str) -> Json:
-    """The named fields that do not hold their default."""
+    """Return the named fields that are not empty, and the id."""
     return {name: found for name in names if (found := getattr(thing, name)) not in ((), "") or name == "id"}
 
 
-# Prodigy: spans by character; tokens, where given, are the words; a relation repeats its two spans.
+# Prodigy: spans by character offsets; tokens, if there are any, are the words; a relation repeats its two spans.
 
 
 def _read_prodigy(value: object, name: str, report: Reporter) -> Document | None:
@@ -105,7 +105,7 @@ def _read_prodigy(value: object, name: str, report: Reporter) -> Document | None
 
 
 class _SpanIndex(NamedTuple):
-    """The entities that the spans repeated in a relation may mean."""
+    """The entities that the repeated spans of a relation can refer to."""
 
     ids: frozenset[str]
     by_place: dict[tuple[int, int, str], str]
@@ -116,14 +116,14 @@ class _SpanIndex(NamedTuple):
         return cls(frozenset(draft.entities), places)
 
     def entity_id(self, relation: object, key: str) -> str:
-        """The entity with the span's own id, or at its place where it has none."""
+        """Return the entity with the id of the span, or the one at its position if the span has no id."""
         span = _get(relation, key, dict)
         named, found = _name(span, ""), _PRODIGY.entity(span, 0)
         place = found.start, found.end, found.type
         if named in self.ids:
             return named
         if place not in self.by_place:
-            raise Unfit(f"{key!r} is none of the spans")
+            raise ShapeError(f"{key!r} is not one of the spans")
         return self.by_place[place]
 
 
@@ -133,7 +133,7 @@ def _prodigy_relation(spans: _SpanIndex, item: object, number: int) -> Relation:
 
 
 def _write_prodigy(document: Document) -> Json:
-    _refuse_pieces(document, "prodigy")
+    _refuse_discontinuous(document, "prodigy")
     _refuse_concept_relations(document, "prodigy")
     words = document.words or ()
     first = {word.start: number for number, word in enumerate(words)}
@@ -157,7 +157,7 @@ def _write_prodigy(document: Document) -> Json:
 
 
 def _prodigy_span(entity: Entity, first: dict[int, int], last: dict[int, int]) -> Json:
-    """The span, with its first and last token where tokens begin and end there."""
+    """Return the span, with its first and last token if tokens begin and end there."""
     span: Json = {"start": entity.start, "end": entity.end, "label": entity.type, "id": entity.id}
     if entity.start in first:
         span["token_start"] = first[entity.start]
@@ -176,7 +176,7 @@ def _token(text: str, word: Range, number: int) -> Json:
 
 def _read_spacy(value: object, name: str, report: Reporter) -> Document:
     if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
-        raise Unfit("is not of the form [text, {'entities': [...]}]")
+        raise ShapeError("does not have the form [text, {'entities': [...]}]")
     draft = Draft(value[0])
     for entity in _each(value[1], "entities", _triple, report=report):
         draft.keep_entity(entity, report)
@@ -184,15 +184,15 @@ def _read_spacy(value: object, name: str, report: Reporter) -> Document:
 
 
 def _write_spacy(document: Document) -> list[Any]:
-    _refuse_pieces(document, "spacy")
+    _refuse_discontinuous(document, "spacy")
     ordered = sorted(document.entities, key=lambda entity: entity.envelope)
     for left, right in pairwise(ordered):
         if left.overlaps(right):
-            raise CorpusError(f"{left.id} and {right.id} overlap, which spaCy refuses; write another shape")
+            raise CorpusError(f"{left.id} and {right.id} overlap, which spaCy does not allow; choose another shape")
     return [document.text, {"entities": [[e.start, e.end, e.type] for e in document.entities]}]
 
 
-# doccano: triples, or, where there are relations, objects with numbers for ids.
+# doccano: triples, or objects with numbers as ids if there are relations.
 
 
 def _read_doccano(value: object, name: str, report: Reporter) -> Document:
@@ -213,7 +213,7 @@ def _doccano_relation(item: object, number: int) -> Relation:
 
 
 def _write_doccano(document: Document) -> Json:
-    _refuse_pieces(document, "doccano")
+    _refuse_discontinuous(document, "doccano")
     _refuse_concept_relations(document, "doccano")
     numbers = _numbers([entity.id for entity in document.entities])
     relation_numbers = _numbers([relation.id for relation in document.relations])
@@ -232,7 +232,7 @@ def _write_doccano(document: Document) -> Json:
 
 
 def _numbers(ids: list[str]) -> dict[str, int]:
-    """The ids as numbers where they all are some, counted from 1 otherwise."""
+    """Return the ids as numbers if all of them are numbers; otherwise count from 1."""
     if all(map(_is_number, ids)):
         return {name: int(name) for name in ids}
     return {name: number for number, name in enumerate(ids, start=1)}
@@ -242,7 +242,7 @@ def _is_number(name: str) -> bool:
     return name.isascii() and name.isdigit() and len(name) < 16 and str(int(name)) == name
 
 
-# presidio-research: spans only; the template a text was made from is kept, so that texts can be parted by it.
+# presidio-research: spans only; the template of a text is kept, so that texts can be split by template.
 
 
 def _read_presidio(value: object, name: str, report: Reporter) -> Document:
@@ -253,18 +253,18 @@ def _read_presidio(value: object, name: str, report: Reporter) -> Document:
     return draft.document(name, attributes=() if template < 0 else (("template_id", str(template)),))
 
 
-# What the shapes share.
+# Shared by the shapes.
 
 
 class _SpanKeys(NamedTuple):
-    """How a tool calls the parts of a span."""
+    """The keys that a tool uses for the parts of a span."""
 
     start: str
     end: str
     label: str
 
     def entity(self, item: object, number: int) -> Entity:
-        """The span as an entity, called `T<number>` where it has no id."""
+        """Return the span as an entity; its id is `T<number>` if it has none."""
         ends = _get(item, self.start, int), _get(item, self.end, int)
         return Entity(_name(item, f"T{number}"), _get(item, self.label, str), (Range(*ends),))
 
@@ -276,24 +276,24 @@ _PRESIDIO = _SpanKeys("start_position", "end_position", "entity_type")
 
 def _triple(item: object, number: int) -> Entity:
     if not isinstance(item, list) or len(item) < 3 or not isinstance(item[2], str):
-        raise Unfit("is not of the form [start, end, label]")
+        raise ShapeError("does not have the form [start, end, label]")
     return Entity(f"T{number}", item[2], _ranges([item[:2]]))
 
 
 def _get(value: object, key: str, kind: type[Value], *, default: Value | None = None) -> Value:
-    """`value[key]`, which must be of the kind; a default stands in where it is absent or null."""
+    """Return `value[key]`, which must be of this kind, or the default if it is absent or null."""
     if not isinstance(value, dict):
-        raise Unfit("an object was expected")
+        raise ShapeError("expected an object")
     found = value.get(key)
     if found is None and default is not None:
         return default
     if not isinstance(found, kind) or isinstance(found, bool):
-        raise Unfit(f"{key!r} is missing or is not {_KINDS[kind]}")
+        raise ShapeError(f"{key!r} is missing or is not {_KINDS[kind]}")
     return found
 
 
 def _name(value: object, default: str) -> str:
-    """The id of a thing, which tools write as a string or a number."""
+    """Return the id of a value, which tools write as a string or a number."""
     found = value.get("id") if isinstance(value, dict) else None
     if isinstance(found, bool) or not isinstance(found, int | str):
         return default
@@ -301,11 +301,11 @@ def _name(value: object, default: str) -> str:
 
 
 def _each(value: object, key: str, parse: Callable[[object, int], Part], *, report: Reporter) -> Iterator[Part]:
-    """Every item of a list as its parts; one that does not fit is reported."""
+    """Yield the parsed items of a list; report those that do not fit."""
     for number, item in enumerate(_get(value, key, list, default=[]), start=1):
         try:
             part = parse(item, number)
-        except (Unfit, TextError) as error:
+        except (ShapeError, TextError) as error:
             report.error(f"{key} {number}: {error}")
         else:
             yield part
@@ -314,12 +314,12 @@ def _each(value: object, key: str, parse: Callable[[object, int], Part], *, repo
 def _ranges(pairs: list[Any]) -> tuple[Range, ...]:
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2 or any(type(end) is not int for end in pair):
-            raise Unfit("a range is not two whole numbers")
+            raise ShapeError("a range is not two whole numbers")
     return tuple(Range(*pair) for pair in pairs)
 
 
 def _words(value: object, key: str, text: str, *, report: Reporter) -> tuple[Range, ...] | None:
-    """Ranges in order, or objects with `start` and `end`; None where there are none or they are faulty."""
+    """Return ranges in order, from pairs or objects with `start` and `end`; None if they are absent or faulty."""
     items = _get(value, key, list, default=[])
     if not items and not (isinstance(value, dict) and value.get(key) is not None):
         return None
@@ -327,7 +327,7 @@ def _words(value: object, key: str, text: str, *, report: Reporter) -> tuple[Ran
         pairs = [[_get(i, "start", int), _get(i, "end", int)] if isinstance(i, dict) else i for i in items]
         found = _ranges(pairs)
         Document("", text, words=found)
-    except (Unfit, TextError):
+    except (ShapeError, TextError):
         report.error(f"{key!r} are not ranges in order and inside the text; left out")
         return None
     return found
@@ -336,21 +336,21 @@ def _words(value: object, key: str, text: str, *, report: Reporter) -> tuple[Ran
 def _attributes(value: object) -> Attributes:
     pairs = _get(value, "attributes", list, default=[])
     if not all(isinstance(p, list) and len(p) == 2 and all(isinstance(s, str) for s in p) for p in pairs):
-        raise Unfit("'attributes' are not pairs of strings")
+        raise ShapeError("'attributes' are not pairs of strings")
     return tuple((name, found) for name, found in pairs)
 
 
-def _refuse_pieces(document: Document, shape: str) -> None:
+def _refuse_discontinuous(document: Document, shape: str) -> None:
     for entity in document.entities:
         if entity.is_discontinuous:
             raise CorpusError(
-                f"{entity.id} is discontinuous, which the shape {shape} cannot hold; write the shape wardround, or brat"
+                f"{entity.id} is discontinuous, which the shape {shape} cannot hold; choose wardround or brat"
             )
 
 
 def _refuse_concept_relations(document: Document, shape: str) -> None:
     if any(relation.level is Level.CONCEPT for relation in document.relations):
-        raise CorpusError(f"relates concepts, which the shape {shape} cannot hold; write the shape wardround")
+        raise CorpusError(f"relates concepts, which the shape {shape} cannot hold; choose the shape wardround")
 
 
 READERS: dict[str, Callable[[object, str, Reporter], Document | None]] = {
@@ -365,4 +365,11 @@ WRITERS: dict[str, Callable[[Document], object]] = {
     "prodigy": _write_prodigy,
     "spacy": _write_spacy,
     "doccano": _write_doccano,
+}
+HOLDS: dict[str, frozenset[Content]] = {
+    "wardround": EVERYTHING,
+    "prodigy": frozenset({"entities", "relations", "words"}),
+    "spacy": frozenset({"entities"}),
+    "doccano": frozenset({"entities", "relations"}),
+    "presidio": frozenset({"entities", "attributes"}),
 }

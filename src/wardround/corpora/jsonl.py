@@ -1,4 +1,4 @@
-r"""JSON lines: a document a line, in our own shape, which keeps everything, or in that of another tool.
+r"""JSON lines: one document on each line, in our own shape, which keeps everything, or in that of another tool.
 
     wardround  {"id": "n1", "text": "Aspirin burns", "entities": [{"id": "T1", "type": "Drug", "ranges": [[0, 7]]}]}
     prodigy    {"text": "Aspirin burns", "spans": [{"start": 0, "end": 7, "label": "Drug"}]}
@@ -6,7 +6,8 @@ r"""JSON lines: a document a line, in our own shape, which keeps everything, or 
     doccano    {"text": "Aspirin burns", "label": [[0, 7, "Drug"]]}
     presidio   [{"full_text": "Call Ann", "spans": [{"entity_type": "PERSON", "start_position": 5, ...}]}, ...]
 
-Offsets count Unicode code points. The last shape is one JSON array a file, is loaded whole, and is only read.
+Offsets count Unicode code points. A file of the last shape is one JSON array; it is read into memory and cannot be
+written.
 """
 
 from __future__ import annotations
@@ -18,20 +19,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from wardround.corpora.draft import Reporter
-from wardround.corpora.file_names import id_of
-from wardround.corpora.json_shapes import READERS, WRITERS, Unfit
-from wardround.corpora.source import (
+from wardround.corpora.corpus_files import (
     BYTE_ORDER_MARK,
-    ProblemSink,
-    check_choice,
-    fail_on_error,
     files_below,
+    id_of,
     read_each,
     read_lines,
     read_text,
+    write_file,
 )
-from wardround.corpora.writing import write_file
+from wardround.corpora.corpus_format import (
+    Content,
+    CorpusFormat,
+    LineCodec,
+    ProblemSink,
+    Reporter,
+    check_choice,
+    fail_on_error,
+)
+from wardround.corpora.json_shapes import HOLDS, READERS, WRITERS, ShapeError
 from wardround.errors import TextError, UsageError
 from wardround.text.document import Document
 
@@ -39,12 +45,16 @@ __all__ = ["Jsonl", "ShapeName"]
 
 ShapeName = Literal["wardround", "prodigy", "spacy", "doccano", "presidio"]
 
-_HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True)
-class Jsonl:
-    """Reader and writer of JSON lines. Documents without an id of their own are called `<stem>:<line>`."""
+class Jsonl(CorpusFormat):
+    """Reader and writer of JSON lines. A document without an id gets the id `<stem>:<line>`."""
+
+    name = "jsonl"
+    description = "`.jsonl`, one document on each line (`presidio`: `.json`, one array)"
+    ending = ".jsonl"
 
     shape: ShapeName = "wardround"
 
@@ -52,40 +62,65 @@ class Jsonl:
         check_choice("shape", self.shape, ShapeName)
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
-        """Yield the documents of a file, or of every `.jsonl` (presidio: `.json`) file below a folder."""
+        """Yield the documents of a file, or of each `.jsonl` (presidio: `.json`) file below a folder."""
         ending = ".json" if self.shape == "presidio" else ".jsonl"
         files = files_below(path, ending)
         return read_each(files, lambda file: self._read_file(id_of(file, path), Reporter(file, problems)), problems)
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
-        """Write one file. What the shape cannot hold without bending it is a `CorpusError`."""
-        if self.shape not in WRITERS:
-            raise UsageError(f"the shape {self.shape!r} is only read; write {', '.join(WRITERS)}")
-        as_value = WRITERS[self.shape]
-        write_file(documents, path, lambda document: [json.dumps(as_value(document), ensure_ascii=False)])
+        """Write one file; raise `CorpusError` for a document that the shape cannot represent."""
+        if not self.can_write:
+            raise UsageError(f"the shape {self.shape!r} can only be read; choose one of {', '.join(WRITERS)}")
+        write_file(documents, path, lambda document: [self._encode_line(document)])
+
+    @property
+    def holds(self) -> frozenset[Content]:
+        """The parts of a document that the shape can represent."""
+        return HOLDS[self.shape]
+
+    @property
+    def can_write(self) -> bool:
+        """True for all shapes except presidio."""
+        return self.shape in WRITERS
+
+    @property
+    def line_codec(self) -> LineCodec:
+        """The codec between a document and one line of JSON."""
+        return LineCodec(self._decode_line, self._encode_line)
+
+    def _encode_line(self, document: Document) -> str:
+        return json.dumps(WRITERS[self.shape](document), ensure_ascii=False)
+
+    def _decode_line(self, line: str, document_id: str, report: Reporter) -> Document | None:
+        for value in _parsed(line, report):
+            return self._decode(value, document_id, report)
+        return None
+
+    def _decode(self, value: object, document_id: str, report: Reporter) -> Document | None:
+        try:
+            return READERS[self.shape](value, document_id, report)
+        except (ShapeError, TextError) as error:
+            report.error(str(error))
+            return None
 
     def _read_file(self, stem: str, report: Reporter) -> Iterator[Document]:
-        for number, value, place in self._values(report):
-            try:
-                document = READERS[self.shape](value, f"{stem}:{number}", place)
-            except (Unfit, TextError) as error:
-                place.error(str(error))
-                continue
+        values = _array_items(report) if self.shape == "presidio" else _line_values(report)
+        for number, value, place in values:
+            document = self._decode(value, f"{stem}:{number}", place)
             if document is not None:
                 yield document
 
-    def _values(self, report: Reporter) -> Iterator[tuple[int, object, Reporter]]:
-        """Each document as parsed JSON, its number, and the place it came from."""
-        if self.shape == "presidio":
-            yield from _array(report)
-            return
-        for number, line in read_lines(report.path):
-            if line.strip():
-                for value in _parsed(line, report.at(number)):
-                    yield number, value, report.at(number)
+
+def _line_values(report: Reporter) -> Iterator[tuple[int, object, Reporter]]:
+    """Yield the number, the parsed JSON and the place of each line that is not blank."""
+    for number, line in read_lines(report.path):
+        if line.strip():
+            for value in _parsed(line, report.at(number)):
+                yield number, value, report.at(number)
 
 
-def _array(report: Reporter) -> Iterator[tuple[int, object, Reporter]]:
+def _array_items(report: Reporter) -> Iterator[tuple[int, object, Reporter]]:
+    """Yield the number, the value and the place of each item of one JSON array."""
     for value in _parsed(read_text(report.path).removeprefix(BYTE_ORDER_MARK), report):
         if not isinstance(value, list):
             report.error("is not one JSON array")
@@ -95,13 +130,13 @@ def _array(report: Reporter) -> Iterator[tuple[int, object, Reporter]]:
 
 
 def _parsed(content: str, report: Reporter) -> Iterator[object]:
-    """The value, or nothing where it is faulty."""
+    """Yield the parsed value, or report a problem and yield nothing."""
     try:
         value = json.loads(content)
-        if _HALF_A_PAIR.search(content):
+        if _SURROGATE.search(content):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        report.error("holds half a surrogate pair, which is no character")
+        report.error("contains half a surrogate pair, which is not a character")
     except (ValueError, RecursionError):
         report.error("is not JSON")
     else:

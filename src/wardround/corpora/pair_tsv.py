@@ -1,12 +1,14 @@
-"""Pairs of masked mentions in tab-separated lines, as GAD and EU-ADR are given out for relation extraction.
+"""Pairs of masked mentions in tab-separated lines, the form of GAD and EU-ADR for relation extraction.
 
     index	sentence	label
     0	A variant of @GENE$ goes with @DISEASE$ in mice.	1
     1	No link of @GENE$ to @DISEASE$ was seen.	0
+    2	@DISEASE$ is rare in carriers of @GENE$.	1
+    3	Neither @GENE$ nor @DISEASE$ was studied.	0
 
-A file without that very header has two columns, sentence and label. `@GENE$` becomes an entity of type `Gene`, and so
-for every such placeholder; of one that stands several times the first is meant, and of a sentence with one kind
-alone the first two. Label 1 is a relation, 0 is none; it is also the document's attribute `label`.
+A file without this header has two columns, sentence and label. A placeholder such as `@GENE$` becomes an entity of type
+`Gene`. Only the first of several equal placeholders counts; if all are equal, the first two count. Label 1 is a
+relation, 0 is none; the label is also the document's attribute `label`.
 """
 
 from __future__ import annotations
@@ -17,11 +19,8 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from wardround.corpora.draft import Reporter
-from wardround.corpora.fields import is_plain
-from wardround.corpora.file_names import id_of
-from wardround.corpora.source import ProblemSink, fail_on_error, files_below, read_each, read_lines
-from wardround.corpora.writing import write_file
+from wardround.corpora.corpus_files import files_below, id_of, read_each, read_lines, write_file
+from wardround.corpora.corpus_format import Content, CorpusFormat, ProblemSink, Reporter, fail_on_error, is_plain
 from wardround.errors import CorpusError, UsageError
 from wardround.text.document import Document, Entity, Range, Relation
 
@@ -34,29 +33,32 @@ _LAST = "Disease"
 
 
 @dataclass(frozen=True)
-class PairTsv:
-    """Reader and writer of masked pairs; `positive_type` is the type of the relation that label 1 says.
+class PairTsv(CorpusFormat):
+    """Reader and writer of masked pairs; `positive_type` is the relation type for label 1.
 
-    The relation runs to the disease; between mentions of other types it runs in the order of the text.
+    The tail of the relation is the disease; without a disease, head and tail are in the order of the text.
     """
+
+    name = "pairs"
+    description = "`.tsv` of masked pairs, as GAD and EU-ADR"
+    ending = ".tsv"
+    holds = frozenset[Content]({"entities", "relations", "attributes"})
 
     positive_type: str = "association"
 
     def __post_init__(self) -> None:
         if not self.positive_type:
-            raise UsageError("positive_type is empty: name the relation that label 1 says")
+            raise UsageError("positive_type is empty: name the relation type for label 1")
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
-        """Yield the sentences of a file, or of every `.tsv` file below a folder; ids are `<stem>-<index>`."""
+        """Yield the sentences of a file, or of each `.tsv` file below a folder; ids are `<stem>-<index>`."""
         files = files_below(path, ".tsv")
         return read_each(files, lambda file: self._read_file(id_of(file, path), Reporter(file, problems)), problems)
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
-        """Write one file with header. The two mentions of each document are masked; ids are not kept."""
+        """Write one file with a header. The two mentions of each document are masked; ids are not kept."""
         indices = count()
         write_file(documents, path, lambda d: [f"{next(indices)}\t{self._row(d)}"], opening=_HEADER + "\n")
-
-    # Reading, in calling order.
 
     def _read_file(self, stem: str, report: Reporter) -> Iterator[Document]:
         has_header, row = False, 0
@@ -69,13 +71,15 @@ class PairTsv:
                 row += 1
 
     def _documents(self, stem: str, columns: list[str], report: Reporter) -> Iterator[Document]:
-        """The one document of the line, or none where the line does not fit."""
+        """Yield the document of the line, or nothing if the line does not fit."""
         if len(columns) != 3:
-            report.error("does not have the columns of the file: sentence and label, led by an index under a header")
+            report.error(
+                "does not have the columns of the file: sentence and label, after an index if there is a header"
+            )
         elif columns[2] not in ("0", "1"):
             report.error("the label is neither 0 nor 1; the line is left out")
         elif len(entities := _entities(columns[1])) < 2:
-            report.error("the sentence does not hold two placeholders such as @GENE$; the line is left out")
+            report.error("the sentence does not contain two placeholders such as @GENE$; the line is left out")
         else:
             yield self._document(f"{stem}-{columns[0]}", columns[1], entities, label=columns[2])
 
@@ -84,22 +88,20 @@ class PairTsv:
         relations = (Relation("R1", self.positive_type, head.id, tail.id),) if label == "1" else ()
         return Document(document_id, text, entities, relations, attributes=((_LABEL, label),))
 
-    # Writing, in calling order.
-
     def _row(self, document: Document) -> str:
         if not is_plain(document.text):
-            raise CorpusError("its text holds a tab or a line end; write its sentences one by one")
+            raise CorpusError("its text contains a tab or a line end; write each sentence as a document")
         label = self._label(document)
         text, ranges = _masked(document)
         read_back = _entities(text)
         if [entity.envelope for entity in read_back] != ranges:
-            raise CorpusError("an earlier placeholder in its text would be taken for a mention; rename it")
+            raise CorpusError("an earlier placeholder in its text would be read as a mention; rename it")
         expected = self._document(document.id, text, read_back, label=label).relations
         names = {entity.id: found.id for entity, found in zip(_in_order(document), read_back, strict=True)}
         if [(r.type, r.head, r.tail) for r in expected] != [
             (r.type, names.get(r.head), names.get(r.tail)) for r in document.relations
         ]:
-            raise CorpusError(f"its relation is not one {self.positive_type!r} that runs to the disease")
+            raise CorpusError(f"its relation is not a single {self.positive_type!r} with the disease as its tail")
         return f"{text}\t{label}"
 
     def _label(self, document: Document) -> str:
@@ -124,10 +126,10 @@ def _in_order(document: Document) -> list[Entity]:
 
 
 def _masked(document: Document) -> tuple[str, list[Range]]:
-    """The text with placeholders for its mentions, and where those lie."""
+    """Return the text with placeholders for its mentions, and the ranges of the placeholders."""
     entities = _in_order(document)
     if len(entities) != 2 or any(entity.is_discontinuous for entity in entities) or entities[0].overlaps(entities[1]):
-        raise CorpusError("needs two mentions of one piece each that do not overlap; write it as BioC or brat")
+        raise CorpusError("needs two continuous mentions that do not overlap; write it as BioC or brat")
     text, ranges, position = "", [], 0
     for entity in entities:
         placeholder = f"@{entity.type.upper()}$"

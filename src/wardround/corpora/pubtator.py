@@ -1,4 +1,4 @@
-"""PubTator: title, abstract, then a tab line for each mention and each relation; a blank line ends a document.
+"""PubTator: title, abstract, then a tab-separated line for each mention and relation; a blank line ends a document.
 
     4711|t|Rash after lunarol
     4711|a|Two nurses took lunarol and developed a rash.
@@ -6,8 +6,8 @@
     4711	57	61	rash	Disease	D0002,D0003
     4711	Positive_Correlation	D0001	D0002	Novel
 
-The text is title, line break, abstract, and offsets run on over the break. Relations are between concepts, not
-mentions. One mention may have several concept ids; `-` and `-1` stand for none.
+The text is title, line break and abstract; offsets count the line break. Relations are between concepts, not mentions.
+A mention may have several concept ids; `-` and `-1` mean none.
 """
 
 from __future__ import annotations
@@ -18,10 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.fields import check_plain, join_concepts, split_concepts, whole_number
-from wardround.corpora.source import ProblemSink, fail_on_error, files_below, read_each, read_lines
-from wardround.corpora.writing import write_file
+from wardround.corpora.corpus_files import files_below, read_each, read_lines, write_file
+from wardround.corpora.corpus_format import (
+    Content,
+    CorpusFormat,
+    Draft,
+    ProblemSink,
+    Reporter,
+    check_plain,
+    fail_on_error,
+    join_concepts,
+    split_concepts,
+    whole_number,
+)
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Relation
 
@@ -38,32 +47,37 @@ class _Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pubtator:
+class Pubtator(CorpusFormat):
     """Reader and writer of PubTator files.
 
-    `separators` are the characters between the concept ids of one mention. `|` is not among them by default:
+    `separators` are the characters between the concept ids of one mention. `|` is not one of them by default, because
     the ids of sequence variants contain it.
     """
+
+    name = "pubtator"
+    description = "`.PubTator`, `.pubtator`"
+    ending = ".PubTator"
+    holds = frozenset[Content]({"entities", "relations", "concepts", "attributes"})
 
     separators: str = ",;"
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
-        """Yield the documents of a file, or of every `.PubTator` file below a folder."""
+        """Yield the documents of a file, or of each `.PubTator` file below a folder."""
         files = files_below(path, ".PubTator", ".pubtator")
         return read_each(files, lambda file: self._read_file(Reporter(file, problems)), problems)
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
-        """Write one file. Ids of entities and relations, notes, and attributes but novelty are not kept."""
+        """Write one file. Ids of entities and relations, notes, and attributes except novelty are not kept."""
         write_file(documents, path, self._lines)
-
-    # Reading, in calling order.
 
     def _read_file(self, report: Reporter) -> Iterator[Document]:
         for block in _blocks(report.path):
             number, line = block[0]
             header = _HEADER.fullmatch(line)
             if header is None or header[2] != "t":
-                report.at(number).error("a document begins with 'PMID|t|title'; the lines up to the next are left out")
+                report.at(number).error(
+                    "a document must begin with 'PMID|t|title'; the lines up to the next are left out"
+                )
             else:
                 yield self._document(header, block[1:], report)
 
@@ -95,14 +109,12 @@ class Pubtator:
             concepts=split_concepts(rest[0], self.separators) if rest else (),
         )
 
-    # Writing, in calling order.
-
     def _lines(self, document: Document) -> Iterator[str]:
         check_plain("its id", document.id)
         if "|" in document.id:
-            raise CorpusError("its id holds a '|', which ends an id in PubTator; rename it")
+            raise CorpusError("its id contains '|', which ends an id in PubTator; rename it")
         if "\r" in document.text or document.text.count("\n") > 1:
-            raise CorpusError("PubTator holds a title and an abstract of one line each; write it as BioC or brat")
+            raise CorpusError("PubTator has a title and an abstract of one line each; write it as BioC or brat")
         title, line_break, abstract = document.text.partition("\n")
         yield f"{document.id}|t|{title}"
         if line_break:
@@ -116,17 +128,14 @@ class Pubtator:
     def _mention_line(self, entity: Entity, text: str) -> str:
         check_plain(f"the type of {entity.id}", entity.type)
         if entity.is_discontinuous:
-            raise CorpusError(f"{entity.id} is discontinuous, which PubTator cannot say; write it as BioC or brat")
+            raise CorpusError(f"{entity.id} is discontinuous, which PubTator cannot hold; write it as BioC or brat")
         words = entity.text_in(text).translate(_BLANKS)
         concepts = join_concepts(entity.concepts, self.separators) or "-"
         return f"{entity.start}\t{entity.end}\t{words}\t{entity.type}\t{concepts}"
 
 
-# Lines.
-
-
 def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
-    """The numbered lines of each document: a blank line ends it, and so does the title of the next."""
+    """Yield the numbered lines of each document; a blank line or the title of the next one ends it."""
     block: list[tuple[int, str]] = []
     for number, line in read_lines(path):
         header = _HEADER.fullmatch(line)
@@ -140,7 +149,7 @@ def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
 
 
 def _rows(document_id: str, lines: Iterable[tuple[int, str]], report: Reporter) -> Iterator[_Row]:
-    """Lines that belong to the document and have as many columns as a mention or a relation."""
+    """Yield the lines that belong to the document and have the columns of a mention or a relation."""
     for number, line in lines:
         row = _Row(line.split("\t"), report.at(number))
         if row.columns[0] != document_id:
@@ -155,7 +164,7 @@ def _rows(document_id: str, lines: Iterable[tuple[int, str]], report: Reporter) 
 
 
 def _is_mention(columns: Sequence[str]) -> bool:
-    # A seventh column names the parts of a composite mention; offsets and concepts say it all.
+    # A seventh column names the parts of a composite mention; offsets and concepts already contain them.
     return len(columns) in (5, 6, 7) and whole_number(columns[1]) is not None and whole_number(columns[2]) is not None
 
 
@@ -166,11 +175,11 @@ def _relation(relation_id: str, columns: Sequence[str]) -> Relation:
 
 def _relation_line(relation: Relation) -> str:
     if relation.level is not Level.CONCEPT:
-        raise CorpusError(f"{relation.id} relates mentions, PubTator relates concepts; write it as BioC or brat")
+        raise CorpusError(f"{relation.id} relates mentions, but PubTator relates concepts; write it as BioC or brat")
     novelty = dict(relation.attributes).get(_NOVELTY)
     columns = [relation.type, relation.head, relation.tail, *([] if novelty is None else [novelty])]
     for column in columns:
         check_plain(f"the type, a concept or the novelty of {relation.id}", column)
     if whole_number(relation.type) is not None and whole_number(relation.head) is not None:
-        raise CorpusError(f"{relation.id} has a number as its type, which PubTator takes for an offset; rename it")
+        raise CorpusError(f"{relation.id} has a number as its type, which would be read as an offset; rename it")
     return "\t".join(columns)

@@ -1,13 +1,14 @@
-"""SMM4H adverse drug effect extraction: a tab line for each mention in a tweet.
+"""SMM4H adverse drug effect extraction: a tab-separated line for each mention in a tweet.
 
     tweet_id	begin	end	type	extraction	drug	tweet
     101	16	20	ADR	rash	lunarol	lunarol gave me rash and fever
     101	25	30	ADR	fever	lunarol	lunarol gave me rash and fever
     102	-	-	-	-	-	slept well on lunarol
+    103	0	6	ADR	nausea	lunarol	nausea since the second lunarol
 
-Columns are found by the names in the header; later years add `meddra_code` and `meddra_term`. A type of `-` says that
-the tweet has no mention. The tweets may lie in a second file of lines `tweet_id TAB tweet`. Since the lines of a
-tweet need not be neighbours, a file is held in memory whole.
+Columns are found by the names in the header; later years add `meddra_code` and `meddra_term`. The type `-` means that
+the tweet has no mention. The tweets may be in a second file with lines `tweet_id TAB tweet`. The lines of a tweet need
+not be adjacent, so a file is read into memory.
 """
 
 from __future__ import annotations
@@ -17,10 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.fields import check_plain, is_plain, whole_number
-from wardround.corpora.source import ProblemSink, fail_on_error, files_below, read_each, read_lines
-from wardround.corpora.writing import write_file
+from wardround.corpora.corpus_files import files_below, read_each, read_lines, write_file
+from wardround.corpora.corpus_format import (
+    Content,
+    CorpusFormat,
+    Draft,
+    ProblemSink,
+    Reporter,
+    check_plain,
+    fail_on_error,
+    is_plain,
+    whole_number,
+)
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity
 
@@ -35,36 +44,38 @@ _NONE = ("", "-")
 
 
 class _Row(NamedTuple):
-    """A line by the names of its columns."""
+    """A line, as values by column name."""
 
     values: Mapping[str, str]
     report: Reporter
 
 
 @dataclass(frozen=True)
-class Smm4h:
+class Smm4h(CorpusFormat):
     """Reader and writer of SMM4H extraction files.
 
-    With `texts`, tweets come from that file: all of it is read, and a tweet without mentions is a document too.
+    With `texts`, tweets are read from that file; all of them become documents, also those without mentions.
     """
+
+    name = "smm4h"
+    description = "`.tsv` with a header, one mention on each line"
+    ending = ".tsv"
+    holds = frozenset[Content]({"entities", "concepts", "attributes"})
 
     texts: Path | None = None
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
-        """Yield the tweets of a file, or of every `.tsv` file below a folder, in order of first appearance."""
+        """Yield the tweets of a file, or of each `.tsv` file below a folder, in order of first appearance."""
         files = files_below(path, ".tsv")
         if self.texts is not None:
             files = [file for file in files if file.resolve() != self.texts.resolve()]
             if len(files) != 1:  # each file would yield every tweet again
-                raise CorpusError(f"holds {len(files)} files of mentions; with texts, name one", path=path)
+                raise CorpusError(f"contains {len(files)} files of mentions; with texts, name one", path=path)
         return read_each(files, lambda file: _read_file(Reporter(file, problems), self.texts), problems)
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write one file with tweets and MedDRA columns. Entity ids, notes and other attributes are not kept."""
         write_file(documents, path, _lines, opening="\t".join(_WRITTEN) + "\n")
-
-
-# Reading, in calling order.
 
 
 def _read_file(report: Reporter, texts: Path | None) -> Iterator[Document]:
@@ -74,9 +85,9 @@ def _read_file(report: Reporter, texts: Path | None) -> Iterator[Document]:
         tweet_id = row.values["tweet_id"]
         tweet = tweets.get(tweet_id) if texts else row.values[_TWEET]
         if tweet is None:
-            row.report.error("the file of tweets has none with this id; the line is left out")
+            row.report.error("the file of tweets has no tweet with this id; the line is left out")
         elif tweets.setdefault(tweet_id, tweet) != tweet:
-            row.report.error("the tweet differs from that of an earlier line with the same id; the line is left out")
+            row.report.error("the tweet differs from an earlier line with the same id; the line is left out")
         else:
             mentions.setdefault(tweet_id, []).append(row)
     for tweet_id, rows in mentions.items():
@@ -90,7 +101,7 @@ def _read_texts(report: Reporter) -> dict[str, str]:
         if not line.strip() or (number == 1 and tweet_id == "tweet_id"):
             continue
         if not tab or "\t" in tweet or tweet_id in tweets:
-            report.at(number).error("is not of the form 'tweet_id TAB tweet', or repeats an id; it is left out")
+            report.at(number).error("does not have the form 'tweet_id TAB tweet', or repeats an id; it is left out")
         else:
             tweets[tweet_id] = tweet
     return tweets
@@ -103,7 +114,7 @@ def _rows(report: Reporter, needed: Sequence[str]) -> Iterator[_Row]:
         if number == 1:
             names = cells
             if missing := [name for name in needed if name not in names]:
-                raise CorpusError(f"the header lacks the columns {', '.join(missing)}", path=report.path, line=1)
+                raise CorpusError(f"columns are missing in the header: {', '.join(missing)}", path=report.path, line=1)
         elif len(cells) == len(names):
             yield _Row(dict(zip(names, cells, strict=True)), report.at(number))
         elif line.strip():
@@ -117,7 +128,7 @@ def _document(tweet_id: str, tweet: str, rows: Iterable[_Row]) -> Document:
         if values["type"] in _NONE:
             continue
         if begin is None or end is None:
-            report.error("begin or end is no number; the line is left out")
+            report.error("begin or end is not a number; the line is left out")
             continue
         draft.add_entity(
             report,
@@ -131,13 +142,10 @@ def _document(tweet_id: str, tweet: str, rows: Iterable[_Row]) -> Document:
     return draft.document(tweet_id)
 
 
-# Writing, in calling order.
-
-
 def _lines(document: Document) -> Iterator[str]:
     check_plain("its id", document.id)
     if document.relations or not is_plain(document.text):
-        raise CorpusError("a tweet has no relations and is one line without tabs; write it as BioC or brat")
+        raise CorpusError("a tweet cannot have relations and must be one line without tabs; write it as BioC or brat")
     empty = dict.fromkeys(_WRITTEN, "-") | {"tweet_id": document.id, _TWEET: document.text}
     rows = [empty | _mention_columns(entity, document.text) for entity in document.entities]
     for row in rows or [empty]:
@@ -146,12 +154,12 @@ def _lines(document: Document) -> Iterator[str]:
 
 def _mention_columns(entity: Entity, text: str) -> dict[str, str]:
     if entity.is_discontinuous or len(entity.concepts) > 1:
-        raise CorpusError(f"{entity.id} has several pieces or several concepts; write it as BioC or brat")
+        raise CorpusError(f"{entity.id} is discontinuous or has several concepts; write it as BioC or brat")
     kept = {name: value for name, value in entity.attributes if name in _KEPT}
     code = {_CODE: entity.concepts[0]} if entity.concepts else {}
     named = {"type": entity.type, **kept, **code}
     for name, value in named.items():
         check_plain(f"the {name} of {entity.id}", value)
         if value in _NONE:
-            raise CorpusError(f"the {name} of {entity.id} is '-', which stands for none; rename it")
+            raise CorpusError(f"the {name} of {entity.id} is '-', which means none; rename it")
     return {**named, "begin": str(entity.start), "end": str(entity.end), "extraction": entity.text_in(text)}

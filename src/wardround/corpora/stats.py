@@ -1,4 +1,4 @@
-"""What a corpus holds, as counts that add."""
+"""Counts of the contents of a corpus; they can be added."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Counts:
 
     documents: int = 0
     characters: int = 0
-    sentences: int = 0  # of the documents whose corpus gives them; `with_sentences` says how many do
+    sentences: int = 0  # of the documents that come with sentences; `with_sentences` is their number
     words: int = 0
     with_sentences: int = 0
     with_words: int = 0
@@ -33,12 +33,11 @@ class Counts:
 
     @property
     def mean_length(self) -> float:
-        """Characters a document."""
+        """Mean number of characters in a document."""
         return self.characters / self.documents if self.documents else 0.0
 
 
 def _count_one(document: Document) -> Counts:
-    """The counts of one document."""
     owners: tuple[Document | Entity | Relation, ...] = (document, *document.entities, *document.relations)
     return Counts(
         documents=1,
@@ -57,18 +56,18 @@ def _count_one(document: Document) -> Counts:
 
 
 class Tally:
-    """Counts documents while they pass."""
+    """Count documents while they are iterated."""
 
     def __init__(self) -> None:
         self.counts = Counts()
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """The same documents, counted."""
+        """Yield the same documents and count them."""
         for document in documents:
             self.counts += _count_one(document)
             yield document
 
 
 def count(documents: Iterable[Document]) -> Counts:
-    """The counts of many documents, which are held one at a time."""
+    """Count documents one at a time."""
     return sum(map(_count_one, documents), Counts())

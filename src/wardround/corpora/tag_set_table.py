@@ -1,4 +1,4 @@
-"""Who annotates what: the types of a study beside what the notes of its sites hold."""
+"""Which site annotates which types of a study, and how many mentions of them its notes have."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from wardround.text.tag_sets import TagSet
 
 __all__ = ["Overlap", "SiteTypes", "TagSetTable"]
 
-_MOST_PAIRS = 45  # those of ten sites are named one by one
+_MOST_PAIRS = 45  # the pairs of ten sites; more are only counted
 
 
 @dataclass(frozen=True)
 class SiteTypes:
-    """What one site annotates, and how many mentions its notes hold by type; None where nobody counted."""
+    """The types that one site annotates, and the number of mentions in its notes by type; None if not counted."""
 
     types: tuple[str, ...]  # in its training notes
     scored: tuple[str, ...]  # in its test notes
-    train: Mapping[str, int] | None = None  # under the study's names; of what no mapping knows, the site's own
+    train: Mapping[str, int] | None = None  # by the study's names, or the site's own names if they are not mapped
     test: Mapping[str, int] | None = None
 
     @classmethod
     def counted(
         cls, types: TagSet, scored: TagSet, *, train: Iterable[Document], test: Iterable[Document]
     ) -> SiteTypes:
-        """The same with the mentions of its notes counted."""
+        """Return the types of a site with the mentions in its notes counted."""
         none = TagSet(())
         return cls(types.types, scored.types, none.count_other_types(train), none.count_other_types(test))
 
     def cell(self, kind: str) -> str:
-        """Mentions in training notes, then, where the type is scored here, those in test notes."""
+        """Return the number of mentions in training notes and, if the type is scored here, in test notes."""
         train = _shown(self.train, kind) if kind in self.types else "·"
         return f"{train} / {_shown(self.test, kind)}" if kind in self.scored else train
 
     def as_json(self, kind: str) -> dict[str, Any]:
-        """The same as plain values; what is not annotated, not scored or not counted here is null."""
+        """Return the cell as plain values; null means not annotated, not scored or not counted here."""
         annotated, scored = kind in self.types, kind in self.scored
         return {
             "annotated": annotated,
@@ -49,21 +49,21 @@ class SiteTypes:
             "test": self.test.get(kind, 0) if scored and self.test is not None else None,
         }
 
-    def may_teach(self, kind: str) -> bool:
-        """Whether a mention of the type can be among its training notes, as far as anybody counted."""
+    def may_have_training_mentions(self, kind: str) -> bool:
+        """Return True if the site annotates the type and its training notes have mentions of it or were not counted."""
         return kind in self.types and (self.train is None or self.train.get(kind, 0) > 0)
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Two sites and the types that both annotate."""
+    """The types that two sites both annotate."""
 
     sites: tuple[str, str]
     types: tuple[str, ...]
-    together: int  # types that at least one of them annotates
+    together: int  # number of types that at least one of them annotates
 
     def sentence(self) -> str:
-        """In words."""
+        """Describe the overlap in one sentence."""
         both = " and ".join(self.sites)
         if not self.types:
             return f"{both} share no type."
@@ -72,44 +72,46 @@ class Overlap:
 
 @dataclass(frozen=True)
 class TagSetTable:
-    """The types of a study, and each site's part of them."""
+    """The types of a study, and the types of each site."""
 
     types: tuple[str, ...]
     sites: Mapping[str, SiteTypes]
 
     def rows(self) -> tuple[tuple[str, ...], ...]:
-        """A type, and its cell at each site."""
+        """Return one row for each type: its name and its cell at each site."""
         return tuple((kind, *(site.cell(kind) for site in self.sites.values())) for kind in self.types)
 
-    def alone(self) -> dict[str, tuple[str, ...]]:
-        """By site, the types that no other annotates."""
+    def types_of_one_site(self) -> dict[str, tuple[str, ...]]:
+        """Return, by site, the types that no other site annotates."""
         at = {kind: [name for name, site in self.sites.items() if kind in site.types] for kind in self.types}
         found = {name: tuple(kind for kind in self.types if at[kind] == [name]) for name in self.sites}
         return {name: types for name, types in found.items() if types}
 
     def overlaps(self) -> tuple[Overlap, ...]:
-        """Of every pair of sites."""
+        """Return the overlap of each pair of sites."""
         return tuple(
             Overlap((first, second), tuple(k for k in one.types if k in other.types), len({*one.types, *other.types}))
             for (first, one), (second, other) in combinations(self.sites.items(), 2)
         )
 
-    def untaught(self) -> tuple[str, ...]:
-        """Types of which no training note holds a mention at a site that annotates them."""
-        return tuple(kind for kind in self.types if not any(site.may_teach(kind) for site in self.sites.values()))
+    def types_without_mentions(self) -> tuple[str, ...]:
+        """Return the types without a mention in the training notes of any site that annotates them."""
+        sites = self.sites.values()
+        return tuple(kind for kind in self.types if not any(site.may_have_training_mentions(kind) for site in sites))
 
-    def unknown(self) -> dict[str, dict[str, int]]:
-        """By site, the names in its training and test notes that are no type of the study, and their mentions."""
-        return _filled(
+    def unknown_names(self) -> dict[str, dict[str, int]]:
+        """Return, by site, the names in its notes that are not types of the study, with their number of mentions."""
+        counts = {name: Counter(site.train or {}) + Counter(site.test or {}) for name, site in self.sites.items()}
+        return _without_empty(
             {
-                name: {kind: n for kind, n in sorted(_added(site.train, site.test).items()) if kind not in self.types}
-                for name, site in self.sites.items()
+                name: {kind: number for kind, number in sorted(found.items()) if kind not in self.types}
+                for name, found in counts.items()
             }
         )
 
-    def left_out(self) -> dict[str, dict[str, int]]:
-        """By site, mentions in its training notes of types of the study that it does not list."""
-        return _filled(
+    def unlisted_types(self) -> dict[str, dict[str, int]]:
+        """Return, by site, the types of the study in its training notes that it does not list, with their mentions."""
+        return _without_empty(
             {
                 name: {k: n for k, n in (site.train or {}).items() if k in self.types and k not in site.types}
                 for name, site in self.sites.items()
@@ -117,34 +119,35 @@ class TagSetTable:
         )
 
     def sentences(self) -> Iterator[str]:
-        """What to know about it, in words."""
-        for name, types in self.alone().items():
+        """Describe the table in sentences."""
+        for name, types in self.types_of_one_site().items():
             yield f"Only {name} annotates {', '.join(types)}."
-        if len(self.sites) > 1 and not self.alone():
+        if len(self.sites) > 1 and not self.types_of_one_site():
             yield "Every type is annotated at two sites or more."
         yield from self._pairs()
-        for kind in self.untaught():
-            yield f"No training note holds a mention of {kind}: nobody teaches it."
-        for name, found in self.unknown().items():
+        for kind in self.types_without_mentions():
+            yield f"No training note has a mention of {kind}, so no site teaches it."
+        for name, found in self.unknown_names().items():
             for kind, count in found.items():
                 near = nearest_type(kind, self.types)
-                yield f"{name}: {_mentions(count)} of {kind!r}, which is no type of the study{near}; map the name."
-        for name, found in self.left_out().items():
-            said = ", ".join(f"{kind} {count:,}" for kind, count in found.items())
-            yield f"{name}: its training notes hold types that it does not list, which it does not learn: {said}."
+                mentions = f"{count:,} mention" if count == 1 else f"{count:,} mentions"
+                yield f"{name}: {mentions} of {kind!r}, which is not a type of the study{near}; map the name."
+        for name, found in self.unlisted_types().items():
+            unlisted = ", ".join(f"{kind} {count:,}" for kind, count in found.items())
+            yield f"{name}: its training notes have types that it does not list and does not learn: {unlisted}."
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """Return the table and its summary as plain values."""
         return {
             "types": {kind: {name: site.as_json(kind) for name, site in self.sites.items()} for kind in self.types},
-            "only_one_site": {name: list(types) for name, types in self.alone().items()},
+            "only_one_site": {name: list(types) for name, types in self.types_of_one_site().items()},
             "overlaps": [
                 {"sites": list(pair.sites), "types": list(pair.types), "together": pair.together}
                 for pair in self.overlaps()
             ],
-            "untaught": list(self.untaught()),
-            "unknown_names": self.unknown(),
-            "left_out": self.left_out(),
+            "untaught": list(self.types_without_mentions()),
+            "unknown_names": self.unknown_names(),
+            "left_out": self.unlisted_types(),
         }
 
     def _pairs(self) -> Iterator[str]:
@@ -153,20 +156,12 @@ class TagSetTable:
             yield from (pair.sentence() for pair in pairs)
             return
         apart = sum(1 for pair in pairs if not pair.types)
-        yield f"Of {len(pairs):,} pairs of sites {apart:,} share no type."
+        yield f"{apart:,} of {len(pairs):,} pairs of sites share no type."
 
 
 def _shown(counts: Mapping[str, int] | None, kind: str) -> str:
     return "✓" if counts is None else f"{counts.get(kind, 0):,}"
 
 
-def _added(left: Mapping[str, int] | None, right: Mapping[str, int] | None) -> Counter[str]:
-    return Counter(left or {}) + Counter(right or {})
-
-
-def _filled(found: Mapping[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+def _without_empty(found: Mapping[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     return {name: counts for name, counts in found.items() if counts}
-
-
-def _mentions(count: int) -> str:
-    return f"{count:,} mention" if count == 1 else f"{count:,} mentions"

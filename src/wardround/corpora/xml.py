@@ -1,4 +1,4 @@
-"""XML for the formats written in it: elements read one at a time, text escaped, nothing expanded."""
+"""XML for corpus formats: read elements one at a time without expanding entities, and escape text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from xml.parsers.expat import ErrorString
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
-from wardround.corpora.source import read_chunks
+from wardround.corpora.corpus_files import read_chunks
 from wardround.errors import CorpusError
 
 __all__ = ["XmlNode", "escape_xml", "read_xml"]
 
-_CHUNK = 65_536  # characters given to the parser at once
+_CHUNK = 65_536  # characters that the parser gets at once
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _IN_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 _IN_ATTRIBUTE = _IN_TEXT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&#9;"})
@@ -26,7 +26,7 @@ _IN_ATTRIBUTE = _IN_TEXT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&
 
 @dataclass(slots=True)
 class XmlNode:
-    """An element that has been read whole; `line` is where it begins."""
+    """A complete element; `line` is where it begins."""
 
     tag: str
     attributes: dict[str, str] = field(repr=False)
@@ -35,10 +35,10 @@ class XmlNode:
 
     @property
     def text(self) -> str:
-        """All characters inside, those of its children too."""
+        """All characters inside, including those of its children."""
         pieces: list[str] = []
         left: list[XmlNode | str] = [self]
-        while left:  # a stack instead of a recursion: a hostile file nests deeper than Python calls
+        while left:  # a stack, not recursion: a hostile file may nest deeper than Python can call
             found = left.pop()
             if isinstance(found, str):
                 pieces.append(found)
@@ -48,27 +48,27 @@ class XmlNode:
 
     @property
     def children(self) -> list[XmlNode]:
-        """The elements directly inside."""
+        """The child elements."""
         return [part for part in self.content if not isinstance(part, str)]
 
     def all(self, tag: str) -> list[XmlNode]:
-        """The children named `tag`."""
+        """Return the children named `tag`."""
         return [child for child in self.children if child.tag == tag]
 
     def find(self, tag: str) -> XmlNode | None:
-        """The first child named `tag`."""
+        """Return the first child named `tag`, or None."""
         return next((child for child in self.children if child.tag == tag), None)
 
     def text_of(self, tag: str) -> str:
-        """The characters of the first child named `tag`, empty where there is none."""
+        """Return the text of the first child named `tag`, empty if there is none."""
         found = self.find(tag)
         return "" if found is None else found.text
 
 
 def read_xml(path: Path, *tags: str) -> Iterator[XmlNode]:
-    """Yield each element named so as soon as it ends, and let go of it.
+    """Yield each element with one of these names as soon as it ends, without keeping it.
 
-    Declared entities are refused: a few lines of them can grow into gigabytes.
+    Declared entities are refused, because a few lines of them can expand to gigabytes.
     """
     builder = _Builder(tags)
     parser = DefusedXMLParser(target=builder)
@@ -82,7 +82,7 @@ def read_xml(path: Path, *tags: str) -> Iterator[XmlNode]:
 
 @dataclass
 class _Builder:
-    """What the parser calls; keeps only the path to the current element and the finished ones asked for."""
+    """The parser's target; keeps only the path to the current element and finished elements with requested names."""
 
     tags: tuple[str, ...]
     expat: Any = None
@@ -105,7 +105,7 @@ class _Builder:
             self.path[-1].content.append(text)
 
     def close(self) -> None:
-        """The parser has nothing to hand over: elements were taken as they ended."""
+        """Do nothing: elements are taken as they end."""
 
     def take(self) -> list[XmlNode]:
         taken, self.finished = self.finished, []
@@ -113,23 +113,23 @@ class _Builder:
 
 
 def _feed(parser: DefusedXMLParser, chunk: str, path: Path) -> CorpusError | None:
-    """Parse the chunk; an empty one is the end. A fault is handed back, so that what came before it can be taken."""
+    """Parse the chunk; an empty one is the end. Return a fault, so that elements before it can still be taken."""
     try:
         parser.feed(chunk) if chunk else parser.close()
     except ParseError as error:
-        # The parser's own message may quote the text; the code never does.
+        # The parser's own message may quote the text; its error code does not.
         return CorpusError(f"is not well-formed XML: {ErrorString(error.code)}", path=path, line=error.position[0])
     except DefusedXmlException:
         line = cast(Any, parser).parser.CurrentLineNumber
-        return CorpusError("declares entities, which are not read; replace them by their text", path=path, line=line)
+        return CorpusError("declares entities, which are refused; replace them by their text", path=path, line=line)
     return None
 
 
 def escape_xml(text: str, *, in_attribute: bool = False) -> str:
-    """The text as it stands in XML; a character XML 1.0 has no way to write is a `CorpusError`."""
+    """Escape the text for XML; raise `CorpusError` for a character that XML 1.0 cannot represent."""
     forbidden = _FORBIDDEN.search(text)
     if forbidden:
         raise CorpusError(
-            f"it holds the character U+{ord(forbidden[0]):04X}, which XML cannot; remove it or write it as jsonl"
+            f"it contains the character U+{ord(forbidden[0]):04X}, which XML cannot; remove it or write it as jsonl"
         )
     return text.translate(_IN_ATTRIBUTE if in_attribute else _IN_TEXT)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from wardround.corpora.file_names import path_of
-from wardround.corpora.formats import ENDINGS, writable
-from wardround.corpora.json_shapes import WRITERS
-from wardround.corpora.jsonl import Jsonl
-from wardround.corpora.plain import PlainText
-from wardround.corpora.source import CorpusFormat, WritableFormat, open_for_writing
+from wardround.corpora.corpus_files import open_for_writing, path_of
+from wardround.corpora.corpus_format import CorpusFormat
 from wardround.errors import UsageError
 from wardround.redaction.appended import Appended, private_folder, private_umask
 from wardround.text.document import Document
@@ -56,10 +51,10 @@ class FileEach:
 
 
 class OneFile:
-    """A line a note in one file of JSON lines."""
+    """One file with one note on each line."""
 
-    def __init__(self, form: Jsonl, path: Path, *, keep: int) -> None:
-        self._as_value = WRITERS[form.shape]
+    def __init__(self, encode: Callable[[Document], str], path: Path, *, keep: int) -> None:
+        self._encode = encode
         self._file = Appended(path, keep=keep)
 
     @property
@@ -69,7 +64,7 @@ class OneFile:
 
     def write(self, document: Document) -> None:
         """Append its line."""
-        self._file.append(json.dumps(self._as_value(document), ensure_ascii=False) + "\n")
+        self._file.append(self._encode(document) + "\n")
 
     def finish(self) -> None:
         """Give the file its name."""
@@ -78,20 +73,18 @@ class OneFile:
 
 def check_output(name: str, form: CorpusFormat) -> None:
     """Refuse a format that is only read, before a note is."""
-    if writable(form) is None and not isinstance(form, PlainText):
-        raise UsageError(f"{name} is only read; write the notes as brat or jsonl first: wardround data convert")
+    if form.holds and not form.can_write:
+        raise UsageError(f"{name} can only be read; convert the notes to another format first: wardround data convert")
 
 
 def output_for(name: str, form: CorpusFormat, folder: Path, *, keep: int = 0) -> Output:
     """Redacted notes in the format that they came in, called `name`; one that is only read is refused."""
     check_output(name, form)
-    if isinstance(form, PlainText):
+    if not form.holds:  # notes without annotations: the text is all there is to write
         return FileEach(_write_text, folder / _NOTES)
-    writer = writable(form)
-    assert writer is not None, "checked above"
-    if isinstance(form, Jsonl):
-        return OneFile(form, folder / f"{_NOTES}.jsonl", keep=keep)
-    return FileEach(_writer(writer, ENDINGS.get(name, "")), folder / _NOTES)
+    if form.line_codec is not None:
+        return OneFile(form.line_codec.encode, folder / f"{_NOTES}{form.ending}", keep=keep)
+    return FileEach(_writer(form), folder / _NOTES)
 
 
 def _write_text(document: Document, folder: Path) -> None:
@@ -99,6 +92,7 @@ def _write_text(document: Document, folder: Path) -> None:
         stream.write(document.text)
 
 
-def _writer(form: WritableFormat, ending: str) -> Callable[[Document, Path], None]:
+def _writer(form: CorpusFormat) -> Callable[[Document, Path], None]:
     """Formats of one file write a file for each note too, so that none waits for the others."""
+    ending = form.ending
     return lambda document, folder: form.write([document], folder / (document.id + ending) if ending else folder)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from wardround.corpora.source import CorpusFormat
+from wardround.corpora.corpus_format import CorpusFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
 from wardround.corpora.type_names import in_tag_set
 from wardround.errors import SplitError, TrainingError, UsageError

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from wardround.corpora.draft import Draft, Reporter
-from wardround.corpora.source import Problem, Severity
+import pytest
+
+from wardround.corpora.corpus_format import (
+    OFFSETS,
+    Draft,
+    Problem,
+    Reporter,
+    Severity,
+    check_plain,
+    is_plain,
+    join_concepts,
+    offset_pairs,
+    split_concepts,
+    whole_number,
+)
+from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
 
@@ -28,7 +43,7 @@ def test_what_does_not_fit_is_reported_and_left_out() -> None:
         (3, "T2 ends at 11, the text has 10 characters"),
         (4, "entity 'T3': range 5-5 is empty"),
         (7, "a second relation has the id R1"),
-        (8, "relation R2 has a tail which is no mention here; it is left out"),
+        (8, "relation R2 has a tail that is not a mention here; it is left out"),
         (10, "relation R4 names a concept that no mention here has; it is left out"),
     ]
     assert draft.document("d", words=[Range(0, 3)]) == Document(
@@ -51,8 +66,8 @@ def test_words_must_stand_at_the_ranges_white_space_aside() -> None:
     assert not draft.add_entity(report, entity_id="T4", kind="ADE", ranges=[(0, 4)], words="")
     assert not draft.add_entity(report, entity_id="T5", kind="ADE", ranges=[(0, 99)], words="skin")
     assert [problem.message for problem in problems] == [
-        "T3: the text element is not what stands at its offsets in the note",
-        "T4: the text element is not what stands at its offsets in the note",
+        "T3: the text element differs from the text of the note at its offsets",
+        "T4: the text element differs from the text of the note at its offsets",
         "T5 ends at 99, the text has 20 characters",
     ]
     assert list(draft.entities.values()) == [
@@ -66,7 +81,7 @@ def test_a_relation_may_name_concepts_that_a_later_line_told() -> None:
     report = Reporter(Path("x.ann"), problems.append)
     draft = Draft("abc")
     draft.add_entity(report, entity_id="T1", kind="Drug", ranges=[(0, 3)])
-    draft.change_entity(Entity("T1", "Drug", (Range(0, 3),), concepts=("c",)))
+    draft.replace_entity(Entity("T1", "Drug", (Range(0, 3),), concepts=("c",)))
     draft.add_relation(Relation("R1", "is", "c", "c", Level.CONCEPT), report)
     assert list(draft.relations) == ["R1"]
     assert not problems
@@ -90,3 +105,33 @@ def test_a_reporter_names_its_place() -> None:
         Problem("item 3: looks odd", Path("x.json"), None, Severity.WARNING),
         Problem("item 3: is wrong", Path("x.json"), 7),
     ]
+
+
+def test_concept_ids() -> None:
+    assert split_concepts("a, b;c", ",;") == ("a", "b", "c")
+    assert split_concepts("c|SUB|G|1|A", ",;") == ("c|SUB|G|1|A",)
+    assert split_concepts("a|b", "|") == ("a", "b")
+    assert split_concepts("a,b", "") == ("a,b",)
+    assert split_concepts("-", ",;") == split_concepts("-1", ",;") == split_concepts("", ",;") == ()
+    assert join_concepts(["a", "b"], ",;") == "a,b"
+    with pytest.raises(CorpusError):
+        join_concepts(["a", "b"], "")
+
+
+def test_whole_numbers() -> None:
+    assert [whole_number(text) for text in ("0", "12", "-1", "1.0", "", "٣", "1" * 13)] == [0, 12, *[None] * 5]
+
+
+def test_offsets() -> None:
+    assert offset_pairs("3 7") == [(3, 7)]
+    assert offset_pairs("12 15;3 7") == [(12, 15), (3, 7)]
+    faulty = ("", "3", "3 7;", "3  7", "3 7 12 15", "-3 7", "٣ 7", f"3 {'7' * 13}")
+    assert [text for text in ("3 7", "12 15;3 7", *faulty) if re.fullmatch(OFFSETS, text)] == ["3 7", "12 15;3 7"]
+
+
+def test_a_column_holds_neither_tabs_nor_line_ends() -> None:
+    assert [text for text in ("", "a b", "a\tb", "a\n", "\ra", "\u2028") if is_plain(text)] == ["", "a b", "\u2028"]
+    check_plain("the type", "a b")
+    for value in ("", "a\tb"):
+        with pytest.raises(CorpusError, match=r"^the type is empty or contains a tab or a line end"):
+            check_plain("the type", value)

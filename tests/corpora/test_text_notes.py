@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from wardround.corpora.formats import open_format, writable
-from wardround.corpora.plain import PlainText
-from wardround.corpora.source import Problem
+from wardround.corpora.corpus_format import Problem
+from wardround.corpora.formats import open_format
+from wardround.corpora.text_notes import PlainText
 from wardround.errors import CorpusError
 from wardround.text.document import Document
 
@@ -42,4 +42,4 @@ def test_an_undecodable_note_does_not_keep_the_next_from_being_read(tmp_path: Pa
 
 def test_it_is_a_format_that_is_only_read() -> None:
     assert open_format("text") == PlainText()
-    assert writable(PlainText()) is None
+    assert not PlainText().can_write

@@ -9,19 +9,23 @@ from typing import Literal
 
 import pytest
 
-from wardround.corpora import source
-from wardround.corpora.source import (
-    Problem,
-    Severity,
-    check_choice,
-    fail_on_error,
+from wardround.corpora import corpus_files
+from wardround.corpora.corpus_files import (
+    existing,
     files_below,
+    id_of,
     open_for_writing,
+    path_of,
     read_chunks,
     read_each,
     read_lines,
     read_text,
+    sibling,
+    unpacked_name,
+    write_file,
+    write_folder,
 )
+from wardround.corpora.corpus_format import Problem, Severity, check_choice, fail_on_error
 from wardround.errors import CorpusError, TextError, UsageError
 from wardround.text.document import Document
 
@@ -76,8 +80,8 @@ def test_what_cannot_be_decoded_is_a_corpus_error(tmp_path: Path, name: str, con
 
 
 def test_endless_lines_and_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MAXIMUM_LINE", 3)
-    monkeypatch.setattr(source, "MAXIMUM_FILE", 7)
+    monkeypatch.setattr(corpus_files, "MAXIMUM_LINE", 3)
+    monkeypatch.setattr(corpus_files, "MAXIMUM_FILE", 7)
     (tmp_path / "x").write_text("ab\nabcd\n")
     with pytest.raises(CorpusError, match=r"^x:2: is longer than 3 characters"):
         list(read_lines(tmp_path / "x"))
@@ -111,7 +115,7 @@ def test_files_below(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     assert files_below(tmp_path, ".txt") == [tmp_path / "a.txt.gz", tmp_path / "b" / "x.txt"]
     assert files_below(tmp_path / "c.csv", ".txt") == [tmp_path / "c.csv"]
-    with pytest.raises(CorpusError, match=r"holds no file ending in \.xml"):
+    with pytest.raises(CorpusError, match=r"contains no file ending in \.xml"):
         files_below(tmp_path, ".xml")
     with pytest.raises(CorpusError, match="does not exist"):
         files_below(tmp_path / "nowhere", ".xml")
@@ -137,3 +141,84 @@ def test_only_errors_stop_the_default_sink() -> None:
     fail_on_error(Problem("look", severity=Severity.WARNING))
     with pytest.raises(CorpusError, match=r"^x\.ann:3: wrong$"):
         fail_on_error(Problem("wrong", Path("/secret/x.ann"), 3))
+
+
+def test_an_id_is_the_path_below_the_root_without_endings(tmp_path: Path) -> None:
+    assert id_of(tmp_path / "ward" / "n1.txt.gz", tmp_path) == "ward/n1"
+    assert id_of(tmp_path / "a.b.txt", tmp_path) == "a.b"
+    single = tmp_path / "n1.txt"
+    single.touch()
+    assert id_of(single, single) == "n1"
+
+
+def test_a_path_is_the_id_below_the_root(tmp_path: Path) -> None:
+    written: set[str] = set()
+    assert path_of("ward/n1", tmp_path, written) == tmp_path / "ward" / "n1"
+    assert written == {"ward/n1"}
+    with pytest.raises(CorpusError, match="two documents have the id 'ward/n1'"):
+        path_of("ward/n1", tmp_path, written)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/..", "../a", "/a", "a/", "a//b", "./a", "a\\b", "a\0b", "é" * 101])
+def test_an_id_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CorpusError, match="cannot be a file name"):
+        path_of(name, tmp_path, set())
+
+
+def test_files_beside_a_note_may_be_packed(tmp_path: Path) -> None:
+    (tmp_path / "ann").mkdir()
+    for name in ("a.b.txt.gz", "a.b.ann", "ann/a.b.ann.gz"):
+        (tmp_path / name).touch()
+    note = tmp_path / "a.b.txt.gz"
+    assert unpacked_name(note) == "a.b.txt"
+    assert sibling(note, ".ann") == tmp_path / "a.b.ann"
+    assert sibling(note, ".ann", folder=tmp_path / "ann") == tmp_path / "ann" / "a.b.ann.gz"
+    assert sibling(note, ".rel") is None
+    assert existing(tmp_path / "a.b.txt") == note
+    assert existing(tmp_path / "ann") is None
+
+
+NOTES = [Document("ward/n1", "one"), Document("n.2", "two")]
+
+
+def refuse(document: Document) -> Iterator[str]:
+    yield "a line"
+    raise CorpusError("is too odd")
+
+
+def test_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    write_file(NOTES, path, lambda d: [d.id, d.text], opening="<\n", closing=">\n")
+    assert path.read_text() == "<\nward/n1\none\nn.2\ntwo\n>\n"
+
+
+def test_a_refusal_names_the_document_and_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"^x\.tsv: document 'ward/n1': is too odd$"):
+        write_file(NOTES, tmp_path / "x.tsv", refuse)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_reader_behind_keeps_its_own_place(tmp_path: Path) -> None:
+    def broken() -> Iterator[Document]:
+        yield NOTES[0]
+        raise CorpusError("is broken", path=Path("in.tsv"), line=3)
+
+    with pytest.raises(CorpusError, match=r"^in\.tsv:3: is broken$"):
+        write_file(broken(), tmp_path / "x.tsv", lambda d: [d.text])
+
+
+def test_files_of_their_own(tmp_path: Path) -> None:
+    write_folder(NOTES, tmp_path, lambda d: {".txt": d.text, ".id": d.id})
+    assert (tmp_path / "ward" / "n1.txt").read_text() == "one"
+    assert (tmp_path / "n.2.id").read_text() == "n.2"
+    write_folder(NOTES, tmp_path, lambda d: {".txt": d.text}, folders={".txt": "texts"})
+    assert (tmp_path / "ward" / "texts" / "n1.txt").read_text() == "one"
+    assert (tmp_path / "texts" / "n.2.txt").read_text() == "two"
+
+
+def test_a_document_that_is_refused_leaves_none_of_its_files(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"^notes: document 'ward/n1': is too odd$"):
+        write_folder(NOTES, tmp_path / "notes", lambda d: {".txt": "".join(refuse(d))})
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(CorpusError, match=r"two documents have the id 'n\.2'"):
+        write_folder([NOTES[1]] * 2, tmp_path, lambda d: {".txt": d.text})
