@@ -223,7 +223,7 @@ FACTS: dict[str, Any] = {
     "host": [True, 1, None, ["localhost"], ""],
     "keys": [True, 1, ["localhost:1"], "localhost:true", "localhost"],
     "name": [True, 1, None, ["harbour"], ""],
-    "version": [True, 1, 3, None, "2", [2], 2.5],
+    "version": [True, 1, 4, None, "3", [3], 2.5],
     "study_sha256": [True, 1, None, [], ""],
     "role": [True, 1, None, ["site"], "coordinator"],
 }

@@ -11,7 +11,7 @@ from tests.cli.running import exit_code
 
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
-from wardround.federation.engines import flare
+from wardround import provisioning
 from wardround.provisioning.kits import read_kit
 from wardround.studies.study_file import parse_study, read_study
 
@@ -100,14 +100,14 @@ def test_a_study_that_says_too_little(
     assert not (tmp_path / "out").exists()
 
 
-def test_without_flare_it_says_what_to_install(
+def test_without_the_extra_it_says_what_to_install(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in ("kits", "certificates"):
-        monkeypatch.delitem(sys.modules, f"wardround.federation.engines.flare.{module}", raising=False)
-        monkeypatch.delattr(flare, module, raising=False)
-    for module in [name for name in sys.modules if name.partition(".")[0] == "nvflare"]:
-        monkeypatch.delitem(sys.modules, module)
+    """Kits need cryptography alone; the message names the extra that holds it and FLARE."""
+    ours = ("wardround.provisioning.kits", "wardround.secure_aggregation")
+    for name in [name for name in sys.modules if name.startswith(("cryptography", "nvflare", *ours))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(provisioning, "kits", raising=False)
     monkeypatch.setattr(sys, "meta_path", [_Absent(), *sys.meta_path])
     out = tmp_path / "out"
     for words in (
@@ -121,8 +121,8 @@ def test_without_flare_it_says_what_to_install(
 
 
 class _Absent:
-    """Finds no nvflare, as where it is not installed."""
+    """Finds neither nvflare nor cryptography, as if they were not installed."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name.partition(".")[0] == "nvflare":
+        if name.partition(".")[0] in ("nvflare", "cryptography"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.cli.running import (
     DEV,
@@ -30,11 +31,11 @@ from wardround.models.saved import load_model, model_card
 from wardround.reports.progress import TrainingProgress
 from wardround.studies.run_folder import RunFolder
 from wardround.tasks import ner
-from wardround.tasks.ner import TaggedSentence
+from wardround.tasks.ner import NerTask, TaggedSentence
 from wardround.tasks.of_models import task_of
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
-from wardround.training.loop import EpochRecord, TrainingLoop
+from wardround.training.loop import EpochRecord
 
 FILES = ["checkpoint.safetensors", "events.jsonl", "model", "note-counts.json", "report.html", "scores.json"]
 TAGGED = sorted([*FILES, "error-counts.json"])  # where entities are looked for
@@ -83,10 +84,10 @@ def test_the_same_command_again_trains_no_further(
     first = run(*train(site, tmp_path / "run"))
     before = (tmp_path / "run" / "scores.json").read_bytes(), weights(tmp_path / "run")
 
-    def never(self: TrainingLoop, batch: Sequence[TaggedSentence]) -> float:
+    def never(self: NerTask, batch: Sequence[TaggedSentence]) -> Tensor:
         raise AssertionError("a finished run was trained further")
 
-    monkeypatch.setattr(TrainingLoop, "step", never)
+    monkeypatch.setattr(NerTask, "batch_loss", never)
     again = run(*train(site, tmp_path / "run"))
     assert (again.code, again.out) == (0, first.out)
     assert ((tmp_path / "run" / "scores.json").read_bytes(), weights(tmp_path / "run")) == before
@@ -266,16 +267,16 @@ def test_a_finished_run_quotes_no_note(run: Run, marked_site: Path, tmp_path: Pa
 def test_a_run_that_fails_in_the_middle_quotes_no_note(
     run: Run, marked_site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[float] = []
-    step = TrainingLoop.step
+    steps: list[int] = []
+    batch_loss = NerTask.batch_loss
 
-    def faulty(self: TrainingLoop, batch: Sequence[TaggedSentence]) -> float:
-        if len(taken) == 40:  # of 30 a first epoch has, each of 4 sentences
+    def faulty(self: NerTask, batch: Sequence[TaggedSentence]) -> Tensor:
+        if len(steps) == 40:  # the first epoch has 30, each of 4 sentences
             raise ValueError(f"cannot learn {[sentence.words for sentence in batch]} {MARKER}")
-        taken.append(step(self, batch))
-        return taken[-1]
+        steps.append(len(batch))
+        return batch_loss(self, batch)
 
-    monkeypatch.setattr(TrainingLoop, "step", faulty)
+    monkeypatch.setattr(NerTask, "batch_loss", faulty)
     ran = run(*train(marked_site, tmp_path / "run"))
     assert (ran.code, ran.out) == (3, "")
     assert re.search(r"^wardround: unforeseen ValueError at test_train\.py:\d+; set WARDROUND_DEBUG=1", ran.err, re.M)

@@ -233,7 +233,7 @@ def test_relations_of_the_other_level_are_refused() -> None:
 
 
 def test_a_relation_to_an_entity_that_does_not_exist() -> None:
-    with pytest.raises(TextError, match="relation 'R1' names 'T9', which is no mention"):
+    with pytest.raises(TextError, match="relation 'R1' names 'T9', which is not a mention of the document"):
         note(("causes", "T1", "T9"))
 
 

@@ -81,11 +81,11 @@ def command(
 
 @contextmanager
 def flare_needed() -> Iterator[None]:
-    """Around the import of the networked engine: where FLARE is not installed, say what to install."""
+    """Raise a `UsageError` that says what to install if an import inside needs FLARE or cryptography and fails."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "nvflare":
+        if (error.name or "").partition(".")[0] in ("nvflare", "cryptography"):
             raise UsageError("a networked study needs NVIDIA FLARE: install wardround[flare]") from None
         raise
 
