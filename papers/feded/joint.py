@@ -1,13 +1,13 @@
-"""Entities and relations together on ADE and on BioRED, among three sites: what the paper leaves as future work.
+"""Extract entities and relations together on ADE and BioRED among three sites: the paper leaves it as future work.
 
     python -m papers.feded.joint make --data ../shared/data --sites runs/feded/joint-sites
     python -m papers.feded.joint measure --sites runs/feded/joint-sites --out runs/feded/joint --device cuda
     python -m papers.feded.joint table runs/feded/joint/results.json
 
-Sentences of one abstract stay together. Of the abstracts of ADE 15% are test, those of BioRED have a test part of their
-own; 15% are the public set, the rest is dealt out among three sites; each is scored on its own third of the test part,
-and the counts are added. Every method passes eight times over the notes: each site alone, the three together by
-averaging or by distilling both heads, and all notes in one place.
+Sentences of one abstract stay together. 15% of the abstracts of ADE are the test part, BioRED has its own; 15% are the
+public set, and three sites share the rest. Each site is scored on its third of the test part, and the counts are added.
+Every method trains for eight epochs: each site alone, the three together by averaging or by distilling both heads, and
+all notes in one place.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from wardround.evaluation.counts import SpanCounts
 from wardround.text.document import Document
 from wardround.text.relation_sets import RelationSet
 
+__all__ = ["CORPORA", "METHODS", "condensed", "drawn", "joint_table", "main", "study_of"]
+
 SEEDS = range(3)
 SITES = ("one", "two", "three")
 CORPORA = {"ade": "ADE", "biored": "BioRED"}
@@ -42,7 +44,7 @@ METHODS = {
     "feded": "FedED, both heads distilled",
     "pooled": "all notes in one place",
 }
-READINGS = {
+MODES = {
     "entities": "entities",
     "given": "relations among given entities",
     "relations": "relations, strict: both entities and the type right",
@@ -54,7 +56,7 @@ _TEST, _PUBLIC = 0.15, 0.15
 
 @dataclass(frozen=True)
 class Notes:
-    """A corpus: notes to be drawn from, its own test part if it has one, and what may be related."""
+    """A corpus: its notes, its own test part if it has one, and its relations."""
 
     drawn: Sequence[Document]
     test: Sequence[Document]
@@ -62,7 +64,7 @@ class Notes:
 
 
 def read(data: Path, corpus: str) -> Notes:
-    """A corpus from the folder of all."""
+    """Read a corpus."""
     if corpus == "ade":
         relations = {"drug-effect": [["Drug", "Adverse-Effect"]], "drug-dose": [["Drug", "Dosage"]]}
         documents = [document for document in Ade().read(data / "ade_corpus_v2") if document.entities]
@@ -72,7 +74,7 @@ def read(data: Path, corpus: str) -> Notes:
 
 
 def make(data: Path, out: Path) -> None:
-    """Draw the parts of every corpus and seed and write them."""
+    """Draw and write the parts of every corpus and seed."""
     for corpus in CORPORA:
         notes = read(data, corpus)
         (out / corpus).mkdir(parents=True, exist_ok=True)
@@ -86,14 +88,15 @@ def _write_draw(parts: Mapping[str, Sequence[Document]], folder: Path) -> None:
     for name, (train, test) in _sites(parts["train"], parts["test"]):
         place = folder / name
         place.mkdir(parents=True, exist_ok=True)
-        for part, found in (("train", train), ("dev", test[:1]), ("test", test)):  # nothing is chosen on dev
+        # Nothing is chosen on the development part.
+        for part, found in (("train", train), ("dev", test[:1]), ("test", test)):
             Jsonl().write(found, place / f"{part}.jsonl")
     Jsonl().write(parts["public"], folder / "public.jsonl")
     print(f"{folder.parent.name}, {folder.name}: {', '.join(f'{len(f)} {part}' for part, f in parts.items())}")
 
 
 def drawn(notes: Notes, seed: int) -> dict[str, Sequence[Document]]:
-    """The parts, by abstract."""
+    """Draw the parts by abstract."""
     abstracts: dict[str, list[Document]] = {}
     for document in notes.drawn:
         abstracts.setdefault(dict(document.attributes).get("source", document.id), []).append(document)
@@ -109,7 +112,7 @@ def drawn(notes: Notes, seed: int) -> dict[str, Sequence[Document]]:
 def _sites(
     train: Sequence[Document], test: Sequence[Document]
 ) -> Iterator[tuple[str, tuple[Sequence[Document], Sequence[Document]]]]:
-    """Each site's training and test part, and all of them as one."""
+    """Yield each site's training and test part, then all of them as one site."""
     for number, name in enumerate(SITES):
         yield name, (_third(train, number), _third(test, number))
     yield "all", (train, test)
@@ -121,7 +124,7 @@ def _third(documents: Sequence[Document], number: int) -> Sequence[Document]:
 
 
 def study_of(method: str, seed: int, sites: Path, *, encoder: str, rounds: int = ROUNDS) -> dict[str, Any]:
-    """The study file as tables; `sites` is the folder of one corpus."""
+    """Return the study file as tables; `sites` is the folder of one corpus."""
     place = sites.resolve() / f"seed-{seed}"
     names = ("all",) if method == "pooled" else SITES
     public = {"data": str(place / "public.jsonl"), "format": "jsonl"}
@@ -138,29 +141,29 @@ def study_of(method: str, seed: int, sites: Path, *, encoder: str, rounds: int =
 
 
 def condensed(results: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of the runs: right, wrong and missed over all sites, by corpus, method, reading and seed."""
-    kept: dict[str, Any] = {c: {m: {reading: {} for reading in READINGS} for m in METHODS} for c in CORPORA}
+    """Return the counts over all sites by corpus, method, mode and seed."""
+    kept: dict[str, Any] = {c: {m: {mode: {} for mode in MODES} for m in METHODS} for c in CORPORA}
     for run in results["runs"]:
         _, corpus, method = run["variation"].split("-")
-        for reading in READINGS:
-            kept[corpus][method][reading][str(run["seed"])] = counted(run, reading)
+        for mode in MODES:
+            kept[corpus][method][mode][str(run["seed"])] = counted(run, mode)
     return kept
 
 
-def counted(run: Mapping[str, Any], reading: str) -> list[int]:
-    """Right, wrong and missed over all sites of a run."""
-    return [sum(site[reading][count] for site in run["sites"].values()) for count in ("tp", "fp", "fn")]
+def counted(run: Mapping[str, Any], mode: str) -> list[int]:
+    """Return tp, fp and fn over all sites of a run."""
+    return [sum(site[mode][count] for site in run["sites"].values()) for count in ("tp", "fp", "fn")]
 
 
 def joint_table(kept: Mapping[str, Any]) -> str:
-    """F1 in percent of each method under each reading, the mean over seeds with the lowest and the highest."""
+    """Return F1 in percent of each method and mode: the mean over seeds, the lowest and the highest."""
     rows = [
-        [CORPORA[corpus], METHODS[method], *(_with_range(found[reading]) for reading in READINGS)]
+        [CORPORA[corpus], METHODS[method], *(_with_range(found[mode]) for mode in MODES)]
         for corpus, methods in kept.items()
         for method, found in methods.items()
-        if found[next(iter(READINGS))]
+        if found[next(iter(MODES))]
     ]
-    return table(["", "", *READINGS.values()], rows)
+    return table(["", "", *MODES.values()], rows)
 
 
 def _with_range(by_seed: Mapping[str, Sequence[int]]) -> str:
@@ -168,7 +171,7 @@ def _with_range(by_seed: Mapping[str, Sequence[int]]) -> str:
 
 
 def write_table(results: Sequence[Path]) -> None:
-    """Keep the counts beside this file and fill the page."""
+    """Write the counts beside this file, and the table into the page."""
     runs = [run for path in results for run in json.loads(path.read_text(encoding="utf-8"))["runs"]]
     kept = condensed({"runs": runs})
     (HERE / "joint.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
@@ -177,23 +180,23 @@ def write_table(results: Sequence[Path]) -> None:
 
 
 def main() -> None:
-    """Make the sites, or measure."""
-    asked = arguments()
-    if asked.what == "make":
-        make(asked.data, asked.sites)
+    """Make the sites, measure, or write the table."""
+    options = arguments()
+    if options.what == "make":
+        make(options.data, options.sites)
         return
-    if asked.what == "table":
-        write_table(asked.results)
+    if options.what == "table":
+        write_table(options.results)
         return
     runs = []
-    for corpus, seed, method in product(asked.corpora, asked.seeds, METHODS):
-        study = study_of(method, seed, asked.sites / corpus, encoder=asked.encoder, rounds=asked.rounds)
+    for corpus, seed, method in product(options.corpora, options.seeds, METHODS):
+        study = study_of(method, seed, options.sites / corpus, encoder=options.encoder, rounds=options.rounds)
         runs.append(Run(f"joint-{corpus}-{method}", seed, study, guess=100.0))
-    sys.exit(measure(runs, {"encoder": asked.encoder, "rounds": asked.rounds}, asked))
+    sys.exit(measure(runs, {"encoder": options.encoder, "rounds": options.rounds}, options))
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="what", required=True)
     made = commands.add_parser("make", help="draw the sites")

@@ -1,57 +1,55 @@
-"""The sites of the FedHE study: one corpus among two clients, and more.
+"""Make the sites of the FedHE study: one corpus among two clients and more.
 
 python -m papers.fedhe.make_sites --data ../shared/data --out runs/fedhe/sites
 
-bc2gm-2/client-01, -02      the training and development part dealt out at random, the official test part at each
+bc2gm-2/client-01, -02      random shares of the training and development part, each with the official test part
 bc2gm-all/all               all of it at one site
 bc5cdr-2, bc5cdr-all        the same of BC5CDR
-bc5cdr-4, -22, -64          as many clients; the test part is dealt out as well, for all of them have one model
+bc5cdr-4, -22, -64          more clients; the test part is split as well, because all clients share one model
 bc5cdr-22-skewed            training sentences parted by Dirichlet proportions a type
 sites.json                  types, schemes and sizes
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from papers.common.sites import Group, Site, read_iob, write_groups
+from papers.common.sites import Group, Site, corpus_arguments, read_iob, write_groups
 
 from wardround.corpora.partition import by_size, dirichlet
 from wardround.text.document import Document
+
+__all__ = ["all_groups", "client_names", "dealt", "main", "read", "skewed"]
 
 CORPORA = {"bc2gm": ("GENE",), "bc5cdr": ("Chemical", "Disease")}
 MANY = "bc5cdr"  # the corpus with two types, so that sites can differ in them
 FEW_CLIENTS = 4  # for mechanisms that hide a site among three or more
 MANY_CLIENTS = (22, 64)  # the most of the paper's Figure 1; beyond it
 SKEWED_CLIENTS = 22
-ALPHA = 0.1  # of the Dirichlet distribution: most sites have nearly all of their sentences of one kind
-FEWEST = 20  # training sentences of a skewed site
+ALPHA = 0.1  # of the Dirichlet distribution: nearly all sentences of most sites are of one kind
+FEWEST = 20  # training sentences of a skewed client
 
 
 def main() -> None:
     """Make all groups."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder with the corpora")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=int, default=0, help="sentences of each part, for trials; 0 is all")
-    asked = parser.parse_args()
-    corpora = {name: read(asked.data, name, limit=asked.limit) for name in CORPORA}
-    write_groups(all_groups(corpora, seed=asked.seed), asked.out)
+    parser = corpus_arguments(__doc__)
+    parser.add_argument("--limit", type=int, default=0, help="sentences of each part, for trials; 0: all")
+    options = parser.parse_args()
+    corpora = {name: read(options.data, name, limit=options.limit) for name in CORPORA}
+    write_groups(all_groups(corpora, seed=options.seed), options.out)
 
 
 def read(data: Path, name: str, *, limit: int = 0) -> Site:
-    """A corpus with its official parts, or the beginning of each."""
+    """Read a corpus with its official parts, or the beginning of each."""
     corpus = read_iob(data / "mtl_bioinformatics_2016" / f"{name.upper()}-IOB", CORPORA[name])
     parts = {part: documents[: limit or None] for part, documents in corpus.parts.items()}
     return replace(corpus, train=parts["train"], dev=parts["dev"], test=parts["test"])
 
 
 def all_groups(corpora: Group, *, seed: int) -> dict[str, Group]:
-    """Every group of sites the study has."""
+    """Return every group of sites."""
     groups: dict[str, Group] = {}
     for name, corpus in corpora.items():
         groups[f"{name}-2"] = {n: replace(s, test=corpus.test) for n, s in dealt(corpus, 2, seed=seed).items()}
@@ -62,7 +60,7 @@ def all_groups(corpora: Group, *, seed: int) -> dict[str, Group]:
 
 
 def dealt(corpus: Site, clients: int, *, seed: int) -> dict[str, Site]:
-    """Every part dealt out at random, to each client as much."""
+    """Split every part at random into equal shares."""
     names = client_names(clients)
     parts = {
         part: by_size(documents, dict.fromkeys(names, 1 / clients), seed) for part, documents in corpus.parts.items()
@@ -74,7 +72,7 @@ def dealt(corpus: Site, clients: int, *, seed: int) -> dict[str, Site]:
 
 
 def skewed(corpus: Site, clients: int, *, seed: int) -> dict[str, Site]:
-    """The same with clients that differ in what they train on, and in how much; they are scored alike."""
+    """Return clients whose training parts differ in types and size; their test parts are as in `dealt`."""
     train: dict[str, list[Document]] = dirichlet(
         corpus.train, client_names(clients), alpha=ALPHA, seed=seed, minimum=min(FEWEST, len(corpus.train) // clients)
     )
@@ -82,7 +80,7 @@ def skewed(corpus: Site, clients: int, *, seed: int) -> dict[str, Site]:
 
 
 def client_names(clients: int) -> Sequence[str]:
-    """`client-01` and so on."""
+    """Return `client-01` and so on."""
     return [f"client-{number:02}" for number in range(1, clients + 1)]
 
 

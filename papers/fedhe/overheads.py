@@ -1,10 +1,10 @@
-"""What sealing costs: bytes, seconds and the coordinator's memory, by size of network (Tables 2 and 3, Figure 1).
+"""Measure what encryption costs: bytes, seconds and the coordinator's memory (Tables 2 and 3, Figure 1).
 
     python -m papers.fedhe.overheads --out runs/fedhe/overheads.json
 
-Updates are random numbers, for what is sealed does not change the cost. Sealing is clipping, packing, encrypting,
-serialising and tagging; opening is checking the tag of a sum, decrypting it and unpacking it; each on one core. The
-coordinator is a process of its own, which reads sealed updates from a file and keeps their sum.
+Updates are random numbers, because the cost does not depend on their values. Sealing is clipping, packing, encrypting,
+serialising and tagging; opening is checking the tag of a sum, decrypting it and unpacking it; both on one core. The
+coordinator is a separate process that reads sealed updates from a file and keeps their sum.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from wardround.secure_aggregation.mac import CiphertextHash, MacTag, added, pad_
 from wardround.secure_aggregation.packing import Layout, SlotLayout
 from wardround.secure_aggregation.transcript import sealed_digest
 
+__all__ = ["aggregation", "cost", "main", "parameters_of"]
+
 NETWORKS = ("bert-tiny", "bert-mini", "minilm", "bert-small", "bert-base")
 WAYS = ("bfv", "bfv-compact", "ckks")
 _PACKINGS = {"bfv": "standard", "bfv-compact": "compact"}
@@ -40,21 +42,21 @@ CLIENTS = (2, 4, 8, 14, 16, 22, 64)
 _ROOT = Path(__file__).resolve().parents[2]
 _TAGS = 3  # BIO of one type
 _CLIP = 0.1
-_SHARE = 0.5  # of the two clients of Table 4
-_LARGEST_CKKS = 12_000_000  # parameters; of more, an update takes gigabytes
-_GROUP_KEY, _CONTEXT = bytes(32), bytes(32)  # of the tags; which does not matter for the cost
-_STORED = 2  # sealed updates on disk, taken in turn
+_SHARE = 0.5  # of one of the two clients of Table 4
+_LARGEST_CKKS = 12_000_000  # parameters; an update of a larger network takes gigabytes
+_GROUP_KEY, _CONTEXT = bytes(32), bytes(32)  # of the tags; their values do not change the cost
+_STORED = 2  # sealed updates on disk, used in turn
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """How often each is timed."""
+    """How often each operation is timed."""
 
     quick: int = 20
     slow: int = 5  # with CKKS, or for a hundred million parameters
 
     def of(self, way: str, parameters: int) -> int:
-        """For one way and one size."""
+        """Return the repeats of one way and one size."""
         return self.slow if way == "ckks" or parameters > 10**8 else self.quick
 
 
@@ -62,12 +64,12 @@ class Adder(Protocol):
     """The coordinator's sum."""
 
     def add(self, ciphertexts: Ciphertexts) -> None:
-        """One client more."""
+        """Add the update of one client."""
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """What a client sends, or the sum of one client."""
+    """An encrypted update, or the sum of one client."""
 
     arrays: dict[str, Array]
     digest: str
@@ -75,32 +77,32 @@ class Sealed:
 
     @property
     def bytes(self) -> int:
-        """That are sent, the tag among them."""
+        """Return the bytes that are sent, including the tag."""
         return sum(array.nbytes for array in self.arrays.values()) + 8 * len(self.tag)
 
 
 class Way:
-    """One way to seal so many numbers: all that a client does but sign."""
+    """One way to encrypt an update: everything that a client does except signing."""
 
     def __init__(self, layout: SlotLayout, codec: Codec, secret: bytes, public: bytes = b"") -> None:
         self._layout, self._codec, self._secret = layout, codec, secret
-        self.public = public  # what the coordinator must be given; empty where that is nothing
+        self.public = public  # what the coordinator needs; empty: nothing
 
     def seal(self, update: Array) -> Sealed:
-        """At a client, times its share."""
+        """Encrypt an update at a client, times its share."""
         slots = self._layout.pack({"update": update}, share=_SHARE).slots
         arrays, hashed = self._codec.seal(slots, self._secret, self._hash_key())
         digest = sealed_digest(Message({}, arrays))
         return Sealed(arrays, digest, added([hashed, self._pad(digest)], self._codec.moduli))
 
     def sum(self, sealed: Sealed) -> Sealed:
-        """At the coordinator: the sum of one client."""
+        """Return the coordinator's sum of one client."""
         running = self._codec.sum(self._layout.slots)
         running.add(sealed.arrays)
         return Sealed(running.total(), sealed.digest, sealed.tag)
 
     def open(self, total: Sealed) -> Array:
-        """At a client: check the tag, then decrypt."""
+        """Check the tag at a client, then decrypt."""
         hashed = self._codec.hash(total.arrays, self._layout.slots, self._secret, self._hash_key())
         assert added([hashed, self._pad(total.digest)], self._codec.moduli) == total.tag
         slots = self._codec.open(total.arrays, self._layout.slots, self._secret)
@@ -114,7 +116,7 @@ class Way:
 
 
 def way_of(name: str, numbers: int) -> Way:
-    """By its name: BFV has fixed-point numbers, several to a word; CKKS, the paper's way, numbers as they are."""
+    """Return a way by name: BFV packs several fixed-point numbers into a slot; CKKS, the paper's way, takes floats."""
     shapes, clips = {"update": (numbers,)}, {"update": _CLIP}
     if name == "ckks":
         secret = ckks.new_secret()
@@ -125,13 +127,13 @@ def way_of(name: str, numbers: int) -> Way:
 
 
 def adder_of(name: str, numbers: int, public: bytes) -> Adder:
-    """The sum of a coordinator that holds no key, on one core."""
+    """Return the sum of a coordinator without a key, on one core."""
     return ckks.CkksSum(public, numbers) if name == "ckks" else bfv.BfvSum(bfv.BfvParameters(_PACKINGS[name]))
 
 
 def parameters_of(network: str) -> int:
-    """How many numbers an update of the whole tagger has; no weight is loaded."""
-    # Here, so that the coordinator's process has no torch in its memory.
+    """Return the number of parameters of the whole tagger; no weight is loaded."""
+    # Imported here, so that the coordinator's process does not load torch.
     import torch
     from transformers import BertConfig
 
@@ -148,12 +150,12 @@ def parameters_of(network: str) -> int:
 
 
 def update_of(numbers: int) -> Array:
-    """Random numbers within the clip."""
+    """Return random numbers within the clip."""
     return np.random.default_rng(0).uniform(-_CLIP, _CLIP, numbers).astype(np.float32)
 
 
 def timed(work: Callable[[], Any], repeats: int) -> list[float]:
-    """Seconds of each."""
+    """Return the seconds of each call."""
     found = []
     for _ in range(repeats):
         started = time.perf_counter()
@@ -163,7 +165,7 @@ def timed(work: Callable[[], Any], repeats: int) -> list[float]:
 
 
 def cost(way: str, numbers: int, repeats: int) -> dict[str, Any]:
-    """Bytes of a sealed update, seconds to seal and to open it, and how far off it comes back."""
+    """Return the bytes of a sealed update, the seconds to seal and to open it, and the largest error."""
     sealing, update = way_of(way, numbers), update_of(numbers)
     sealed = sealing.seal(update)
     total = sealing.sum(sealed)
@@ -180,7 +182,7 @@ def cost(way: str, numbers: int, repeats: int) -> dict[str, Any]:
 
 
 def aggregation(way: str, numbers: int, clients: Sequence[int]) -> list[dict[str, Any]]:
-    """Seconds and peak memory of a coordinator by number of clients."""
+    """Return seconds and peak memory of a coordinator by number of clients."""
     with tempfile.TemporaryDirectory() as folder:
         sealing, update = way_of(way, numbers), update_of(numbers)
         for number in range(_STORED):
@@ -188,15 +190,15 @@ def aggregation(way: str, numbers: int, clients: Sequence[int]) -> list[dict[str
             arrays["sealed"].tofile(Path(folder) / f"data-{number}")
             arrays["lengths"].tofile(Path(folder) / f"lengths-{number}")
         (Path(folder) / "public").write_bytes(sealing.public)
-        asked = [way, str(numbers), folder, ",".join(map(str, clients))]
-        command = [sys.executable, "-m", "papers.fedhe.overheads", "--coordinator", *asked]
+        options = [way, str(numbers), folder, ",".join(map(str, clients))]
+        command = [sys.executable, "-m", "papers.fedhe.overheads", "--coordinator", *options]
         done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=_ROOT)
     found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def coordinator(way: str, numbers: int, folder: Path, clients: Sequence[int]) -> list[dict[str, Any]]:
-    """Add one client after the other; in a process that has sealed nothing, so that its memory is the coordinator's."""
+    """Add one client after the other, in a process that has sealed nothing, so that it measures the sum's memory."""
     adder = adder_of(way, numbers, (folder / "public").read_bytes())
     found, seconds = [], 0.0
     for number in range(1, max(clients) + 1):
@@ -212,7 +214,7 @@ def coordinator(way: str, numbers: int, folder: Path, clients: Sequence[int]) ->
 
 
 def peak_memory() -> float:
-    """Megabytes; `getrusage` would count what the process had before it became this program, which is its parent's."""
+    """Return megabytes; `getrusage` would include the memory that the parent had when it started this process."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
@@ -221,7 +223,7 @@ def peak_memory() -> float:
 
 
 def measured(networks: Sequence[str], repeats: Repeats, clients: Sequence[int]) -> dict[str, Any]:
-    """Every network and way; CKKS only where an update fits in memory."""
+    """Measure every network and way; CKKS only if an update fits into memory."""
     found: dict[str, Any] = {"machine": machine(), "networks": {}}
     for network in networks:
         numbers = parameters_of(network)
@@ -237,27 +239,29 @@ def measured(networks: Sequence[str], repeats: Repeats, clients: Sequence[int]) 
 
 
 def machine() -> str:
-    """What it ran on, without names."""
+    """Describe the machine, without its name."""
     return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
 def main() -> None:
-    """Measure and write, or be the coordinator that is measured."""
+    """Measure and write the results, or run as the coordinator that is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("overheads.json"))
     parser.add_argument("--networks", type=lambda text: text.split(","), default=list(NETWORKS))
     parser.add_argument("--clients", type=lambda text: [int(n) for n in text.split(",")], default=list(CLIENTS))
     parser.add_argument("--repeats", type=int, default=Repeats().quick)
-    parser.add_argument("--slow-repeats", type=int, default=Repeats().slow, help="with CKKS, and of the largest")
+    parser.add_argument(
+        "--slow-repeats", type=int, default=Repeats().slow, help="with CKKS, and for the largest network"
+    )
     parser.add_argument("--coordinator", nargs=4, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.coordinator:
-        way, numbers, folder, clients = asked.coordinator
+    options = parser.parse_args()
+    if options.coordinator:
+        way, numbers, folder, clients = options.coordinator
         print(json.dumps(coordinator(way, int(numbers), Path(folder), [int(n) for n in clients.split(",")])))
         return
-    found = measured(asked.networks, Repeats(asked.repeats, asked.slow_repeats), asked.clients)
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = measured(options.networks, Repeats(options.repeats, options.slow_repeats), options.clients)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A BART whose encoder is a BERT, layer by layer: a small one that reads well before it has learned to write.
+"""Make a BART whose encoder is a BERT, layer by layer: a small one that reads well before it has learned to write.
 
 The layers of both have the same shape: attention, then a feed-forward network, each added to its input and normalised.
-The decoder starts from the BERT's layers too, with its attention to the encoder as a copy of that to itself; it has yet
-to learn to look back only, and to write (`small_bart.py`).
+The decoder starts from the BERT's layers too; its cross-attention is a copy of their self-attention. It still has to
+learn to attend to earlier positions only, and to write (`small_bart.py`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from wardround.errors import ModelError
 
-_RESERVED = 2  # rows of BART's table of positions before the first
+__all__ = ["bart_from_bert", "only_the_decoder_learns", "spread"]
 
-# BART's names of the parts of a layer, and BERT's.
+_RESERVED = 2  # rows of BART's position table before the first position
+
+# The parts of a layer: BART's names, and BERT's.
 _ATTENTION = {
     "q_proj": "attention.self.query",
     "k_proj": "attention.self.key",
@@ -39,14 +41,16 @@ _ACROSS: Mapping[str, str] = {
 
 
 def bart_from_bert(bert: Any, tokenizer: Any, *, decoder_layers: int, length: int) -> BartForConditionalGeneration:
-    """A BART with the encoder `bert`, whose decoder has so many of its layers, alike far apart."""
+    """Return a BART with the encoder `bert`, whose decoder has so many of its layers, evenly spaced."""
     sizes = bert.config
     if sizes.model_type != "bert":
-        raise ModelError(f"the encoder is of kind {sizes.model_type!r}; a BART can be made of a BERT only")
+        raise ModelError(f"the encoder has model type {sizes.model_type!r}; a BART can only be made from a BERT")
     if length > sizes.max_position_embeddings:
-        raise ModelError(f"the encoder reads {sizes.max_position_embeddings} pieces at most; {length} are asked for")
+        raise ModelError(
+            f"the encoder reads at most {sizes.max_position_embeddings} word pieces; {length} are requested"
+        )
     if not 1 <= decoder_layers <= sizes.num_hidden_layers:
-        raise ModelError(f"the encoder has {sizes.num_hidden_layers} layers; {decoder_layers} of them are asked for")
+        raise ModelError(f"the encoder has {sizes.num_hidden_layers} layers; {decoder_layers} of them are requested")
     made = BartForConditionalGeneration(_configuration(sizes, tokenizer, decoder_layers, length))
     chosen = spread(decoder_layers, sizes.num_hidden_layers)
     with torch.no_grad():
@@ -57,12 +61,12 @@ def bart_from_bert(bert: Any, tokenizer: Any, *, decoder_layers: int, length: in
 
 
 def spread(count: int, layers: int) -> list[int]:
-    """So many of the layers, alike far apart, the highest among them: 3 of 6 are the second, fourth and sixth."""
+    """Return evenly spaced layers, including the highest: 3 of 6 are the second, fourth and sixth."""
     return [round((place + 1) * layers / count) - 1 for place in range(count)]
 
 
 def only_the_decoder_learns(network: BartForConditionalGeneration) -> None:
-    """What the BERT knows stays: its layers, and the embeddings, which are also what is written."""
+    """Freeze the BERT's layers and the embeddings, which are also the output layer."""
     network.requires_grad_(False)
     network.model.decoder.requires_grad_(True)
     network.model.shared.requires_grad_(False)
@@ -89,11 +93,11 @@ def _configuration(sizes: Any, tokenizer: Any, decoder_layers: int, length: int)
 
 
 def _copy_side(side: nn.Module, bert: Any, layers: Sequence[int], parts: Mapping[str, str]) -> None:
-    """The encoder, or the decoder, from these layers of the BERT."""
+    """Copy these layers of the BERT into the encoder or the decoder."""
     embeddings = bert.embeddings
     read = side.get_submodule("embed_positions").weight
     assert isinstance(read, Tensor)
-    # A BERT of one text adds the same row of token types to every position.
+    # With a single text, a BERT adds the same token-type embedding at every position.
     folded = embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
     read[_RESERVED:].copy_(folded[: len(read) - _RESERVED])
     side.get_submodule("layernorm_embedding").load_state_dict(embeddings.LayerNorm.state_dict())

@@ -1,18 +1,20 @@
-"""Which site annotates which types: drawn at random, the same for the same seed."""
+"""Draw which site annotates which types; the draw depends on the seed alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
 
+__all__ = ["Annotatable", "Sampler", "TagSets", "disjoint", "drawn", "overlapping"]
+
 TagSets = dict[str, tuple[str, ...]]  # by site
-Annotatable = Mapping[str, Sequence[str]]  # by site: the types that its training notes could teach
+Annotatable = Mapping[str, Sequence[str]]  # by site: the types with enough training mentions
 Sampler = Callable[[Annotatable, Random], TagSets]
 
 
 def disjoint(annotatable: Annotatable, random: Random) -> TagSets:
-    """Every type at one site (Section 5.2): as many at each as there can be, one at least."""
+    """Give every type to one site (Section 5.2), and every site about as many types, at least one."""
     types, sites = _types(annotatable), list(annotatable)
     while True:
         random.shuffle(types)
@@ -23,7 +25,7 @@ def disjoint(annotatable: Annotatable, random: Random) -> TagSets:
 
 
 def overlapping(annotatable: Annotatable, random: Random) -> TagSets:
-    """A type of its own at every site, each other type at one site or at two, as likely (Appendix D)."""
+    """Give every site a type of its own, and each other type to one or two sites with equal chance (Appendix D)."""
     types, sites = _types(annotatable), list(annotatable)
     while True:
         unique = random.sample(types, len(sites))
@@ -38,16 +40,12 @@ def overlapping(annotatable: Annotatable, random: Random) -> TagSets:
 
 
 def drawn(sampler: Sampler, annotatable: Sequence[Annotatable], name: str) -> list[TagSets]:
-    """A sampling for each of the given notes, no two alike."""
+    """Draw a different sampling for each set of notes."""
     found: list[TagSets] = []
     for able in annotatable:
-        found.append(next(tag_sets for tag_sets in _draws(sampler, able, name) if tag_sets not in found))
+        draws = (sampler(able, Random(f"{name}/{number}")) for number in count())  # noqa: S311 – a draw, not a secret
+        found.append(next(tag_sets for tag_sets in draws if tag_sets not in found))
     return found
-
-
-def _draws(sampler: Sampler, annotatable: Annotatable, name: str) -> Iterator[TagSets]:
-    for number in count():
-        yield sampler(annotatable, Random(f"{name}/{number}"))  # noqa: S311 – a draw, not a secret
 
 
 def _types(annotatable: Annotatable) -> list[str]:
@@ -55,5 +53,5 @@ def _types(annotatable: Annotatable) -> list[str]:
 
 
 def _ordered(annotatable: Annotatable, annotated: Sequence[tuple[str, str]]) -> TagSets:
-    """Sites and types in the order in which they are known."""
+    """Return sites and types in the order of `annotatable`."""
     return {site: tuple(kind for kind in types if (site, kind) in annotated) for site, types in annotatable.items()}

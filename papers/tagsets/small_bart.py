@@ -1,17 +1,17 @@
-"""Train a small BART on plain text, for studies of LightNER where no pretrained one can be had.
+"""Train a small BART on plain text, for studies of LightNER without a pretrained one.
 
     python -m papers.tagsets.small_bart --texts notes.txt more.txt --out runs/tagsets/bart --device cuda --minutes 20
 
-A text file has one document a line. The model learns to restore documents whose sentences were shuffled and of which
-three pieces in ten, in spans of Poisson(3) pieces, were each replaced by one mask (Lewis 2019). The folder it writes is
-one of Hugging Face: `[model] bart = "runs/tagsets/bart"`. Beside the model lies `small_bart.json`: what it was trained
-on, and its loss on held-out documents beside that of the same model untrained.
+A text file has one document per line. The model learns to restore documents whose sentences were shuffled and in which
+spans of Poisson(3) word pieces, 30% of all pieces, were each replaced by one mask (Lewis 2019). The output folder has
+the format of Hugging Face: `[model] bart = "runs/tagsets/bart"`. It also has `small_bart.json`: what the model was
+trained on, and its loss on held-out documents beside the loss before training.
 
-With `--encoder minilm` (any BERT, by id or folder) the encoder is that BERT and stays as it is, its pieces are the
-vocabulary, and only a decoder of so many `--layers` learns, which starts from the BERT's own (`bart_from_bert.py`).
+With `--encoder minilm` (any BERT, by id or folder) the encoder is that BERT and stays frozen, with its vocabulary. Only
+a decoder of `--layers` layers learns; it starts from the BERT's layers (`bart_from_bert.py`).
 
-With `--minutes` the first steps are timed and as many made as fit; the same number given as `--steps` makes the same
-model: on a CPU bit for bit, on a GPU but for the order in which it adds.
+With `--minutes` the first steps are timed, and as many steps are made as fit. The same number as `--steps` gives the
+same model: on a CPU bit for bit, on a GPU up to the order of additions.
 """
 
 from __future__ import annotations
@@ -47,20 +47,22 @@ from wardround.tasks.task import in_length_order
 from wardround.text.segmentation import find_sentences, find_words
 from wardround.training.batches import length_buckets
 
-Pieces = npt.NDArray[np.int64]
-Passage = tuple[Pieces, ...]  # sentences that lie together
+__all__ = ["Budget", "Marks", "Plan", "main", "make"]
 
-SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]  # the first of them in BART's own order
-_MASKED, _SPAN = 0.3, 3.0  # the share of pieces that are masked, and the mean length of a span
+Pieces = npt.NDArray[np.int64]
+Passage = tuple[Pieces, ...]  # consecutive sentences
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]  # in BART's order
+_MASKED, _SPAN = 0.3, 3.0  # share of masked pieces, and mean length of a span
 _HELD_OUT, _MOST_HELD_OUT = 0.02, 500  # documents
-_UNTIMED, _TIMED = 10, 100  # first steps: a machine warms up, then it is timed
+_UNTIMED, _TIMED = 10, 100  # first steps: warm-up, then timing
 _MARGIN = 0.95  # of the minutes
 _IGNORED = -100
-_SHAPES = 64  # of which lengths are multiples
+_SHAPES = 64  # batch lengths are multiples of it
 
 
 class Marks(NamedTuple):
-    """The pieces that stand for no text."""
+    """The special word pieces."""
 
     begin: int
     pad: int
@@ -69,7 +71,7 @@ class Marks(NamedTuple):
 
     @classmethod
     def of(cls, tokenizer: Any) -> Self:
-        """BART's <s> and </s> are where BERT has [CLS] and [SEP]."""
+        """Return them; BART's <s> and </s> correspond to BERT's [CLS] and [SEP]."""
         return cls(tokenizer.cls_token_id, tokenizer.pad_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
 
 
@@ -77,14 +79,14 @@ class Marks(NamedTuple):
 class Plan:
     """The size of the model, and how it is trained."""
 
-    encoder: str = ""  # a BERT to be the encoder; without one, all is trained from fresh weights
-    layers: int = 3  # of the decoder, and of a fresh encoder
-    width: int = 256  # of a fresh one
-    vocabulary: int = 16_000  # of a fresh one
-    length: int = 256  # pieces that the model can read, special ones included
+    encoder: str = ""  # a BERT to be the encoder; empty: everything is trained from random weights
+    layers: int = 3  # of the decoder, and of a new encoder
+    width: int = 256  # of a new model
+    vocabulary: int = 16_000  # of a new model
+    length: int = 256  # word pieces that the model can read, including special ones
     batch: int = 64  # passages
     steps: int = 20_000
-    minutes: float = 0.0  # as many steps as fit in these, and no more than `steps`; 0 is all of them
+    minutes: float = 0.0  # as many steps as fit into this time, at most `steps`; 0: all of them
     rate: float = 5e-4
     warmup: int = 300  # steps
     seed: int = 0
@@ -95,18 +97,18 @@ class Plan:
 
 
 def read_documents(paths: Iterable[Path]) -> list[list[str]]:
-    """Each document as sentences, their words parted by blanks: so a tagger, which is given words, will read them."""
+    """Read each document as sentences with words separated by spaces, as a tagger gets them."""
     lines = (line for path in paths for line in path.read_text(encoding="utf-8").splitlines())
-    documents = [[_spaced(line[start:end]) for start, end in find_sentences(line)] for line in lines]
-    return [document for document in documents if document]
-
-
-def _spaced(sentence: str) -> str:
-    return " ".join(sentence[start:end] for start, end in find_words(sentence))
+    found = []
+    for line in lines:
+        sentences = [line[start:end] for start, end in find_sentences(line)]
+        if sentences:
+            found.append([" ".join(s[start:end] for start, end in find_words(s)) for s in sentences])
+    return found
 
 
 def held_out(documents: Sequence[list[str]], seed: int) -> tuple[list[list[str]], list[list[str]]]:
-    """The documents to train on, and one in fifty to be judged by."""
+    """Return the documents to train on, and one in fifty to evaluate on."""
     count = min(max(1, round(_HELD_OUT * len(documents))), _MOST_HELD_OUT)
     chosen = set(np.random.default_rng(seed).permutation(len(documents))[:count].tolist())
     return (
@@ -116,7 +118,7 @@ def held_out(documents: Sequence[list[str]], seed: int) -> tuple[list[list[str]]
 
 
 def make_tokenizer(documents: Iterable[Sequence[str]], *, vocabulary: int, length: int) -> BartTokenizer:
-    """Byte-level pairs of these texts, in the shape of BART's tokenizer."""
+    """Learn byte-level pairs from these texts, in the form of BART's tokenizer."""
     learned = Tokenizer(BPE())
     learned.pre_tokenizer = ByteLevel(add_prefix_space=True)
     trainer = BpeTrainer(
@@ -129,7 +131,7 @@ def make_tokenizer(documents: Iterable[Sequence[str]], *, vocabulary: int, lengt
 
 
 def passages_of(documents: Iterable[Sequence[str]], tokenizer: Any, *, length: int) -> list[Passage]:
-    """Each document cut into runs of sentences that the model can read at once; a longer sentence is cut short."""
+    """Cut each document into runs of sentences that the model can read at once; longer sentences are truncated."""
     room = length - 2
     found: list[Passage] = []
     for document in documents:
@@ -148,7 +150,7 @@ def passages_of(documents: Iterable[Sequence[str]], tokenizer: Any, *, length: i
 
 
 def corrupted(passage: Passage, random: np.random.Generator, *, mask: int) -> Pieces:
-    """The passage with its sentences shuffled and spans masked."""
+    """Return the passage with shuffled sentences and masked spans."""
     shuffled = np.concatenate([passage[row] for row in random.permutation(len(passage))])
     lengths = span_lengths(len(shuffled), random)
     places = random.permutation(len(shuffled) - int(lengths.sum()) + 1)[: len(lengths)]
@@ -156,17 +158,17 @@ def corrupted(passage: Passage, random: np.random.Generator, *, mask: int) -> Pi
 
 
 def span_lengths(pieces: int, random: np.random.Generator) -> Pieces:
-    """Lengths drawn until together they are the share to be masked; the last is cut to fit."""
-    wanted = round(_MASKED * pieces)
-    drawn = random.poisson(_SPAN, size=2 * wanted + 8)  # more than enough: a span has three pieces on average
-    ends = np.minimum(drawn.cumsum(), wanted)
-    count = int(np.searchsorted(ends, wanted)) + 1 if wanted else 0
+    """Draw lengths until they add up to the share to mask; the last one is cut to fit."""
+    total = round(_MASKED * pieces)
+    drawn = random.poisson(_SPAN, size=2 * total + 8)  # more than enough: a span has three pieces on average
+    ends = np.minimum(drawn.cumsum(), total)
+    count = int(np.searchsorted(ends, total)) + 1 if total else 0
     lengths: Pieces = np.diff(ends[:count], prepend=0)
     return lengths
 
 
 def infilled(pieces: Pieces, lengths: Pieces, places: Pieces, *, mask: int) -> Pieces:
-    """One mask for each span: the i-th hides `lengths[i]` pieces and stands behind `places[i]` that stay."""
+    """Replace each span by one mask: the i-th hides `lengths[i]` pieces, after `places[i]` pieces that stay."""
     hidden_before = np.concatenate([[0], lengths.cumsum()])
     parts, at = [], 0
     for place, before, length in zip(places, hidden_before, lengths, strict=False):
@@ -179,7 +181,7 @@ def infilled(pieces: Pieces, lengths: Pieces, places: Pieces, *, mask: int) -> P
 def batch_of(
     passages: Sequence[Passage], random: np.random.Generator, *, length: int, marks: Marks
 ) -> dict[str, Tensor]:
-    """What the network reads and what it is to write."""
+    """Return inputs and labels of the network."""
     sources = [_framed(corrupted(passage, random, mask=marks.mask)[: length - 2], marks) for passage in passages]
     targets = [_framed(np.concatenate(passage), marks) for passage in passages]
     ids, labels = _padded(sources, marks.pad, length), _padded(targets, _IGNORED, length)
@@ -189,10 +191,10 @@ def batch_of(
 
 
 def _padded(rows: Sequence[Tensor], value: int, length: int) -> Tensor:
-    """To one of few lengths, for half-precision attention is planned anew for every shape that a GPU has not seen."""
+    """Pad to one of few lengths, because a GPU plans half-precision attention again for every new shape."""
     padded = pad_sequence(rows, batch_first=True, padding_value=value)
-    wanted = min(length, _SHAPES * ceil(padded.shape[1] / _SHAPES))
-    return pad(padded, (0, wanted - padded.shape[1]), value=value)
+    target = min(length, _SHAPES * ceil(padded.shape[1] / _SHAPES))
+    return pad(padded, (0, target - padded.shape[1]), value=value)
 
 
 def _framed(pieces: Pieces, marks: Marks) -> Tensor:
@@ -203,7 +205,7 @@ def _framed(pieces: Pieces, marks: Marks) -> Tensor:
 
 
 def fresh_network(plan: Plan, vocabulary: int) -> BartForConditionalGeneration:
-    """BART's shape, scaled down, with fresh weights."""
+    """Return a small BART with random weights."""
     heads = max(1, plan.width // 64)
     sizes = BartConfig(
         vocab_size=vocabulary,
@@ -220,7 +222,7 @@ def fresh_network(plan: Plan, vocabulary: int) -> BartForConditionalGeneration:
 
 
 def start(documents: Iterable[Sequence[str]], plan: Plan) -> tuple[BartForConditionalGeneration, Any]:
-    """The network and its tokenizer, before training."""
+    """Return the network and its tokenizer, before training."""
     torch.manual_seed(plan.seed)
     if not plan.encoder:
         tokenizer: Any = make_tokenizer(documents, vocabulary=plan.vocabulary, length=plan.length)
@@ -235,12 +237,12 @@ def start(documents: Iterable[Sequence[str]], plan: Plan) -> tuple[BartForCondit
 
 
 def rate_at(step: int, plan: Plan, steps: int) -> float:
-    """Up for `warmup` steps, then down to nothing; how many steps there are is no matter at the beginning."""
+    """Return the rate: it rises for `warmup` steps, whatever the number of steps, then falls to zero."""
     return plan.rate * min(1.0, (step + 1) / plan.warmup, (steps - step) / max(1, steps - plan.warmup))
 
 
 def batches(passages: Sequence[Passage], plan: Plan, marks: Marks) -> Iterator[dict[str, Tensor]]:
-    """Without end: every passage once an epoch, in batches of like length, with new noise each time."""
+    """Yield batches without end: every passage once per epoch, in batches of similar length, with new noise."""
     lengths = [sum(map(len, passage)) for passage in passages]
     random, epoch = np.random.default_rng(plan.seed), 0
     while True:
@@ -250,13 +252,13 @@ def batches(passages: Sequence[Passage], plan: Plan, marks: Marks) -> Iterator[d
 
 
 class Budget:
-    """How many steps there are: as many as planned, or as fit in the minutes by those that were timed."""
+    """The number of steps: as planned, or as many as fit into the minutes according to the timed steps."""
 
     def __init__(self, plan: Plan) -> None:
         self.steps, self._plan, self._began = plan.steps, plan, 0.0
 
     def at(self, step: int, now: float) -> int:
-        """Asked before every step, in seconds of any clock."""
+        """Return the number of steps; call it before every step with the seconds of any clock."""
         if step == _UNTIMED:
             self._began = now
         if step == _UNTIMED + _TIMED and self._plan.minutes:
@@ -266,7 +268,7 @@ class Budget:
 
 
 def train(network: BartForConditionalGeneration, passages: Sequence[Passage], plan: Plan, marks: Marks) -> int:
-    """Train in place; returns the number of steps that were made."""
+    """Train in place and return the number of steps."""
     on_gpu = network.device.type == "cuda"
     learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(learning, lr=plan.rate, betas=(0.9, 0.98), fused=on_gpu)
@@ -308,7 +310,7 @@ def _loss(network: BartForConditionalGeneration, batch: dict[str, Tensor]) -> Te
 def held_out_loss(
     network: BartForConditionalGeneration, passages: Sequence[Passage], plan: Plan, marks: Marks
 ) -> float:
-    """−log p of a piece, the mean over all of them, under noise that is the same each time."""
+    """Return the mean −log p of a piece, under noise that is the same each time."""
     network.eval()  # type: ignore[no-untyped-call]
     random, total, pieces = np.random.default_rng(plan.seed + 1), 0.0, 0
     for rows in in_length_order([sum(map(len, passage)) for passage in passages], plan.batch):
@@ -325,20 +327,20 @@ def _say(step: int, steps: int, losses: Sequence[Tensor], seconds: float) -> Non
 
 
 def make(texts: Sequence[Path], out: Path, plan: Plan) -> dict[str, Any]:
-    """Train on the texts, write the folder; returns what `small_bart.json` says."""
-    training, judged = held_out(read_documents(texts), plan.seed)
+    """Train on the texts, write the folder, and return the content of `small_bart.json`."""
+    training, evaluated = held_out(read_documents(texts), plan.seed)
     if not training:
-        sys.exit("two documents are needed at least, one a line: one to train on and one to be judged by")
+        sys.exit("at least two documents, one per line, are needed: one to train on and one to evaluate on")
     network, tokenizer = start(training, plan)
     marks = Marks.of(tokenizer)
-    passages, judges = (passages_of(part, tokenizer, length=plan.length) for part in (training, judged))
+    passages, held_out_passages = (passages_of(part, tokenizer, length=plan.length) for part in (training, evaluated))
     network.to(torch.device(plan.device))  # type: ignore[arg-type]
     size = sum(parameter.numel() for parameter in network.parameters())
     pieces = sum(len(sentence) for passage in passages for sentence in passage)
     print(f"{size:,} parameters, {len(passages):,} passages of {pieces:,} pieces", flush=True)
-    untrained, started = held_out_loss(network, judges, plan, marks), time.monotonic()
+    untrained, started = held_out_loss(network, held_out_passages, plan, marks), time.monotonic()
     steps = train(network, passages, plan, marks)
-    trained = held_out_loss(network, judges, plan, marks)
+    trained = held_out_loss(network, held_out_passages, plan, marks)
     found = {
         **{"parameters": size, "vocabulary": len(tokenizer), "documents": len(training), "pieces": pieces},
         **{"steps": steps, "seconds": round(time.monotonic() - started, 1)},
@@ -349,21 +351,21 @@ def make(texts: Sequence[Path], out: Path, plan: Plan) -> dict[str, Any]:
         network.save_pretrained(out)
         tokenizer.save_pretrained(out)
     (out / "small_bart.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    print(f"held-out loss {found['held_out_loss']} a piece; untrained {found['untrained_loss']}")
+    print(f"held-out loss {found['held_out_loss']} per piece; untrained {found['untrained_loss']}")
     return found
 
 
 def main() -> None:
-    """Read the arguments."""
+    """Parse the command line and train."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", type=Path, nargs="+", required=True, help="one document a line")
+    parser.add_argument("--texts", type=Path, nargs="+", required=True, help="files with one document per line")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     for field in fields(Plan):
         kind = type(field.default)
         parser.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"default {field.default}")
     given = vars(parser.parse_args())
     texts, out = given.pop("texts"), given.pop("out")
-    # Half-precision attention of cuDNN is planned anew for every shape that it has not seen.
+    # cuDNN plans half-precision attention again for every new shape.
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         make(texts, out, Plan(**given))

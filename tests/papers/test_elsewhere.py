@@ -22,7 +22,7 @@ def packed(elsewhere: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A folder for another machine, with an encoder of four numbers and packages that nobody downloads."""
     encoder, sites, out = tmp_path / "encoder", tmp_path / "runs" / "toy" / "sites", tmp_path / "carry"
     encoder.mkdir()
-    for name in elsewhere._OF_THE_ENCODER:
+    for name in elsewhere._ENCODER_FILES:
         (encoder / name).write_text(name)
     save_file({"w": torch.tensor([0.5, 2.0]), "ids": torch.tensor([70_000, 1])}, encoder / "model.safetensors")
     (sites / "one").mkdir(parents=True)
@@ -57,6 +57,6 @@ def test_what_is_packed_is_unpacked_there(packed: Path, tmp_path: Path) -> None:
 
 
 def test_sites_that_were_not_made(elsewhere: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"^there are no sites of fedhe in .*: papers.fedhe.make_sites first$"):
+    with pytest.raises(UsageError, match=r"^there are no sites of fedhe in .*: run papers.fedhe.make_sites first$"):
         elsewhere.pack(["fedhe"], tmp_path, tmp_path / "carry", python="3.12")
     assert not (tmp_path / "carry").exists()

@@ -87,9 +87,9 @@ def test_layers_are_spread(bert: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"decoder_layers": 3}, "the encoder has 2 layers; 3 of them are asked for"),
-        ({"decoder_layers": 0}, "the encoder has 2 layers; 0 of them are asked for"),
-        ({"length": 65}, "the encoder reads 64 pieces at most; 65 are asked for"),
+        ({"decoder_layers": 3}, "the encoder has 2 layers; 3 of them are requested"),
+        ({"decoder_layers": 0}, "the encoder has 2 layers; 0 of them are requested"),
+        ({"length": 65}, "the encoder reads at most 64 word pieces; 65 are requested"),
     ],
 )
 def test_what_a_bert_has_not(bert: Any, tokenizer: Any, changes: dict[str, int], message: str) -> None:
@@ -99,5 +99,5 @@ def test_what_a_bert_has_not(bert: Any, tokenizer: Any, changes: dict[str, int],
 
 def test_another_kind_of_encoder_is_refused(tokenizer: Any) -> None:
     other: PreTrainedModel = BartModel(BartConfig(vocab_size=8, d_model=16, encoder_layers=1, decoder_layers=1))
-    with pytest.raises(ModelError, match="of kind 'bart'; a BART can be made of a BERT only"):
+    with pytest.raises(ModelError, match="the encoder has model type 'bart'; a BART can only be made from a BERT"):
         bart_from_bert(other, tokenizer, decoder_layers=1, length=8)

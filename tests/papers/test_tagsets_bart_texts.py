@@ -29,13 +29,13 @@ def test_eight_sentences_are_a_line(texts: ModuleType) -> None:
     ]
 
 
-def test_what_is_tested_is_kept_away(texts: ModuleType, tmp_path: Path) -> None:
+def test_what_is_tested_is_held_out(texts: ModuleType, tmp_path: Path) -> None:
     tested = Document("t", "one two three four five six seven eight")
     for corpus in ("gum", "bio"):
         for part in ("dev", "test"):
             Jsonl().write([tested], tmp_path / corpus / "x" / f"{part}.jsonl.gz")
     sites = texts.TagSites(tmp_path, {corpus: {"sites": {"x": {}}} for corpus in ("gum", "bio")})
-    seen = texts.runs_of(texts.kept_away(sites))
+    seen = texts.runs_of(texts.held_out(sites))
     leak, other = Document("a", f"zero {tested.text} nine"), Document("b", "two three four")
     assert texts.unseen([leak, other], seen) == [other]
 

@@ -171,5 +171,5 @@ def test_over_a_bert_only_the_decoder_learns_to_write(texts: Path, tmp_path: Pat
 
 def test_one_document_is_not_enough(tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("Only one.\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match="two documents are needed at least"):
+    with pytest.raises(SystemExit, match="at least two documents, one per line, are needed"):
         small_bart.make([tmp_path / "texts.txt"], tmp_path / "bart", TINY)
