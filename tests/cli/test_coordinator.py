@@ -192,5 +192,5 @@ def test_what_tracks_the_study_is_told_to_its_own_process(
     assert commands[0][-2:] == ("--track", "tensorboard")
     unknown = run("coordinator", "start", kits / "coordinator", "--track", "wandb")
     assert unknown.code == 2
-    assert "'wandb' is no tracker; there are tensorboard, mlflow" in unknown.err_in_one_line
+    assert "'wandb' is not a tracker; there are tensorboard, mlflow" in unknown.err_in_one_line
     assert len(commands) == 1

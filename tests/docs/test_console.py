@@ -38,7 +38,7 @@ def test_every_tracker_is_described(name: str) -> None:
 
 
 def test_the_curves_are_those_that_are_drawn() -> None:
-    from wardround.tracking.points import points_of
+    from wardround.tracking.tracker import points_of
 
     numbers = ("loss", "seconds", "up", "down", "answered", "clipped")
     event = {"event": "round", "round": 1, "absent": [], **dict.fromkeys(numbers, 1)}

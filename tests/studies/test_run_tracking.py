@@ -80,6 +80,6 @@ def test_a_training_at_one_site(tmp_path: Path) -> None:
 
 def test_an_unknown_tracker_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     study = learnable(tmp_path / "notes")
-    with pytest.raises(UsageError, match="'wandb' is no tracker; there are tensorboard, mlflow"):
+    with pytest.raises(UsageError, match="'wandb' is not a tracker; there are tensorboard, mlflow"):
         tracked(study, RunFolder(tmp_path / "run"), ("wandb",), say=print)
     assert not (tmp_path / "run" / "tracking").exists()

@@ -11,20 +11,20 @@ from tests.processes import eventually
 
 from wardround.errors import UsageError
 from wardround.tracking import feeding
-from wardround.tracking.feeding import check_trackers, fed
+from wardround.tracking.feeding import check_trackers, feed_trackers
 from wardround.tracking.tracker import TrackedRun
 
 
 class Notebook:
     """A tracker that remembers, and may fail."""
 
-    def __init__(self, memory: str = "page 1", *, fails_at: int = 0) -> None:
-        self.memory, self._fails_at = memory, fails_at
+    def __init__(self, resume_id: str = "page 1", *, fails_at: int = 0) -> None:
+        self.resume_id, self._fails_at = resume_id, fails_at
         self.taken: list[int] = []
         self.safe = 0
         self.closed = False
 
-    def take(self, event: Mapping[str, Any]) -> None:
+    def add(self, event: Mapping[str, Any]) -> None:
         if event["n"] == self._fails_at:
             raise ConnectionError("Mrs Quillfeather")
         self.taken.append(event["n"])
@@ -53,7 +53,7 @@ def run_in(record: Path) -> TrackedRun:
 def feed(record: Path, notebook: Notebook, *numbers: int) -> list[str]:
     """A process that appends these events and ends; what was said."""
     said: list[str] = []
-    with fed(record, run_in(record), {"notebook": lambda run, memory: notebook}, say=said.append):
+    with feed_trackers(record, run_in(record), {"notebook": lambda run, resume_id: notebook}, say=said.append):
         append(record, *numbers)
     return said
 
@@ -65,9 +65,9 @@ def test_all_events_are_fed_before_it_ends(record: Path) -> None:
 
 
 def test_events_are_fed_while_the_run_goes_on(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(feeding, "_POLL_SECONDS", 0.01)
     notebook = Notebook()
-    with fed(record, run_in(record), {"notebook": lambda run, memory: notebook}, say=print):
+    with feed_trackers(record, run_in(record), {"notebook": lambda run, resume_id: notebook}, say=print):
         append(record, 1)
         assert eventually(lambda: notebook.safe == 1)
         append(record, 2)
@@ -84,8 +84,8 @@ def test_another_process_goes_on_behind_the_last_event(record: Path) -> None:
 def test_a_tracker_is_told_what_it_remembered(record: Path) -> None:
     told: list[str] = []
     for _ in range(2):
-        openers = {"notebook": lambda run, memory: told.append(memory) or Notebook()}
-        with fed(record, run_in(record), openers, say=print):
+        openers = {"notebook": lambda run, resume_id: told.append(resume_id) or Notebook()}
+        with feed_trackers(record, run_in(record), openers, say=print):
             append(record, 1)
     assert told == ["", "page 1"]
 
@@ -100,10 +100,10 @@ def test_a_tracker_that_lost_its_memory_is_told_everything(record: Path) -> None
 def test_a_tracker_that_fails_costs_nothing_and_its_words_are_kept_back(record: Path) -> None:
     other = Notebook()
     said: list[str] = []
-    openers = {"notebook": lambda run, memory: Notebook(fails_at=2), "other": lambda run, memory: other}
-    with fed(record, run_in(record), openers, say=said.append):
+    openers = {"notebook": lambda run, resume_id: Notebook(fails_at=2), "other": lambda run, resume_id: other}
+    with feed_trackers(record, run_in(record), openers, say=said.append):
         append(record, 1, 2, 3)
-    assert said == ["notebook is not fed any more (ConnectionError); the run goes on without it"]
+    assert said == ["notebook stopped (ConnectionError); the run continues without it"]
     assert other.taken == [1, 2, 3]
 
 
@@ -119,7 +119,7 @@ def test_an_error_of_the_run_is_the_runs(record: Path) -> None:
     notebook = Notebook()
     with (
         pytest.raises(ZeroDivisionError),
-        fed(record, run_in(record), {"notebook": lambda run, memory: notebook}, say=print),
+        feed_trackers(record, run_in(record), {"notebook": lambda run, resume_id: notebook}, say=print),
     ):
         append(record, 1)
         raise ZeroDivisionError
@@ -127,7 +127,7 @@ def test_an_error_of_the_run_is_the_runs(record: Path) -> None:
 
 
 def test_an_unknown_tracker_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="--track: 'tensorbord' is no tracker – did you mean 'tensorboard'"):
+    with pytest.raises(UsageError, match="--track: 'tensorbord' is not a tracker – did you mean 'tensorboard'"):
         check_trackers(["tensorbord"])
 
 

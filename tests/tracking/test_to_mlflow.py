@@ -34,7 +34,7 @@ def round_of(number: int, loss: float) -> dict[str, Any]:
 
 def feed(tracker: ToMlflow, *events: dict[str, Any]) -> None:
     for event in events:
-        tracker.take(event)
+        tracker.add(event)
     tracker.flush()
 
 
@@ -42,9 +42,9 @@ def test_mlflow_reads_what_was_sent(tmp_path: Path) -> None:
     tracker = open_mlflow(tracked(tmp_path), "")
     feed(tracker, {"event": "started", "round": 0}, round_of(1, 0.5), round_of(2, 0.25))
     client = store(tmp_path)
-    history = client.get_metric_history(tracker.memory, "loss")
+    history = client.get_metric_history(tracker.resume_id, "loss")
     assert [(point.step, point.timestamp, point.value) for point in history] == [(1, 101_000, 0.5), (2, 102_000, 0.25)]
-    run = client.get_run(tracker.memory)
+    run = client.get_run(tracker.resume_id)
     assert (run.info.run_name, run.info.status) == ("first", "RUNNING")
     assert run.data.params == {"algorithm.name": "fedner", "algorithm.rounds": "40"}
     assert client.get_experiment(run.info.experiment_id).name == "adverse-effects"
@@ -53,7 +53,7 @@ def test_mlflow_reads_what_was_sent(tmp_path: Path) -> None:
 def test_a_run_that_is_finished_is_ended(tmp_path: Path) -> None:
     tracker = open_mlflow(tracked(tmp_path), "")
     feed(tracker, round_of(1, 0.5), {"time": 102.0, "event": "finished", "rounds": 1, "f1": {"harbour": 0.5}})
-    run = store(tmp_path).get_run(tracker.memory)
+    run = store(tmp_path).get_run(tracker.resume_id)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["test_f1/harbour"] == 0.5
 
@@ -61,20 +61,20 @@ def test_a_run_that_is_finished_is_ended(tmp_path: Path) -> None:
 def test_another_process_goes_on_in_the_same_run(tmp_path: Path) -> None:
     first = open_mlflow(tracked(tmp_path), "")
     feed(first, round_of(1, 0.5))
-    second = open_mlflow(tracked(tmp_path), first.memory)
-    assert second.memory == first.memory
+    second = open_mlflow(tracked(tmp_path), first.resume_id)
+    assert second.resume_id == first.resume_id
     feed(second, {"event": "resumed", "round": 1}, round_of(2, 0.25))
-    assert [point.step for point in store(tmp_path).get_metric_history(first.memory, "loss")] == [1, 2]
+    assert [point.step for point in store(tmp_path).get_metric_history(first.resume_id, "loss")] == [1, 2]
 
 
 def test_a_run_that_mlflow_has_lost_is_begun_anew(tmp_path: Path) -> None:
-    assert open_mlflow(tracked(tmp_path), "0" * 32).memory != "0" * 32
+    assert open_mlflow(tracked(tmp_path), "0" * 32).resume_id != "0" * 32
 
 
 def test_more_points_than_mlflow_takes_at_once(tmp_path: Path) -> None:
     tracker = open_mlflow(tracked(tmp_path), "")
     feed(tracker, *(round_of(number, 0.5) for number in range(1, 701)))  # two points each
-    assert len(store(tmp_path).get_metric_history(tracker.memory, "loss")) == 700
+    assert len(store(tmp_path).get_metric_history(tracker.resume_id, "loss")) == 700
 
 
 def test_where_mlflow_is_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ def write(folder: Path, *events: dict[str, Any]) -> None:
     """One process's part of a run."""
     tracker = open_tensorboard(TrackedRun("study", "run", folder), "")
     for event in events:
-        tracker.take(event)
+        tracker.add(event)
     tracker.flush()
     tracker.close()
 

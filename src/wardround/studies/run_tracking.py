@@ -9,7 +9,7 @@ from typing import Any
 from wardround.parsing import parse_toml
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import Study, to_toml
-from wardround.tracking.feeding import Say, check_trackers, fed
+from wardround.tracking.feeding import Say, check_trackers, feed_trackers
 from wardround.tracking.tracker import TrackedRun
 
 __all__ = ["tracked", "tracked_training"]
@@ -32,7 +32,7 @@ def tracked_training(
     """The same of any training; of its settings those that are plain values go along."""
     path = folder.path.resolve()
     run = TrackedRun(title, path.name, path / "tracking", dict(_plain(settings)))
-    return fed(folder.record, run, check_trackers(trackers), say=say)
+    return feed_trackers(folder.record, run, check_trackers(trackers), say=say)
 
 
 def _plain(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

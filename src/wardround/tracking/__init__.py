@@ -1,1 +1,1 @@
-"""A run's events for those who watch all their trainings in one place: TensorBoard and MLflow."""
+"""Send the figures of a run to TensorBoard or MLflow while it is running."""

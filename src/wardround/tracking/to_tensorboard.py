@@ -1,4 +1,4 @@
-"""Events as TensorBoard's own files, by TensorBoard's own writer."""
+"""Write the figures of events as TensorBoard files, with TensorBoard's own writer."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from wardround.tracking.points import points_of
-from wardround.tracking.tracker import TrackedRun
+from wardround.tracking.tracker import TrackedRun, points_of
 
 __all__ = ["ToTensorBoard", "open_tensorboard"]
 
 
 class ToTensorBoard:
-    """One file a process; what is resumed takes back the points after the round it goes on from."""
+    """One file per process; a resumed run removes the points after the round from which it resumes."""
 
-    memory = ""
+    resume_id = ""
 
     def __init__(self, run: TrackedRun) -> None:
         self._writer = EventFileWriter(str(run.folder / "tensorboard"))
         self._last = 0
 
-    def take(self, event: Mapping[str, Any]) -> None:
-        """One event."""
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Add one event."""
         if event.get("event") == "resumed":
             start = SessionLog(status=SessionLog.START)
             self._writer.add_event(
@@ -39,14 +38,14 @@ class ToTensorBoard:
         self._writer.add_event(Event(wall_time=points.time, step=points.step, summary=Summary(value=values)))
 
     def flush(self) -> None:
-        """All that was taken is on disk afterwards."""
+        """Write everything that was added to disk."""
         self._writer.flush()
 
     def close(self) -> None:
-        """End the file."""
+        """Close the file."""
         self._writer.close()
 
 
-def open_tensorboard(run: TrackedRun, memory: str) -> ToTensorBoard:
-    """Files below the run's folder; every process writes one of its own."""
+def open_tensorboard(run: TrackedRun, resume_id: str) -> ToTensorBoard:
+    """Open a new file below the run's folder; every process writes its own."""
     return ToTensorBoard(run)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from wardround.tracking.points import Points, points_of
+from wardround.tracking.tracker import Points, points_of
 
 
 def test_a_round() -> None:
