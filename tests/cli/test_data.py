@@ -244,7 +244,7 @@ def test_who_annotates_what(two: Path, tmp_path: Path) -> None:
         "east and west share no type.",
         "No training note has a mention of Dose, so no site teaches it.",
         "west: 2 mentions of 'drugs', which is not a type of the study – did you mean 'Drug'?; map the name.",
-        "east: its training notes hold types that it does not list, which it does not learn: ADE 1.",
+        "east: its training notes have types that it does not list and does not learn: ADE 1.",
     ]
     written = json.loads((tmp_path / "found.json").read_text())
     assert written["study"] == "two"
