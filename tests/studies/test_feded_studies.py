@@ -434,7 +434,7 @@ def test_a_protected_study_that_was_interrupted_goes_on(kind: str, data: Path, t
 def test_no_opened_mean_comes_back_under_ckks(data: Path) -> None:
     """It would give the key away (IND-CPA-D)."""
     with pytest.raises(
-        StudyError, match=r"^\[privacy\] scheme ckks adds only nearly, and an opened mean .* takes bfv$"
+        StudyError, match=r"^\[privacy\] scheme ckks adds approximately, and an opened mean .* needs bfv$"
     ):
         distilled(data, privacy={"mechanism": "sealed", "scheme": "ckks", "minimum_sites": 3})
 

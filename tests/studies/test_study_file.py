@@ -544,12 +544,12 @@ def test_an_algorithm_that_must_see_each_update_runs_plain_alone(mechanism: str)
 @pytest.mark.parametrize(
     ("privacy", "said"),
     [
-        ({"mechanism": "sealed+masked", "scheme": "ckks"}, r"scheme ckks adds .*; sealed\+masked takes bfv$"),
-        ({"mechanism": "masked", "scheme": "ckks"}, "scheme is of a mechanism that seals; masked has none$"),
-        ({"mechanism": "masked", "packing": "compact"}, "packing compact is of bfv, in a mechanism that seals"),
+        ({"mechanism": "sealed+masked", "scheme": "ckks"}, r"scheme ckks adds .*; sealed\+masked needs bfv$"),
+        ({"mechanism": "masked", "scheme": "ckks"}, "scheme belongs to a mechanism that encrypts; masked does not$"),
+        ({"mechanism": "masked", "packing": "compact"}, "packing compact belongs to bfv, in a mechanism that encrypts"),
         (
             {"mechanism": "sealed", "scheme": "ckks", "packing": "compact"},
-            "packing compact is of bfv, in a mechanism that seals",
+            "packing compact belongs to bfv, in a mechanism that encrypts",
         ),
         ({"mechanism": "seald"}, "mechanism is 'seald' – did you mean 'sealed'"),
         ({"mechanism": "sealed", "scheme": "bgv"}, "scheme is 'bgv'.*; it can be bfv, ckks"),

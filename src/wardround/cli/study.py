@@ -45,7 +45,7 @@ def check(study: StudyFile) -> None:
     public = public_set(described, task)
     coordinator = coordinator_of(described, task, public)
     mechanism, form = described.privacy.mechanism, payload_of(described, task, public)
-    if mechanism != "plain":
+    if described.privacy.protection.protects:
         mechanism_of(described, form)  # which refuses what cannot be protected so
     numbers = sum(tensor.numel() for tensor in coordinator.shared.values())
     kind = described.algorithm.kind

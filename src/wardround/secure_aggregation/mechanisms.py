@@ -1,8 +1,8 @@
 """Mechanisms that protect updates: each declares who can read what, what it needs, and how to build its two ends.
 
 `site review`, the report, the console and the checks of a study read these declarations, so that a mechanism is
-described once. A further mechanism is one class here and one line in `MECHANISMS`. Nothing heavy is imported until a
-mechanism is built.
+described once. A further mechanism is one class and one line in `MECHANISMS`; it may wrap another one and delegate to
+its two ends. Nothing heavy is imported until a mechanism is built.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from wardround.errors import UsageError
 from wardround.federation.aggregation import AggregationClient, AggregationServer
@@ -28,7 +28,7 @@ __all__ = ["MECHANISMS", "ClientSetup", "Masked", "Mechanism", "Plain", "Sealed"
 
 @dataclass(frozen=True)
 class ServerSetup:
-    """What the coordinator's end is built from."""
+    """The parts that the coordinator's end is built from."""
 
     agree: Callable[[], AgreedMechanism]  # what both ends must agree on
     codec: Callable[[], PlainCodec]  # how readable updates are encoded
@@ -38,7 +38,7 @@ class ServerSetup:
 
 @dataclass(frozen=True)
 class ClientSetup:
-    """What a site's end is built from."""
+    """The parts that a site's end is built from."""
 
     agree: Callable[[], AgreedMechanism]
     codec: Callable[[], PlainCodec]
@@ -49,36 +49,64 @@ class ClientSetup:
     clips: Mapping[str, float] | None = None  # by layer group; a missing one is learned
     error_feedback: bool = False  # add what rounding took from an update to the next one
     largest_share: float = 1.0  # of one site in a mean
-    lasting: bool = False  # write to disk before anything leaves
+    lasting: bool = False  # force records to disk before anything leaves
 
 
 class Mechanism:
     """A way to add updates, and what it reveals to whom."""
 
-    name: ClassVar[str]
-    protects: ClassVar[bool] = True  # whether single updates are hidden from the coordinator
-    seals: ClassVar[bool] = False  # updates are encrypted; only sites can open the sum
-    masks: ClassVar[bool] = False  # masks hide an update also from those who open the sum
-    minimum_sites: ClassVar[int] = 1  # fewest sites whose sum hides one of them
-    packages: ClassVar[tuple[str, ...]] = ()  # that must be installed
+    name: str
+    protects: bool = True  # whether single updates are hidden from the coordinator
+    seals: bool = False  # updates are encrypted; only sites can open the sum
+    masks: bool = False  # masks hide an update also from those who open the sum
+    minimum_sites: int = 1  # fewest sites whose sum hides one of them
+    packages: tuple[str, ...] = ()  # that must be installed
     # Who can read an update, and predictions on a public set, in a sentence or two for `site review`.
-    updates_readable_by: ClassVar[str]
-    predictions_readable_by: ClassVar[str]
+    updates_readable_by: str
+    predictions_readable_by: str
     # The same in one line, for the console.
-    summary: ClassVar[str]
-    predictions_summary: ClassVar[str]
-    # The same of a run that is finished, for the report.
-    report: ClassVar[str]
+    summary: str
+    predictions_summary: str
+    # The same for a finished run, in the report.
+    report: str
     # Whether these can read what the report's table asks about; see `READERS` in the report.
-    coordinator_reads_update: ClassVar[bool] = False
-    coordinator_reads_sum: ClassVar[bool] = False
-    coordinator_and_one_site_read_update: ClassVar[bool] = False
+    coordinator_reads_update: bool = False
+    coordinator_reads_sum: bool = False
+    coordinator_and_one_site_read_update: bool = False
 
     def check_installed(self) -> None:
         """Raise a `UsageError` if a package that this mechanism needs is missing."""
         for package in self.packages:
             if find_spec(package) is None:
                 raise UsageError(f"[privacy] {self.name} needs {package}: install wardround[sealed]")
+
+    def steps(self, *, mean_comes_back: bool) -> tuple[str, ...]:
+        """Return the steps of the phases after *announce* that a site answers.
+
+        `mean_comes_back` is true for algorithms whose model stays at the coordinator.
+        """
+        submit = ("submit",) if self.protects else ()
+        unmask = ("unmask",) if self.masks or (self.seals and mean_comes_back) else ()
+        if not self.seals:
+            return (*submit, *unmask)
+        return (*submit, *unmask, *(("open_mean",) if mean_comes_back else ("open_sum", "share_copy", "take_copy")))
+
+    def refusal(self, *, scheme: str, packing: str, mean_comes_back: bool, algorithm: str) -> str:
+        """Return why this mechanism cannot run with these settings of [privacy]; empty if it can."""
+        if not self.protects:
+            return ""
+        if scheme == "ckks" and not self.seals:
+            return f"scheme belongs to a mechanism that encrypts; {self.name} does not"
+        if scheme == "ckks" and mean_comes_back:
+            return (
+                "scheme ckks adds approximately, and an opened mean that is sent back would reveal the key; "
+                f"{algorithm} needs bfv"
+            )
+        if scheme == "ckks" and self.masks:
+            return f"scheme ckks adds approximately, and masks need exact sums; {self.name} needs bfv"
+        if packing == "compact" and (not self.seals or scheme == "ckks"):
+            return "packing compact belongs to bfv, in a mechanism that encrypts"
+        return ""
 
     def server(self, setup: ServerSetup) -> AggregationServer:
         """Build the coordinator's end."""
@@ -221,7 +249,7 @@ class SealedMasked(Sealed):
     coordinator_and_one_site_read_update = False
 
 
-MECHANISMS: Mapping[str, Mechanism] = {
+MECHANISMS: dict[str, Mechanism] = {
     mechanism.name: mechanism
     for mechanism in (
         Plain(),

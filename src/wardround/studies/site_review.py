@@ -91,15 +91,7 @@ def _steps(study: Study) -> Iterator[str]:
 
 
 def _protecting(study: Study) -> Iterator[str]:
-    privacy = study.privacy
-    if privacy.protection.protects:
-        yield "submit"
-    if privacy.protection.masks or (privacy.protection.seals and study.algorithm.kind.central_model):
-        yield "unmask"
-    if privacy.protection.seals and study.algorithm.kind.central_model:
-        yield "open_mean"
-    if study.shared_at_sites:
-        yield from ("open_sum", "share_copy", "take_copy")
+    yield from study.privacy.protection.steps(mean_comes_back=study.algorithm.kind.central_model)
     if study.told_its_start:
         yield "begin"
 

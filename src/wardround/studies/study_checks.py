@@ -134,17 +134,14 @@ def _check_privacy(study: Study) -> None:
             f"[algorithm] {setting} needs mechanism plain; under {privacy.mechanism} every number is packed alike"
         )
     _check_bounds(study)
-    if privacy.scheme == "ckks" and not privacy.protection.seals:
-        raise StudyError("[privacy] scheme is of a mechanism that seals; masked has none")
-    if privacy.scheme == "ckks" and kind.central_model:
-        raise StudyError(
-            "[privacy] scheme ckks adds only nearly, and an opened mean that comes back would give the key away; "
-            f"{study.algorithm.name} takes bfv"
-        )
-    if privacy.scheme == "ckks" and privacy.protection.masks:
-        raise StudyError("[privacy] scheme ckks adds only nearly, and masks need exact sums; sealed+masked takes bfv")
-    if privacy.packing == "compact" and (not privacy.protection.seals or privacy.scheme == "ckks"):
-        raise StudyError("[privacy] packing compact is of bfv, in a mechanism that seals")
+    refusal = privacy.protection.refusal(
+        scheme=privacy.scheme,
+        packing=privacy.packing,
+        mean_comes_back=kind.central_model,
+        algorithm=study.algorithm.name,
+    )
+    if refusal:
+        raise StudyError(f"[privacy] {refusal}")
 
 
 def _check_bounds(study: Study) -> None:
