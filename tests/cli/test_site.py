@@ -134,7 +134,7 @@ def test_start_notes_for_the_worker_what_nobody_else_is_told(
         (("--data", "."), "name the notes by --data and --format"),
         (("--data", ".", "--format", "brat", "--built-in", "harbour"), "name the notes by --data and --format"),
         (("--data", ".", "--format", "brta"), "did you mean 'brat'"),
-        (("--data", ".", "--format", "jsonl"), "local: contains no file ending in .jsonl"),
+        (("--data", ".", "--format", "jsonl"), "notes: contains no file ending in .jsonl"),
         (("--built-in", "harbor"), "did you mean 'harbour'"),
     ],
 )
@@ -147,7 +147,8 @@ def test_notes_that_cannot_be_read_are_told_of_before_the_site_takes_part(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert run("site", "review", kit, "--accept").code == 0
-    monkeypatch.chdir(kit / "local")
+    (kit / "notes").mkdir()
+    monkeypatch.chdir(kit / "notes")
     ran = run("site", "start", kit, *words)
     assert ran.code == 2
     assert complaint in ran.err_in_one_line

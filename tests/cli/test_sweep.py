@@ -58,7 +58,7 @@ def test_nothing_is_run_where_one_cell_makes_no_sense(run: Run, tmp_path: Path) 
     sweep = write(tmp_path / "s.toml", grid={"algorithm.name": ["fedner", "single"]})
     ran = run("sweep", sweep, "--out", tmp_path / "out")
     assert (ran.code, (tmp_path / "out").exists()) == (2, False)
-    assert ran.err.startswith("wardround: single: [model] shared cannot be set for;")
+    assert ran.err.startswith("wardround: single: [model] shared cannot be set for single,")
 
 
 def test_a_run_that_fails_is_told_with_its_reason_and_costs_the_others_nothing(run: Run, tmp_path: Path) -> None:
