@@ -299,7 +299,8 @@ def test_the_page_names_every_format_and_option_with_its_default() -> None:
     rows = re.findall(r"^\| `([a-z0-9-]+)` \|(.*)\|$", PAGE.read_text(), re.MULTILINE)
     assert [name for name, _ in rows] == list(FORMATS)
     for name, row in rows:
-        _, writes, options, *_ = (cell.strip() for cell in row.split(" | "))
+        reads, writes, options, *_ = (cell.strip() for cell in row.split(" | "))
+        assert reads == FORMATS[name].description
         assert (writes == "–") == (not open_format(name).can_write)
         said = dict(re.findall(r"`(\w+)` \(`?([^`)]+)[`)]", options))
         defaults = {field.name: str(field.default).lower() for field in fields(FORMATS[name])}

@@ -11,16 +11,16 @@ from wardround.corpora.xml import escape_xml
 from wardround.errors import CorpusError
 from wardround.text.document import Attributes, Document, Entity, Range, Relation
 
-# For every property in this folder. An example writes and reads files, so there are fewer than a hundred; and on a busy
-# machine one of them may take long without any fault of ours.
+# For every property in this folder. An example writes and reads files, so there are fewer than a hundred; on a busy
+# machine, a correct example may take long.
 BRIEF = settings(max_examples=30, deadline=None)
 TYPES = ("Drug", "ADE", "Dose-Unit")
-# A few characters that break careless readers come up often: line ends, blanks, accents, astral planes.
+# Characters that break careless readers are frequent: line ends, spaces, accents, astral planes.
 CHARACTERS = st.one_of(
     st.sampled_from("abc DEF12.,\n\n \té\u0301ß中😀𝒳"),
     st.characters(exclude_categories=["Cs"], exclude_characters="\r"),
 )
-# Every character UTF-8 can carry, carriage returns too.
+# Every character that UTF-8 can encode, including carriage returns.
 ANY_CHARACTERS = st.one_of(CHARACTERS, st.sampled_from("\r\u2028\x85\x0b\ufeff"))
 # No white space and no control characters: safe inside a word, a value or an id of any format.
 WORD_CHARACTERS = st.one_of(
@@ -28,7 +28,7 @@ WORD_CHARACTERS = st.one_of(
     st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zs", "Zl", "Zp"]),
 )
 TEXTS = st.text(CHARACTERS, max_size=60)
-# Characters XML 1.0 can carry, those it gives a meaning often.
+# Characters that XML 1.0 can represent; those with a special meaning are frequent.
 XML_CHARACTERS = st.characters(exclude_categories=["Cs"]).filter(lambda character: not xml_forbids(character))
 XML_TEXTS = st.text(st.one_of(st.sampled_from("ab<>&\"']\r\n\t é😀\u2028\x85\ufeff"), XML_CHARACTERS), max_size=60)
 VALUES = st.text(WORD_CHARACTERS, min_size=1, max_size=8)
@@ -36,7 +36,7 @@ ATTRIBUTES = st.lists(st.tuples(VALUES, VALUES), max_size=2, unique_by=lambda pa
 
 
 def xml_forbids(text: str) -> bool:
-    """Whether XML has no way to write the text."""
+    """Return True if XML cannot represent the text."""
     try:
         escape_xml(text)
     except CorpusError:
@@ -56,7 +56,7 @@ def documents(
     relations: bool = False,
     extras: bool = False,
 ) -> Document:
-    """One document with entities `T1`, `T2`, ... and relations `R1`, `R2`, ... between mentions.
+    """Draw one document with entities `T1`, `T2`, ... and relations `R1`, `R2`, ... between mentions.
 
     Entities do not overlap unless `overlapping`; each has one range unless `discontinuous`;
     `extras` adds concepts, attributes and notes. The id is `d`: see `corpora` for unique ones.
@@ -73,7 +73,7 @@ def documents(
 def corpora(
     one: st.SearchStrategy[Document], *, prefix: str = "n", minimum: int = 0, maximum: int = 4
 ) -> st.SearchStrategy[list[Document]]:
-    """A few documents with the ids `<prefix>1`, `<prefix>2`, ..."""
+    """Draw a few documents with the ids `<prefix>1`, `<prefix>2`, ..."""
     return st.lists(one, min_size=minimum, max_size=maximum).map(
         lambda found: [_renamed(document, f"{prefix}{number}") for number, document in enumerate(found, start=1)]
     )
@@ -105,7 +105,7 @@ def _mentions(draw: st.DrawFn, length: int, discontinuous: bool, overlapping: bo
 
 
 def _cuts(draw: st.DrawFn, length: int, maximum: int, minimum: int = 0) -> list[Range]:
-    """At most `maximum` ranges that do not touch, in order."""
+    """Draw at most `maximum` ranges in order that are not adjacent."""
     if length == 0:
         return []
     points = draw(st.sets(st.integers(0, length), min_size=2 * minimum, max_size=min(2 * maximum, length + 1)))

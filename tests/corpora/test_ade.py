@@ -1,4 +1,4 @@
-"""ADE Corpus V2: places recovered by hand, faults, and the published totals."""
+"""ADE Corpus V2: positions worked out by hand, faults, and the published totals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wardround.corpora.corpus_format import Problem, Severity
 from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Range, Relation
 
-SENTENCE = "Rash, then more rash, on lunarol."  # rash at 16 only: the first is "Rash"
+SENTENCE = "Rash, then more rash, on lunarol."  # rash occurs only at 16; the first word is "Rash"
 TWICE = "No rash on lunarol but rash on lunarol B."
 
 
@@ -56,8 +56,8 @@ def test_a_sentence_with_an_effect_and_a_dose_is_one_document(tmp_path: Path) ->
     ]
 
 
-def test_distances_tell_equal_words_apart(tmp_path: Path) -> None:
-    # The sentence begins at 500: the second rash and the first lunarol are meant; in the other line, both second.
+def test_offsets_distinguish_equal_words(tmp_path: Path) -> None:
+    # The sentence begins at 500: one line means the second rash and the first lunarol, the other line both second.
     found, problems = read(
         tmp_path,
         effects=f"1|{TWICE}|rash|523|527|lunarol|511|518\n1|{TWICE}|rash|523|527|lunarol B|531|540\n",
@@ -71,7 +71,7 @@ def test_distances_tell_equal_words_apart(tmp_path: Path) -> None:
     assert [(r.head, r.tail) for r in found[0].relations] == [("T1", "T2"), ("T3", "T2")]
 
 
-def test_lines_of_a_sentence_need_not_be_neighbours(tmp_path: Path) -> None:
+def test_lines_of_a_sentence_need_not_be_adjacent(tmp_path: Path) -> None:
     line = f"1|{TWICE}|rash|523|527|lunarol|511|518\n"
     found, _ = read(tmp_path, effects=line + "2|Fever on xol.|Fever|9|14|xol|18|21\n" + line)
     assert [(document.id, len(document.entities), len(document.relations)) for document in found] == [
@@ -85,8 +85,8 @@ def test_equal_sentences_of_two_abstracts_are_two_documents(tmp_path: Path) -> N
     assert [document.id for document in found] == ["1.1", "2.1"]
 
 
-def test_places_that_do_not_agree_are_warned_of(tmp_path: Path) -> None:
-    # 3 characters too far apart, as where a break in the abstract became one blank in the sentence.
+def test_inconsistent_offsets_give_a_warning(tmp_path: Path) -> None:
+    # 3 characters too far apart, as if a line break in the abstract became one space in the sentence.
     found, problems = read(tmp_path, effects="1|Fever on xol.|Fever|9|14|xol|21|24\n")
     assert [entity.envelope for entity in found[0].entities] == [Range(0, 5), Range(9, 12)]
     assert {problem.severity for problem in problems} == {Severity.WARNING}
@@ -116,7 +116,7 @@ def test_negative_lines_without_the_marker_are_reported(tmp_path: Path) -> None:
     assert [problem.line for problem in problems] == [1]
 
 
-def test_files_are_known_by_name_and_may_be_packed(tmp_path: Path) -> None:
+def test_files_are_found_by_name_and_may_be_compressed(tmp_path: Path) -> None:
     (tmp_path / "README.txt").write_text("nothing")
     with pytest.raises(CorpusError, match="rename the file"):
         list(Ade().read(tmp_path))
@@ -128,7 +128,7 @@ def test_files_are_known_by_name_and_may_be_packed(tmp_path: Path) -> None:
     assert len(list(Ade().read(tmp_path))) == 1
 
 
-def test_it_is_not_written() -> None:
+def test_the_format_can_only_be_read() -> None:
     assert not Ade().can_write
 
 
@@ -147,8 +147,8 @@ def test_the_published_totals(shared_data: Path) -> None:
 
 
 @pytest.mark.corpus
-def test_every_mention_stands_where_its_sentence_puts_it(shared_data: Path) -> None:
-    """In each sentence one distance takes all document offsets to the places found."""
+def test_offsets_of_each_sentence_are_consistent(shared_data: Path) -> None:
+    """In each sentence, all abstract offsets differ from the found positions by the same distance."""
     file = shared_data / "ade_corpus_v2" / "DRUG-AE.rel"
     places = {(d.attributes[0][1], d.text): {e.envelope for e in d.entities} for d in Ade().read(file)}
     offsets: dict[tuple[str, str], set[Range]] = {}
@@ -170,5 +170,5 @@ def test_doses_negatives_and_the_folder(shared_data: Path) -> None:
     negatives = list(Ade().read(folder / "ADE-NEG.txt"))
     assert (len(negatives), len({document.id for document in negatives})) == (16_695, 16_695)
     whole = list(Ade().read(folder))
-    assert len(whole) == len({document.id for document in whole}) == 4_272 + 16_695  # every dose lies beside an effect
+    assert len(whole) == len({document.id for document in whole}) == 4_272 + 16_695  # no sentence has only doses
     assert Counter(r.type for document in whole for r in document.relations) == {"drug-effect": 6_821, "drug-dose": 279}

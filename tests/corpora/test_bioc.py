@@ -1,4 +1,4 @@
-"""BioC XML: a fixture counted by hand, gaps, faults with their lines, the writer's refusals and the round trip."""
+"""BioC XML: a fixture counted by hand, gaps, faults with their lines, refusals of the writer and round trips."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_document_of_two_passages(tmp_path: Path) -> None:
     assert found == [
         Document(
             "7",
-            # 11 characters of title, then a gap of three: a line break and two blanks.
+            # 11 characters of title, then a gap of three: a line break and two spaces.
             "Rash & more\n  arms and legs ached on lunarol",
             (
                 Entity("A", "ADE", (Range(0, 4),), ("D1", "D2"), (("sure", "no"),), "ask"),
@@ -134,11 +134,11 @@ def test_a_faulty_part_is_reported_with_its_line_and_left_out(tmp_path: Path, co
     assert (found[0].text, found[0].entities, found[0].relations) == ("No rash.", (), ())
 
 
-def test_two_relations_of_one_id_are_a_problem(tmp_path: Path) -> None:
+def test_two_relations_with_one_id_are_a_problem(tmp_path: Path) -> None:
     mention = '<annotation id="T"><infon key="type">A</infon><location offset="3" length="4"/></annotation>'
     ends = '<infon key="type">A</infon><node refid="T"/><node refid="T"/>'
     found, problems = read(passage(f'{mention}\n<relation id="R">{ends}</relation>\n' * 2), tmp_path)
-    # The second mention has the first one's id too.
+    # The second mention also has the id of the first one.
     assert [(problem.line, problem.message) for problem in problems] == [
         (8, "a second entity has the id T"),
         (9, "a second relation has the id R"),
@@ -157,7 +157,7 @@ def test_an_unknown_entity_is_not_quoted(tmp_path: Path) -> None:
     assert [problem.message for problem in problems] == ["is not well-formed XML: undefined entity"]
 
 
-def test_entities_that_grow_are_refused(tmp_path: Path) -> None:
+def test_expanding_entities_are_refused(tmp_path: Path) -> None:
     grows = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
     _, problems = read(f'<!DOCTYPE c [<!ENTITY e0 "ha">{grows}]>\n<c>&e9;</c>', tmp_path)
     assert [problem.message for problem in problems] == [
@@ -183,7 +183,7 @@ def test_reading_holds_one_document_at_a_time(tmp_path: Path) -> None:
     assert peak < 1_500_000  # the file has 6 MB
 
 
-def test_chunks_do_not_cut_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_may_cross_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, _ = read(HEAD + TITLE + ABSTRACT + "</collection>", tmp_path)
     monkeypatch.setattr(xml, "_CHUNK", 7)
     assert list(Bioc().read(tmp_path / "a.xml")) == whole
@@ -215,7 +215,7 @@ def test_the_writer_refuses_what_the_format_cannot_hold(tmp_path: Path, document
 
 @st.composite
 def held(draw: st.DrawFn) -> Document:
-    """Documents BioC can hold; concept ids without separators, since a reader parts them there."""
+    """Draw documents that BioC can represent; concept ids contain no separators."""
     document = draw(documents(texts=XML_TEXTS, discontinuous=True, overlapping=True, relations=True, extras=True))
     ids = st.lists(VALUES.filter(_is_plain_id), max_size=2, unique=True).map(tuple)
     entities = tuple(
@@ -239,19 +239,19 @@ PLAIN_ATTRIBUTES = ATTRIBUTES.filter(lambda pairs: not any(xml_forbids(k + v) fo
 
 @BRIEF
 @given(corpora(held()))
-def test_what_is_written_is_read_back(found: list[Document]) -> None:
+def test_round_trip(found: list[Document]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "a.xml.gz"
         Bioc().write(found, file)
         assert list(Bioc().read(file)) == found
 
 
-def test_it_is_writable() -> None:
+def test_the_format_can_be_written() -> None:
     assert Bioc().can_write
 
 
 @pytest.mark.corpus
-def test_biored_survives(shared_data: Path, tmp_path: Path) -> None:
+def test_round_trip_of_biored(shared_data: Path, tmp_path: Path) -> None:
     found = list(Pubtator().read(shared_data / "biored" / "Dev.PubTator"))
     Bioc().write(found, tmp_path / "a.xml")
     assert list(Bioc().read(tmp_path / "a.xml")) == found

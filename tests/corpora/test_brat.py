@@ -67,7 +67,7 @@ def test_offsets_survive_carriage_returns(tmp_path: Path) -> None:
     assert found.entities[0].text_in(found.text) == "skin\r\nburns"
 
 
-def test_parts_out_of_order_and_swapped_arguments(tmp_path: Path) -> None:
+def test_ranges_out_of_order_and_swapped_arguments(tmp_path: Path) -> None:
     lines = "T1\tADE 33 38;19 23\tburns skin\nT2\tDrug 0 7\tAspirin\nR1\tCauses Arg2:T1 Arg1:T2\n"
     (found,) = Brat().read(note(tmp_path, lines))
     assert found.entities[0].ranges == (Range(19, 23), Range(33, 38))
@@ -75,12 +75,12 @@ def test_parts_out_of_order_and_swapped_arguments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["n12.txt", "n12.ann"])
-def test_one_note_alone(tmp_path: Path, name: str) -> None:
+def test_path_of_a_single_note(tmp_path: Path, name: str) -> None:
     note(note(tmp_path, ANNOTATIONS), ANNOTATIONS, name="other")
     assert [found.id for found in Brat().read(tmp_path / name)] == ["n12"]
 
 
-def test_folders_lead_the_ids_and_packed_files_are_read(tmp_path: Path) -> None:
+def test_ids_contain_folders_and_compressed_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "ward").mkdir()
     note(tmp_path / "ward", ANNOTATIONS)
     (tmp_path / "z.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
@@ -110,26 +110,26 @@ def test_folders_lead_the_ids_and_packed_files_are_read(tmp_path: Path) -> None:
         ("#1\tAnnotatorNotes T9\tsecret", "n12.ann:1: #1 refers to something that is not a mention here"),
     ],
 )
-def test_faults_name_the_line_and_quote_nothing(tmp_path: Path, lines: str, fault: str) -> None:
+def test_faults_name_the_line_and_do_not_quote_it(tmp_path: Path, lines: str, fault: str) -> None:
     with pytest.raises(CorpusError) as caught:
         list(Brat().read(note(tmp_path, lines)))
     assert str(caught.value) == fault
 
 
-def test_a_note_in_place_of_annotations_is_not_quoted(tmp_path: Path) -> None:
+def test_a_note_read_as_annotations_is_not_quoted(tmp_path: Path) -> None:
     _, problems = collect(note(tmp_path, "The secret\tis out\nRather secret\n"))
     assert [problem.line for problem in problems] == [1, 2]
     assert not any("secret" in problem.message for problem in problems)
 
 
-def test_the_rest_is_kept_without_the_faulty_part(tmp_path: Path) -> None:
+def test_everything_except_the_faulty_part_is_kept(tmp_path: Path) -> None:
     lines = "T1\tDrug 0 999\tx\nT2\tDrug 0 7\tAspirin\nR1\tCauses Arg1:T1 Arg2:T2\n"
     (found,), problems = collect(note(tmp_path, lines))
     assert [entity.id for entity in found.entities] == ["T2"]
     assert [problem.line for problem in problems] == [1, 3]
 
 
-def test_what_is_not_read_is_one_warning_each(tmp_path: Path) -> None:
+def test_each_unsupported_line_gives_a_warning(tmp_path: Path) -> None:
     lines = (
         "T1\tDrug 0 7\tAspirin\nE1\tGiving:T1\n*\tEquiv T1 T1\nA1\tNegation E1\n"
         "R1\tCauses Arg1:E1 Arg2:T1\n#1\tAnnotatorNotes E1\tx\n"
@@ -139,7 +139,7 @@ def test_what_is_not_read_is_one_warning_each(tmp_path: Path) -> None:
     assert sorted((p.line, p.severity) for p in problems) == [(n, Severity.WARNING) for n in (2, 3, 4, 5, 6)]
 
 
-def test_a_note_without_annotations_is_a_warning_and_the_other_way_round_an_error(tmp_path: Path) -> None:
+def test_missing_annotations_are_a_warning_and_a_missing_note_an_error(tmp_path: Path) -> None:
     note(tmp_path, None)
     (tmp_path / "lost.ann").write_text("")
     found, problems = collect(tmp_path)
@@ -150,7 +150,7 @@ def test_a_note_without_annotations_is_a_warning_and_the_other_way_round_an_erro
     ]
 
 
-def test_an_undecodable_note_does_not_keep_the_next_from_being_read(tmp_path: Path) -> None:
+def test_the_note_after_an_undecodable_one_is_read(tmp_path: Path) -> None:
     note(tmp_path, ANNOTATIONS)
     (tmp_path / "a.txt").write_bytes(b"\xe9")
     found, problems = collect(tmp_path)
@@ -158,7 +158,7 @@ def test_an_undecodable_note_does_not_keep_the_next_from_being_read(tmp_path: Pa
     assert [p.severity for p in problems if p.path == tmp_path / "a.txt"] == [Severity.ERROR]
 
 
-def test_foreign_ids_are_numbered_anew(tmp_path: Path) -> None:
+def test_unsuitable_ids_are_replaced_by_numbers(tmp_path: Path) -> None:
     entities = (Entity("x", "Drug", (Range(0, 7),)), Entity("T1", "ADE", (Range(19, 23),)))
     relations = (Relation("", "Causes", "x", "T1"),)
     Brat().write([Document("d", TEXT, entities, relations)], tmp_path)
@@ -174,7 +174,7 @@ def test_an_id_cannot_lead_out_of_the_folder(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_id_twice_is_refused(tmp_path: Path) -> None:
+def test_a_repeated_id_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="two documents have the id 'd'"):
         Brat().write([Document("d", "a"), Document("d", "b")], tmp_path)
 
@@ -212,7 +212,7 @@ def test_concept_relations_are_refused(tmp_path: Path) -> None:
         )
     )
 )
-def test_what_was_written_is_read_back(found: list[Document]) -> None:
+def test_round_trip(found: list[Document]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
         Brat().write(found, path)

@@ -1,4 +1,4 @@
-"""The CADEC layout: fixture with codes, faults, and an unreadable file of codes."""
+"""The CADEC layout: a fixture with codes, faults, and an unreadable file of codes."""
 
 from __future__ import annotations
 
@@ -69,21 +69,21 @@ def test_codes(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_of_codes_that_cannot_be_decoded_does_not_cost_the_post(tmp_path: Path) -> None:
+def test_the_post_is_kept_if_its_codes_cannot_be_decoded(tmp_path: Path) -> None:
     lay(tmp_path, sct=b"TT1\t271782001 | Drowsy\x92 | 2 12\tbit drowsy\n")
     found, problems = read(tmp_path)
     assert found == [expected()]
     assert [problem.path for problem in problems] == [tmp_path / "sct" / "X.1.ann"]
 
 
-def test_a_code_for_no_mention_is_warned_of(tmp_path: Path) -> None:
+def test_a_code_without_a_mention_gives_a_warning(tmp_path: Path) -> None:
     lay(tmp_path, meddra="TT1\t10013649 2 11\tbit drows\nnonsense\n")
     found, problems = read(tmp_path)
     assert found == [expected()]
     assert [(problem.line, problem.severity) for problem in problems] == [(1, Severity.WARNING), (2, Severity.ERROR)]
 
 
-def test_pieces_out_of_order_are_put_in_order(tmp_path: Path) -> None:
+def test_ranges_are_sorted(tmp_path: Path) -> None:
     lay(tmp_path, original="T2\tADR 28 33;14 18\tached Arms\n", meddra="TT2\t10000001 28 33;14 18\tached Arms\n")
     found, problems = read(tmp_path)
     assert not problems
@@ -108,7 +108,7 @@ def test_a_faulty_line_is_reported_and_left_out(tmp_path: Path, line: str, part:
     assert part in problems[0].message
 
 
-def test_a_post_without_annotations_is_warned_of(tmp_path: Path) -> None:
+def test_a_post_without_annotations_gives_a_warning(tmp_path: Path) -> None:
     lay(tmp_path)
     (tmp_path / "original" / "X.1.ann").unlink()
     found, problems = read(tmp_path)
@@ -116,10 +116,10 @@ def test_a_post_without_annotations_is_warned_of(tmp_path: Path) -> None:
     assert [problem.severity for problem in problems] == [Severity.WARNING]
 
 
-def test_the_folder_must_hold_texts(tmp_path: Path) -> None:
+def test_the_folder_must_contain_texts(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no folder 'text'"):
         list(Cadec().read(tmp_path))
 
 
-def test_it_is_not_written() -> None:
+def test_the_format_can_only_be_read() -> None:
     assert not Cadec().can_write

@@ -1,4 +1,4 @@
-"""The check of a corpus: every fault, with its severity, without a word of a note."""
+"""The check of a corpus: every fault with its severity, without quoting a note."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def written(folder: Path, **splits: list[Document]) -> Path:
     return folder
 
 
-def test_a_sound_corpus_has_no_problem(tmp_path: Path) -> None:
+def test_a_correct_corpus_has_no_problem(tmp_path: Path) -> None:
     written(tmp_path, train=[Document("a", "one", (entity("T1", (0, 3)),))], test=[Document("b", "two")])
     report = check(tmp_path, Jsonl(), types=["Drug"])
     assert (report.problems, report.errors, report.warnings) == ((), 0, 0)
@@ -116,7 +116,7 @@ def test_problems_of_the_reader_are_collected_and_the_next_file_is_read(tmp_path
     assert not any("secret" in problem.message for problem in report.problems)
 
 
-def test_a_split_that_cannot_be_read_does_not_keep_the_next_from_being_checked(tmp_path: Path) -> None:
+def test_the_split_after_an_unreadable_one_is_checked(tmp_path: Path) -> None:
     for name in ("train", "test"):
         (tmp_path / name).mkdir()
     written(tmp_path / "test", x=[Document("d", "abc")])
@@ -160,7 +160,7 @@ def test_the_only_errors_in_real_sentences_are_sentences_in_two_splits(
     shared_data: Path, name: str, leaks: int, duplicates: int
 ) -> None:
     # Counted independently, over the sets of joined words: BC2GM repeats 17 sentences of 40 characters or more in a
-    # later split, BC5CDR 3. Shorter ones, such as `Case report .`, are warnings: 64 in BC2GM, where 86 more stand
+    # later split, BC5CDR 3. Shorter ones, such as `Case report .`, are warnings: 64 in BC2GM, where 86 more occur
     # twice in a split, 35 and 8 in BC5CDR.
     report = check(shared_data / "mtl_bioinformatics_2016" / f"{name}-IOB", Conll())
     errors = [message for severity, message in said(report) if severity is ERROR]

@@ -43,7 +43,7 @@ def test_every_sentence_is_a_document_without_docstart(tmp_path: Path) -> None:
     assert second.entities == (Entity("T1", "ADE", (Range(3, 7),)),)
 
 
-def test_docstart_parts_documents_and_sentences_are_joined_by_a_line_break(tmp_path: Path) -> None:
+def test_docstart_separates_documents_and_a_line_break_sentences(tmp_path: Path) -> None:
     content = f"\n-DOCSTART- -X- O O\n\n{PLAIN}-DOCSTART-\n\nOk\tO\n"
     first, second = read(tmp_path, content)
     assert first.text == "Aspirin 80 mg\nNo rash"
@@ -52,12 +52,12 @@ def test_docstart_parts_documents_and_sentences_are_joined_by_a_line_break(tmp_p
     assert (second.id, second.text) == ("train:2", "Ok")
 
 
-def test_docstart_that_comes_late_is_an_error_with_its_line(tmp_path: Path) -> None:
+def test_late_docstart_is_an_error_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"^train\.tsv:8: there is a -DOCSTART- here"):
         read(tmp_path, PLAIN + "\n-DOCSTART-\tO\n")
 
 
-def test_carriage_returns_and_a_byte_order_mark_are_no_part_of_words(tmp_path: Path) -> None:
+def test_carriage_returns_and_a_byte_order_mark_are_removed(tmp_path: Path) -> None:
     (document,) = read(tmp_path, "\ufeffAspirin\tB-Drug\r\nhelps\tO\r\n\r\n")
     assert document.text == "Aspirin helps"
 
@@ -71,7 +71,7 @@ def test_carriage_returns_and_a_byte_order_mark_are_no_part_of_words(tmp_path: P
         (Conll(delimiter="||"), "Aspirin||B-Drug"),
     ],
 )
-def test_columns_and_delimiters_are_named(tmp_path: Path, form: Conll, line: str) -> None:
+def test_column_and_delimiter_options(tmp_path: Path, form: Conll, line: str) -> None:
     (document,) = read(tmp_path, line + "\n", form)
     assert (document.text, document.entities[0].type) == ("Aspirin", "Drug")
 
@@ -108,14 +108,14 @@ def test_a_faulty_line_is_an_error_that_does_not_quote_it(tmp_path: Path, line: 
     assert len(problems) == 1
 
 
-def test_a_folder_is_read_in_order_and_its_folders_lead_the_ids(tmp_path: Path) -> None:
+def test_a_folder_is_read_in_order_and_ids_contain_subfolders(tmp_path: Path) -> None:
     (tmp_path / "east").mkdir()
     for name in ("b.tsv", "a.conll", "east/b.bio", "ignored.csv"):
         (tmp_path / name).write_text("x\tO\n")
     assert [document.id for document in Conll().read(tmp_path)] == ["a:1", "b:1", "east/b:1"]
 
 
-def test_an_undecodable_file_does_not_keep_the_next_from_being_read(tmp_path: Path) -> None:
+def test_the_file_after_an_undecodable_one_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes(b"\xff\xfe\tO\n")
     (tmp_path / "b.tsv").write_text("x\tO\n")
     problems: list[Problem] = []
@@ -138,20 +138,20 @@ def document(text: str, *ranges: tuple[int, int], kind: str = "Drug") -> Documen
     return Document("d", text, tuple(Entity(f"T{n}", kind, (Range(*r),)) for n, r in enumerate(ranges)))
 
 
-def test_words_and_sentences_are_found_where_the_document_has_none(tmp_path: Path) -> None:
+def test_words_and_sentences_are_found_if_the_document_has_none(tmp_path: Path) -> None:
     Conll().write([document("Took Aspirin.\n\nFelt well.", (5, 12))], tmp_path / "x.tsv")
     expected = "-DOCSTART-\tO\n\nTook\tO\nAspirin\tB-Drug\n.\tO\n\nFelt\tO\nwell\tO\n.\tO\n\n"
     assert (tmp_path / "x.tsv").read_text() == expected
 
 
-def test_found_sentences_are_joined_where_a_mention_runs_over_their_border(tmp_path: Path) -> None:
+def test_found_sentences_are_joined_if_a_mention_crosses_their_border(tmp_path: Path) -> None:
     Conll().write([document("A b.\n\nC d.\n\nE f.", (2, 7))], tmp_path / "x.tsv")
     (again,) = Conll().read(tmp_path / "x.tsv")
     assert again.text == "A b . C d .\nE f ."
     assert again.entities == (Entity("T1", "Drug", (Range(2, 7),)),)
 
 
-def test_a_mention_inside_a_word_is_widened_where_the_option_says_so(tmp_path: Path) -> None:
+def test_a_mention_inside_a_word_is_widened_by_option(tmp_path: Path) -> None:
     Conll(misfits="widen").write([document("Took Aspirin now", (6, 8))], tmp_path / "x.tsv")
     (again,) = Conll().read(tmp_path / "x.tsv")
     assert again.entities == (Entity("T1", "Drug", (Range(5, 12),)),)
@@ -173,7 +173,7 @@ def test_a_mention_inside_a_word_is_widened_where_the_option_says_so(tmp_path: P
         (Document("d", "-DOCSTART-", words=(Range(0, 10),)), "cannot be written in columns"),
     ],
 )
-def test_what_one_tag_a_word_cannot_say_is_refused(tmp_path: Path, faulty: Document, fault: str) -> None:
+def test_mentions_that_tags_cannot_express_are_refused(tmp_path: Path, faulty: Document, fault: str) -> None:
     with pytest.raises(CorpusError, match=fault):
         Conll().write([faulty], tmp_path / "x.tsv")
     assert list(tmp_path.iterdir()) == []
@@ -181,7 +181,7 @@ def test_what_one_tag_a_word_cannot_say_is_refused(tmp_path: Path, faulty: Docum
 
 @st.composite
 def tagged(draw: st.DrawFn, scheme: SchemeName) -> list[Document]:
-    """Documents as the reader itself makes them."""
+    """Draw documents in the form that the reader creates."""
     word = st.text(WORD_CHARACTERS, min_size=1, max_size=6)
     documents = []
     for number in range(1, draw(st.integers(0, 3)) + 1):
@@ -208,7 +208,7 @@ def tagged(draw: st.DrawFn, scheme: SchemeName) -> list[Document]:
 @pytest.mark.parametrize("scheme", ["BIO", "BIOES", "IOB1"])
 @BRIEF
 @given(data=st.data())
-def test_what_was_written_is_read_back(data: st.DataObject, scheme: SchemeName) -> None:
+def test_round_trip(data: st.DataObject, scheme: SchemeName) -> None:
     delimiter = data.draw(st.sampled_from(["tab", "space", "whitespace", "||"]))
     columns = data.draw(st.sampled_from([(0, -1), (1, 3), (-1, 0), (-3, -2)]))
     form = Conll(*columns, delimiter, scheme)

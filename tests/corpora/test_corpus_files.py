@@ -1,4 +1,4 @@
-"""Opening, reading line by line, writing whole or not at all, and going on to the next file."""
+"""Files: opening, reading by line, writing completely or not at all, names, and continuing after a fault."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from wardround.errors import CorpusError, TextError, UsageError
 from wardround.text.document import Document
 
 
-def test_line_ends_are_kept_in_texts_and_dropped_from_lines(tmp_path: Path) -> None:
+def test_line_ends_are_kept_in_texts_and_removed_from_lines(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"a\r\nb\rc\n")
     assert read_text(path) == "a\r\nb\rc\n"
     assert list(read_lines(path)) == [(1, "a"), (2, "b"), (3, "c")]
 
 
-def test_a_byte_order_mark_is_dropped_from_the_first_line_alone(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_removed_only_from_the_first_line(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("\ufeffa\n\ufeffb\n", encoding="utf-8")
     assert list(read_lines(tmp_path / "x")) == [(1, "a"), (2, "\ufeffb")]
-    assert read_text(tmp_path / "x") == "\ufeffa\n\ufeffb\n"  # in a note it counts: offsets run over it
+    assert read_text(tmp_path / "x") == "\ufeffa\n\ufeffb\n"  # in a note it counts in offsets
 
 
 def test_chunks(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_choice_is_checked() -> None:
         check_choice("colour", "rad", Literal["red", "blue", "green"])
 
 
-def test_packed_files_are_unpacked_and_packed(tmp_path: Path) -> None:
+def test_compressed_files_are_read_and_written(tmp_path: Path) -> None:
     path = tmp_path / "x.gz"
     with open_for_writing(path) as stream:
         stream.write("é\n")
@@ -71,7 +71,7 @@ def test_packed_files_are_unpacked_and_packed(tmp_path: Path) -> None:
         ("x.gz", gzip.compress(b"abc" * 100, mtime=0)[:10] + b"\xff" * 20),
     ],
 )
-def test_what_cannot_be_decoded_is_a_corpus_error(tmp_path: Path, name: str, content: bytes) -> None:
+def test_undecodable_files_raise_corpus_error(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(CorpusError):
         read_text(tmp_path / name)
@@ -79,7 +79,7 @@ def test_what_cannot_be_decoded_is_a_corpus_error(tmp_path: Path, name: str, con
         list(read_lines(tmp_path / name))
 
 
-def test_endless_lines_and_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_long_lines_and_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_files, "MAXIMUM_LINE", 3)
     monkeypatch.setattr(corpus_files, "MAXIMUM_FILE", 7)
     (tmp_path / "x").write_text("ab\nabcd\n")
@@ -89,7 +89,7 @@ def test_endless_lines_and_files_are_refused(tmp_path: Path, monkeypatch: pytest
         read_text(tmp_path / "x")
 
 
-def test_a_file_appears_only_once_it_is_complete(tmp_path: Path) -> None:
+def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     with pytest.raises(KeyError), open_for_writing(tmp_path / "x") as stream:
         stream.write("half")
         assert not (tmp_path / "x").exists()
@@ -97,7 +97,7 @@ def test_a_file_appears_only_once_it_is_complete(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_written_is_a_corpus_error(tmp_path: Path) -> None:
+def test_unwritable_files_raise_corpus_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     with pytest.raises(CorpusError, match=r"^x: cannot be written"), open_for_writing(tmp_path / "file" / "x"):
@@ -121,7 +121,7 @@ def test_files_below(tmp_path: Path) -> None:
         files_below(tmp_path / "nowhere", ".xml")
 
 
-def test_a_file_that_fails_is_a_problem_and_the_next_is_read(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_a_problem_and_the_next_is_read(tmp_path: Path) -> None:
     def read_one(path: Path) -> Iterator[Document]:
         yield Document(f"{path.name}:1", "")
         if path.name == "a":
@@ -160,12 +160,12 @@ def test_a_path_is_the_id_below_the_root(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/..", "../a", "/a", "a/", "a//b", "./a", "a\\b", "a\0b", "é" * 101])
-def test_an_id_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_id_that_is_not_a_file_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(CorpusError, match="cannot be a file name"):
         path_of(name, tmp_path, set())
 
 
-def test_files_beside_a_note_may_be_packed(tmp_path: Path) -> None:
+def test_sibling_files_may_be_compressed(tmp_path: Path) -> None:
     (tmp_path / "ann").mkdir()
     for name in ("a.b.txt.gz", "a.b.ann", "ann/a.b.ann.gz"):
         (tmp_path / name).touch()
@@ -198,7 +198,7 @@ def test_a_refusal_names_the_document_and_leaves_no_file(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_of_the_reader_behind_keeps_its_own_place(tmp_path: Path) -> None:
+def test_an_error_of_the_reader_keeps_its_place(tmp_path: Path) -> None:
     def broken() -> Iterator[Document]:
         yield NOTES[0]
         raise CorpusError("is broken", path=Path("in.tsv"), line=3)
@@ -207,7 +207,7 @@ def test_an_error_of_the_reader_behind_keeps_its_own_place(tmp_path: Path) -> No
         write_file(broken(), tmp_path / "x.tsv", lambda d: [d.text])
 
 
-def test_files_of_their_own(tmp_path: Path) -> None:
+def test_separate_files(tmp_path: Path) -> None:
     write_folder(NOTES, tmp_path, lambda d: {".txt": d.text, ".id": d.id})
     assert (tmp_path / "ward" / "n1.txt").read_text() == "one"
     assert (tmp_path / "n.2.id").read_text() == "n.2"
@@ -216,7 +216,7 @@ def test_files_of_their_own(tmp_path: Path) -> None:
     assert (tmp_path / "texts" / "n.2.txt").read_text() == "two"
 
 
-def test_a_document_that_is_refused_leaves_none_of_its_files(tmp_path: Path) -> None:
+def test_a_refused_document_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"^notes: document 'ward/n1': is too odd$"):
         write_folder(NOTES, tmp_path / "notes", lambda d: {".txt": "".join(refuse(d))})
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Drafts keep what fits and report the rest from its place."""
+"""Drafts keep the parts that fit and report the others; fields of files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wardround.errors import CorpusError
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
 
-def test_what_does_not_fit_is_reported_and_left_out() -> None:
+def test_faulty_parts_are_reported_and_left_out() -> None:
     problems: list[Problem] = []
     report = Reporter(Path("x.ann"), problems.append)
     draft = Draft("0123456789")
@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_reported_and_left_out() -> None:
     )
 
 
-def test_words_must_stand_at_the_ranges_white_space_aside() -> None:
+def test_words_must_equal_the_text_except_for_white_space() -> None:
     problems: list[Problem] = []
     report = Reporter(Path("x.xml"), problems.append)
     draft = Draft("skin and\r\nface burns", words_in="text element")
@@ -76,7 +76,7 @@ def test_words_must_stand_at_the_ranges_white_space_aside() -> None:
     ]
 
 
-def test_a_relation_may_name_concepts_that_a_later_line_told() -> None:
+def test_a_relation_may_name_concepts_that_were_added_later() -> None:
     problems: list[Problem] = []
     report = Reporter(Path("x.ann"), problems.append)
     draft = Draft("abc")
@@ -87,7 +87,7 @@ def test_a_relation_may_name_concepts_that_a_later_line_told() -> None:
     assert not problems
 
 
-def test_a_name_that_is_not_there_is_not_quoted() -> None:
+def test_unknown_names_are_not_quoted() -> None:
     problems: list[Problem] = []
     draft = Draft("abc")
     for level in Level:
@@ -129,7 +129,7 @@ def test_offsets() -> None:
     assert [text for text in ("3 7", "12 15;3 7", *faulty) if re.fullmatch(OFFSETS, text)] == ["3 7", "12 15;3 7"]
 
 
-def test_a_column_holds_neither_tabs_nor_line_ends() -> None:
+def test_a_column_cannot_contain_tabs_or_line_ends() -> None:
     assert [text for text in ("", "a b", "a\tb", "a\n", "\ra", "\u2028") if is_plain(text)] == ["", "a b", "\u2028"]
     check_plain("the type", "a b")
     for value in ("", "a\tb"):

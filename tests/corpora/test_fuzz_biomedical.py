@@ -1,4 +1,4 @@
-"""Whatever lies on the disk, a reader yields documents or raises a `WardroundError` that does not quote the note."""
+"""For any file, a reader yields documents or raises a `WardroundError` that does not quote the note."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from wardround.corpora.smm4h import Smm4h
 from wardround.errors import WardroundError
 from wardround.text.document import Document
 
-SECRET = "quillfeather"  # stands in every note, and in no message
+SECRET = "quillfeather"  # occurs in every note and must occur in no message
 
 
 @dataclass(frozen=True)
 class Seed:
-    """A small faultless corpus; `victim` is the file that gets damaged."""
+    """A small correct corpus; `victim` is the file that is damaged."""
 
     format: CorpusFormat
     files: tuple[tuple[str, str], ...]
@@ -106,7 +106,7 @@ every_seed = pytest.mark.parametrize("seed", SEEDS.values(), ids=SEEDS.keys())
 
 
 def collected(seed: Seed, folder: Path) -> tuple[list[Document], list[Problem]]:
-    """Read with a sink that only collects, so that the reader has to go on; and with the one that stops."""
+    """Read with a sink that only collects problems, so that the reader continues, and with one that stops."""
     problems: list[Problem] = []
     found: list[Document] = []
     messages = []
@@ -120,7 +120,7 @@ def collected(seed: Seed, folder: Path) -> tuple[list[Document], list[Problem]]:
         assert strict == found
     except WardroundError as error:
         messages.append(str(error))
-        assert problems or len(messages) == 2  # what stops one reading shows in the other
+        assert problems or len(messages) == 2  # a problem that stops one reader is collected by the other
     for text in (*messages, *(problem.message for problem in problems)):
         assert SECRET not in text
         assert str(folder) not in text
@@ -134,7 +134,7 @@ def check_all(seed: Seed, damaged: Iterable[bytes], folder: Path) -> None:
 
 
 @every_seed
-def test_the_seed_itself_is_faultless(seed: Seed, tmp_path: Path) -> None:
+def test_the_undamaged_corpus_has_no_problem(seed: Seed, tmp_path: Path) -> None:
     seed.lay(tmp_path)
     found, problems = collected(seed, tmp_path)
     assert not problems
@@ -165,7 +165,7 @@ def test_binary_and_monotonous_files(seed: Seed, tmp_path: Path) -> None:
 
 
 @every_seed
-def test_numbers_past_every_end(seed: Seed, tmp_path: Path) -> None:
+def test_offsets_beyond_the_text(seed: Seed, tmp_path: Path) -> None:
     content = seed.content
     places = [match.span() for match in re.finditer(rb"[0-9]+", content)]
     numbers = (b"0", b"-1", b"99999", b"9" * 11, b"9" * 5_000, "٣".encode(), b"1e3", b"")
@@ -174,7 +174,7 @@ def test_numbers_past_every_end(seed: Seed, tmp_path: Path) -> None:
 
 
 @every_seed
-def test_parts_doubled_or_missing(seed: Seed, tmp_path: Path) -> None:
+def test_repeated_or_missing_parts(seed: Seed, tmp_path: Path) -> None:
     pieces = re.split(rb"(?<=[\t\n|>;])", seed.content)
     doubled = (b"".join([*pieces[: n + 1], *pieces[n:]]) for n in range(len(pieces)))
     missing = (b"".join([*pieces[:n], *pieces[n + 1 :]]) for n in range(len(pieces)))
@@ -182,7 +182,7 @@ def test_parts_doubled_or_missing(seed: Seed, tmp_path: Path) -> None:
 
 
 @every_seed
-def test_lines_without_end(seed: Seed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_long_lines(seed: Seed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_files, "MAXIMUM_LINE", 200)
     monkeypatch.setattr(corpus_files, "MAXIMUM_FILE", 5_000)
     long = b"x" * 10_000
@@ -229,7 +229,7 @@ def test_random_edits(seed: Seed, edits: list[tuple[float, int, bytes]]) -> None
 
 
 @pytest.mark.parametrize("name", ["bioc", "i2b2-2014"])
-def test_entities_that_grow_are_refused(name: str, tmp_path: Path) -> None:
+def test_expanding_entities_are_refused(name: str, tmp_path: Path) -> None:
     grows = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
     content = f'<!DOCTYPE d [<!ENTITY e0 "ha">{grows}]>\n<d><TEXT>&e9;</TEXT></d>'
     SEEDS[name].lay(tmp_path, content.encode())
@@ -239,7 +239,7 @@ def test_entities_that_grow_are_refused(name: str, tmp_path: Path) -> None:
 
 
 @every_seed
-def test_what_is_not_there(seed: Seed, tmp_path: Path) -> None:
+def test_missing_files(seed: Seed, tmp_path: Path) -> None:
     for place in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(WardroundError):
             list(seed.format.read(place))

@@ -1,4 +1,4 @@
-"""Broken files: nothing but a `WardroundError` escapes, the sink hears of every error, and no note is quoted."""
+"""Broken files: only `WardroundError` is raised, the sink receives every error, and no note is quoted."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ every_case = pytest.mark.parametrize("case", CASES)
 
 
 def survive(form: CorpusFormat, files: dict[str, bytes]) -> list[Problem]:
-    """Read in both modes; what the one raises for is what the other collects."""
+    """Read with both sinks; the first collected error must be the one that is raised."""
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
@@ -102,7 +102,7 @@ def survive(form: CorpusFormat, files: dict[str, bytes]) -> list[Problem]:
 
 
 @every_case
-def test_the_seeds_are_sound(case: str) -> None:
+def test_the_undamaged_files_have_no_problem(case: str) -> None:
     form, files = CASES[case]
     assert not [problem for problem in survive(form, files) if problem.severity is Severity.ERROR]
 
@@ -149,7 +149,7 @@ def test_other_encodings(case: str, encoding: str) -> None:
 
 
 @every_case
-def test_endless_lines(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_long_lines(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     form, files = CASES[case]
     monkeypatch.setattr(corpus_files, "MAXIMUM_LINE", 10)
     monkeypatch.setattr(corpus_files, "MAXIMUM_FILE", 10)

@@ -1,4 +1,4 @@
-"""The 2010 concepts layout: fixture in both arrangements, faults, refusals and the round trip."""
+"""The 2010 concepts layout: a fixture in both folder layouts, faults, refusals and round trips."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXPECTED = Document(
     "n1",
     NOTE,
     (
-        # The second line begins at 11; two blanks, Chest 13-18, two blanks, pain 20-24, eased, by, "Lunarol" 34-43.
+        # The second line begins at 11; two spaces, Chest 13-18, two spaces, pain 20-24, eased, by, "Lunarol" 34-43.
         Entity("T1", "problem", (Range(13, 24),), attributes=(("assertion", "present"),)),
         Entity("T2", "treatment", (Range(34, 43),)),
     ),
@@ -52,7 +52,7 @@ def test_a_note(tmp_path: Path, apart: bool) -> None:
     assert read(tmp_path) == ([EXPECTED], [])
 
 
-def test_hospitals_in_folders_of_their_own(tmp_path: Path) -> None:
+def test_hospitals_in_separate_folders(tmp_path: Path) -> None:
     lay(tmp_path / "north", apart=True)
     lay(tmp_path / "south", apart=True)
     found, problems = read(tmp_path)
@@ -65,7 +65,7 @@ def test_one_note_by_name(tmp_path: Path) -> None:
     assert list(I2b2Concepts().read(tmp_path / "txt" / "n1.txt")) == [EXPECTED]
 
 
-def test_notes_alone_are_read_with_a_warning(tmp_path: Path) -> None:
+def test_notes_without_annotations_are_read_with_a_warning(tmp_path: Path) -> None:
     (tmp_path / "n1.txt").write_text(NOTE)
     found, problems = read(tmp_path)
     assert found == [Document("n1", NOTE)]
@@ -98,7 +98,7 @@ def test_a_faulty_line_is_reported_and_left_out(tmp_path: Path, ending: str, lin
     assert part in problems[0].message
 
 
-def test_a_mention_over_two_lines_is_read(tmp_path: Path) -> None:
+def test_a_mention_across_two_lines_is_read(tmp_path: Path) -> None:
     lay(tmp_path, apart=False, con='c=". chest" 1:1 2:0||t="problem"\n', rel="", ast="")
     found, problems = read(tmp_path)
     assert not problems
@@ -135,7 +135,7 @@ def test_the_writer_refuses_what_the_format_cannot_hold(tmp_path: Path, document
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_of_an_earlier_writing_stays(tmp_path: Path) -> None:
+def test_old_files_are_replaced(tmp_path: Path) -> None:
     I2b2Concepts().write([EXPECTED], tmp_path)
     assert list(I2b2Concepts().read(tmp_path)) == [EXPECTED]
     bare = Document("n1", NOTE)
@@ -145,7 +145,7 @@ def test_nothing_of_an_earlier_writing_stays(tmp_path: Path) -> None:
 
 @st.composite
 def held(draw: st.DrawFn) -> Document:
-    """Lines of words, and mentions that begin and end with a word of one line, no two at the same place."""
+    """Draw lines of words, and mentions that begin and end with a word of one line, no two at the same position."""
     word = st.text(WORD_CHARACTERS, min_size=1, max_size=5)
     gap = st.sampled_from([" ", "  ", "\t", "\x0b", "\u2028", "\r"])
     text, lines = "", []
@@ -181,11 +181,11 @@ def _relations(draw: st.DrawFn, entities: tuple[Entity, ...]) -> tuple[Relation,
 
 @BRIEF
 @given(corpora(held(), minimum=1))
-def test_what_is_written_is_read_back(found: list[Document]) -> None:
+def test_round_trip(found: list[Document]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         I2b2Concepts().write(found, Path(folder))
         assert list(I2b2Concepts().read(Path(folder))) == found
 
 
-def test_it_is_writable() -> None:
+def test_the_format_can_be_written() -> None:
     assert I2b2Concepts().can_write

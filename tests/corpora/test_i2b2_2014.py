@@ -1,4 +1,4 @@
-"""The 2014 de-identification layout: fixture, faults, refusals and the round trip."""
+"""The 2014 de-identification layout: a fixture, faults, refusals and round trips."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_writer_refuses_what_the_format_cannot_hold(tmp_path: Path, document
     assert not list(tmp_path.rglob("*.xml"))
 
 
-def test_two_documents_of_one_id_are_refused(tmp_path: Path) -> None:
+def test_two_documents_with_one_id_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="two documents have the id '1'"):
         I2b2Deid().write([ONE, ONE], tmp_path)
 
@@ -137,12 +137,12 @@ def test_the_category_of_a_type_is_written(tmp_path: Path) -> None:
     ),
     st.sampled_from(get_args(Granularity)),
 )
-def test_what_is_written_is_read_back(found: list[Document], granularity: Granularity) -> None:
+def test_round_trip(found: list[Document], granularity: Granularity) -> None:
     with tempfile.TemporaryDirectory() as folder:
         I2b2Deid(granularity).write(found, Path(folder) / "notes")
         if found:
             assert list(I2b2Deid(granularity).read(Path(folder) / "notes")) == found
 
 
-def test_it_is_writable() -> None:
+def test_the_format_can_be_written() -> None:
     assert I2b2Deid().can_write

@@ -68,7 +68,7 @@ def test_prodigy_with_relations_and_tokens(tmp_path: Path) -> None:
     assert problems == []
 
 
-def test_prodigy_relations_name_their_spans_by_id_or_by_place(tmp_path: Path) -> None:
+def test_prodigy_relations_name_their_spans_by_id_or_position(tmp_path: Path) -> None:
     place = {"start": 0, "end": 7, "label": "Drug"}
     spans = [{**place, "id": "T0"}, {**place, "id": "b"}, {"start": 10, "end": 15, "label": "ADE", "id": "c"}]
     ends = [
@@ -82,7 +82,7 @@ def test_prodigy_relations_name_their_spans_by_id_or_by_place(tmp_path: Path) ->
     assert [problem.message for problem in problems] == ["relations 3: 'child_span' is not one of the spans"]
 
 
-def test_two_relations_of_one_id_are_a_problem(tmp_path: Path) -> None:
+def test_two_relations_with_one_id_are_a_problem(tmp_path: Path) -> None:
     entity = {"id": "T1", "type": "Drug", "ranges": [[0, 7]]}
     relations = [{"id": "R1", "type": kind, "head": "T1", "tail": "T1"} for kind in ("is", "was")]
     value = {"text": TEXT, "entities": [entity], "relations": relations}
@@ -91,7 +91,7 @@ def test_two_relations_of_one_id_are_a_problem(tmp_path: Path) -> None:
     assert [(problem.line, problem.message) for problem in problems] == [(1, "a second relation has the id R1")]
 
 
-def test_prodigy_leaves_out_what_was_rejected(tmp_path: Path) -> None:
+def test_prodigy_examples_that_were_rejected_are_left_out(tmp_path: Path) -> None:
     found, problems = collect(tmp_path, "prodigy", {"text": "a", "answer": "reject"}, {"text": "b"})
     assert [one.id for one in found] == ["x:2"]
     assert [(p.line, p.severity) for p in problems] == [(1, Severity.WARNING)]
@@ -189,7 +189,7 @@ def test_presidio_array(tmp_path: Path) -> None:
     ],
     ids=range(16),
 )
-def test_faults_name_the_line_and_quote_nothing(tmp_path: Path, line: str, fault: str) -> None:
+def test_faults_name_the_line_and_do_not_quote_it(tmp_path: Path, line: str, fault: str) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(f'{{"text": "ok"}}\n{line}\n{{"text": "ok"}}\n')
     with pytest.raises(CorpusError) as caught:
@@ -202,7 +202,7 @@ def test_faults_name_the_line_and_quote_nothing(tmp_path: Path, line: str, fault
     assert [problem.line for problem in problems] == [2]
 
 
-def test_a_byte_order_mark_and_blank_lines_are_passed_over(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_blank_lines_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes('\ufeff{"text": "a"}\r\n\r\n{"text": "b"}'.encode())
     assert [one.id for one in Jsonl().read(tmp_path)] == ["x:1", "x:3"]
 
@@ -223,7 +223,7 @@ def test_concept_relations_are_refused_by_lossy_shapes(tmp_path: Path, shape: Sh
         Jsonl(shape).write([document], tmp_path / "x.jsonl")
 
 
-def test_spacy_refuses_overlaps_and_every_shape_half_characters(tmp_path: Path) -> None:
+def test_spacy_refuses_overlaps_and_every_shape_refuses_half_surrogate_pairs(tmp_path: Path) -> None:
     overlap = Document("d", TEXT, (DRUG, Entity("T2", "X", (Range(6, 9),))))
     with pytest.raises(CorpusError, match="T1 and T2 overlap"):
         Jsonl("spacy").write([overlap], tmp_path / "x.jsonl")
@@ -238,7 +238,7 @@ def test_an_unknown_shape_is_refused() -> None:
 
 
 def ids_as_numbers(document: Document) -> Document:
-    """What doccano can hold: ids that are numbers."""
+    """Draw documents that doccano can represent: ids are numbers."""
     return replace(
         document,
         entities=tuple(replace(entity, id=entity.id[1:]) for entity in document.entities),
@@ -261,7 +261,7 @@ LOSSY: dict[ShapeName, tuple[st.SearchStrategy[Document], Callable[[Document], D
 @pytest.mark.parametrize("shape", LOSSY)
 @BRIEF
 @given(data=st.data())
-def test_what_was_written_in_a_tools_shape_is_read_back(data: st.DataObject, shape: ShapeName) -> None:
+def test_round_trip_of_the_shapes_of_other_tools(data: st.DataObject, shape: ShapeName) -> None:
     one, fit = LOSSY[shape]
     found = [fit(document) for document in data.draw(corpora(one, prefix="x:"))]
     assert_read_back(shape, found)
@@ -269,7 +269,7 @@ def test_what_was_written_in_a_tools_shape_is_read_back(data: st.DataObject, sha
 
 @BRIEF
 @given(data=st.data())
-def test_what_was_written_in_our_shape_is_read_back(data: st.DataObject) -> None:
+def test_round_trip_of_our_own_shape(data: st.DataObject) -> None:
     one = documents(texts=TEXTS, discontinuous=True, overlapping=True, relations=True, extras=True)
     found = [
         replace(document, attributes=data.draw(ATTRIBUTES), words=data.draw(st.sampled_from([None, ()])))

@@ -1,4 +1,4 @@
-"""Masked pairs: fixture, faults, refusals, the round trip, and the totals of GAD and EU-ADR."""
+"""Masked pairs: a fixture, faults, refusals, round trips, and the totals of GAD and EU-ADR."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_with_header(tmp_path: Path) -> None:
     assert found == [replace(EXPECTED[0], id="test-7"), replace(EXPECTED[1], id="test-9")]
 
 
-def test_the_relation_runs_to_the_disease(tmp_path: Path) -> None:
+def test_the_disease_is_the_tail_of_the_relation(tmp_path: Path) -> None:
     found, _ = read(f"{REVERSED}\t1\n@GENE$ binds @CHEMICAL$\t1\n@DRUG$, @DRUG$ or @DRUG$\t1\n", tmp_path)
     assert [(r.head, r.tail) for document in found for r in document.relations] == [("T2", "T1")] + [("T1", "T2")] * 2
     assert [[(e.type, e.envelope) for e in document.entities] for document in found[1:]] == [
@@ -147,7 +147,7 @@ def held(draw: st.DrawFn) -> tuple[str, str, str, str, str, str]:
 
 @BRIEF
 @given(st.lists(held(), max_size=4))
-def test_what_is_written_is_read_back(rows: list[tuple[str, ...]]) -> None:
+def test_round_trip(rows: list[tuple[str, ...]]) -> None:
     found = []
     for index, (before, first, between, second, after, label) in enumerate(rows):
         text = f"{before}@{first}${between}@{second}${after}"
@@ -165,13 +165,13 @@ def test_what_is_written_is_read_back(rows: list[tuple[str, ...]]) -> None:
         assert list(PairTsv().read(Path(folder) / "a.tsv.gz")) == found
 
 
-def test_it_is_writable() -> None:
+def test_the_format_can_be_written() -> None:
     assert PairTsv().can_write
 
 
 @pytest.mark.corpus
 @pytest.mark.parametrize(("name", "folds", "positive", "negative"), [("GAD", 5, 2_801, 2_529), ("euadr", 10, 262, 93)])
-def test_every_fold_holds_the_whole_corpus(
+def test_every_fold_contains_the_whole_corpus(
     shared_data: Path, name: str, folds: int, positive: int, negative: int
 ) -> None:
     for fold in range(1, folds + 1):

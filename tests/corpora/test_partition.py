@@ -1,4 +1,4 @@
-"""Partitions: every document at exactly one site, by the numbers and the seed."""
+"""Partitions: every document is at exactly one site, as the sizes and the seed determine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_by_size() -> None:
         by_size(MIXED, {"a": 0.5}, seed=1)
 
 
-def test_a_small_alpha_makes_sites_differ_and_a_large_one_makes_them_alike() -> None:
+def test_sites_differ_for_a_small_alpha_and_are_similar_for_a_large_one() -> None:
     def drugs(alpha: float) -> list[float]:
         sites = dirichlet(MIXED, ["a", "b"], alpha=alpha, seed=3)
         counts = [Counter(d.entities[0].type for d in found) for found in sites.values()]
@@ -52,8 +52,8 @@ def test_a_small_alpha_makes_sites_differ_and_a_large_one_makes_them_alike() -> 
     assert max(abs(share - 0.5) for share in drugs(0.05)) > 0.2
 
 
-def test_documents_go_by_their_dominant_type_the_first_by_name_where_two_are() -> None:
-    # Under an alpha so small one site takes nearly all of a group: the two ADE documents stay together.
+def test_the_dominant_type_is_the_alphabetically_first_of_equals() -> None:
+    # With such a small alpha, one site gets nearly all of a group: the two ADE documents stay together.
     corpus = [note(1, "Drug", "ADE"), note(2, "ADE", "Drug", "ADE"), note(3, "Drug", "Drug", "ADE"), note(4)]
     for seed in range(5):
         sites = dirichlet(corpus, ["a", "b"], alpha=0.001, seed=seed, minimum=0)

@@ -1,4 +1,4 @@
-"""PubTator: a fixture counted by hand, faults, the writer's refusals, the round trip and BioRED."""
+"""PubTator: a fixture counted by hand, faults, refusals of the writer, round trips and BioRED."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_two_documents(tmp_path: Path) -> None:
     ]
 
 
-def test_packed_windows_lines_and_byte_order_mark_read_alike(tmp_path: Path) -> None:
+def test_compression_windows_line_ends_and_byte_order_mark_change_nothing(tmp_path: Path) -> None:
     plain, _ = read(TWO, tmp_path)
     packed = tmp_path / "b.PubTator.gz"
     packed.write_bytes(gzip.compress(("\ufeff" + TWO.replace("\n", "\r\n")).encode()))
@@ -103,13 +103,13 @@ def test_the_default_sink_stops_at_the_first_error_with_its_place(tmp_path: Path
         list(Pubtator().read(file))
 
 
-def test_a_document_without_title_is_skipped_whole(tmp_path: Path) -> None:
+def test_a_document_without_title_is_skipped(tmp_path: Path) -> None:
     found, problems = read("1|a|Only this\n1\t0\t4\tOnly\tDrug\tD1\n\n2|t|Two\n", tmp_path)
     assert [document.id for document in found] == ["2"]
     assert [problem.line for problem in problems] == [1]
 
 
-def test_what_comes_before_undecodable_bytes_is_kept(tmp_path: Path) -> None:
+def test_documents_before_undecodable_bytes_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "a.PubTator"
     file.write_bytes(b"1|t|One\n\n2|t|Two\n\n3|t|Dr\xe9\n" + b" " * 10_000)
     problems: list[Problem] = []
@@ -117,7 +117,7 @@ def test_what_comes_before_undecodable_bytes_is_kept(tmp_path: Path) -> None:
     assert ["UTF-8" in problem.message for problem in problems] == [True]
 
 
-def test_mentions_over_title_and_abstract_agree_white_space_aside(tmp_path: Path) -> None:
+def test_a_mention_may_cross_title_and_abstract(tmp_path: Path) -> None:
     found, problems = read("1|t|chest\n1|a|pain\n1\t0\t10\tchest pain\tProblem\n", tmp_path)
     assert not problems
     assert found[0].entities[0].text_in(found[0].text) == "chest\npain"
@@ -151,7 +151,7 @@ def test_the_writer_refuses_what_the_format_cannot_hold(tmp_path: Path, document
 
 @st.composite
 def held(draw: st.DrawFn) -> Document:
-    """Documents PubTator can hold: two lines, one range a mention, relations between concepts."""
+    """Draw documents that PubTator can represent: two lines, continuous mentions, relations between concepts."""
     line = st.text(CHARACTERS.filter(lambda c: c != "\n"), max_size=20)
     texts = st.one_of(line, st.builds("{}\n{}".format, line, line))
     document = draw(documents(texts=texts, overlapping=True))
@@ -173,14 +173,14 @@ def _relations(draw: st.DrawFn, entities: Iterable[Entity]) -> list[Relation]:
 
 @BRIEF
 @given(corpora(held()))
-def test_what_is_written_is_read_back(found: list[Document]) -> None:
+def test_round_trip(found: list[Document]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "a.PubTator.gz"
         Pubtator().write(found, file)
         assert list(Pubtator().read(file)) == found
 
 
-def test_it_is_writable() -> None:
+def test_the_format_can_be_written() -> None:
     assert Pubtator().can_write
 
 
@@ -191,7 +191,7 @@ def test_it_is_writable() -> None:
 def test_biored(shared_data: Path, tmp_path: Path, name: str, expected: tuple[int, int, int]) -> None:
     problems: list[Problem] = []
     found = list(Pubtator().read(shared_data / "biored" / f"{name}.PubTator", problems=problems.append))
-    assert not problems  # the words of every mention stand at its offsets
+    assert not problems  # the words of every mention are at its offsets
     counts = len(found), sum(len(d.entities) for d in found), sum(len(d.relations) for d in found)
     assert counts == expected
     Pubtator().write(found, tmp_path / "again.PubTator")

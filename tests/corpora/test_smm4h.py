@@ -1,4 +1,4 @@
-"""SMM4H lines: fixture with and without a second file, faults, refusals and the round trip."""
+"""SMM4H lines: a fixture with and without a second file, faults, refusals and round trips."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_tweets_of_a_second_file(tmp_path: Path) -> None:
     found, problems = read(text, tmp_path, texts)
     assert [(document.id, len(document.entities)) for document in found] == [("102", 0), ("101", 1), ("103", 0)]
     assert [(problem.line, "no tweet with this id" in problem.message) for problem in problems] == [(3, True)]
-    # The file of tweets is not itself taken for a file of mentions.
+    # The file of tweets is not read as a file of mentions.
     (tmp_path / "a.tsv").write_text(text.replace("999", "101"))
     with pytest.raises(CorpusError, match="differs from the text of the note"):
         list(Smm4h(texts).read(tmp_path))
@@ -94,7 +94,7 @@ def test_a_faulty_line_is_reported_and_left_out(tmp_path: Path, line: str, part:
     assert [len(document.entities) for document in found] == [1, 0]
 
 
-def test_a_header_that_lacks_columns_is_refused(tmp_path: Path) -> None:
+def test_a_header_with_missing_columns_is_refused(tmp_path: Path) -> None:
     found, problems = read("tweet_id\tbegin\tend\ttype\textraction\n1\t-\t-\t-\t-\n", tmp_path)
     assert not found
     assert [(problem.message, problem.line) for problem in problems] == [
@@ -130,7 +130,7 @@ def test_the_writer_refuses_what_the_format_cannot_hold(tmp_path: Path, document
 
 @st.composite
 def held(draw: st.DrawFn) -> Document:
-    """One line of text; of each mention at most one concept, a drug and a term."""
+    """Draw one line of text; each mention has at most one concept, a drug and a term."""
     line = st.text(CHARACTERS.filter(lambda c: c not in "\t\n"), max_size=40)
     document = draw(documents(texts=line, overlapping=True))
     value = VALUES.filter(lambda v: v != "-")
@@ -147,11 +147,11 @@ def held(draw: st.DrawFn) -> Document:
 
 @BRIEF
 @given(corpora(held()))
-def test_what_is_written_is_read_back(found: list[Document]) -> None:
+def test_round_trip(found: list[Document]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Smm4h().write(found, Path(folder) / "a.tsv.gz")
         assert list(Smm4h().read(Path(folder) / "a.tsv.gz")) == found
 
 
-def test_it_is_writable() -> None:
+def test_the_format_can_be_written() -> None:
     assert Smm4h().can_write

@@ -1,4 +1,4 @@
-"""Splits: found, made by hash, sealed by checksum, refused when they leak."""
+"""Splits: found by name, made by hash, verified by checksum, refused if they leak."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_sizes_are_the_fractions_and_the_order_is_kept() -> None:
         assert part == sorted(part, key=documents.index)
 
 
-def test_the_same_seed_parts_the_same_way_whatever_the_order() -> None:
+def test_the_split_depends_on_the_seed_and_not_on_the_order() -> None:
     documents = notes(*(f"text {number}" for number in range(50)))
     first = split_documents(documents, THIRDS, seed=1)
     again = split_documents(reversed(documents), THIRDS, seed=1)
@@ -68,7 +68,7 @@ def test_the_same_seed_parts_the_same_way_whatever_the_order() -> None:
 
 @BRIEF
 @given(st.lists(st.sampled_from("abcdefghij"), min_size=10, max_size=60), st.integers(0, 9))
-def test_duplicates_land_together_and_every_note_is_used_once(texts: list[str], seed: int) -> None:
+def test_duplicates_stay_together_and_every_note_is_used_once(texts: list[str], seed: int) -> None:
     documents = notes(*texts)
     try:
         parts = split_documents(documents, {"train": 0.6, "dev": 0.2, "test": 0.2}, seed)
@@ -94,7 +94,7 @@ def test_shares_by_largest_remainder() -> None:
             shares(10, faulty)
 
 
-def test_a_manifest_is_read_back_and_shows_no_text(tmp_path: Path) -> None:
+def test_a_manifest_survives_a_round_trip_and_contains_no_text(tmp_path: Path) -> None:
     splits = {"train": notes("secret", "secret"), "test": notes("other")}
     manifest = Manifest.of(splits)
     manifest.write(tmp_path / MANIFEST)
@@ -134,7 +134,7 @@ def test_changes_and_overlap_are_refused() -> None:
     ],
     ids=range(6),
 )
-def test_what_is_no_manifest_is_refused(tmp_path: Path, content: str) -> None:
+def test_invalid_manifests_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / MANIFEST).write_text(content)
     with pytest.raises(SplitError, match="is not a split manifest"):
         Manifest.read(tmp_path / MANIFEST)

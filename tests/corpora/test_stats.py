@@ -1,4 +1,4 @@
-"""Counts add up."""
+"""Counts of documents can be added."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_counts_of_two_documents() -> None:
     assert Counts().mean_length == 0
 
 
-def test_documents_are_counted_while_they_pass() -> None:
+def test_documents_are_counted_while_they_are_iterated() -> None:
     tally = Tally()
     assert list(tally.watch([FIRST, SECOND])) == [FIRST, SECOND]
     assert tally.counts == EXPECTED

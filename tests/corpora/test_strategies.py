@@ -1,4 +1,4 @@
-"""The strategies make what their flags promise."""
+"""The strategies respect their flags."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from wardround.text.tag_sets import TagSet
 TYPES = ("Drug", "ADE", "Disease", "Dose")
 EAST = SiteTypes(("Drug", "ADE"), TYPES, {"Drug": 1200, "drugs": 7, "Disease": 5}, {"Drug": 3, "ADE": 2, "drugs": 1})
 WEST = SiteTypes(("Drug", "Disease"), ("Drug", "Disease"), {"Drug": 4, "Disease": 6}, {"Drug": 1})
-NORTH = SiteTypes(("Dose",), ("Dose",))  # nobody counted
+NORTH = SiteTypes(("Dose",), ("Dose",))  # not counted
 TABLE = TagSetTable(TYPES, {"east": EAST, "west": WEST, "north": NORTH})
 
 
@@ -18,7 +18,7 @@ def note(*types: str) -> Document:
     return Document("n", "x" * len(types), tuple(entities))
 
 
-def test_mentions_are_counted_whatever_they_are_called() -> None:
+def test_mentions_of_all_names_are_counted() -> None:
     train, test = [note("Drug", "drugs"), note("Drug")], [note("ADE")]
     found = SiteTypes.counted(TagSet(("Drug",)), TagSet(("Drug", "ADE")), train=train, test=test)
     assert found == SiteTypes(("Drug",), ("Drug", "ADE"), {"Drug": 2, "drugs": 1}, {"ADE": 1})
@@ -27,17 +27,17 @@ def test_mentions_are_counted_whatever_they_are_called() -> None:
 def test_the_table_by_hand() -> None:
     assert TABLE.rows() == (
         ("Drug", "1,200 / 3", "4 / 1", "·"),
-        ("ADE", "0 / 2", "·", "·"),  # annotated, they say, and nowhere to be found
+        ("ADE", "0 / 2", "·", "·"),  # listed as annotated, but without a training mention
         ("Disease", "· / 0", "6 / 0", "·"),
         ("Dose", "· / 0", "·", "✓ / ✓"),
     )
 
 
-def test_what_only_one_site_annotates() -> None:
+def test_types_of_one_site() -> None:
     assert TABLE.types_of_one_site() == {"east": ("ADE",), "west": ("Disease",), "north": ("Dose",)}
 
 
-def test_what_two_sites_share() -> None:
+def test_overlaps_of_two_sites() -> None:
     assert TABLE.overlaps() == (
         Overlap(("east", "west"), ("Drug",), 3),
         Overlap(("east", "north"), (), 3),
@@ -45,17 +45,17 @@ def test_what_two_sites_share() -> None:
     )
 
 
-def test_a_type_that_nobody_teaches() -> None:
-    # Where nobody counted there may be a mention; ADE is at one site, which has none.
+def test_types_without_training_mentions() -> None:
+    # A site without counts may have mentions; only one site annotates ADE, and it has none.
     assert TABLE.types_without_mentions() == ("ADE",)
 
 
-def test_names_that_the_study_does_not_know_and_types_that_are_not_listed() -> None:
+def test_unknown_names_and_unlisted_types() -> None:
     assert TABLE.unknown_names() == {"east": {"drugs": 8}}
     assert TABLE.unlisted_types() == {"east": {"Disease": 5}}
 
 
-def test_all_of_it_in_words() -> None:
+def test_sentences_describe_the_table() -> None:
     assert list(TABLE.sentences()) == [
         "Only east annotates ADE.",
         "Only west annotates Disease.",
@@ -76,7 +76,7 @@ def test_all_of_it_in_words() -> None:
     ]
 
 
-def test_of_many_sites_not_every_pair_is_named() -> None:
+def test_pairs_of_many_sites_are_only_counted() -> None:
     def many(count: int) -> list[str]:
         kinds = [("Drug",) if number else ("ADE",) for number in range(count)]
         sites = {f"h{number}": SiteTypes(types, types) for number, types in enumerate(kinds)}
@@ -86,7 +86,7 @@ def test_of_many_sites_not_every_pair_is_named() -> None:
     assert many(11) == ["10 of 55 pairs of sites share no type."]
 
 
-def test_the_same_as_plain_values() -> None:
+def test_the_table_as_plain_values() -> None:
     found = json.loads(json.dumps(TABLE.as_json()))
     assert found["types"]["Disease"] == {
         "east": {"annotated": False, "scored": True, "train": None, "test": 0},

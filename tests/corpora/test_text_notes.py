@@ -1,4 +1,4 @@
-"""Plain notes: text as it lies, ids from paths, and an undecodable note among good ones."""
+"""Plain notes: unchanged text, ids from paths, and an undecodable note between good ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_one_note_by_name(tmp_path: Path) -> None:
     assert list(PlainText().read(tmp_path / "n1.note")) == [Document("n1", "Slept well.")]
 
 
-def test_an_undecodable_note_does_not_keep_the_next_from_being_read(tmp_path: Path) -> None:
+def test_the_note_after_an_undecodable_one_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"Dr. M\xfcller")
     (tmp_path / "b.txt").write_text("Slept well.")
     problems: list[Problem] = []
@@ -40,6 +40,6 @@ def test_an_undecodable_note_does_not_keep_the_next_from_being_read(tmp_path: Pa
         list(PlainText().read(tmp_path))
 
 
-def test_it_is_a_format_that_is_only_read() -> None:
+def test_the_format_can_only_be_read() -> None:
     assert open_format("text") == PlainText()
     assert not PlainText().can_write

@@ -19,7 +19,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_several_names_may_stand_for_one(tmp_path: Path) -> None:
+def test_several_names_may_map_to_one_type(tmp_path: Path) -> None:
     path = written(
         tmp_path, '# ours\nmedication = "Drug"\n"adverse event" = "ADE"\nside-effect = "ADE"\nDrug = "Drug"\n'
     )
@@ -28,13 +28,13 @@ def test_several_names_may_stand_for_one(tmp_path: Path) -> None:
     assert read_type_names(written(tmp_path, ""), TYPES) == {}
 
 
-def test_as_some_editors_write_it(tmp_path: Path) -> None:
+def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
     path = tmp_path / "names.toml"
     path.write_bytes('\ufeffmedication = "Drug"\r\nArznei = "Drug"\r\n'.encode())
     assert read_type_names(path, TYPES) == {"medication": "Drug", "Arznei": "Drug"}
 
 
-def test_without_types_of_a_study_any_name_will_do(tmp_path: Path) -> None:
+def test_without_types_of_a_study_any_name_is_valid(tmp_path: Path) -> None:
     assert read_type_names(written(tmp_path, 'a = "Medication"\n')) == {"a": "Medication"}
 
 
@@ -63,7 +63,7 @@ def test_without_types_of_a_study_any_name_will_do(tmp_path: Path) -> None:
         ("a = " + "[" * 5000, "ward-nine.toml"),
     ],
 )
-def test_what_is_no_mapping_is_refused_by_name_and_line(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_mappings_are_refused_with_file_and_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(CorpusError) as refused:
         read_type_names(written(tmp_path, text), TYPES)
     assert str(refused.value).startswith(said)
@@ -71,7 +71,7 @@ def test_what_is_no_mapping_is_refused_by_name_and_line(tmp_path: Path, text: st
     assert "Marker" not in str(refused.value)
 
 
-def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
+def test_missing_or_undecodable_file(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"^none.toml: cannot be opened"):
         read_type_names(tmp_path / "none.toml")
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
@@ -79,19 +79,19 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
         read_type_names(tmp_path / "x.toml")
 
 
-def test_documents_under_the_names_of_the_study() -> None:
+def test_renamed_documents() -> None:
     note = Document("n", "a b", (Entity("T1", "medication", (Range(0, 1),)), Entity("T2", "Bed", (Range(2, 3),))))
     (found,) = renamed([note], {"medication": "Drug"})
     assert [(entity.id, entity.type) for entity in found.entities] == [("T1", "Drug"), ("T2", "Bed")]
 
 
-def test_the_nearest_type_however_it_is_written() -> None:
+def test_nearest_type_ignores_case() -> None:
     assert nearest_type("DRUGS", TYPES) == " – did you mean 'Drug'?"
     assert nearest_type("ade", TYPES) == " – did you mean 'ADE'?"
     assert nearest_type("medication", TYPES) == nearest_type("x", ()) == ""
 
 
-def test_names_of_a_tag_set() -> None:
+def test_types_of_a_tag_set() -> None:
     entities = tuple(Entity(f"T{n}", kind, (Range(n, n + 1),)) for n, kind in enumerate(("PERSON", "FECHAS", "Drug")))
     note = Document("n", "abc", entities)
     (found,) = in_tag_set([note], "i2b2-2014")

@@ -1,4 +1,4 @@
-"""XML: nodes, their text and lines, what is refused, and escaping."""
+"""XML: nodes, their text and lines, refusals, and escaping."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def test_children_and_their_text(tmp_path: Path) -> None:
     assert (node.text_of("u"), node.text_of("v"), node.find("v")) == ("two", "", None)
 
 
-def test_no_text_is_lost_where_elements_stand_in_it(tmp_path: Path) -> None:
+def test_text_around_child_elements_is_kept(tmp_path: Path) -> None:
     (node,) = read(tmp_path, "<t>No <b>skin <i>rash</i></b> since&#32;then</t>", "t")
     assert node.text == "No skin rash since then"
 
 
-def test_elements_nested_deeper_than_python_calls(tmp_path: Path) -> None:
+def test_elements_nested_deeper_than_the_recursion_limit(tmp_path: Path) -> None:
     (node,) = read(tmp_path, "<t>" + "<a>" * 5_000 + "x" + "</a>" * 5_000 + "</t>", "t")
     assert node.text == "x"
 
 
-def test_what_came_before_a_fault_is_yielded_and_the_fault_names_its_line(tmp_path: Path) -> None:
+def test_elements_before_a_fault_are_yielded_and_the_fault_has_a_line(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text("<d><t>one</t>\n<t>two</d>")
     found = []
     with pytest.raises(CorpusError, match=r"^a\.xml:2: is not well-formed XML: mismatched tag$"):
@@ -51,7 +51,7 @@ def test_what_came_before_a_fault_is_yielded_and_the_fault_names_its_line(tmp_pa
         list(read_xml(tmp_path / "a.xml", "t"))
 
 
-def test_attributes_never_show_in_a_repr(tmp_path: Path) -> None:
+def test_repr_contains_no_attributes(tmp_path: Path) -> None:
     (node,) = read(tmp_path, '<a><b k="secret">secret</b></a>', "b")
     assert repr(node) == "XmlNode(tag='b', line=1)"
 
