@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from wardround.models.padding import reversal
+from wardround.models.blocks import reversal
 from wardround.text.tag_schemes import TagScheme
 
 __all__ = ["FORBIDDEN", "LinearChainCrf", "Posterior", "legal_transitions", "viterbi"]

@@ -1,49 +1,28 @@
-"""What tells sites apart by the states of a network that is trained to let nobody do so (Wang 2023, Appendix A).
+"""Discriminators: layers that predict a sentence's site from a network's states (Wang 2023, Appendix A).
 
-For each layer of the encoder one linear map from a sentence's state to K scores, one a site: a matrix K × d, and no
-bias. They train with the network and are shared as a layer group of their own; when training ends they have served, so
-the state of a network does not hold them. They start at zero: what they push down grows with what they have learned.
+The network is trained to make that prediction fail. Each layer of the encoder has one linear map from a sentence's state
+to K scores, one per site: a K × d matrix without bias. Discriminators are trained with the network and shared as a layer
+group of their own; the `state_dict` of the network leaves them out. They start at zero, so their effect on the network
+grows with what they have learned.
 
-Beside them, where task and site are to be parted (Peng 2019), one matrix d × d turns a sentence's last state into two
-halves, and one of K × d/2 tells sites apart by a half.
+To separate task from site (Peng 2019), one d × d matrix turns a sentence's last state into two halves, and a K × d/2
+matrix predicts the site from one of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-__all__ = ["Discriminators", "Halves", "Watched", "dependence", "entropy", "scaled_gradient"]
+from wardround.models.parameter_split import TrainingOnlyModule
 
-_LEAST = 1e-12  # of a probability whose logarithm is taken
+__all__ = ["Discriminators", "SeparatedHalves", "dependence", "entropy", "scaled_gradient"]
 
-
-@dataclass
-class Watched:
-    """What a forward pass leaves for whoever looks on; a model fills it bottom to top."""
-
-    predictions: bool = False  # whether those of taught mentions are asked for
-    layers: list[Tensor] = field(default_factory=list)  # [batch, width] each: a sentence in a layer of the encoder
-    decoded: Tensor | None = None  # [batch, width]: a sentence in the last layer of a decoder, where there is one
-    predicted: Tensor | None = None  # [words, classes]: p at every word, or output, of a taught mention
-
-    @property
-    def last(self) -> Tensor:
-        """A sentence in the last layer below the outputs."""
-        return self.layers[-1] if self.decoded is None else self.decoded
-
-    def add(self, states: Tensor, mask: Tensor) -> None:
-        """A layer of the encoder: states [batch, words, width], words where `mask` is true."""
-        self.layers.append(_mean(states, mask))
-
-    def add_decoded(self, states: Tensor, mask: Tensor) -> None:
-        """The last layer of a decoder."""
-        self.decoded = _mean(states, mask)
+_SMALLEST = 1e-12  # probability whose logarithm is taken
 
 
 class _Scaled(torch.autograd.Function):
@@ -58,54 +37,44 @@ class _Scaled(torch.autograd.Function):
 
 
 def scaled_gradient(states: Tensor, factor: float) -> Tensor:
-    """The states as they are; their gradient comes back times `factor`, below zero turned round (Ganin 2016)."""
+    """Return the states unchanged; multiply their gradient by `factor`, which reverses it if negative (Ganin 2016)."""
     scaled: Tensor = _Scaled.apply(states, factor)  # type: ignore[no-untyped-call]
     return scaled
 
 
-class _Aside(nn.Module):
-    """Serves training alone: the state of a model that it is part of does not hold it."""
+class Discriminators(TrainingOnlyModule):
+    """One discriminator for each layer of an encoder; a site's number is its position in `sites`."""
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """Nothing."""
-
-    def _load_from_state_dict(self, *given: Any) -> None:
-        """Nothing: it stays as it is."""
-
-
-class Discriminators(_Aside):
-    """One for each layer of an encoder; a site's number is its place among `sites`."""
-
-    def __init__(self, widths: Sequence[int], sites: Sequence[str], *, parted: int = 0) -> None:
-        """Of layers `widths` wide; with `parted`, the width of a last state that is to be split in halves too."""
+    def __init__(self, widths: Sequence[int], sites: Sequence[str], *, separated: int = 0) -> None:
+        """Build one for each of the layers of `widths`; `separated` is the width of a last state to split in halves."""
         super().__init__()
         self.sites = tuple(sites)
         self._names = tuple(f"layer_{number}" for number in range(len(widths)))
         for name, width in zip(self._names, widths, strict=True):
             self.register_parameter(name, nn.Parameter(torch.zeros(len(self.sites), width)))
-        self.halves: Halves | None = Halves(parted, len(self.sites)) if parted else None
+        self.halves: SeparatedHalves | None = SeparatedHalves(separated, len(self.sites)) if separated else None
 
     def loss(self, layers: Sequence[Tensor], site: str, *, strength: float) -> Tensor:
-        """Mean −log p(site) over layers and sentences; what is below the layers is pushed the other way.
+        """Return the mean −log p(site) over layers and sentences, with a reversed gradient below the layers.
 
-        The discriminators learn at full weight, the network at −`strength` (Ganin 2016). The mean over layers lets a
-        strength mean the same to deep and to shallow networks.
+        The discriminators learn at full weight, the network at −`strength` (Ganin 2016). Because of the mean over
+        layers, a strength means the same for deep and for shallow networks.
         """
         number = self.sites.index(site)
         losses = [
-            _surprise(scaled_gradient(states, -strength), self.get_parameter(name), number)
+            _site_loss(scaled_gradient(states, -strength), self.get_parameter(name), number)
             for name, states in zip(self._names, layers, strict=True)
         ]
         return torch.stack(losses).mean()
 
-    def parting_loss(self, last: Tensor, site: str, *, strength: float) -> Tensor:
-        """That of the halves."""
+    def separation_loss(self, last: Tensor, site: str, *, strength: float) -> Tensor:
+        """Return the loss of the two halves of the last state."""
         assert self.halves is not None, "built without halves"
         return self.halves.loss(last, self.sites.index(site), strength=strength)
 
 
-class Halves(_Aside):
-    """Parts the last state of a sentence into what is of the task and what is of the site."""
+class SeparatedHalves(TrainingOnlyModule):
+    """Layers that split the last state of a sentence into a half for the task and a half for the site."""
 
     def __init__(self, width: int, sites: int) -> None:
         super().__init__()
@@ -114,45 +83,41 @@ class Halves(_Aside):
         self.discriminator = nn.Parameter(torch.zeros(sites, half))
 
     def loss(self, states: Tensor, number: int, *, strength: float) -> Tensor:
-        """Three parts: the site's half tells the site, neither half foretells the other, and the two lose nothing.
+        """Return the sum of three losses.
 
-        The network below learns from the second alone, at `strength`: to tell its site is what it is to unlearn.
+        The site's half predicts the site, neither half predicts the other, and together they keep all of the state.
+        The network below learns from the second loss alone, at `strength`: it must not learn to reveal its site.
         """
-        task, own = self.part(scaled_gradient(states, strength))
-        told = _surprise(self.part(states.detach())[1], self.discriminator, number)
-        return told + dependence(task, own) + self.skew()
+        task, own = self.split(scaled_gradient(states, strength))
+        recognition = _site_loss(self.split(states.detach())[1], self.discriminator, number)
+        return recognition + dependence(task, own) + self.skew()
 
-    def part(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """The task's half and the site's, [batch, width / 2] each."""
+    def split(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the task's half and the site's, [batch, width / 2] each."""
         task, own = (states @ self.turn.t()).chunk(2, dim=1)
         return task, own
 
     def skew(self) -> Tensor:
-        """How far the rows are from orthonormal, whose halves hold all of a state: ‖W Wᵀ − 1‖² a row."""
+        """Return how far the rows are from orthonormal, ‖W Wᵀ − 1‖² per row; orthonormal rows keep all of a state."""
         rows = self.turn @ self.turn.t()
         return (rows - torch.eye(len(rows), device=rows.device)).square().sum() / len(rows)
 
 
 def dependence(left: Tensor, right: Tensor) -> Tensor:
-    """Mean squared correlation of every number of the one with every number of the other, over the sentences.
+    """Return the mean squared correlation of each number of one with each number of the other, over the sentences.
 
-    Of numbers that are jointly normal it is zero where their mutual information is.
+    For jointly normal numbers it is zero exactly if their mutual information is zero.
     """
     one, other = (normalize(part - part.mean(0), dim=0) for part in (left, right))
     return (one.t() @ other).square().mean()
 
 
 def entropy(probabilities: Tensor) -> Tensor:
-    """Mean over the rows [rows, classes]; of no rows it is zero."""
-    rows = -(probabilities * probabilities.clamp(min=_LEAST).log()).sum(1)
+    """Return the mean entropy of the rows [rows, classes]; zero without rows."""
+    rows = -(probabilities * probabilities.clamp(min=_SMALLEST).log()).sum(1)
     return rows.sum() / max(1, len(rows))
 
 
-def _surprise(states: Tensor, weight: Tensor, number: int) -> Tensor:
-    """Mean −log p of a site's number."""
+def _site_loss(states: Tensor, weight: Tensor, number: int) -> Tensor:
+    """Return the mean −log p of a site's number."""
     return cross_entropy(states.float() @ weight.t(), torch.full((len(states),), number, device=states.device))
-
-
-def _mean(states: Tensor, mask: Tensor) -> Tensor:
-    counted = mask[:, :, None].to(states.dtype)
-    return (states * counted).sum(1) / counted.sum(1).clamp(min=1.0)

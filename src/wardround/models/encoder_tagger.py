@@ -1,39 +1,68 @@
-"""A tagger on any Hugging Face encoder: fine-tuned whole, as the compact BERTs of FedHE, or frozen under an adapter."""
+"""A tagger on any Hugging Face encoder: fine-tuned as a whole, like the compact BERTs of FedHE, or with an adapter.
+
+A saved folder is a Hugging Face folder too, which `transformers.pipeline("token-classification")` opens as it is. LoRA
+layers are saved merged into what they adapt: the loaded model is a plain encoder tagger. A prompt is saved beside the
+encoder in `prompt.safetensors`; `transformers` ignores it, and so reads the folder as another model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from wardround.errors import ModelError, UsageError
 from wardround.models.adapters import add_lora, input_moved, is_lora
 from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
 from wardround.models.encoders import (
-    PieceBatch,
     PieceTokenizer,
     encoder_folder,
     encoder_layer,
     in_layer_order,
     token_network,
 )
+from wardround.models.families import (
+    ADAPTER_TRAINING,
+    ENCODER_TRAINING,
+    Labels,
+    LayerWeights,
+    ModelChoice,
+    ModelFamily,
+    check_choice,
+    check_share,
+    check_size,
+)
+from wardround.models.model_files import (
+    CRF,
+    PROMPT,
+    fill,
+    load_tensors,
+    read_configuration,
+    save_pretrained,
+    save_tensors,
+    tag_set_of,
+)
 from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
+from wardround.models.probes import Probes
 from wardround.models.prompts import Prompt
-from wardround.models.ranges import check_choice, check_share, check_size
 from wardround.models.tagging_model import Inputs, TaggingModel
+from wardround.settings import with_settings
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["EncoderTagger", "EncoderTaggerConfig"]
+__all__ = ["FAMILY", "EncoderTagger", "EncoderTaggerConfig"]
 
-_ADAPTERS = ("prompt", "lora")  # and the names of their groups
+_ADAPTERS = ("prompt", "lora")  # also the names of their layer groups
+_READING = ("model_type", "num_attention_heads", "hidden_act")  # settings that the shapes of layers do not show
 
 
 @dataclass(frozen=True)
 class EncoderTaggerConfig:
-    """Which encoder, and how it is read."""
+    """Which encoder to use, and what is on top of it."""
 
     encoder: str = "minilm"  # Hugging Face id, folder, "minilm", or a compact size to train from scratch
     decoder: str = "softmax"  # crf | softmax
@@ -41,12 +70,12 @@ class EncoderTaggerConfig:
     scheme: str = "BIO"
     limit: int = 256  # pieces in a window, special ones included
     overlap: int = 64  # pieces that neighbouring windows share
-    shared: tuple[str, ...] = ()  # layer groups; empty shares all that train but the output
-    adapter: str = "none"  # none | prompt | lora: what trains in place of the encoder, which is frozen then
-    prompt_length: int = 10  # N_q, the rows that a prompt adds to keys and values (Wang 2023)
+    shared: tuple[str, ...] = ()  # layer groups; empty shares all that are trained except the output
+    adapter: str = "none"  # none | prompt | lora: what is trained instead of the encoder, which is then frozen
+    prompt_length: int = 10  # N_q, rows that a prompt adds to keys and values (Wang 2023)
     prompt_hidden: int = 48  # h, between the prompt and those rows
     lora_rank: int = 8
-    lora_alpha: int = 16  # LoRA layers count alpha / rank times
+    lora_alpha: int = 16  # LoRA layers are scaled by alpha / rank
 
     def __post_init__(self) -> None:
         check_choice("decoder", self.decoder, ("crf", "softmax"))
@@ -58,28 +87,36 @@ class EncoderTaggerConfig:
             check_size(name, getattr(self, name), least=1)
 
     def merged(self) -> EncoderTaggerConfig:
-        """Of the tagger that is left once LoRA layers are added to what they adapt."""
+        """Return the configuration of the tagger after its LoRA layers are merged into what they adapt."""
         if self.adapter != "lora":
             return self
         return replace(self, adapter="none", shared=tuple(group for group in self.shared if group != "lora"))
 
 
 class EncoderTagger(TaggingModel):
-    """Groups, bottom to top: `embeddings`, `layer_0` …, an adapter's `prompt` or `lora`, `output`, `crf`."""
+    """A tagger with the layer groups `embeddings`, `layer_0` …, an adapter's `prompt` or `lora`, `output`, `crf`."""
+
+    kind = "encoder-tagger"
 
     def __init__(
         self, config: EncoderTaggerConfig, tag_set: TagSet, *, source: str | None = None, offline: bool = False
     ) -> None:
-        """Build from `config.encoder`, or, for a saved model, from the folder `source`.
+        """Build from `config.encoder`, or from the folder `source` of a saved model.
 
-        With `offline`, the encoder is looked for on this machine only.
+        With `offline`, look for the encoder on this machine only.
         """
         super().__init__(tag_set, config.scheme)
         self.config = config
         origin = source or encoder_folder(config.encoder, offline=offline)
         self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=config.overlap)
         self.network = token_network(config.encoder, origin, fresh=source is None, labels=self.tags)
-        self._adapt()
+        if config.adapter == "prompt":
+            self.prompt = Prompt(self.network, length=config.prompt_length, hidden=config.prompt_hidden)
+        elif config.adapter == "lora":
+            add_lora(self.network, rank=config.lora_rank, alpha=config.lora_alpha)
+        if config.adapter != "none":
+            for name, parameter in self.named_parameters():
+                parameter.requires_grad_(self.group_of(name) in (config.adapter, *OUTPUT_GROUPS))
         self.dropout = nn.Dropout(config.dropout)
         if config.decoder == "crf":
             self.crf = LinearChainCrf(self.tags, self.scheme)
@@ -87,44 +124,39 @@ class EncoderTagger(TaggingModel):
             self.independent = IndependentWords(self.tags, self.scheme)
         shared = config.shared or tuple(g for g in self.groups if g not in OUTPUT_GROUPS and self.parameters_in((g,)))
         self.split = ParameterSplit.sharing(shared, self.groups)
-
-    def _adapt(self) -> None:
-        """Put the adapter in, and freeze the encoder below it."""
-        config = self.config
-        if config.adapter == "none":
-            return
-        if config.adapter == "prompt":
-            self.prompt = Prompt(self.network, length=config.prompt_length, hidden=config.prompt_hidden)
-        else:
-            add_lora(self.network, rank=config.lora_rank, alpha=config.lora_alpha)
-        for name, parameter in self.named_parameters():
-            parameter.requires_grad_(self.group_of(name) in (config.adapter, *OUTPUT_GROUPS))
+        sizes = self.network.config
+        self.probes = Probes(
+            widths=(int(sizes.hidden_size),) * int(sizes.num_hidden_layers),
+            leaf_width=int(self.network.get_input_embeddings().embedding_dim),
+            prompt=self.prompt.q if config.adapter == "prompt" else None,
+        )
 
     def settings(self) -> dict[str, Any]:
-        """The configuration as plain values."""
+        """Return the configuration as plain values."""
         return asdict(self.config)
 
     @property
     def decoder(self) -> Decoder:
-        """The CRF, or words on their own."""
+        """Return the CRF, or the decoder of independent words."""
         return self.crf if self.config.decoder == "crf" else self.independent
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Every layer of the encoder is a group of its own, frozen or not."""
+        """Return the groups; every layer of the encoder is one, frozen or not."""
         found = {self.group_of(name) for name, _ in self.named_parameters()}
-        return tuple(g for g in (*in_layer_order(found), *_ADAPTERS, *OUTPUT_GROUPS, *self.aside) if g in found)
+        return tuple(g for g in (*in_layer_order(found), *_ADAPTERS, *OUTPUT_GROUPS, *self.training_only) if g in found)
 
     @property
     def trainable_share(self) -> float:
-        """Of all its parameters, those that train."""
+        """Return the share of all parameters that are trained."""
         sizes = [(parameter.numel(), parameter.requires_grad) for parameter in self.parameters()]
         return sum(size for size, trains in sizes if trains) / sum(size for size, _ in sizes)
 
     def group_of(self, parameter: str) -> str:
-        """`network.bert.encoder.layer.3…` is in `layer_3`."""
-        if parameter.startswith(("crf.", "prompt.", "discriminators.")):
-            return parameter.partition(".")[0]
+        """Return the group of a parameter: `network.bert.encoder.layer.3…` is in `layer_3`."""
+        first = parameter.partition(".")[0]
+        if first in ("crf", "prompt", *self.training_only):
+            return first
         if is_lora(parameter):
             return "lora"
         if layer := encoder_layer(parameter):
@@ -132,47 +164,90 @@ class EncoderTagger(TaggingModel):
         return "embeddings" if parameter.startswith(f"network.{self.network.base_model_prefix}.") else "output"
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Inputs:
-        """Word pieces in windows."""
+        """Return word pieces in windows."""
         lengths = torch.tensor([len(sentence) for sentence in sentences])
         mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]
         return Inputs(mask=mask, pieces=self.tokenizer.encode(sentences))
 
     def emissions(self, inputs: Inputs) -> Tensor:
-        """Scores from the state of each word's first piece."""
+        """Return scores from the state of each word's first piece."""
         assert inputs.pieces is not None, "prepare() of this model always makes pieces"
         pieces = inputs.pieces
-        with self._given(pieces):
+        leaf = None if self.probes.leaf is None else self.probes.leaf[pieces.sentence]
+        reading: AbstractContextManager[None] = nullcontext()
+        if self.config.adapter == "prompt":
+            reading = self.prompt.given(leaf)
+        elif leaf is not None:
+            reading = input_moved(self.network, leaf)
+        with reading:
             read = self.network.base_model(
-                pieces.ids, attention_mask=pieces.attention, output_hidden_states=self.watched is not None
+                pieces.ids, attention_mask=pieces.attention, output_hidden_states=self.probes.is_recording
             )
-        if self.watched is not None:
+        if self.probes.is_recording:
             for layer in read.hidden_states[1:]:  # the first are the embeddings
-                self.watched.add(pieces.gather(layer), inputs.mask)
+                self.probes.encoded(pieces.gather(layer), inputs.mask)
         scores: Tensor = self.network.classifier(self.dropout(pieces.gather(read.last_hidden_state)))
         return scores
 
-    @property
-    def watched_widths(self) -> tuple[int, ...]:
-        """Every layer of the encoder."""
-        sizes = self.network.config
-        return (int(sizes.hidden_size),) * int(sizes.num_hidden_layers)
 
-    def _given(self, pieces: PieceBatch) -> AbstractContextManager[None]:
-        """What the encoder is given beside the pieces: a prompt, and what sentences are compared by."""
-        probe = None if self.probe is None else self.probe[pieces.sentence]
-        if self.config.adapter == "prompt":
-            return self.prompt.given(probe)
-        return nullcontext() if probe is None else input_moved(self.network, probe)
+# The family: build, save, load and transfer.
 
-    @property
-    def probe_shape(self) -> tuple[int, ...]:
-        """That of the prompt; without one, as wide as the embedding of a piece."""
-        if self.config.adapter == "prompt":
-            return tuple(self.prompt.q.shape)
-        return (int(self.network.get_input_embeddings().embedding_dim),)
 
-    def fresh_probe(self, sentences: int) -> Tensor:
-        """A copy of the prompt for each sentence; without a prompt, zeros."""
-        if self.config.adapter == "prompt":
-            return self.prompt.q.detach().repeat(sentences, 1, 1)
-        return super().fresh_probe(sentences)
+def _rebuild(source: EncoderTagger, labels: Labels, choice: ModelChoice) -> EncoderTagger:
+    if choice.vectors:
+        raise UsageError("the source is an encoder tagger, which brings its own embeddings: leave --vectors out")
+    config = with_settings(source.config, choice.options, "the source's network")
+    try:
+        # The card of the source names the encoder, not the user: no hub is called for it.
+        return EncoderTagger(config, labels.types, offline=True)
+    except ModelError as error:
+        raise ModelError(
+            f"the encoder that the source began from, {Path(config.encoder).name!r}, is not on this machine; name one "
+            "with --encoder, for example the source's own folder"
+        ) from error
+
+
+def _save(model: EncoderTagger, folder: Path) -> dict[str, Any]:
+    save_pretrained(model.network, model.tokenizer, folder)
+    if model.config.decoder == "crf":
+        save_tensors(model.crf.state_dict(), folder / CRF)
+    if model.config.adapter == "prompt":
+        save_tensors(model.prompt.state_dict(), folder / PROMPT)
+    return {"types": list(model.tag_set.types)}
+
+
+def _load(folder: Path, card: dict[str, Any]) -> EncoderTagger:
+    config = read_configuration(EncoderTaggerConfig, card, folder)
+    model = EncoderTagger(config.merged(), tag_set_of(card, folder), source=str(folder))
+    if model.config.decoder == "crf":
+        fill(model.crf, load_tensors(folder / CRF), folder)
+    if model.config.adapter == "prompt":
+        fill(model.prompt, load_tensors(folder / PROMPT), folder)
+    return model
+
+
+def _transfer_layer(source: EncoderTagger, target: EncoderTagger, layer: str) -> LayerWeights | None:
+    if layer == "embeddings" and source.tokenizer.tokenizer.get_vocab() != target.tokenizer.tokenizer.get_vocab():
+        return LayerWeights(why="the vocabularies of word pieces differ")
+    for setting in _READING:
+        theirs, mine = (getattr(model.network.config, setting, None) for model in (source, target))
+        if theirs != mine:
+            return LayerWeights(why=f"{setting} is {theirs} in the source, {mine} in the target")
+    return None
+
+
+FAMILY = ModelFamily(
+    name=EncoderTagger.kind,
+    tasks=("ner", "deidentify"),
+    chosen_by=("encoder",),
+    configure=lambda choice: with_settings(
+        EncoderTaggerConfig(encoder=choice.encoder), choice.options, "the encoder tagger"
+    ),
+    build=lambda config, labels, choice: EncoderTagger(config, labels.types),
+    save=_save,
+    load=_load,
+    training=lambda choice: ENCODER_TRAINING if choice.options.get("adapter", "none") == "none" else ADAPTER_TRAINING,
+    rebuild=_rebuild,
+    choice_like=lambda model: ModelChoice(encoder=model.config.encoder),
+    transfer_layer=_transfer_layer,
+)

@@ -1,14 +1,17 @@
 """Entities and the relations among them from one pass of any Hugging Face encoder.
 
-The text goes in as it is: no mention is marked or replaced, so that one pass serves both heads and every pair. The
-entity head scores the tags of each word. The relation head scores a pair of spans, wherever they come from, by the
-states of their words, of the words between them, by the two entity types and by which of the two comes first.
+The text is read as it is: no mention is marked or replaced, so that one pass serves both heads and every pair. The
+entity head scores the tags of each word. The relation head scores a pair of spans from the states of their words, the
+states of the words between them, the two entity types, and which of the two comes first.
+
+A saved folder is that of an encoder tagger, with the relation head in `output.safetensors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +21,7 @@ from torch.nn.functional import cross_entropy, pad
 from wardround.errors import ModelError
 from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
 from wardround.models.encoders import (
+    MINILM,
     PieceBatch,
     PieceTokenizer,
     encoder_folder,
@@ -25,62 +29,76 @@ from wardround.models.encoders import (
     in_layer_order,
     token_network,
 )
+from wardround.models.families import (
+    ENCODER_TRAINING,
+    Labels,
+    ModelChoice,
+    ModelFamily,
+    check_choice,
+    check_share,
+    check_size,
+)
+from wardround.models.model_files import (
+    CRF,
+    OUTPUT,
+    fill,
+    load_tensors,
+    read_configuration,
+    relation_set_of,
+    save_pretrained,
+    save_tensors,
+    tag_set_of,
+)
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
-from wardround.models.ranges import check_choice, check_share, check_size
+from wardround.settings import with_settings
 from wardround.text.relation_sets import RelationSet
 from wardround.text.tag_schemes import SCHEMES, WordSpan
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["JointExtractor", "JointExtractorConfig", "PairRows", "RelationHead", "SpanPair"]
+__all__ = ["FAMILY", "JointExtractor", "JointExtractorConfig", "PairRows", "RelationHead", "SpanPair"]
 
-_TYPE_WIDTH = 32  # of the learned vector of an entity type, and of either order of the two mentions
-
-
-# What is read.
+_TYPE_WIDTH = 32  # width of the learned vectors of an entity type and of the order of the two mentions
 
 
 class SpanPair(NamedTuple):
-    """Two mentions of a text, each some of its words; the relation runs from head to tail."""
+    """Two mentions of a text as spans of words; the relation runs from head to tail."""
 
     head: WordSpan
     tail: WordSpan
 
     @property
     def between(self) -> tuple[int, int]:
-        """The words that lie between the two."""
+        """Return the range of words between the two."""
         start = min(self.head.end, self.tail.end)
         return start, max(start, self.head.start, self.tail.start)
 
 
 @dataclass(frozen=True)
 class PairRows:
-    """The pairs of a batch of texts as numbers, one after the other."""
+    """All pairs of a batch of texts as tensors."""
 
-    texts: Tensor  # [pairs]: place of the text in its batch
-    words: Tensor  # [pairs, 3, 2]: first word, and one past the last, of head, tail and what is between
+    texts: Tensor  # [pairs]: row of the text in its batch
+    words: Tensor  # [pairs, 3, 2]: first word, and one past the last, of head, tail and the words between
     types: Tensor  # [pairs, 2]: rows of the types of head and tail
-    turned: Tensor  # [pairs]: 1 where the tail comes first, else 0
+    turned: Tensor  # [pairs]: 1 if the tail comes first, else 0
 
     def to(self, device: torch.device) -> PairRows:
-        """The same on another device."""
+        """Return a copy on another device."""
         return PairRows(*(part.to(device) for part in (self.texts, self.words, self.types, self.turned)))
-
-
-# What reads it.
 
 
 @dataclass(frozen=True)
 class JointExtractorConfig:
-    """Which encoder, how it is read, and which pairs it is asked about."""
+    """Which encoder to use, what is on top of it, and which pairs it classifies."""
 
     encoder: str = "minilm"  # Hugging Face id, folder, "minilm", or a compact size to train from scratch
     decoder: str = "softmax"  # crf | softmax
     scheme: str = "BIO"
     dropout: float = 0.1
-    limit: int = 256  # pieces in a window of the encoder, special ones included
+    limit: int = 256  # pieces in a window of the encoder, including special pieces
     overlap: int = 64  # pieces that neighbouring windows share
-    window: int = 1  # sentences, in a row, that the two mentions may lie in
-    shared: tuple[str, ...] = ()  # layer groups; empty shares all but the output
+    window: int = 1  # consecutive sentences that may contain the two mentions
+    shared: tuple[str, ...] = ()  # layer groups; empty shares all except the output
 
     def __post_init__(self) -> None:
         check_choice("decoder", self.decoder, ("crf", "softmax"))
@@ -92,7 +110,7 @@ class JointExtractorConfig:
 
 
 class RelationHead(nn.Module):
-    """Scores of the classes of a pair of spans, from the states of the words of its text."""
+    """Layers that score the classes of a pair of spans from the states of the words of its text."""
 
     def __init__(self, width: int, *, types: int, classes: int, dropout: float) -> None:
         super().__init__()
@@ -103,7 +121,7 @@ class RelationHead(nn.Module):
         self.classes = nn.Linear(width, classes)
 
     def forward(self, states: Tensor, pairs: PairRows) -> Tensor:
-        """States [batch, words, width] to [pairs, classes]."""
+        """Map states [batch, words, width] to scores [pairs, classes]."""
         spans = _means(states, pairs)  # [pairs, 3, width]
         kinds = self.types(pairs.types)  # [pairs, 2, …]
         whole = torch.cat([spans.flatten(1), kinds.flatten(1), self.order(pairs.turned)], dim=1)
@@ -112,12 +130,14 @@ class RelationHead(nn.Module):
 
 
 class JointExtractor(LayeredModel):
-    """Groups, bottom to top: `embeddings`, `layer_0` …, `output` of both heads, and `crf` where there is one."""
+    """An extractor with the layer groups `embeddings`, `layer_0` …, `output` of both heads, and optionally `crf`."""
+
+    kind = "joint-extractor"
 
     def __init__(
         self, config: JointExtractorConfig, tag_set: TagSet, relations: RelationSet, *, source: str | None = None
     ) -> None:
-        """Build from `config.encoder`, or, for a saved model, from the folder `source`."""
+        """Build from `config.encoder`, or from the folder `source` of a saved model."""
         super().__init__()
         _check_ends(tag_set, relations)
         self.config, self.tag_set, self.relations = config, tag_set, relations
@@ -144,27 +164,27 @@ class JointExtractor(LayeredModel):
         self.split = ParameterSplit.sharing(shared, self.groups)
 
     def settings(self) -> dict[str, Any]:
-        """The configuration as plain values."""
+        """Return the configuration as plain values."""
         return asdict(self.config)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The tags of a word, then the classes of a pair and what they may run between."""
+        """Return the tags, then the classes of a pair and the types of entities that they may connect."""
         return (*self.tags, *self.relations.names, repr(self.relations))
 
     @property
     def decoder(self) -> Decoder:
-        """The CRF, or words on their own."""
+        """Return the CRF, or the decoder of independent words."""
         return self.crf if self.config.decoder == "crf" else self.independent
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Every layer of the encoder is a group of its own."""
+        """Return the groups; every layer of the encoder is one."""
         found = {self.group_of(name) for name, _ in self.named_parameters()}
         return tuple(g for g in (*in_layer_order(found), *OUTPUT_GROUPS) if g in found)
 
     def group_of(self, parameter: str) -> str:
-        """`network.bert.encoder.layer.3…` is in `layer_3`."""
+        """Return the group of a parameter: `network.bert.encoder.layer.3…` is in `layer_3`."""
         if parameter.startswith("crf."):
             return "crf"
         if layer := encoder_layer(parameter):
@@ -172,13 +192,13 @@ class JointExtractor(LayeredModel):
         return "embeddings" if parameter.startswith(f"network.{self.network.base_model_prefix}.") else "output"
 
     def prepare(self, texts: Sequence[Sequence[str]]) -> PieceBatch:
-        """Texts of words as the tensors this model reads."""
+        """Convert texts of words to the tensors that this model reads."""
         if not texts or not all(texts):
             raise ModelError("there is no word to prepare; leave empty texts out")
         return self.tokenizer.encode(texts)
 
     def pair_rows(self, pairs: Sequence[tuple[int, SpanPair]], lengths: Sequence[int]) -> PairRows:
-        """Pairs, each with the place of its text in the batch, as tensors; `lengths` are the texts' words."""
+        """Convert pairs, each with the row of its text in the batch, to tensors; `lengths` are the texts' words."""
         if not all(0 <= span.start < span.end <= lengths[text] for text, pair in pairs for span in pair):
             raise ModelError("a mention of a pair is empty or lies outside its text")
         unknown = sorted({span.type for _, pair in pairs for span in pair} - self.type_rows.keys())
@@ -195,41 +215,41 @@ class JointExtractor(LayeredModel):
         )
 
     def states(self, pieces: PieceBatch) -> Tensor:
-        """What both heads read: the state of each word's first piece, [batch, words, width]."""
+        """Return the state of each word's first piece, [batch, words, width], which both heads read."""
         states = self.network.base_model(pieces.ids, attention_mask=pieces.attention).last_hidden_state
         return pieces.gather(states).float()
 
     def emissions(self, states: Tensor) -> Tensor:
-        """A score a word and tag, [batch, words, tags]."""
+        """Return a score for each word and tag, [batch, words, tags]."""
         scores: Tensor = self.network.classifier(self.dropout(states))
         return scores.float()
 
     def relation_scores(self, states: Tensor, pairs: PairRows) -> Tensor:
-        """A score a pair and class, [pairs, classes]."""
+        """Return a score for each pair and class, [pairs, classes]."""
         scores: Tensor = self.relation_head(states, pairs)
         return scores.float()
 
     def tag_loss(self, emissions: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-        """Negative log likelihood of the tags [batch, words], summed over the texts."""
+        """Return the negative log likelihood of the tags [batch, words], summed over the texts."""
         return -self.decoder.log_likelihood(emissions, mask, tags).sum()
 
     def relation_loss(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Negative log likelihood of the classes [pairs], summed over the pairs; zero where there are none."""
-        # torch would take −100 for "do not count this one".
+        """Return the negative log likelihood of the classes [pairs], summed over the pairs."""
+        # torch ignores a label of −100 silently.
         if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < len(self.class_rows):
             raise ModelError(f"a label lies outside the {len(self.class_rows)} classes of the model")
         return cross_entropy(scores, labels, reduction="sum")
 
     def decode(self, emissions: Tensor, mask: Tensor) -> list[list[str]]:
-        """The best legal tags of each text."""
+        """Return the best legal tags of each text."""
         best = self.decoder.best(emissions, mask).tolist()
         lengths = mask.sum(1).tolist()
         return [[self.tags[row] for row in rows[:length]] for rows, length in zip(best, lengths, strict=True)]
 
 
 def _means(states: Tensor, pairs: PairRows) -> Tensor:
-    """The mean state of the words of head, tail and what is between, [pairs, 3, width]; zero where there is none."""
-    sums = pad(states.cumsum(1), (0, 0, 1, 0))  # of the words before each place
+    """Return the mean state of the words of head, tail and the words between, [pairs, 3, width]; zero without words."""
+    sums = pad(states.cumsum(1), (0, 0, 1, 0))  # sums over the words before each position
     start, stop = pairs.words.unbind(2)
     held = sums[pairs.texts[:, None], stop] - sums[pairs.texts[:, None], start]
     return held / (stop - start).clamp(min=1)[..., None]
@@ -245,3 +265,43 @@ def _check_ends(tag_set: TagSet, relations: RelationSet) -> None:
                 f"relation {kind.name!r} may run between entities of type {unknown[0]!r}, which the tag set does not "
                 f"have; it has {', '.join(tag_set.types)}"
             )
+
+
+# The family: build, save and load.
+
+
+def _build(config: JointExtractorConfig, labels: Labels, choice: ModelChoice) -> JointExtractor:
+    assert labels.relations is not None, "a task of relations names them"
+    return JointExtractor(config, labels.types, labels.relations)
+
+
+def _save(model: JointExtractor, folder: Path) -> dict[str, Any]:
+    save_pretrained(model.network, model.tokenizer, folder)
+    if model.config.decoder == "crf":
+        save_tensors(model.crf.state_dict(), folder / CRF)
+    save_tensors(model.relation_head.state_dict(), folder / OUTPUT)
+    return {"types": list(model.tag_set.types), "relations": model.relations.as_values()}
+
+
+def _load(folder: Path, card: dict[str, Any]) -> JointExtractor:
+    config = read_configuration(JointExtractorConfig, card, folder)
+    model = JointExtractor(config, tag_set_of(card, folder), relation_set_of(card, folder), source=str(folder))
+    if model.config.decoder == "crf":
+        fill(model.crf, load_tensors(folder / CRF), folder)
+    fill(model.relation_head, load_tensors(folder / OUTPUT), folder)
+    return model
+
+
+FAMILY = ModelFamily(
+    name=JointExtractor.kind,
+    tasks=("joint",),
+    chosen_by=("encoder", "preset"),
+    default_encoder=MINILM,
+    configure=lambda choice: with_settings(
+        JointExtractorConfig(encoder=choice.encoder), choice.options, "the joint extractor"
+    ),
+    build=_build,
+    save=_save,
+    load=_load,
+    training=lambda choice: ENCODER_TRAINING,
+)

@@ -1,7 +1,9 @@
-"""LightNER (Chen 2022) as Wang 2023 have it in Section 3.1: a frozen BART that writes the mentions of a sentence.
+"""LightNER (Chen 2022) as described by Wang 2023, Section 3.1: a frozen BART that writes the mentions of a sentence.
 
-Its encoder reads the sentence; its decoder writes the start, end and type of each mention, then the end of all. What is
-trained is a prompt that every layer attends to (Appendix B) and the little that turns a decoder's state into an output.
+Its encoder reads the sentence; its decoder writes the start, end and type of each mention, then an end symbol. Trained
+are a prompt that every layer attends to (Appendix B) and the few weights that turn a decoder's state into an output.
+
+A saved folder is that of its BART, with the trained parts in `prompt.safetensors` and `output.safetensors`.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, NoReturn
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,38 +21,48 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache
 
 from wardround.errors import ModelError
-from wardround.models.crf import Posterior
-from wardround.models.decoders import Decoder
 from wardround.models.encoders import PieceTokenizer, encoder_folder, without_remarks
+from wardround.models.families import ADAPTER_TRAINING, ModelFamily, check_share, check_size
+from wardround.models.model_files import (
+    OUTPUT,
+    PROMPT,
+    fill,
+    load_tensors,
+    read_configuration,
+    save_pretrained,
+    save_tensors,
+    tag_set_of,
+)
 from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
-from wardround.models.pointer_outputs import PointerOutputs
 from wardround.models.pointer_sequences import END, OutputSpace, Targets, parse_labels, spoken
 from wardround.models.pretrained import UnloadableError, load_bart_network, load_configuration, shown_name
+from wardround.models.probes import Probes
 from wardround.models.prompts import Prompt
-from wardround.models.ranges import check_share, check_size
-from wardround.models.tagging_model import Inputs, SplitLoss, TaggingModel
+from wardround.models.tagging_model import Inputs, MentionModel, SplitLoss
+from wardround.settings import with_settings
 from wardround.text.tag_schemes import WordSpan
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["LightNer", "LightNerConfig", "load_bart"]
+__all__ = ["FAMILY", "LightNer", "LightNerConfig", "PointerOutputs", "load_bart"]
 
+_MIX = 0.5  # share of a word's encoder state in its vector; the rest is its embedding
 _LAYER = re.compile(r"network\.(encoder|decoder)\.layers\.(\d+)\.")
 
 
 @dataclass(frozen=True)
 class LightNerConfig:
-    """Which BART, and what is trained beside it."""
+    """Which BART to use, and what is trained beside it."""
 
     bart: str = "facebook/bart-base"  # Hugging Face id or folder
     prompt_length: int = 10  # N_q
     prompt_hidden: int = 400  # h, Appendix B
-    dropout: float = 0.1  # below the outputs; BART's own is as its configuration has it
+    dropout: float = 0.1  # below the outputs; BART's own dropout is that of its configuration
     scheme: str = "BIO"
-    limit: int = 512  # pieces of a sentence, special ones included; what is beyond is not read
-    longest: int = 96  # outputs that are written of a sentence, three a mention
-    labels: str = ""  # what is read for a type, "ADE=adverse drug effect, …"; else its name
-    frozen: bool = True  # whether BART stays as it is
-    shared: tuple[str, ...] = ()  # layer groups; empty shares all that train but the output
+    limit: int = 512  # pieces of a sentence, including special ones; the rest is not read
+    longest: int = 96  # outputs written for a sentence, three per mention
+    labels: str = ""  # words that stand for a type, "ADE=adverse drug effect, …"; by default its name
+    frozen: bool = True  # whether BART is not trained
+    shared: tuple[str, ...] = ()  # layer groups; empty shares all that are trained except the output
 
     def __post_init__(self) -> None:
         check_share("dropout", self.dropout)
@@ -60,29 +73,56 @@ class LightNerConfig:
         parse_labels(self.labels)
 
 
+class PointerOutputs(nn.Module):
+    """The vectors that a decoder's state is compared with; they start as the network's own embeddings.
+
+    The learned parts are scaled down, those of names by 1/√d and those of the pointer, which has d times as many
+    numbers, by 1/d: a score is a sum over all of them, and a step size that suits a prompt would change it too much.
+    """
+
+    def __init__(self, width: int, names: int) -> None:
+        super().__init__()
+        self._scale = width**-0.5
+        self.names = nn.Parameter(torch.zeros(names, width))  # added to the embeddings of the end and of each type
+        self.pointer = nn.Linear(width, width)
+        nn.init.zeros_(self.pointer.weight)
+        nn.init.zeros_(self.pointer.bias)
+
+    @property
+    def learned_names(self) -> Tensor:
+        """Return what is learned for the end and the types, which is added to the embeddings of their names."""
+        learned: Tensor = self._scale * self.names
+        return learned
+
+    def words(self, states: Tensor, embedded: Tensor) -> Tensor:
+        """Return the vector of each word: a mix of its encoder state and its embedding."""
+        mixed: Tensor = _MIX * self._scale**2 * self.pointer(states) + (1 - _MIX) * embedded
+        return mixed
+
+
 class _Read(NamedTuple):
-    """Sentences that the encoder has read, with all that can be written of them: the end, the types, the words."""
+    """Encoded sentences, with everything that can be written: the end, the types and the words."""
 
     states: Tensor  # [batch, pieces, width]
     attention: Tensor  # [batch, pieces]
-    vectors: Tensor  # [batch, outputs, width]: what a decoder's state is compared with
-    embedded: Tensor  # [batch, outputs, width]: what the decoder reads after writing it
+    vectors: Tensor  # [batch, outputs, width]: compared with a decoder's state
+    embedded: Tensor  # [batch, outputs, width]: read by the decoder after writing the output
     possible: Tensor  # [batch, outputs]
 
     def rows(self, chosen: Tensor) -> _Read:
-        """Some of the sentences."""
+        """Return some of the sentences."""
         return _Read(*(part[chosen] for part in self))
 
 
-class LightNer(TaggingModel):
-    """Groups, bottom to top: `embeddings`, `encoder_0` …, `decoder_0` …, `prompt`, `output`."""
+class LightNer(MentionModel):
+    """A model with the layer groups `embeddings`, `encoder_0` …, `decoder_0` …, `prompt`, `output`."""
 
-    scores_tags = False
-    pieces_of_names: Tensor  # [1 + types, pieces]: of the end and of each type's label
+    kind = "light-ner"
+    pieces_of_names: Tensor  # [1 + types, pieces]: the end and each type's label
     name_mask: Tensor  # [1 + types, pieces]
 
     def __init__(self, config: LightNerConfig, tag_set: TagSet, *, source: str | None = None) -> None:
-        """Build from `config.bart`, or, for a saved model, from the folder `source`."""
+        """Build from `config.bart`, or from the folder `source` of a saved model."""
         super().__init__(tag_set, config.scheme)
         self.config = config
         self.space = OutputSpace(tag_set.types)
@@ -96,69 +136,35 @@ class LightNer(TaggingModel):
         self._register_names()
         shared = config.shared or tuple(g for g in self.groups if g not in OUTPUT_GROUPS and self.parameters_in((g,)))
         self.split = ParameterSplit.sharing(shared, self.groups)
+        sizes = self.network.config
+        self.probes = Probes(widths=(int(sizes.d_model),) * int(sizes.encoder_layers), prompt=self.prompt.q)
 
     def settings(self) -> dict[str, Any]:
-        """The configuration as plain values."""
+        """Return the configuration as plain values."""
         return asdict(self.config)
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Every layer of BART is a group of its own."""
+        """Return the groups; every layer of BART is one."""
         sizes = self.network.config
         encoder = (f"encoder_{layer}" for layer in range(sizes.encoder_layers))
         decoder = (f"decoder_{layer}" for layer in range(sizes.decoder_layers))
-        return ("embeddings", *encoder, *decoder, "prompt", "output", *self.aside)
+        return ("embeddings", *encoder, *decoder, "prompt", "output", *self.training_only)
 
     def group_of(self, parameter: str) -> str:
-        """`network.decoder.layers.3…` is in `decoder_3`."""
+        """Return the group of a parameter: `network.decoder.layers.3…` is in `decoder_3`."""
         if layer := _LAYER.match(parameter):
             return f"{layer.group(1)}_{layer.group(2)}"
         return "embeddings" if parameter.startswith("network.") else super().group_of(parameter)
 
     @property
     def trainable_share(self) -> float:
-        """Of all parameters, η in Section 5.4."""
+        """Return the share of all parameters that are trained, η in Section 5.4."""
         sizes = [(parameter.numel(), parameter.requires_grad) for parameter in self.parameters()]
         return sum(size for size, trained in sizes if trained) / sum(size for size, _ in sizes)
 
-    @property
-    def probe_shape(self) -> tuple[int, ...]:
-        """That of the prompt."""
-        return tuple(self.prompt.q.shape)
-
-    def fresh_probe(self, sentences: int) -> Tensor:
-        """A copy of the prompt for each sentence."""
-        return self.prompt.q.detach().repeat(sentences, 1, 1)
-
-    @property
-    def watched_widths(self) -> tuple[int, ...]:
-        """Every layer of BART's encoder; its decoder is as wide."""
-        sizes = self.network.config
-        return (int(sizes.d_model),) * int(sizes.encoder_layers)
-
-    # What it cannot say.
-
-    @property
-    def decoder(self) -> Decoder:
-        """There is none between scores and tags."""
-        _refuse_scores()
-
-    def emissions(self, inputs: Inputs) -> Tensor:
-        """There are none."""
-        _refuse_scores()
-
-    def marginals(self, inputs: Inputs) -> Tensor:
-        """There are none."""
-        _refuse_scores()
-
-    def posterior(self, inputs: Inputs, local: Tensor, *, annotated: Tensor) -> Posterior:
-        """There is none."""
-        _refuse_scores()
-
-    # From words to what BART reads.
-
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Inputs:
-        """Each sentence's first window; `words` are each word's first piece, −1 where it is not read."""
+        """Return each sentence's first window; `words` are each word's first piece, −1 if it is not read."""
         lengths = torch.tensor([len(sentence) for sentence in sentences])
         mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]
         pieces, is_read = self.tokenizer.encode(sentences).first_windows()
@@ -167,18 +173,18 @@ class LightNer(TaggingModel):
         return Inputs(mask=mask, words=words, pieces=pieces)
 
     def words_read(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        """As many as lie in a sentence's first window."""
+        """Return the number of words in each sentence's first window."""
         return self.tokenizer.words_in_first_windows(sentences)
 
     def _register_names(self) -> None:
-        """The pieces of what stands for the end and for each type."""
+        """Register the pieces of the end symbol and of each type's label as buffers."""
         labels, tokenizer = parse_labels(self.config.labels), self.tokenizer.tokenizer
         spelled = [labels.get(kind, spoken(kind)) for kind in self.tag_set.types]
         pieces = tokenizer(spelled, add_special_tokens=False)["input_ids"] if spelled else []
         rows = [torch.tensor(row) for row in ([self.network.config.eos_token_id], *pieces)]
         if nameless := [kind for kind, row in zip(self.tag_set.types, pieces, strict=True) if not row]:
             raise ModelError(
-                f"labels: BART has no piece of what {', '.join(nameless)} is called; give it another label"
+                f"labels: BART has no piece for the label of {', '.join(nameless)}; give it another label"
             )
         counts = torch.tensor([len(row) for row in rows])
         padded = pad_sequence(rows, batch_first=True)
@@ -186,65 +192,50 @@ class LightNer(TaggingModel):
         mask = torch.arange(padded.shape[1])[None] < counts[:, None]
         self.register_buffer("name_mask", mask, persistent=False)
 
-    # Losses.
-
     def loss(self, inputs: Inputs, tags: Tensor) -> Tensor:
-        """Mean negative log likelihood of a sentence's outputs (Eq. 3), the end included."""
+        """Return the mean negative log likelihood of a sentence's outputs (Eq. 3), including the end."""
         spans = self._spans(inputs, tags)
         losses, _ = self._losses(inputs, spans, [[] for _ in spans])
         return losses.sum(1).mean()
 
-    def partial_loss(self, inputs: Inputs, allowed: Tensor) -> Tensor:
-        """There is none: what is written says everything."""
-        _refuse_scores()
-
     def split_loss(
-        self,
-        inputs: Inputs,
-        local: Tensor,
-        taught: Tensor | Posterior | None,
-        *,
-        annotated: Tensor,
-        outside: float = 0.0,
+        self, inputs: Inputs, local: Tensor, taught: Tensor | None, *, annotated: Tensor, outside: float = 0.0
     ) -> SplitLoss:
-        """Eq. 8 and 9: of the outputs of local mentions, of those of taught ones, and of the end.
+        """Return the loss of the outputs of local mentions, of taught mentions, and of the end (Eq. 8 and 9).
 
-        Where nothing is taught the local mentions are all there is, of whatever types: a sequence cannot be left open,
-        and `outside` has nothing to add.
+        If nothing is taught, the local mentions are taken as complete, whatever their types: a sequence cannot leave
+        words unlabelled, so `outside` has no effect.
         """
-        if isinstance(taught, Posterior):
-            _refuse_scores()
         own = self._spans(inputs, local)
         complete = own if taught is None else self._spans(inputs, taught)
         added = [[span for span in spans if span not in known] for spans, known in zip(complete, own, strict=True)]
         losses, targets = self._losses(inputs, own, added)
         ends = targets.outputs == END
         source, silence = ((losses * part).sum(1) for part in (~targets.taught & ~ends, ends))
-        # A target without a gradient says that none need be asked for.
+        # A target without a gradient tells the caller not to compute one.
         target = losses.new_zeros(len(own)) if taught is None else (losses * targets.taught).sum(1)
         return SplitLoss(source, target, silence)
 
     def _losses(
         self, inputs: Inputs, local: Sequence[Sequence[WordSpan]], taught: Sequence[Sequence[WordSpan]]
     ) -> tuple[Tensor, Targets]:
-        """−log p of each output, [batch, steps], zero behind the end."""
+        """Return −log p of each output, [batch, steps], zero after the end."""
         made = self.space.targets(local, taught, most=(self.network.config.max_position_embeddings - 2) // 3)
         targets = Targets(*(part.to(inputs.mask.device) for part in made))
-        with self.prompt.given(self.probe):
+        with self.prompt.given(self.probes.leaf):
             read = self._read(inputs)
             steps = targets.outputs[:, :-1, None].expand(-1, -1, read.embedded.shape[2])
             written = torch.cat([self._beginning(read), read.embedded.gather(1, steps)], 1)
             states = self._decoded(read, written)[:, -targets.outputs.shape[1] :]
             scores = self._compared(read, states)
-        if self.watched is not None:
-            self.watched.add_decoded(states, targets.written)
-            if self.watched.predictions:
-                self.watched.predicted = scores.softmax(2)[targets.taught]
+        self.probes.decoded(states, targets.written)
+        if self.probes.wants_predictions:
+            self.probes.predicted(scores.softmax(2)[targets.taught])
         chosen = scores.log_softmax(2).gather(2, targets.outputs[:, :, None])[:, :, 0]
         return -chosen.masked_fill(~targets.written, 0.0), targets
 
     def _spans(self, inputs: Inputs, tags: Tensor) -> list[list[WordSpan]]:
-        """The mentions in rows of tags, but for those that BART does not read."""
+        """Return the mentions in rows of tags, except those that BART does not read."""
         assert inputs.words is not None, "prepare() of this model always makes words"
         lengths, ends = inputs.mask.sum(1).tolist(), (inputs.words >= 0).sum(1).tolist()
         found = []
@@ -253,21 +244,22 @@ class LightNer(TaggingModel):
             found.append([span for span in spans if span.end <= end])
         return found
 
-    # Reading and writing.
-
     def _read(self, inputs: Inputs) -> _Read:
         assert inputs.pieces is not None and inputs.words is not None, "prepare() of this model always makes both"
         pieces, table = inputs.pieces, self.network.shared.weight
         encoded = self.network.encoder(
-            pieces.ids, attention_mask=pieces.attention, output_hidden_states=self.watched is not None
+            pieces.ids, attention_mask=pieces.attention, output_hidden_states=self.probes.is_recording
         )
         states = encoded.last_hidden_state
-        if self.watched is not None:
+        if self.probes.is_recording:
             for layer in encoded.hidden_states[1:]:  # the first are the embeddings
-                self.watched.add(pieces.gather(layer), inputs.words >= 0)
+                self.probes.encoded(pieces.gather(layer), inputs.words >= 0)
         spelled = embedding(inputs.words.clamp(min=0), table)
         words = self.output.words(pieces.gather(states), spelled)
-        names = self._names(table).expand(len(words), -1, -1)
+        # The end and the types: the mean embedding of the pieces of their names, and what was learned beyond that.
+        name_mask = self.name_mask[:, :, None]
+        named = (embedding(self.pieces_of_names, table) * name_mask).sum(1) / name_mask.sum(1)
+        names = (named + self.output.learned_names).expand(len(words), -1, -1)
         always = inputs.mask.new_ones(names.shape[:2])
         return _Read(
             states=states,
@@ -277,25 +269,15 @@ class LightNer(TaggingModel):
             possible=torch.cat([always, inputs.words >= 0], 1),
         )
 
-    def _names(self, table: Tensor) -> Tensor:
-        """What the end and the types are called, in BART's own embeddings, and what was learned beyond that."""
-        mask = self.name_mask[:, :, None]
-        mean = (embedding(self.pieces_of_names, table) * mask).sum(1) / mask.sum(1)
-        return mean + self.output.beyond_names
-
     def _beginning(self, read: _Read) -> Tensor:
-        """What the decoder reads before its first output, as in BART's training: </s> and <s>."""
+        """Return what the decoder reads before its first output, as in BART's training: </s> and <s>."""
         sizes = self.network.config
         start = torch.tensor([sizes.decoder_start_token_id, sizes.bos_token_id], device=read.states.device)
         embedded: Tensor = self.network.shared(start).expand(len(read.states), -1, -1)
         return embedded
 
-    def _scores(self, read: _Read, written: Tensor, past: EncoderDecoderCache | None = None) -> Tensor:
-        """Of every output after each of the embeddings `written`, [batch, steps, outputs]."""
-        return self._compared(read, self._decoded(read, written, past))
-
     def _decoded(self, read: _Read, written: Tensor, past: EncoderDecoderCache | None = None) -> Tensor:
-        """The decoder's state after each of them, [batch, steps, width]."""
+        """Return the decoder's state after each of the embeddings `written`, [batch, steps, width]."""
         states: Tensor = self.network.decoder(
             inputs_embeds=written,
             encoder_hidden_states=read.states,
@@ -306,13 +288,13 @@ class LightNer(TaggingModel):
         return states
 
     def _compared(self, read: _Read, states: Tensor) -> Tensor:
-        """The score of every output after each state, [batch, steps, outputs]."""
+        """Return the score of every output after each state, [batch, steps, outputs]."""
         scores: Tensor = (self.dropout(states) @ read.vectors.transpose(1, 2)).float()
         return scores.masked_fill(~read.possible[:, None], -torch.inf)
 
     @torch.no_grad()
     def decode(self, inputs: Inputs) -> list[list[str]]:
-        """The tags of the mentions that the trained prompt has BART write, the best output at each step (Eq. 4)."""
+        """Return the tags of the mentions that BART writes, taking the best output at each step (Eq. 4)."""
         with self.prompt.given(None):
             sequences = self._written(self._read(inputs))
         lengths = inputs.mask.sum(1).tolist()
@@ -322,16 +304,16 @@ class LightNer(TaggingModel):
         ]
 
     def _written(self, read: _Read) -> list[list[int]]:
-        """The outputs of each sentence, without the end; a sentence that has ended leaves the batch."""
+        """Return the outputs of each sentence, without the end; a finished sentence leaves the batch."""
         found: list[list[int]] = [[] for _ in read.states]
         rows = list(range(len(found)))
         past = EncoderDecoderCache(DynamicCache(), DynamicCache())
         following = self._beginning(read)
         words = read.possible.shape[1] - self.space.first_word
-        # A mention takes a word at least; an untrained model would go on for ever.
+        # A mention has at least one word; an untrained model would never stop.
         for _ in range(min(3 * words, self.config.longest, self.network.config.max_position_embeddings - 2)):
-            best = self._scores(read, following, past)[:, -1].argmax(1)
-            outputs = best.tolist()  # the one thing of a step that a GPU is waited for
+            best = self._compared(read, self._decoded(read, following, past))[:, -1].argmax(1)
+            outputs = best.tolist()  # the only point of a step that waits for the GPU
             going = [place for place, output in enumerate(outputs) if output != END]
             if not going:
                 break
@@ -347,7 +329,7 @@ class LightNer(TaggingModel):
 
 
 def load_bart(origin: str) -> Any:
-    """BART's encoder and decoder from a folder; all of their weights must be there."""
+    """Load BART's encoder and decoder from a folder; raise `ModelError` if a weight is missing."""
     name = shown_name(origin)
     try:
         with without_remarks():
@@ -363,10 +345,36 @@ def load_bart(origin: str) -> Any:
     if lacking:
         raise ModelError(
             f"{name}: {len(lacking)} weights of BART are missing; name a folder whose model.safetensors "
-            "holds a whole one, such as that of facebook/bart-base"
+            "is complete, such as that of facebook/bart-base"
         )
     return network
 
 
-def _refuse_scores() -> NoReturn:
-    raise ModelError("this model writes mentions and has no scores of tags; name an encoder or a preset in its place")
+# The family: build, save and load.
+
+
+def _save(model: LightNer, folder: Path) -> dict[str, Any]:
+    save_pretrained(model.network, model.tokenizer, folder)
+    save_tensors(model.prompt.state_dict(), folder / PROMPT)
+    save_tensors(model.output.state_dict(), folder / OUTPUT)
+    return {"types": list(model.tag_set.types)}
+
+
+def _load(folder: Path, card: dict[str, Any]) -> LightNer:
+    config = read_configuration(LightNerConfig, card, folder)
+    model = LightNer(config, tag_set_of(card, folder), source=str(folder))
+    fill(model.prompt, load_tensors(folder / PROMPT), folder)
+    fill(model.output, load_tensors(folder / OUTPUT), folder)
+    return model
+
+
+FAMILY = ModelFamily(
+    name=LightNer.kind,
+    tasks=("ner", "deidentify"),
+    chosen_by=("bart",),
+    configure=lambda choice: with_settings(LightNerConfig(bart=choice.bart), choice.options, "LightNER"),
+    build=lambda config, labels, choice: LightNer(config, labels.types),
+    save=_save,
+    load=_load,
+    training=lambda choice: ADAPTER_TRAINING,
+)

@@ -1,28 +1,28 @@
-"""Which layers of a model a study shares and which stay at the site.
+"""The base class of every model, and the split of its layers into shared and private ones.
 
-A model names its layers in groups, bottom to top. A split assigns every group to one half; it is stated once, on the
-model, and everything that sends, stores or transfers parameters asks it.
+A model names its layers in groups, bottom to top. A split assigns every group to one half. The split is stated once, on
+the model; all code that sends, stores or transfers parameters reads it there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from wardround.errors import ModelError
 
-__all__ = ["OUTPUT_GROUPS", "LayeredModel", "ParameterSplit"]
+__all__ = ["OUTPUT_GROUPS", "LayeredModel", "ParameterSplit", "TrainingOnlyModule"]
 
 OUTPUT_GROUPS = ("output", "crf")  # the groups whose shape depends on the tags
 
 
 @dataclass(frozen=True)
 class ParameterSplit:
-    """The names of the layer groups in either half, bottom to top."""
+    """The names of the layer groups in each half, bottom to top."""
 
     shared: tuple[str, ...]
     private: tuple[str, ...]
@@ -34,7 +34,7 @@ class ParameterSplit:
 
     @classmethod
     def sharing(cls, names: Sequence[str], groups: Sequence[str]) -> ParameterSplit:
-        """Share the groups called `names`, keep the rest of `groups` private."""
+        """Share the groups called `names` and keep the rest of `groups` private."""
         unknown = [name for name in names if name not in groups]
         if unknown:
             raise ModelError(f"no layer group is called {', '.join(unknown)}; this model has {', '.join(groups)}")
@@ -43,35 +43,48 @@ class ParameterSplit:
 
 
 class LayeredModel(nn.Module):
-    """A module whose parameters lie in named groups, bottom to top, each shared or private."""
+    """A network whose parameters belong to named groups, bottom to top, each of them shared or private."""
 
+    kind: ClassVar[str] = ""  # the name of its model family
     split: ParameterSplit
+    training_only: tuple[str, ...] = ()  # names of the groups added by `attach`
 
     def settings(self) -> dict[str, Any]:
-        """The configuration as plain values."""
+        """Return the configuration as plain values."""
         raise NotImplementedError
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What its output layers score, in their order, and all by which the same names could mean something else."""
+        """Return the names of the outputs in order, and everything else that gives them their meaning."""
         raise NotImplementedError
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """Return the device of the parameters."""
         return next(self.parameters()).device
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Names of the layer groups, bottom to top."""
+        """Return the names of the layer groups, bottom to top."""
         raise NotImplementedError
 
+    @property
+    def possible_groups(self) -> tuple[str, ...]:
+        """Return the names of the groups that any configuration of this kind of model can have."""
+        return self.groups
+
     def group_of(self, parameter: str) -> str:
-        """The group a parameter name belongs to; unless a model says otherwise, its first component."""
+        """Return the group that a parameter belongs to: by default the first component of its name."""
         return parameter.partition(".")[0]
 
+    def attach(self, name: str, module: TrainingOnlyModule) -> None:
+        """Add a shared layer group that serves training alone and is not part of the trained model."""
+        self.add_module(name, module)
+        self.training_only = (*self.training_only, name)
+        self.split = ParameterSplit((*self.split.shared, name), self.split.private)
+
     def parameters_in(self, groups: Sequence[str]) -> dict[str, nn.Parameter]:
-        """The trainable parameters of the named groups, in a fixed order."""
+        """Return the trainable parameters of the named groups, in a fixed order."""
         return {
             name: parameter
             for name, parameter in self.named_parameters()
@@ -79,13 +92,23 @@ class LayeredModel(nn.Module):
         }
 
     def output_names(self, names: Iterable[str]) -> list[str]:
-        """Those of the named parameters that lie in output layers, which may have a learning rate of their own."""
+        """Return those of the named parameters that belong to output layers, which may have their own learning rate."""
         return [name for name in names if self.group_of(name) in OUTPUT_GROUPS]
 
     def shared_parameters(self) -> dict[str, nn.Parameter]:
-        """The half that takes part in a study."""
+        """Return the parameters that the sites of a study share."""
         return self.parameters_in(self.split.shared)
 
     def private_parameters(self) -> dict[str, nn.Parameter]:
-        """The half that never leaves its site."""
+        """Return the parameters that never leave their site."""
         return self.parameters_in(self.split.private)
+
+
+class TrainingOnlyModule(nn.Module):
+    """Layers that serve training alone: the `state_dict` of a model that contains them leaves them out."""
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Save nothing."""
+
+    def _load_from_state_dict(self, *given: Any) -> None:
+        """Load nothing; the layers keep their weights."""

@@ -1,14 +1,17 @@
 """A classifier of entity pairs on any Hugging Face encoder (FedED, Section 3.2).
 
-Four markers, <e1> </e1> <e2> </e2>, stand around the two mentions. They are rows of the encoder's embeddings, behind
-those of its vocabulary, and so belong to the group `embeddings`; each starts as a draw from the normal distribution
-that the rows of the vocabulary have in each dimension. The tokenizer does not know them: no note can spell one.
+Four markers, <e1> </e1> <e2> </e2>, surround the two mentions. They are rows of the encoder's embeddings, after those of
+its vocabulary, and so belong to the group `embeddings`. Each is drawn from a normal distribution with the mean and the
+deviation of the vocabulary's rows in each dimension. The tokenizer does not know them, so no note can contain one.
+
+A saved folder holds the encoder as a Hugging Face folder, and the output layer in `output.safetensors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,14 +20,39 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
 from wardround.errors import ModelError, TextError
-from wardround.models.encoders import PieceTokenizer, encoder_folder, encoder_layer, in_layer_order, token_network
+from wardround.models.encoders import (
+    MINILM,
+    PieceTokenizer,
+    encoder_folder,
+    encoder_layer,
+    in_layer_order,
+    token_network,
+)
+from wardround.models.families import (
+    ENCODER_TRAINING,
+    Labels,
+    ModelChoice,
+    ModelFamily,
+    check_share,
+    check_size,
+)
+from wardround.models.model_files import (
+    OUTPUT,
+    fill,
+    load_tensors,
+    read_configuration,
+    relation_set_of,
+    save_pretrained,
+    save_tensors,
+)
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
 from wardround.models.pretrained import shown_name
-from wardround.models.ranges import check_share, check_size
+from wardround.settings import with_settings
 from wardround.text.relation_sets import RelationSet
 
 __all__ = [
     "CONTEXT",
+    "FAMILY",
     "FIRST",
     "SECOND",
     "MarkedText",
@@ -35,17 +63,14 @@ __all__ = [
     "RelationInputs",
 ]
 
-CONTEXT, FIRST, SECOND = 0, 1, 2  # whose words a part of the text holds: nobody's, e1's or e2's
+CONTEXT, FIRST, SECOND = 0, 1, 2  # the owner of a part of the text: none, e1 or e2
 _MARKERS = 4
-_TOGETHER = 1024  # texts cut into pieces at once: bounds memory
-
-
-# What is read.
+_TOGETHER = 1024  # texts tokenized at once: bounds memory
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of text that is context, or belongs to one of the two mentions."""
+    """A piece of text that is context, or belongs to one of the two mentions."""
 
     words: str = field(repr=False)
     owner: int = CONTEXT
@@ -53,7 +78,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A text with two mentions in it, as parts in order; a discontinuous mention has several."""
+    """A text with two marked mentions, as parts in order; a discontinuous mention has several parts."""
 
     parts: tuple[Part, ...]
 
@@ -67,7 +92,7 @@ class MarkedText:
 
 @dataclass(frozen=True, slots=True)
 class PairPieces:
-    """A marked text as word pieces, markers and special ones included."""
+    """A marked text as word pieces, including markers and special pieces."""
 
     ids: tuple[int, ...] = field(repr=False)
     owners: tuple[int, ...] = field(repr=False)
@@ -78,30 +103,27 @@ class PairPieces:
 
 @dataclass(frozen=True)
 class RelationInputs:
-    """A batch of marked texts as numbers."""
+    """A batch of marked texts as tensors."""
 
     ids: Tensor  # [batch, pieces]
     attention: Tensor  # [batch, pieces]
     owners: Tensor  # [batch, pieces]: CONTEXT, FIRST or SECOND
 
     def to(self, device: torch.device) -> RelationInputs:
-        """The same on another device."""
+        """Return a copy on another device."""
         return RelationInputs(self.ids.to(device), self.attention.to(device), self.owners.to(device))
-
-
-# What reads it.
 
 
 @dataclass(frozen=True)
 class RelationClassifierConfig:
-    """Which encoder, and which pairs it is given in which form."""
+    """Which encoder to use, which pairs it classifies, and how they are written."""
 
     encoder: str = "minilm"  # Hugging Face id, folder, "minilm", or a compact size to train from scratch
     dropout: float = 0.1
-    limit: int = 256  # pieces of a text, markers and special ones included
-    window: int = 1  # sentences, in a row, that the two mentions may lie in
-    blinding: bool = True  # a mention is replaced by its type
-    shared: tuple[str, ...] = ()  # layer groups; empty shares all but the output
+    limit: int = 256  # pieces of a text, including markers and special pieces
+    window: int = 1  # consecutive sentences that may contain the two mentions
+    blinding: bool = True  # replace each mention by its type
+    shared: tuple[str, ...] = ()  # layer groups; empty shares all except the output
 
     def __post_init__(self) -> None:
         check_share("dropout", self.dropout)
@@ -110,17 +132,19 @@ class RelationClassifierConfig:
 
 
 class RelationClassifier(LayeredModel):
-    """Groups, bottom to top: `embeddings`, `layer_0` …, `output`."""
+    """A classifier with the layer groups `embeddings`, `layer_0` …, `output`."""
+
+    kind = "relation-classifier"
 
     def __init__(self, config: RelationClassifierConfig, relations: RelationSet, *, source: str | None = None) -> None:
-        """Build from `config.encoder`, or, for a saved model, from the folder `source`."""
+        """Build from `config.encoder`, or from the folder `source` of a saved model."""
         super().__init__()
         self.config, self.relations = config, relations
         self.class_rows = {name: row for row, name in enumerate(relations.names)}
         origin = source or encoder_folder(config.encoder)
         self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=0)
         if not self.tokenizer.prefix:
-            raise ModelError(f"{shown_name(origin)}: the encoder reads no piece such as [CLS] before a text")
+            raise ModelError(f"{shown_name(origin)}: the encoder has no piece such as [CLS] before a text")
         self.network = token_network(config.encoder, origin, fresh=source is None).base_model
         if source is None:
             _add_markers(self.network)
@@ -131,30 +155,30 @@ class RelationClassifier(LayeredModel):
         self.split = ParameterSplit.sharing(shared, self.groups)
 
     def settings(self) -> dict[str, Any]:
-        """The configuration as plain values."""
+        """Return the configuration as plain values."""
         return asdict(self.config)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The classes of a pair, and what they may run between."""
+        """Return the classes of a pair, and the types of entities that they may connect."""
         return (*self.relations.names, repr(self.relations))
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Every layer of the encoder is a group of its own."""
+        """Return the groups; every layer of the encoder is one."""
         found = {self.group_of(name) for name, _ in self.named_parameters()}
         return (*in_layer_order(found), "output")
 
     def group_of(self, parameter: str) -> str:
-        """`network.encoder.layer.3…` is in `layer_3`."""
+        """Return the group of a parameter: `network.encoder.layer.3…` is in `layer_3`."""
         return encoder_layer(parameter) or ("output" if parameter.startswith("output.") else "embeddings")
 
     def pieces(self, texts: Sequence[MarkedText]) -> list[PairPieces | None]:
-        """Each text as pieces, context cut to the limit; None where the two mentions do not fit in together."""
+        """Tokenize texts, with context cut to the limit; None if both mentions do not fit together."""
         return [row for at in range(0, len(texts), _TOGETHER) for row in self._some_pieces(texts[at : at + _TOGETHER])]
 
     def collate(self, rows: Sequence[PairPieces]) -> RelationInputs:
-        """Texts as pieces to one batch."""
+        """Combine tokenized texts into one batch."""
         padding = self.tokenizer.tokenizer.pad_token_id or 0
         ids = pad_sequence([torch.tensor(row.ids) for row in rows], batch_first=True, padding_value=padding)
         owners = pad_sequence([torch.tensor(row.owners) for row in rows], batch_first=True, padding_value=CONTEXT)
@@ -162,7 +186,7 @@ class RelationClassifier(LayeredModel):
         return RelationInputs(ids, (torch.arange(ids.shape[1])[None] < lengths[:, None]).long(), owners)
 
     def prepare(self, texts: Sequence[MarkedText]) -> RelationInputs:
-        """Texts that fit, as the tensors this model reads."""
+        """Convert texts to the tensors that this model reads; raise `ModelError` if one does not fit."""
         rows = self.pieces(texts)
         fitting = [row for row in rows if row is not None]
         if not rows:
@@ -175,23 +199,23 @@ class RelationClassifier(LayeredModel):
         return self.collate(fitting)
 
     def logits(self, inputs: RelationInputs) -> Tensor:
-        """A score a class, [batch, classes]."""
+        """Return a score for each class, [batch, classes]."""
         states = self.network(inputs.ids, attention_mask=inputs.attention).last_hidden_state
         mentions = [(states * (inputs.owners == owner)[..., None]).sum(1) for owner in (FIRST, SECOND)]
         scores: Tensor = self.output(self.dropout(torch.cat([states[:, 0], *mentions], dim=-1)))  # Eq. 1
         return scores
 
     def loss(self, inputs: RelationInputs, labels: Tensor) -> Tensor:
-        """Mean cross-entropy of the rows of the right classes, [batch] (Eq. 3)."""
-        # torch would take −100 for "do not count this one".
+        """Return the mean cross-entropy of the right classes, [batch] (Eq. 3)."""
+        # torch ignores a label of −100 silently.
         if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < len(self.class_rows):
             raise ModelError(f"a label lies outside the {len(self.class_rows)} classes of the model")
         return cross_entropy(self.logits(inputs).float(), labels)
 
     def _some_pieces(self, texts: Sequence[MarkedText]) -> list[PairPieces | None]:
-        # Half a surrogate pair, which JSON can smuggle into a text, is nothing a tokenizer takes.
+        # A tokenizer rejects half a surrogate pair, which JSON can bring into a text.
         spelled = [part.words.strip().encode("utf-8", "replace").decode() for text in texts for part in text.parts]
-        # A note that says "[SEP]" says five characters: only the tokenizer's own special pieces are special.
+        # A note that contains "[SEP]" contains five characters: only the tokenizer itself adds special pieces.
         cut = self.tokenizer.tokenizer(spelled, add_special_tokens=False, split_special_tokens=True, verbose=False)
         pieces = iter(cut["input_ids"])
         return [self._row([(next(pieces), part.owner) for part in text.parts]) for text in texts]
@@ -199,7 +223,8 @@ class RelationClassifier(LayeredModel):
     def _row(self, parts: Sequence[tuple[list[int], int]]) -> PairPieces | None:
         ids, owners, marks = list[int](), list[int](), list[int]()
         for pieces, owner in parts:
-            around = self._markers(owner)
+            before = self.first_marker + 2 * (owner - FIRST)
+            around = () if owner == CONTEXT else (before, before + 1)
             marks += [len(ids), len(ids) + len(pieces) + 1] if around else []
             ids += [*around[:1], *pieces, *around[1:]]
             owners += [*[CONTEXT] * len(around[:1]), *[owner] * len(pieces), *[CONTEXT] * len(around[1:])]
@@ -210,16 +235,9 @@ class RelationClassifier(LayeredModel):
         outside = [CONTEXT] * len(prefix), [CONTEXT] * len(suffix)
         return PairPieces((*prefix, *ids[kept], *suffix), (*outside[0], *owners[kept], *outside[1]))
 
-    def _markers(self, owner: int) -> tuple[int, ...]:
-        """The pieces before and after a part of this owner."""
-        if owner == CONTEXT:
-            return ()
-        before = self.first_marker + 2 * (owner - FIRST)
-        return before, before + 1
-
 
 def _around(start: int, stop: int, *, length: int, room: int) -> slice | None:
-    """`[start, stop)` and as much on either side as there is room for, the same on both where there is enough."""
+    """Return `[start, stop)` with as much context as there is room for, the same on both sides if possible."""
     spare = room - (stop - start)
     if spare < 0:
         return None
@@ -234,3 +252,39 @@ def _add_markers(network: Any) -> None:
     network.resize_token_embeddings(len(known) + _MARKERS, mean_resizing=False)
     drawn = mean + deviation * torch.randn(_MARKERS, known.shape[1])
     network.get_input_embeddings().weight[-_MARKERS:] = drawn
+
+
+# The family: build, save and load.
+
+
+def _build(config: RelationClassifierConfig, labels: Labels, choice: ModelChoice) -> RelationClassifier:
+    assert labels.relations is not None, "a task of relations names them"
+    return RelationClassifier(config, labels.relations)
+
+
+def _save(model: RelationClassifier, folder: Path) -> dict[str, Any]:
+    save_pretrained(model.network, model.tokenizer, folder)
+    save_tensors(model.output.state_dict(), folder / OUTPUT)
+    return {"types": [kind.name for kind in model.relations.types], "relations": model.relations.as_values()}
+
+
+def _load(folder: Path, card: dict[str, Any]) -> RelationClassifier:
+    config = read_configuration(RelationClassifierConfig, card, folder)
+    model = RelationClassifier(config, relation_set_of(card, folder), source=str(folder))
+    fill(model.output, load_tensors(folder / OUTPUT), folder)
+    return model
+
+
+FAMILY = ModelFamily(
+    name=RelationClassifier.kind,
+    tasks=("relations",),
+    chosen_by=("encoder", "preset"),
+    default_encoder=MINILM,
+    configure=lambda choice: with_settings(
+        RelationClassifierConfig(encoder=choice.encoder), choice.options, "the relation classifier"
+    ),
+    build=_build,
+    save=_save,
+    load=_load,
+    training=lambda choice: ENCODER_TRAINING,
+)

@@ -1,9 +1,9 @@
-"""Layer-wise transfer (Lee 2017, Section 4.2): a trained tagger's lower layers as the beginning of another tagger.
+"""Layer-wise transfer (Lee 2017, Section 4.2): start a tagger from the lower layers of a trained one.
 
-Layers are taken bottom to top, up to a named one; what lies above starts fresh. Where the two taggers differ in words
-or in tags, rows are matched by word and by tag; where a layer has another shape or meaning it is skipped, and with it
-all that rests on it. Layers are the groups of a model, but for the characters, whose embedding is a layer of its own
-below the rest of them, as in the paper's Figure 3.
+Layers are taken bottom to top, up to a named one; the layers above start fresh. If the two taggers differ in words or
+in tags, rows are matched by word and by tag. A layer with another shape or meaning is skipped, and so is every layer
+above it. Layers are the groups of a model, except that the embedding of characters is a layer of its own below the rest
+of the group `characters`, as in the paper's Figure 3.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ import torch
 from torch import Tensor, nn
 
 from wardround.errors import ModelError
-from wardround.models.encoder_tagger import EncoderTagger
+from wardround.models.families import LayerWeights
+from wardround.models.family_table import BUILT_IN, family_of
 from wardround.models.parameter_split import LayeredModel
-from wardround.models.saved import load_model, model_card
-from wardround.models.vocabulary import RESERVED, HashedWords, ListedWords
-from wardround.models.word_tagger import WordTagger
+from wardround.models.saved import load_model
+from wardround.models.tagging_model import TaggingModel, tag_scoring
 from wardround.settings import did_you_mean
 
 __all__ = [
     "LayerTransfer",
-    "Tagger",
     "TransferReport",
     "freeze",
     "layers_of",
@@ -37,32 +36,29 @@ __all__ = [
     "warm_start",
 ]
 
-Tagger: TypeAlias = WordTagger | EncoderTagger
 How: TypeAlias = Literal["copied", "resized", "skipped", "fresh"]
 
-_SPELLED = "characters.embedding"
-# They stand side by side at the bottom: none of them reads another.
-_INPUTS = ("words", _SPELLED, "characters", "contextual")
+_CHARACTERS = "characters.embedding"
+_INPUTS = ("words", _CHARACTERS, "characters", "contextual")  # side by side at the bottom: none reads another
 _ROWS_OF_TAGS = ("output.", "network.classifier.", "crf.")
 _SQUARE_OF_TAGS = "crf.step"
-_READ_BY = ("model_type", "num_attention_heads", "hidden_act")  # what the shapes of an encoder's layers do not show
-_NAMED = 6  # fresh tags that a reason names
+_NAMED = 6  # fresh tags that a reason lists
 
 
 @dataclass(frozen=True)
 class LayerTransfer:
-    """What became of one layer."""
+    """The result of a transfer for one layer."""
 
     layer: str
-    parameters: int  # numbers that it has in the target
-    taken: int  # of those, how many are the source's
+    parameters: int  # numbers in the target's layer
+    taken: int  # how many of those come from the source
     how: How
     why: str = ""
 
 
 @dataclass(frozen=True)
 class TransferReport:
-    """What a transfer takes from a source, layer by layer, bottom to top."""
+    """What a target takes from a source, layer by layer, bottom to top."""
 
     up_to: str
     layers: tuple[LayerTransfer, ...]
@@ -70,18 +66,18 @@ class TransferReport:
 
     @property
     def taken(self) -> int:
-        """Numbers that are the source's."""
+        """Return how many numbers come from the source."""
         return sum(layer.taken for layer in self.layers)
 
     @torch.no_grad()
     def put_into(self, target: LayeredModel) -> None:
-        """Give the target, or another network built like it, what was taken."""
+        """Copy the transferred weights into the target, or into another network built like it."""
         parameters = {_plain(name): parameter for name, parameter in target.named_parameters()}
         for name, weights in self.weights.items():
             parameters[name].copy_(weights)
 
     def as_values(self) -> dict[str, Any]:
-        """Plain values for a model card; the digest tells one source from another."""
+        """Return plain values for a model card; the digest identifies the source's weights."""
         digest = sha256()
         for name, weights in sorted(self.weights.items()):
             digest.update(name.encode() + weights.detach().cpu().numpy().tobytes())
@@ -92,39 +88,32 @@ class TransferReport:
         }
 
 
-@dataclass(frozen=True)
-class _Taken:
-    """What of one layer comes from the source; without weights it is skipped, and `why` says why."""
-
-    weights: Mapping[str, Tensor] = field(default_factory=dict)
-    numbers: int = 0
-    why: str = ""
-
-
 _Layer: TypeAlias = dict[str, nn.Parameter]
 
 
-def load_source(folder: Path) -> Tagger:
-    """The tagger in a model folder, or in the run folder around one."""
+def load_source(folder: Path) -> TaggingModel:
+    """Load the tagger in a model folder, or in the run folder around one."""
     inner = folder / "model"
     place = inner if inner.is_dir() and not (folder / "wardround.json").is_file() else folder
-    kind = model_card(place)["kind"]
     model = load_model(place)
-    if not isinstance(model, WordTagger | EncoderTagger):
-        raise ModelError(f"{folder.name} holds a model of kind {kind}; layers go from a word or encoder tagger only")
-    return model
+    if family_of(model).rebuild is None:
+        raise ModelError(
+            f"{folder.name} holds a model of the family {model.kind}; layers can be transferred from "
+            f"{_transferable()} only"
+        )
+    return tag_scoring(model)
 
 
 def warm_start(
     target: LayeredModel, folder: Path, *, up_to: str = "", only: Collection[str] | None = None
 ) -> TransferReport:
-    """Have `target` begin from the model saved in `folder`; without `up_to`, from all of its layers that fit.
+    """Start `target` from the model saved in `folder`; without `up_to`, from all of its layers that fit.
 
-    `only` names the parameters of the target that may; the others stay as they are.
+    `only` names the parameters of the target that may change; the others stay as they are.
     """
-    if not isinstance(target, WordTagger | EncoderTagger):
-        raise ModelError("only a word tagger or an encoder tagger can begin from another model")
-    report = transferred(load_source(folder), target, up_to=up_to)
+    if family_of(target).rebuild is None:
+        raise ModelError(f"only {_transferable()} can start from another model")
+    report = transferred(load_source(folder), tag_scoring(target), up_to=up_to)
     if only is not None:
         names = {_plain(name) for name in only}
         report = replace(report, weights={name: part for name, part in report.weights.items() if name in names})
@@ -133,26 +122,29 @@ def warm_start(
 
 
 def layers_of(model: LayeredModel) -> dict[str, _Layer]:
-    """The parameters of each layer, bottom to top, under the names they have without an adapter."""
-    aside = getattr(model, "aside", ())
-    names = [name for group in model.groups if group not in aside for name in _split(group)]
-    found: dict[str, _Layer] = {name: {} for name in names}
+    """Return the parameters of each layer, bottom to top, under their names without an adapter."""
+    found: dict[str, _Layer] = {}
+    for group in model.groups:
+        if group == "characters":
+            found[_CHARACTERS] = {}
+        if group not in model.training_only:
+            found[group] = {}
     for name, parameter in model.named_parameters():
-        layer = _SPELLED if name.startswith(f"{_SPELLED}.") else model.group_of(name)
+        layer = _CHARACTERS if name.startswith(f"{_CHARACTERS}.") else model.group_of(name)
         if layer in found:
             found[layer][_plain(name)] = parameter
     return found
 
 
 def layers_up_to(model: LayeredModel, last: str) -> tuple[str, ...]:
-    """The names of the layers from the bottom up to `last`."""
+    """Return the names of the layers from the bottom up to `last`."""
     names = list(layers_of(model))
     _check_known(last, names)
     return tuple(names[: names.index(last) + 1])
 
 
 def freeze(model: LayeredModel, names: Sequence[str]) -> tuple[str, ...]:
-    """Have the named layers stay as they are in any training; returns them bottom to top."""
+    """Exclude the named layers from training; return their names bottom to top."""
     layers = layers_of(model)
     for name in names:
         _check_known(name, list(layers))
@@ -166,10 +158,12 @@ def freeze(model: LayeredModel, names: Sequence[str]) -> tuple[str, ...]:
     return chosen
 
 
-def transferred(source: Tagger, target: Tagger, *, up_to: str = "", past_gaps: bool = False) -> TransferReport:
-    """What `target` takes from `source`, from the bottom up to layer `up_to`; neither model is changed.
+def transferred(
+    source: TaggingModel, target: TaggingModel, *, up_to: str = "", past_gaps: bool = False
+) -> TransferReport:
+    """Return what `target` takes from `source`, from the bottom up to layer `up_to`; change neither model.
 
-    Without `up_to`, all layers. Above a layer that is skipped nothing is taken, unless `past_gaps` says so.
+    Without `up_to`, take all layers. Above a skipped layer take nothing, unless `past_gaps` is set.
     """
     theirs, mine = layers_of(source), layers_of(target)
     last = up_to or list(theirs)[-1]
@@ -179,11 +173,17 @@ def transferred(source: Tagger, target: Tagger, *, up_to: str = "", past_gaps: b
     rows: list[LayerTransfer] = []
     weights: dict[str, Tensor] = {}
     for layer in order[:place]:
-        gap = "" if past_gaps else _gap_below(layer, rows)
-        taken = _Taken(why=f"it rests on {gap}, which was skipped") if gap else _layer(source, target, layer)
+        # LoRA layers start at zero: without the source's, the layers above read what they did before.
+        skipped = [row.layer for row in rows if row.how == "skipped" and row.layer != "lora"]
+        if skipped and layer not in _INPUTS and not past_gaps:
+            taken = LayerWeights(why=f"it is above {skipped[0]}, which was skipped")
+        else:
+            taken = _transfer_layer(source, target, layer)
         weights |= taken.weights
         size = _size(mine.get(layer, {}))
-        rows.append(LayerTransfer(layer, size, taken.numbers, _how(taken, theirs.get(layer, {}), size), taken.why))
+        whole = all(theirs[layer][name].shape == part.shape for name, part in taken.weights.items())
+        how: How = "skipped" if not taken.weights else "copied" if whole and taken.numbers == size else "resized"
+        rows.append(LayerTransfer(layer, size, taken.numbers, how, taken.why))
     if not weights:
         raise ModelError(f"nothing of the source fits: {'; '.join(f'{row.layer}: {row.why}' for row in rows[:3])}")
     above = (layer for layer in order[place:] if layer in mine)
@@ -191,26 +191,12 @@ def transferred(source: Tagger, target: Tagger, *, up_to: str = "", past_gaps: b
     return TransferReport(last, tuple(rows), weights)
 
 
-def _gap_below(layer: str, rows: Sequence[LayerTransfer]) -> str:
-    """The lowest layer below this one that was skipped, or nothing."""
-    # LoRA layers begin at zero: without the source's, what is above reads as it did.
-    skipped = (row.layer for row in rows if row.how == "skipped" and row.layer != "lora")
-    return "" if layer in _INPUTS else next(skipped, "")
-
-
-def _how(taken: _Taken, theirs: _Layer, size: int) -> How:
-    if not taken.weights:
-        return "skipped"
-    as_it_was = all(theirs[name].shape == weights.shape for name, weights in taken.weights.items())
-    return "copied" if as_it_was and taken.numbers == size else "resized"
-
-
 def _size(layer: _Layer) -> int:
     return sum(parameter.numel() for parameter in layer.values())
 
 
 def _merged(mine: list[str], theirs: list[str]) -> list[str]:
-    """All layers of both, bottom to top: one that only the source has stands above the one it had below it."""
+    """Return the layers of both, bottom to top; one that only the source has comes right after its lower neighbour."""
     order, place = list(mine), 0
     for layer in theirs:
         if layer not in order:
@@ -219,12 +205,8 @@ def _merged(mine: list[str], theirs: list[str]) -> list[str]:
     return order
 
 
-def _split(group: str) -> tuple[str, ...]:
-    return (_SPELLED, group) if group == "characters" else (group,)
-
-
 def _plain(name: str) -> str:
-    return name.replace(".base_layer.", ".")  # which LoRA wraps around what it adapts
+    return name.replace(".base_layer.", ".")  # LoRA adds it to the names of the layers it adapts
 
 
 def _check_known(name: str, names: Sequence[str], whose: str = "") -> None:
@@ -233,34 +215,29 @@ def _check_known(name: str, names: Sequence[str], whose: str = "") -> None:
         raise ModelError(f"no layer {whose}is called {name!r}{near}; there are {', '.join(names)}")
 
 
-# One way a kind of layer.
+def _transferable() -> str:
+    return " or ".join(f"a {name}" for name, family in BUILT_IN.items() if family.rebuild is not None)
 
 
-def _layer(source: Tagger, target: Tagger, layer: str) -> _Taken:
+def _transfer_layer(source: TaggingModel, target: TaggingModel, layer: str) -> LayerWeights:
     theirs, mine = layers_of(source).get(layer), layers_of(target).get(layer)
     if not theirs or not mine:
-        return _Taken(why=f"the {'target' if theirs else 'source'} has no such layer")
+        return LayerWeights(why=f"the {'target' if theirs else 'source'} has no such layer")
     if layer in ("output", "crf"):
-        return _tags(source, target, layer)
-    if isinstance(source, WordTagger) and isinstance(target, WordTagger):
-        if layer == "words":
-            return _words(source, target)
-        if layer == "contextual" and source.contextual.fingerprint() != target.contextual.fingerprint():
-            return _Taken(why="it mixes the layers of another encoder")
-    if isinstance(source, EncoderTagger) and isinstance(target, EncoderTagger):
-        why = _read_otherwise(source, target, layer)
-        return _Taken(why=why) if why else _whole(theirs, mine)
-    return _whole(theirs, mine)
+        return _transfer_tags(source, target, layer)
+    taken = family_of(target).transfer_layer(source, target, layer) if source.kind == target.kind else None
+    return taken or _transfer_whole(theirs, mine)
 
 
-def _whole(theirs: _Layer, mine: _Layer) -> _Taken:
-    """All of a layer or nothing."""
+def _transfer_whole(theirs: _Layer, mine: _Layer) -> LayerWeights:
+    """Take all of a layer or nothing."""
     for name in dict.fromkeys((*mine, *theirs)):
         if name not in theirs or name not in mine:
-            return _Taken(why=f"it is of another kind: only the {'target' if name in mine else 'source'} has {name}")
+            owner = "target" if name in mine else "source"
+            return LayerWeights(why=f"it is another kind of layer: only the {owner} has {name}")
         if theirs[name].shape != mine[name].shape:
-            return _Taken(why=_misfit(name, theirs[name], mine[name]))
-    return _Taken({name: parameter.detach().clone() for name, parameter in theirs.items()}, _size(theirs))
+            return LayerWeights(why=_misfit(name, theirs[name], mine[name]))
+    return LayerWeights({name: parameter.detach().clone() for name, parameter in theirs.items()}, _size(theirs))
 
 
 def _misfit(name: str, theirs: Tensor, mine: Tensor) -> str:
@@ -268,95 +245,41 @@ def _misfit(name: str, theirs: Tensor, mine: Tensor) -> str:
     return f"{name} is {sizes[0]} in the source, {sizes[1]} in the target"
 
 
-def _read_otherwise(source: EncoderTagger, target: EncoderTagger, layer: str) -> str:
-    """Why an encoder's layer would mean something else in the target, or nothing."""
-    if layer == "embeddings" and source.tokenizer.tokenizer.get_vocab() != target.tokenizer.tokenizer.get_vocab():
-        return "the vocabularies of word pieces differ"
-    for setting in _READ_BY:
-        theirs, mine = (getattr(model.network.config, setting, None) for model in (source, target))
-        if theirs != mine:
-            return f"{setting} is {theirs} in the source, {mine} in the target"
-    return ""
-
-
-def _tags(source: Tagger, target: Tagger, layer: str) -> _Taken:
-    """The rows of tags that both have; the others stay as the target has them."""
+def _transfer_tags(source: TaggingModel, target: TaggingModel, layer: str) -> LayerWeights:
+    """Take the rows of the tags that both have; the other rows stay as they are in the target."""
     theirs, mine = layers_of(source)[layer], layers_of(target)[layer]
     if source.tags == target.tags:
-        return _whole(theirs, mine)
+        return _transfer_whole(theirs, mine)
     common = [tag for tag in target.tags if tag in source.tag_rows]
     there, here = (torch.tensor([model.tag_rows[tag] for tag in common]) for model in (source, target))
     weights, numbers = {}, 0
     for name in dict.fromkeys((*mine, *theirs)):
-        if name not in theirs or name not in mine or not _is_of_tags(name, theirs[name], mine[name]):
-            return _whole(theirs, mine)  # which says what does not fit
-        given, taken = theirs[name].detach(), mine[name].detach().clone()
+        if name not in theirs or name not in mine or not _differs_in_tags_only(name, theirs[name], mine[name]):
+            return _transfer_whole(theirs, mine)  # whose reason says what does not fit
+        source_part, taken = theirs[name].detach(), mine[name].detach().clone()
         if name == _SQUARE_OF_TAGS:
-            chosen = given[there[:, None], there]
+            chosen = source_part[there[:, None], there]
             taken[here[:, None], here] = chosen
         elif name.startswith(_ROWS_OF_TAGS):
-            chosen = given[there]
+            chosen = source_part[there]
             taken[here] = chosen
         else:
-            chosen = taken = given.clone()
+            chosen = taken = source_part.clone()
         weights[name], numbers = taken, numbers + chosen.numel()
-    return _Taken(weights, numbers, _tags_in_words(common, target.tags))
+    return LayerWeights(weights, numbers, _describe_tags(common, target.tags))
 
 
-def _is_of_tags(name: str, theirs: Tensor, mine: Tensor) -> bool:
-    """Whether the two differ in their tags alone."""
+def _differs_in_tags_only(name: str, theirs: Tensor, mine: Tensor) -> bool:
+    """Return whether the two parameters differ in nothing but their tags."""
     if name == _SQUARE_OF_TAGS:
         return True
     return theirs.shape[1:] == mine.shape[1:] if name.startswith(_ROWS_OF_TAGS) else theirs.shape == mine.shape
 
 
-def _tags_in_words(common: Sequence[str], tags: Sequence[str]) -> str:
+def _describe_tags(common: Sequence[str], tags: Sequence[str]) -> str:
     fresh = [tag for tag in tags if tag not in common]
     said = f"{len(common)} of {len(tags)} tags are the source's"
     if not fresh:
         return f"{said}, which has them in other rows"
     more = f" and {len(fresh) - _NAMED} more" if len(fresh) > _NAMED else ""
     return f"{said}; fresh: {', '.join(fresh[:_NAMED])}{more}"
-
-
-def _words(source: WordTagger, target: WordTagger) -> _Taken:
-    """Rows by word, or by bucket."""
-    theirs, mine = source.words.weight.detach(), target.words.weight.detach()
-    if theirs.shape[1] != mine.shape[1]:
-        return _Taken(why=_misfit("words.weight", theirs, mine))
-    there, here = source.word_index, target.word_index
-    if isinstance(there, HashedWords) and isinstance(here, HashedWords):
-        return _buckets(theirs, there.buckets, here.buckets)
-    if isinstance(there, ListedWords) and isinstance(here, ListedWords):
-        return _listed(theirs, mine, there=there.words, here=here.words)
-    return _Taken(why="one of the two hashes words, the other has a list of them")
-
-
-def _buckets(theirs: Tensor, there: int, here: int) -> _Taken:
-    """A word's bucket is its hash modulo their number: where one number divides the other, buckets match exactly."""
-    if there == here:
-        return _Taken({"words.weight": theirs.clone()}, theirs.numel())
-    if here % there and there % here:
-        return _Taken(why=f"{there} buckets of words cannot become {here}: neither number divides the other")
-    reserved, rows = theirs[:RESERVED], theirs[RESERVED:]
-    if here % there == 0:
-        taken, why = rows.repeat(here // there, 1), f"each of {there} buckets of words became {here // there}"
-    else:
-        taken = rows.view(there // here, here, -1).mean(0)
-        why = f"each {there // here} of {there} buckets of words became one, their mean"
-    weights = torch.cat([reserved, taken])
-    return _Taken({"words.weight": weights}, weights.numel(), why)
-
-
-def _listed(theirs: Tensor, mine: Tensor, *, there: Sequence[str], here: Sequence[str]) -> _Taken:
-    if there == here:
-        return _Taken({"words.weight": theirs.clone()}, theirs.numel())
-    rows = {word: RESERVED + place for place, word in enumerate(there)}
-    common = [(RESERVED + place, rows[word]) for place, word in enumerate(here) if word in rows]
-    if not common:
-        return _Taken(why="no word of its list is in the source's")
-    pairs = [*((row, row) for row in range(RESERVED)), *common]
-    taken = mine.clone()
-    taken[[row for row, _ in pairs]] = theirs[[row for _, row in pairs]]
-    why = f"{len(common)} of {len(here)} words are in the source's list; the others keep their own vectors"
-    return _Taken({"words.weight": taken}, len(pairs) * theirs.shape[1], why)

@@ -1,13 +1,15 @@
-"""The composable tagger over words: embeddings, characters, context, CNN, BiLSTM, dense layer, CRF or softmax.
+"""A composable tagger over words: embeddings, characters, context, CNN, BiLSTM, dense layer, CRF or softmax.
 
-FedNER's network, every baseline of its Table 2 and the network of the transfer paper are configurations of it
-(`models.presets`).
+FedNER's network, every baseline of its Table 2 and the network of the transfer paper are configurations of it; `PRESETS`
+names them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,37 +21,50 @@ from wardround.errors import ModelError
 from wardround.models.blocks import BiLstm, CharacterCnn, CharacterLstm, WordCnn
 from wardround.models.contextual import ContextualEmbedding
 from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
+from wardround.models.families import (
+    Labels,
+    LayerWeights,
+    ModelChoice,
+    ModelFamily,
+    check_choice,
+    check_share,
+    check_size,
+)
+from wardround.models.model_files import WEIGHTS, fill, load_tensors, read_configuration, save_tensors, tag_set_of
 from wardround.models.parameter_split import ParameterSplit
-from wardround.models.ranges import check_choice, check_share, check_size
+from wardround.models.probes import Probes
 from wardround.models.tagging_model import Inputs, TaggingModel
-from wardround.models.vocabulary import PADDING, HashedWords, ListedWords, WordIndex, spelling
-from wardround.models.word_vectors import WordVectors
+from wardround.models.vocabulary import PADDING, RESERVED, HashedWords, ListedWords, WordIndex, spelling
+from wardround.models.word_vectors import WordVectors, load_word_vectors
+from wardround.parsing import read_json
+from wardround.settings import did_you_mean, with_settings
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["GROUPS", "WordTagger", "WordTaggerConfig"]
+__all__ = ["FAMILY", "GROUPS", "PRESETS", "WordTagger", "WordTaggerConfig", "preset"]
 
-_ROWS, _COLUMNS = 64, 4  # what a table of spellings is rounded up to
+_ROWS, _COLUMNS = 64, 4  # the size of a table of spellings is rounded up to multiples of these
+_WORDS = "words.json"  # the words of pretrained vectors, in a saved model
 GROUPS = ("words", "characters", "contextual", "word_cnn", "lstm", "dense", "output", "crf")  # bottom to top
 
 
 @dataclass(frozen=True)
 class WordTaggerConfig:
-    """The sizes of a tagger; 0 or an empty name leaves a layer out."""
+    """The sizes of a word tagger; 0 or an empty name leaves a layer out."""
 
     word_dimension: int = 100  # D_w; FedNER has 300
-    word_buckets: int = 16_384  # rows of a learned embedding; pretrained vectors bring their own list
+    word_buckets: int = 16_384  # rows of a learned embedding; pretrained vectors have their own list
     train_words: bool = True
     character_layer: str = "cnn"  # cnn | lstm | none
     character_dimension: int = 100  # D_c
-    character_width: int = 200  # filters of the CNN, or hidden states a direction of the LSTM
+    character_width: int = 200  # filters of the CNN, or hidden states of the LSTM in each direction
     contextual: str = ""  # an encoder: Hugging Face id, folder or "minilm"
     word_cnn: int = 200  # filters
     kernel: int = 3
-    lstm: int = 200  # hidden states a direction
+    lstm: int = 200  # hidden states in each direction
     lstm_layers: int = 1
     dense: int = 0
     decoder: str = "crf"  # crf | softmax
-    input_dropout: float = 0.2  # on a word's whole representation
+    input_dropout: float = 0.2  # on the whole representation of a word
     dropout: float = 0.2  # above each further layer
     scheme: str = "BIO"
     shared: tuple[str, ...] = ("words", "characters", "contextual", "word_cnn")
@@ -65,14 +80,16 @@ class WordTaggerConfig:
         check_share("input_dropout", self.input_dropout)
         check_share("dropout", self.dropout)
         if self.kernel % 2 == 0:
-            raise ModelError(f"kernel is {self.kernel}; it must be odd, to reach as far left as right")
+            raise ModelError(f"kernel is {self.kernel}; it must be odd, so that it covers as many words on the left as on the right")
         unknown = set(self.shared) - set(GROUPS)
         if unknown:
             raise ModelError(f"no layer group is called {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
 
 
 class WordTagger(TaggingModel):
-    """A tagger built as its configuration says; every layer group is an attribute of its own name."""
+    """A tagger over words; every layer group is an attribute of the same name."""
+
+    kind = "word-tagger"
 
     def __init__(
         self,
@@ -82,7 +99,7 @@ class WordTagger(TaggingModel):
         *,
         offline: bool = False,
     ) -> None:
-        """Build as `config` says; `offline` looks for a contextual encoder on this machine only."""
+        """Build the layers of `config`; with `offline`, look for a contextual encoder on this machine only."""
         super().__init__(tag_set, config.scheme)
         if vectors is not None:
             config = replace(config, word_dimension=vectors.vectors.shape[1])
@@ -96,8 +113,19 @@ class WordTagger(TaggingModel):
         if config.contextual:
             self.contextual = ContextualEmbedding(config.contextual, offline=offline)
             width += self.contextual.width
-        self._represented = width
-        width = self._build_context(width)
+        widths = [width]
+        if config.word_cnn:
+            self.word_cnn = WordCnn(width, filters=config.word_cnn, kernel=config.kernel)
+            width = self.word_cnn.width
+            widths.append(width)
+        if config.lstm:
+            self.lstm = BiLstm(width, hidden=config.lstm, layers=config.lstm_layers, dropout=config.dropout)
+            width = self.lstm.width
+            widths.append(width)
+        self.probes = Probes(widths=widths, leaf_width=widths[0])
+        if config.dense:
+            self.dense = nn.Sequential(nn.Linear(width, config.dense), nn.Tanh())
+            width = config.dense
         self.output = nn.Linear(width, len(self.tags))
         if config.decoder == "crf":
             self.crf = LinearChainCrf(self.tags, self.scheme)
@@ -107,35 +135,27 @@ class WordTagger(TaggingModel):
         present = [group for group in config.shared if group in self.groups]
         self.split = ParameterSplit.sharing(present, self.groups)
 
-    def _build_context(self, width: int) -> int:
-        config = self.config
-        if config.word_cnn:
-            self.word_cnn = WordCnn(width, filters=config.word_cnn, kernel=config.kernel)
-            width = self.word_cnn.width
-        if config.lstm:
-            self.lstm = BiLstm(width, hidden=config.lstm, layers=config.lstm_layers, dropout=config.dropout)
-            width = self.lstm.width
-        if config.dense:
-            self.dense = nn.Sequential(nn.Linear(width, config.dense), nn.Tanh())
-            width = config.dense
-        return width
-
     @property
     def groups(self) -> tuple[str, ...]:
-        """The layer groups this configuration has."""
-        return (*(group for group in GROUPS if hasattr(self, group)), *self.aside)
+        """Return the layer groups that this configuration has."""
+        return (*(group for group in GROUPS if hasattr(self, group)), *self.training_only)
+
+    @property
+    def possible_groups(self) -> tuple[str, ...]:
+        """Return the layer groups that any configuration can have."""
+        return GROUPS
 
     def settings(self) -> dict[str, Any]:
-        """The configuration as plain values."""
+        """Return the configuration as plain values."""
         return asdict(self.config)
 
     @property
     def decoder(self) -> Decoder:
-        """The CRF, or words on their own."""
+        """Return the CRF, or the decoder of independent words."""
         return self.crf if self.config.decoder == "crf" else self.independent
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Inputs:
-        """Word rows, the spelling of each distinct word once, and pieces where an encoder looks on."""
+        """Return word rows, the spelling of each distinct word once, and pieces if there is a contextual encoder."""
         lengths = torch.tensor([len(sentence) for sentence in sentences])
         mask = torch.arange(int(lengths.max()))[None] < lengths[:, None]
         distinct = {word: row for row, word in enumerate(dict.fromkeys(w for s in sentences for w in s))}
@@ -150,39 +170,25 @@ class WordTagger(TaggingModel):
         )
 
     def emissions(self, inputs: Inputs) -> Tensor:
-        """Bottom to top through whichever layers there are."""
+        """Run the layers of the configuration, bottom to top."""
         states = self._represent(inputs)
-        if self.probe is not None:
-            states = states + self.probe[:, None]
-        states = self._seen(self.input_dropout(states), inputs)
+        if self.probes.leaf is not None:
+            states = states + self.probes.leaf[:, None]
+        states = self.input_dropout(states)
+        self.probes.encoded(states, inputs.mask)
         if hasattr(self, "word_cnn"):
-            states = self._seen(self.dropout(self.word_cnn(states, inputs.mask)), inputs)
+            states = self.dropout(self.word_cnn(states, inputs.mask))
+            self.probes.encoded(states, inputs.mask)
         if hasattr(self, "lstm"):
-            states = self._seen(self.dropout(self.lstm(states, inputs.mask)), inputs)
+            states = self.dropout(self.lstm(states, inputs.mask))
+            self.probes.encoded(states, inputs.mask)
         if hasattr(self, "dense"):
             states = self.dense(states)
         scores: Tensor = self.output(states)
         return scores
 
-    @property
-    def probe_shape(self) -> tuple[int, ...]:
-        """As wide as a word's whole representation."""
-        return (self._represented,)
-
-    @property
-    def watched_widths(self) -> tuple[int, ...]:
-        """A word's whole representation, then the word CNN and the LSTM where they are there."""
-        above = [getattr(self, layer).width for layer in ("word_cnn", "lstm") if hasattr(self, layer)]
-        return (self._represented, *above)
-
-    def _seen(self, states: Tensor, inputs: Inputs) -> Tensor:
-        """The same states, after whoever looks on has seen them."""
-        if self.watched is not None:
-            self.watched.add(states, inputs.mask)
-        return states
-
     def _represent(self, inputs: Inputs) -> Tensor:
-        """e_i = [word; characters; language model] (FedNER, Section 3.1)."""
+        """Return e_i = [word; characters; language model] (FedNER, Section 3.1)."""
         parts = [self.words(inputs.words)]
         if hasattr(self, "characters"):
             parts.append(self.characters(inputs.spellings)[inputs.spelled])
@@ -211,13 +217,172 @@ def _character_layer(config: WordTaggerConfig) -> CharacterCnn | CharacterLstm:
 
 def _spellings(words: Sequence[str]) -> Tensor:
     spelled = [spelling(word) for word in words]
-    # Rounded up, so that few shapes occur: a CPU keeps a compiled kernel for each it has seen.
-    rows, width = _rounded_up(len(words), _ROWS), _rounded_up(max(map(len, spelled)), _COLUMNS)
+    # Rounded up so that few shapes occur: a CPU keeps a compiled kernel for each shape it has seen.
+    rows = -(-len(words) // _ROWS) * _ROWS
+    width = -(-max(map(len, spelled)) // _COLUMNS) * _COLUMNS
     table = np.full((rows, width), PADDING, dtype=np.int64)
     for row, characters in enumerate(spelled):
         table[row, : len(characters)] = characters
     return torch.from_numpy(table)
 
 
-def _rounded_up(size: int, step: int) -> int:
-    return -(-size // step) * step
+PRESETS: dict[str, WordTaggerConfig] = {
+    # FedNER (Ge 2020) without its language model; the sizes are those of its Section 4.1.
+    "fedner": WordTaggerConfig(),
+    # The same with a language model: the paper's ELMoNER row, with MiniLM instead of ELMo.
+    "elmoner": WordTaggerConfig(contextual="minilm"),
+    # The baselines of Table 2, as the paper describes them in one line each.
+    "cnn-crf": WordTaggerConfig(character_layer="none", lstm=0),
+    "lstm-crf": WordTaggerConfig(character_layer="none", word_cnn=0),
+    "gram-cnn": WordTaggerConfig(lstm=0),
+    "cnn-lstm-crf": WordTaggerConfig(word_cnn=0),
+    "s-lstm-crf": WordTaggerConfig(character_layer="none", word_cnn=0, lstm_layers=2),
+    "cnn-clstm-crf": WordTaggerConfig(),
+    # Lee 2017: character LSTM, token LSTM, fully connected, sequence optimisation; dropout before the token LSTM.
+    # The paper gives no sizes; these are the defaults of NeuroNER, the tool it used.
+    "transfer": WordTaggerConfig(
+        character_layer="lstm",
+        character_dimension=25,
+        character_width=25,
+        word_cnn=0,
+        lstm=100,
+        dense=100,
+        input_dropout=0.5,
+        dropout=0.0,
+        scheme="BIOES",
+        shared=("words", "characters", "lstm"),
+    ),
+}
+
+
+def preset(name: str) -> WordTaggerConfig:
+    """Return the configuration called `name`."""
+    if name in PRESETS:
+        return PRESETS[name]
+    raise ModelError(f"no preset is called {name!r}{did_you_mean(name, PRESETS)}; there are {', '.join(PRESETS)}")
+
+
+# The family: build, save, load and transfer.
+
+# Lee 2017, Section 3: stochastic gradient descent, early stopping with a patience of 10 epochs.
+_TRANSFER_TRAINING: Mapping[str, Any] = {
+    "epochs": 100,
+    "batch_size": 8,
+    "optimizer": "sgd",
+    "learning_rate": 0.1,
+    "schedule": "constant",
+    "patience": 10,
+}
+
+
+def _build(config: WordTaggerConfig, labels: Labels, choice: ModelChoice) -> WordTagger:
+    vectors = None if choice.vectors is None else load_word_vectors(choice.vectors)
+    return WordTagger(config, labels.types, vectors)
+
+
+def _rebuild(source: WordTagger, labels: Labels, choice: ModelChoice) -> WordTagger:
+    config = with_settings(source.config, choice.options, "the source's network")
+    if choice.vectors is not None:
+        vectors: WordVectors | None = load_word_vectors(choice.vectors)
+    elif isinstance(source.word_index, ListedWords):
+        vectors = WordVectors(source.word_index.words, source.words.weight.detach()[RESERVED:].numpy())
+    else:
+        vectors = None
+    return WordTagger(config, labels.types, vectors, offline=True)
+
+
+def _choice_like(model: WordTagger) -> ModelChoice:
+    is_transfer_paper = model.config.character_layer == "lstm" and model.config.dense > 0
+    return ModelChoice("transfer" if is_transfer_paper else "fedner")
+
+
+def _save(model: WordTagger, folder: Path) -> dict[str, Any]:
+    save_tensors(model.state_dict(), folder / WEIGHTS)
+    if isinstance(model.word_index, ListedWords):
+        (folder / _WORDS).write_text(json.dumps(model.word_index.words, ensure_ascii=False), encoding="utf-8")
+    context = model.contextual.fingerprint() if "contextual" in model.groups else None
+    return {"types": list(model.tag_set.types), "contextual_sha256": context}
+
+
+def _load(folder: Path, card: dict[str, Any]) -> WordTagger:
+    config = read_configuration(WordTaggerConfig, card, folder)
+    weights = load_tensors(folder / WEIGHTS)
+    vectors = _load_vectors(folder, weights) if (folder / _WORDS).is_file() else None
+    model = WordTagger(config, tag_set_of(card, folder), vectors, offline=True)
+    if "contextual" in model.groups and model.contextual.fingerprint() != card.get("contextual_sha256"):
+        raise ModelError(f"{folder.name}: the encoder {config.contextual!r} here is not the one it was trained on")
+    fill(model, weights, folder)
+    return model
+
+
+def _load_vectors(folder: Path, weights: Mapping[str, Tensor]) -> WordVectors:
+    try:
+        words = read_json(folder / _WORDS)
+        vectors = weights["words.weight"][RESERVED:].numpy()
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{folder.name}/{_WORDS} is no JSON, or has no vectors beside it") from error
+    if not isinstance(words, list) or len(words) != len(vectors):
+        raise ModelError(f"{folder.name}/{_WORDS} is no list of {len(vectors)} words")
+    return WordVectors(tuple(map(str, words)), vectors)
+
+
+def _transfer_layer(source: WordTagger, target: WordTagger, layer: str) -> LayerWeights | None:
+    if layer == "contextual" and source.contextual.fingerprint() != target.contextual.fingerprint():
+        return LayerWeights(why="it mixes the layers of another encoder")
+    if layer != "words":
+        return None
+    theirs, mine = source.words.weight.detach(), target.words.weight.detach()
+    if theirs.shape[1] != mine.shape[1]:
+        sizes = [" × ".join(map(str, tensor.shape)) for tensor in (theirs, mine)]
+        return LayerWeights(why=f"words.weight is {sizes[0]} in the source, {sizes[1]} in the target")
+    there, here = source.word_index, target.word_index
+    if isinstance(there, HashedWords) and isinstance(here, HashedWords):
+        return _transfer_buckets(theirs, there.buckets, here.buckets)
+    if isinstance(there, ListedWords) and isinstance(here, ListedWords):
+        return _transfer_words(theirs, mine, there=there.words, here=here.words)
+    return LayerWeights(why="one of the two models hashes words, the other has a list of them")
+
+
+def _transfer_buckets(theirs: Tensor, there: int, here: int) -> LayerWeights:
+    """Match rows by bucket: a bucket is a hash modulo their number, so they match if one number divides the other."""
+    if there == here:
+        return LayerWeights({"words.weight": theirs.clone()}, theirs.numel())
+    if here % there and there % here:
+        return LayerWeights(why=f"{there} buckets of words cannot become {here}: neither number divides the other")
+    reserved, rows = theirs[:RESERVED], theirs[RESERVED:]
+    if here % there == 0:
+        taken, why = rows.repeat(here // there, 1), f"each of {there} buckets of words became {here // there}"
+    else:
+        taken = rows.view(there // here, here, -1).mean(0)
+        why = f"each {there // here} of {there} buckets of words became one, their mean"
+    weights = torch.cat([reserved, taken])
+    return LayerWeights({"words.weight": weights}, weights.numel(), why)
+
+
+def _transfer_words(theirs: Tensor, mine: Tensor, *, there: Sequence[str], here: Sequence[str]) -> LayerWeights:
+    if there == here:
+        return LayerWeights({"words.weight": theirs.clone()}, theirs.numel())
+    rows = {word: RESERVED + place for place, word in enumerate(there)}
+    common = [(RESERVED + place, rows[word]) for place, word in enumerate(here) if word in rows]
+    if not common:
+        return LayerWeights(why="no word of its list is in the source's")
+    pairs = [*((row, row) for row in range(RESERVED)), *common]
+    taken = mine.clone()
+    taken[[row for row, _ in pairs]] = theirs[[row for _, row in pairs]]
+    why = f"{len(common)} of {len(here)} words are in the source's list; the others keep their own vectors"
+    return LayerWeights({"words.weight": taken}, len(pairs) * theirs.shape[1], why)
+
+
+FAMILY = ModelFamily(
+    name=WordTagger.kind,
+    tasks=("ner", "deidentify"),
+    chosen_by=("preset",),
+    configure=lambda choice: with_settings(preset(choice.preset), choice.options, f"the preset {choice.preset!r}"),
+    build=_build,
+    save=_save,
+    load=_load,
+    training=lambda choice: _TRANSFER_TRAINING if choice.preset == "transfer" else {},
+    rebuild=_rebuild,
+    choice_like=_choice_like,
+    transfer_layer=_transfer_layer,
+)

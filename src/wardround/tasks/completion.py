@@ -1,13 +1,13 @@
 """Named entities at a site that annotates only some of the study's types (Wang 2023, Sections 3.2 and 3.3).
 
-A teacher, the model as the study has it so far, says what of the other types is in the site's sentences; the loss of a
-sentence has two parts, what the site's own annotation says and what the teacher adds to it. Nothing of this leaves the
+A teacher, which is the current model of the study, predicts mentions of the other types in the site's sentences. The
+loss of a sentence has two parts: the site's own annotation, and what the teacher adds to it. None of this leaves the
 site.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,85 +16,81 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from wardround.models.crf import Posterior
-from wardround.models.tagging_model import Inputs, SplitLoss, TaggingModel
+from wardround.models.tagging_model import Inputs, MentionModel, SplitLoss, tag_scoring
 from wardround.tasks.ner import NerTask, TaggedSentence
 from wardround.tasks.task import in_length_order
-from wardround.text.tag_schemes import split_tag
 from wardround.text.tag_sets import complete_annotation
+from wardround.text.tag_schemes import split_tag
 
 __all__ = ["CompletedNer", "Taught", "Unknown"]
 
-# What a word without a mention of the site's own may be: what the teacher finds there, or, softly, expects there;
-# anything else that is not annotated here; or nothing, as if all types had been looked for.
+# How a word outside the site's own mentions is labelled. pseudo: with the teacher's predictions; posterior: with the
+# teacher's probabilities; partial: any type that is not annotated here; outside: as if all types were annotated.
 Unknown = Literal["pseudo", "posterior", "partial", "outside"]
 
 
 @dataclass(frozen=True)
 class Taught:
-    """What a teacher said of a site's sentences, in their order; empty where there is none yet."""
+    """The teacher's predictions for a site's sentences, in their order; empty if there is no teacher yet."""
 
-    tags: Sequence[Tensor] = field(default=(), repr=False)  # of pseudo: rows of the completed tags
-    posteriors: Sequence[Posterior] = field(default=(), repr=False)  # of posterior, each without padding
+    tags: Sequence[Tensor] = field(default=(), repr=False)  # with pseudo: rows of the completed tags
+    posteriors: Sequence[Posterior] = field(default=(), repr=False)  # with posterior, each without padding
 
 
 class CompletedNer:
-    """The sentences of a site, read with what their annotation leaves open."""
+    """The sentences of a site, with labels for the types that it does not annotate."""
 
     def __init__(
         self, task: NerTask, sentences: Sequence[TaggedSentence], unknown: Unknown, *, outside: float = 0.0
     ) -> None:
         self.sentences, self.unknown, self.outside = sentences, unknown, outside
-        self.types = task.model.tag_set if unknown == "outside" else task.types  # those that were looked for
-        self.model: TaggingModel = task.model
+        self.types = task.model.tag_set if unknown == "outside" else task.types  # types that count as annotated
+        self.model: MentionModel = task.model
         self.annotated = torch.tensor([split_tag(tag)[1] in self.types for tag in self.model.tags])
 
     @torch.inference_mode()
     def ask(self, *, batch_size: int = 64) -> Taught:
-        """Have the model as it is now, without dropout, complete every sentence."""
+        """Complete every sentence with the current model, without dropout."""
         self.model.eval()
         tags: list[Tensor] = [torch.empty(0)] * len(self.sentences)
         posteriors = [Posterior(tags[0], tags[0])] * len(self.sentences)
         for rows in in_length_order([len(sentence.words) for sentence in self.sentences], batch_size):
             if self.unknown == "pseudo":
-                for row, found in zip(rows, self._completed(rows), strict=True):
+                for row, found in zip(rows, self._complete(rows), strict=True):
                     tags[row] = found
             elif self.unknown == "posterior":
-                for row, expected in zip(rows, self._expected(rows), strict=True):
-                    posteriors[row] = expected
+                model = tag_scoring(self.model)
+                batch = model.posterior(self._inputs(rows), self._local(rows), annotated=self.annotated)
+                for row, words, steps in zip(rows, batch.words.cpu(), batch.steps.cpu(), strict=True):
+                    posteriors[row] = Posterior(words[: len(self.sentences[row].words)], steps)
         return {"pseudo": Taught(tags=tags), "posterior": Taught(posteriors=posteriors)}.get(self.unknown, Taught())
 
     def losses(self, rows: Sequence[int], taught: Taught) -> SplitLoss:
-        """Of some sentences, by their place among all."""
-        return self.model.split_loss(
-            self._inputs(rows),
-            self._local(rows),
-            self._taught(rows, taught),
-            annotated=self.annotated,
-            outside=self.outside,
-        )
-
-    def _completed(self, rows: Sequence[int]) -> Iterator[Tensor]:
-        """Eq. 5: local annotation, and what the model finds of other types."""
-        scheme = self.model.scheme
-        for row, decoded in zip(rows, self.model.decode(self._inputs(rows)), strict=True):
-            local = scheme.spans(self.sentences[row].tags)
-            spans = complete_annotation(local, scheme.spans(decoded), self.types)
-            yield self._rows_of(scheme.encode(spans, len(decoded)))
-
-    def _expected(self, rows: Sequence[int]) -> Iterator[Posterior]:
-        found = self.model.posterior(self._inputs(rows), self._local(rows), annotated=self.annotated)
-        for row, words, steps in zip(rows, found.words.cpu(), found.steps.cpu(), strict=True):
-            yield Posterior(words[: len(self.sentences[row].words)], steps)
-
-    def _taught(self, rows: Sequence[int], taught: Taught) -> Tensor | Posterior | None:
-        device = self.model.device
-        if taught.tags:
-            return pad_sequence([taught.tags[row] for row in rows], batch_first=True).to(device)
+        """Return the losses of some sentences, given by their numbers."""
+        inputs, local, device = self._inputs(rows), self._local(rows), self.model.device
         if taught.posteriors:
             chosen = [taught.posteriors[row] for row in rows]
             words = pad_sequence([posterior.words for posterior in chosen], batch_first=True)
-            return Posterior(words.to(device), torch.stack([posterior.steps for posterior in chosen]).to(device))
-        return None
+            steps = torch.stack([posterior.steps for posterior in chosen])
+            return tag_scoring(self.model).posterior_loss(
+                inputs,
+                local,
+                Posterior(words.to(device), steps.to(device)),
+                annotated=self.annotated,
+                outside=self.outside,
+            )
+        tags = None
+        if taught.tags:
+            tags = pad_sequence([taught.tags[row] for row in rows], batch_first=True).to(device)
+        return self.model.split_loss(inputs, local, tags, annotated=self.annotated, outside=self.outside)
+
+    def _complete(self, rows: Sequence[int]) -> list[Tensor]:
+        """Return the local annotation with the mentions that the model finds of other types (Eq. 5)."""
+        scheme, found = self.model.scheme, []
+        for row, decoded in zip(rows, self.model.decode(self._inputs(rows)), strict=True):
+            spans = complete_annotation(scheme.spans(self.sentences[row].tags), scheme.spans(decoded), self.types)
+            found.append(self._rows_of(scheme.encode(spans, len(decoded))))
+        return found
 
     def _inputs(self, rows: Sequence[int]) -> Inputs:
         return self.model.prepare([self.sentences[row].words for row in rows]).to(self.model.device)

@@ -1,4 +1,4 @@
-"""De-identification: named entities that identify people, scored besides for what would stay readable of them."""
+"""De-identification: named entities that identify people, with a score of the text that would stay readable."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from wardround.evaluation.entity_scores import score_corpus
 from wardround.evaluation.leakage import score_leakage, score_words
 from wardround.tasks.ner import NerTask
-from wardround.tasks.task import TaskScore
+from wardround.tasks.task import TaskKind, TaskScore
 from wardround.text.document import Document
 from wardround.text.segmentation import words_of
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["DeidentifyTask"]
+__all__ = ["DEIDENTIFY", "DeidentifyTask"]
 
 
 class DeidentifyTask(NerTask):
-    """Named entities whose types say what identifies people.
+    """Named entities whose types identify people.
 
-    Its readings are those of entities, and `words`: each word by its type. What leaks is counted against all that the
-    model finds, also under types that the notes are not annotated with, for redaction hides all of it.
+    Its matching modes are those of entities, and `words`: each word by its type. Leakage is counted against everything
+    that the model finds, including types that the notes are not annotated with, because redaction hides all of it.
     """
 
-    readings = (*NerTask.readings, "words")
+    matching_modes = (*NerTask.matching_modes, "words")
 
     def _score(self, documents: Sequence[Document], types: TagSet) -> TaskScore:
         hidden = list(self.predict(documents))
@@ -34,3 +34,15 @@ class DeidentifyTask(NerTask):
             entities=entities,
             leakage=score_leakage(zip(gold, hidden, strict=True)),
         )
+
+
+DEIDENTIFY = TaskKind(
+    name="deidentify",
+    bind=lambda model, settings: DeidentifyTask(model, settings.types, settings.scored),
+    matching_modes=DeidentifyTask.matching_modes,
+    finds_entities=True,
+    finds_relations=False,
+    examples="sentences",
+    reports_leakage=True,
+    variant_of="ner",
+)

@@ -1,7 +1,7 @@
-"""Entities and the relations among them, end to end: a loss over both, and both back from raw text.
+"""Entities and the relations among them, end to end: a loss over both, and predictions of both from raw text.
 
-A relation is predicted between mentions, also by a model of relations between concepts: a mention found in raw text
-has no concept. Such relations are learned and scored between mentions too, as `tasks.mention_relations` says.
+Relations are always predicted between mentions, even if the corpus relates concepts: a mention found in raw text has no
+concept. Relations between concepts are therefore learned and scored between mentions (`relate_mentions`).
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from wardround.models.joint_extractor import JointExtractor, PairRows
 from wardround.tasks.joint_examples import JointExample, encode, mention_rules, wanted_of
 from wardround.tasks.passages import Candidate, CutDocument, Place, cut_passages
 from wardround.tasks.relation_instances import relations_of
-from wardround.tasks.task import Example, Task, TaskScore, in_length_order
+from wardround.tasks.task import Example, Task, TaskKind, TaskScore, TaskSettings, in_length_order
 from wardround.text.document import Document, Entity, Range, Relation
 from wardround.text.relation_sets import RelationSet
 
-__all__ = ["JointTask", "predict", "score"]
+__all__ = ["JOINT", "JointTask", "predict", "score"]
 
-_WORDS_AHEAD = 32_768  # words whose states are held before a prediction is given back: bounds memory
-_LEAST_WORDS = 64  # that a document counts for, however short: so many documents at most are held
-_PAIRS_TOGETHER, _PASSAGES_TOGETHER = 4096, 64  # the most that are scored at once
+_WORDS_AHEAD = 32_768  # words whose states are held before predictions are returned: bounds memory
+_LEAST_WORDS = 64  # smallest number of words counted for a document: bounds the number of documents held
+_PAIRS_TOGETHER, _PASSAGES_TOGETHER = 4096, 64  # largest numbers scored at once
 
 
 class JointTask(Task):
-    """Entities and relations from raw text; of pairs without a relation, at most `negatives` for each with one.
+    """Entities and relations from raw text; trained on at most `negatives` pairs without a relation for each with one.
 
-    Its readings: `relations` is end to end, right only with the places and types of both entities; `given` is of
+    Its matching modes: `relations` is end to end and requires the positions and types of both entities; `given` scores
     relations among the annotated entities; `entities` is strict.
     """
 
-    readings = ("relations", "given", "entities")
+    matching_modes = ("relations", "given", "entities")
 
     def __init__(
         self, model: JointExtractor, *, negatives: float | None = None, seed: int = 0, relation_weight: float = 1.0
@@ -50,31 +50,31 @@ class JointTask(Task):
             raise TrainingError(f"relation_weight is {relation_weight}; it must be a number, zero or above")
         self.model: JointExtractor = model
         self.negatives, self.seed, self.relation_weight = negatives, seed, relation_weight
-        self.lost: Mapping[str, int] = {}
+        self.alignment_losses: Mapping[str, int] = {}
 
     @property
     def entity_types(self) -> tuple[str, ...]:
-        """Those of the model."""
+        """Return the types of the model."""
         return self.model.tag_set.types
 
     def encode(self, documents: Iterable[Document]) -> Sequence[JointExample]:
-        """Passages with their tags and pairs."""
+        """Return passages with their tags and pairs."""
         found = encode(documents, self.model, negatives=self.negatives, seed=self.seed)
-        self.lost = found.counts.by_reason()
+        self.alignment_losses = found.counts.by_reason()
         return found.examples
 
     def public(self, documents: Iterable[Document]) -> Sequence[JointExample]:
-        """Every passage with every pair; pairs are of annotated entities, so that without any there are only tags."""
+        """Return every passage with every pair of annotated entities."""
         found = encode(documents, self.model, every_pair=True)
-        self.lost = found.counts.by_reason()
+        self.alignment_losses = found.counts.by_reason()
         return found.examples
 
     def length(self, example: Example) -> int:
-        """In words."""
+        """Return the number of words."""
         return len(example.words)
 
     def batch_loss(self, batch: Sequence[Example]) -> Tensor:
-        """Mean over the passages of the negative log likelihood of their tags and, by its weight, of their pairs."""
+        """Return the mean negative log likelihood of a passage's tags and, weighted, of its pairs."""
         states = _states(self.model, [example.words for example in batch])
         owned = _owned([len(example.tags) for example in batch]).to(states.device)
         rows = [torch.tensor([self.model.tag_rows[tag] for tag in example.tags]) for example in batch]
@@ -85,24 +85,24 @@ class JointTask(Task):
         return (tag_loss + self.relation_weight * relation_loss) / len(batch)
 
     def predict(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Each document with the entities that are found in its text, and the relations among these."""
+        """Yield each document with the entities found in its text, and the relations among them."""
         return predict(self.model, documents)
 
     def score(self, documents: Sequence[Document]) -> TaskScore:
-        """On the types of the model; a relation that no pair can carry counts as not found."""
+        """Score on the types of the model; a relation that no pair can represent counts as not found."""
         return score(self.model, documents)
 
     def classes(self) -> Mapping[str, int]:
-        """A row a word, and a row a pair."""
+        """Return the number of tags and of relation classes: one row for each word and one for each pair."""
         return {"tags": len(self.model.tags), "relations": len(self.model.class_rows)}
 
     def labels(self, batch: Sequence[Example]) -> dict[str, Tensor]:
-        """The tags of the words that passages own, and the classes of their pairs."""
+        """Return the tags of the words that passages own, and the classes of their pairs."""
         tags = [self.model.tag_rows[tag] for example in batch for tag in example.tags]
         return {"tags": torch.tensor(tags, dtype=torch.long), "relations": _classes(self.model, batch)}
 
     def heads(self, batch: Sequence[Example]) -> dict[str, Tensor]:
-        """The emissions, and the scores of the relation head."""
+        """Return the scores of the tags and of the relation classes."""
         states = _states(self.model, [example.words for example in batch])
         owned = _owned([len(example.tags) for example in batch]).to(states.device)
         emissions = self.model.emissions(states[:, : owned.shape[1]])
@@ -114,14 +114,14 @@ class JointTask(Task):
 
 
 def predict(model: JointExtractor, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
-    """Each document with the model's entities and relations in place of its own, in order, in constant memory."""
+    """Yield each document with the model's entities and relations instead of its own, in order, in constant memory."""
     bare = (document.with_entities(()) for document in documents)
     for read in _read(model, bare, batch_size):
         yield _related(model, read, _found(model, read)).document
 
 
 def score(model: JointExtractor, documents: Sequence[Document], *, batch_size: int = 64) -> TaskScore:
-    """The model against the documents' own annotation of its types, in the three readings of the task."""
+    """Score the model against the documents' annotation of its types, in the three matching modes of the task."""
     relations, given, pairs = list[TypedCounts](), list[TypedCounts](), list[tuple[Document, Document]]()
     dropped = 0
     for read in _read(model, (_gold(document, model) for document in documents), batch_size):
@@ -134,30 +134,27 @@ def score(model: JointExtractor, documents: Sequence[Document], *, batch_size: i
         dropped += among.dropped
     entities = score_corpus(pairs)
     counts = (tuple(relations), tuple(given), entities.strict_by_document)
-    return TaskScore(dict(zip(JointTask.readings, counts, strict=True)), dropped, entities)
-
-
-# Reading, in calling order.
+    return TaskScore(dict(zip(JointTask.matching_modes, counts, strict=True)), dropped, entities)
 
 
 @dataclass(frozen=True)
 class _Read:
-    """A document and what the model says of its passages."""
+    """A document with the states and tags of its passages."""
 
     cut: CutDocument
     states: Sequence[Tensor] = field(repr=False)  # [words, width] each
-    tags: Sequence[Sequence[str]]  # of the owned words
+    tags: Sequence[Sequence[str]]  # tags of the owned words of each passage
 
 
 def _gold(document: Document, model: JointExtractor) -> Document:
-    """The annotation that predictions are held against."""
+    """Return the document with the annotation that predictions are compared with."""
     wanted = wanted_of(document, model).document
     relations = mention_rules(model).relations
     return relations.with_ordered_ends(replace(wanted, relations=relations_of(wanted, relations)))
 
 
 def _read(model: JointExtractor, documents: Iterable[Document], batch_size: int) -> Iterator[_Read]:
-    """Each document read, in order; so many at once that lengths can be sorted."""
+    """Read each document, in order; several at once, so that passages can be sorted by length."""
     waiting: list[CutDocument] = []
     held = 0
     for document in documents:
@@ -182,15 +179,15 @@ def _read_chunk(model: JointExtractor, cuts: Sequence[CutDocument], batch_size: 
         for row, (index, tags) in enumerate(zip(batch, model.decode(emissions, mask), strict=True)):
             found[index] = states[row, : len(texts[index])].clone(), tags
     passages = iter(found)
-    return [_of(cut, list(islice(passages, len(cut.passages)))) for cut in cuts]
-
-
-def _of(cut: CutDocument, found: Sequence[tuple[Tensor, list[str]]]) -> _Read:
-    return _Read(cut, [states for states, _ in found], [tags for _, tags in found])
+    read = []
+    for cut in cuts:
+        own = list(islice(passages, len(cut.passages)))
+        read.append(_Read(cut, [states for states, _ in own], [tags for _, tags in own]))
+    return read
 
 
 def _found(model: JointExtractor, read: _Read) -> Document:
-    """The document with the entities that its tags spell."""
+    """Return the document with the entities of its predicted tags."""
     mentions = [
         (kind, Range(passage.words[start].start, passage.words[end - 1].end))
         for passage, tags in zip(read.cut.passages, read.tags, strict=True)
@@ -203,12 +200,12 @@ def _found(model: JointExtractor, read: _Read) -> Document:
 @dataclass(frozen=True)
 class _Related:
     document: Document
-    dropped: int  # pairs that have no place among the words that are read
+    dropped: int  # pairs with a mention outside the words that are read
 
 
 @torch.inference_mode()
 def _related(model: JointExtractor, read: _Read, document: Document) -> _Related:
-    """The document with the likeliest relations, of those that types allow, among its entities."""
+    """Return the document with the likeliest relations that the types of its entities allow."""
     relations: list[Relation] = []
     dropped = 0
     for some in _together(read.cut.candidates(document, mention_rules(model))):
@@ -223,7 +220,7 @@ def _related(model: JointExtractor, read: _Read, document: Document) -> _Related
 
 
 def _together(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
-    """Pairs that are scored at once: so many, of so many passages."""
+    """Group pairs that are scored at once: at most so many, from at most so many passages."""
     held, passages = list[Candidate](), set[int]()
     for candidate in candidates:
         held.append(candidate)
@@ -235,7 +232,7 @@ def _together(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
 
 
 def _pair_scores(model: JointExtractor, read: _Read, places: Sequence[Place]) -> list[list[float]]:
-    """The scores of the classes of each pair."""
+    """Return the scores of the classes of each pair."""
     if not places:
         return []
     texts = {passage: text for text, passage in enumerate(dict.fromkeys(place.passage for place in places))}
@@ -247,12 +244,9 @@ def _pair_scores(model: JointExtractor, read: _Read, places: Sequence[Place]) ->
 
 
 def _likeliest(scores: Sequence[float], relations: RelationSet, head: str, tail: str) -> str:
-    """The class with the highest score among the negative one and those that the types of the ends allow."""
+    """Return the class with the highest score among the negative one and those that the two types allow."""
     allowed = {relations.negative, *relations.allowed(head, tail)}
     return max(zip(scores, relations.names, strict=True), key=lambda it: it[0] if it[1] in allowed else -inf)[1]
-
-
-# Batches.
 
 
 def _states(model: JointExtractor, texts: Sequence[Sequence[str]]) -> Tensor:
@@ -260,7 +254,7 @@ def _states(model: JointExtractor, texts: Sequence[Sequence[str]]) -> Tensor:
 
 
 def _owned(lengths: Sequence[int]) -> Tensor:
-    """A mask [batch, words] over the owned words of passages, which are their first."""
+    """Return a mask [batch, words] over the owned words of passages, which come first."""
     return torch.arange(max(lengths))[None] < torch.tensor(lengths)[:, None]
 
 
@@ -274,5 +268,21 @@ def _classes(model: JointExtractor, batch: Sequence[JointExample]) -> Tensor:
 
 def _finite(scores: Tensor) -> Tensor:
     if not scores.isfinite().all():
-        raise TrainingError("the model gives scores that are no numbers; its training has diverged, lower the rate")
+        raise TrainingError("the model's scores are not finite; its training has diverged, lower the learning rate")
     return scores
+
+
+def _bind(model: JointExtractor, settings: TaskSettings) -> JointTask:
+    return JointTask(
+        model, negatives=settings.negatives, seed=settings.seed, relation_weight=settings.relation_weight
+    )
+
+
+JOINT = TaskKind(
+    name="joint",
+    bind=_bind,
+    matching_modes=JointTask.matching_modes,
+    finds_entities=True,
+    finds_relations=True,
+    examples="sentences",
+)

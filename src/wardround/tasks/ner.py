@@ -1,4 +1,4 @@
-"""Named entities: documents to tagged sentences, a loss, and predictions back as entities."""
+"""Named entities: documents to tagged sentences, a loss, and predictions back to entities."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wardround.errors import TrainingError
 from wardround.evaluation.entity_scores import CorpusScore, score_corpus
-from wardround.models.tagging_model import TaggingModel
-from wardround.tasks.task import Example, Task, TaskScore, in_length_order
+from wardround.models.tagging_model import MentionModel, tag_scoring
+from wardround.tasks.task import Example, Task, TaskKind, TaskScore, in_length_order
 from wardround.text.alignment import Alignment, AlignmentCounts, align, entities_from_spans
 from wardround.text.document import Document, Entity
 from wardround.text.tag_schemes import TagScheme
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["Examples", "NerTask", "TaggedSentence", "batch_loss", "encode", "predict", "score"]
+__all__ = ["NER", "Examples", "NerTask", "TaggedSentence", "batch_loss", "encode", "predict", "score"]
 
-_SENTENCES_AHEAD = 1024  # sentences read before a prediction is given back: bounds memory, lets lengths be sorted
+_SENTENCES_AHEAD = 1024  # sentences read before predictions are returned: bounds memory, and lengths can be sorted
 
 
 @dataclass(frozen=True, slots=True)
 class TaggedSentence:
-    """The words of a sentence and a tag each."""
+    """The words of a sentence and one tag for each."""
 
     words: tuple[str, ...] = field(repr=False)
     tags: tuple[str, ...]
@@ -33,14 +33,14 @@ class TaggedSentence:
 
 @dataclass(frozen=True)
 class Examples:
-    """What a tagger trains on, and what of the annotation it could not express."""
+    """Training examples, and counts of annotations that tags could not express."""
 
     sentences: tuple[TaggedSentence, ...]
     counts: AlignmentCounts
 
 
 def encode(documents: Iterable[Document], tag_set: TagSet, scheme: TagScheme) -> Examples:
-    """Tagged sentences over the types of `tag_set`; entities of other types are outside."""
+    """Return tagged sentences over the types of `tag_set`; entities of other types are outside."""
     sentences: list[TaggedSentence] = []
     counts = AlignmentCounts()
     for document in documents:
@@ -50,19 +50,19 @@ def encode(documents: Iterable[Document], tag_set: TagSet, scheme: TagScheme) ->
             tags = scheme.encode(sentence.spans, len(sentence.words))
             sentences.append(TaggedSentence(tuple(aligned.texts(sentence)), tuple(tags)))
     if not sentences:
-        raise TrainingError("the documents hold no sentence to train on")
+        raise TrainingError("the documents contain no sentence to train on")
     return Examples(tuple(sentences), counts)
 
 
-def batch_loss(model: TaggingModel, batch: Sequence[TaggedSentence]) -> Tensor:
-    """Mean loss of the sentences."""
+def batch_loss(model: MentionModel, batch: Sequence[TaggedSentence]) -> Tensor:
+    """Return the mean loss of the sentences."""
     inputs = model.prepare([sentence.words for sentence in batch]).to(model.device)
     rows = [torch.tensor([model.tag_rows[tag] for tag in sentence.tags]) for sentence in batch]
     return model.loss(inputs, pad_sequence(rows, batch_first=True).to(model.device))
 
 
-def predict(model: TaggingModel, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
-    """Each document with the model's entities in place of its own, in order, in constant memory."""
+def predict(model: MentionModel, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
+    """Yield each document with the model's entities instead of its own, in order, in constant memory."""
     waiting: list[Alignment] = []
     held = 0
     for document in documents:
@@ -75,75 +75,71 @@ def predict(model: TaggingModel, documents: Iterable[Document], *, batch_size: i
 
 
 def score(
-    model: TaggingModel, documents: Sequence[Document], *, types: TagSet | None = None, batch_size: int = 64
+    model: MentionModel, documents: Sequence[Document], *, types: TagSet | None = None, batch_size: int = 64
 ) -> CorpusScore:
-    """The model against the documents' own annotation of its types, or of `types` where it knows more of them."""
-    wanted = types or model.tag_set
-    predicted = map(wanted.restrict, predict(model, documents, batch_size=batch_size))
-    return score_corpus(zip(map(wanted.restrict, documents), predicted, strict=True))
+    """Score the model against the documents' annotation of `types`, by default all types of the model."""
+    scored_types = types or model.tag_set
+    predicted = map(scored_types.restrict, predict(model, documents, batch_size=batch_size))
+    return score_corpus(zip(map(scored_types.restrict, documents), predicted, strict=True))
 
 
 class NerTask(Task):
-    """Named entities of the types that a site annotates; a model that is shared whole may know more of them.
+    """Named entities of the types that a site annotates; a model shared by all sites may know more types.
 
-    `scored` are the types that the site's test notes are annotated with: what it trains on says nothing of the others.
+    `scored` are the types that the site's test notes are annotated with.
     """
 
-    readings: tuple[str, ...] = ("strict", "relaxed")
+    matching_modes: tuple[str, ...] = ("strict", "relaxed")
 
-    def __init__(self, model: TaggingModel, types: TagSet | None = None, scored: TagSet | None = None) -> None:
-        self.model: TaggingModel = model
+    def __init__(self, model: MentionModel, types: TagSet | None = None, scored: TagSet | None = None) -> None:
+        self.model: MentionModel = model
         self.types = types or model.tag_set
         self.scored = scored or self.types
-        self.lost: Mapping[str, int] = {}
+        self.alignment_losses: Mapping[str, int] = {}
 
     @property
     def entity_types(self) -> tuple[str, ...]:
-        """Those of the model."""
+        """Return the types of the model."""
         return self.model.tag_set.types
 
     def encode(self, documents: Iterable[Document]) -> Sequence[TaggedSentence]:
-        """Tagged sentences over the types of this site."""
+        """Return tagged sentences over the types of this site."""
         return self._encoded(self.types.restrict(document) for document in documents)
 
     def public(self, documents: Iterable[Document]) -> Sequence[TaggedSentence]:
-        """Tagged sentences over the types of the model: what everybody may read is annotated for all sites."""
+        """Return tagged sentences over all types of the model: a public set is annotated for all sites."""
         return self._encoded(documents)
 
     def _encoded(self, documents: Iterable[Document]) -> Sequence[TaggedSentence]:
         found = encode(documents, self.model.tag_set, self.model.scheme)
-        unread = self._unread(found.sentences)
-        self.lost = asdict(found.counts) | ({"unread": unread} if unread else {})
-        return found.sentences
-
-    def _unread(self, sentences: Sequence[TaggedSentence]) -> int:
-        """Mentions that lie, whole or in part, where the model does not read."""
-        read = self.model.words_read([sentence.words for sentence in sentences])
-        return sum(
+        read = self.model.words_read([sentence.words for sentence in found.sentences])
+        unread = sum(  # mentions of which the model does not read every word
             span.end > end
-            for sentence, end in zip(sentences, read, strict=True)
+            for sentence, end in zip(found.sentences, read, strict=True)
             if end < len(sentence.words)
             for span in self.model.scheme.spans(sentence.tags)
         )
+        self.alignment_losses = asdict(found.counts) | ({"unread": unread} if unread else {})
+        return found.sentences
 
     def length(self, example: Example) -> int:
-        """In words."""
+        """Return the number of words."""
         return len(example.words)
 
     def batch_loss(self, batch: Sequence[Example]) -> Tensor:
-        """Mean loss of the sentences."""
+        """Return the mean loss of the sentences."""
         return batch_loss(self.model, batch)
 
     def predict(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Each document with the model's entities."""
+        """Yield each document with the model's entities."""
         return predict(self.model, documents)
 
     def score(self, documents: Sequence[Document]) -> TaskScore:
-        """Strict and relaxed, on the types of this site."""
+        """Score on the types of this site."""
         return self._score(documents, self.types)
 
     def score_test(self, documents: Sequence[Document]) -> TaskScore:
-        """The same on all types that test notes are annotated with."""
+        """Score on all types that the test notes are annotated with."""
         return self._score(documents, self.scored)
 
     def _score(self, documents: Sequence[Document], types: TagSet) -> TaskScore:
@@ -152,21 +148,22 @@ class NerTask(Task):
         return TaskScore(by_document, entities=found)
 
     def classes(self) -> Mapping[str, int]:
-        """A row a word."""
+        """Return the number of tags: one row for each word."""
         return {"tags": len(self.model.tags)}
 
     def labels(self, batch: Sequence[Example]) -> dict[str, Tensor]:
-        """The tags."""
+        """Return the tags of all words."""
         return {"tags": torch.tensor([self.model.tag_rows[tag] for example in batch for tag in example.tags])}
 
     def heads(self, batch: Sequence[Example]) -> dict[str, Tensor]:
-        """The emissions."""
-        inputs = self.model.prepare([example.words for example in batch]).to(self.model.device)
-        return {"tags": self.model.emissions(inputs).float()[inputs.mask]}
+        """Return the score of every tag of all words; raise `ModelError` if the model does not score tags."""
+        model = tag_scoring(self.model)
+        inputs = model.prepare([example.words for example in batch]).to(model.device)
+        return {"tags": model.emissions(inputs).float()[inputs.mask]}
 
 
 @torch.inference_mode()
-def _predict_chunk(model: TaggingModel, aligned: Sequence[Alignment], batch_size: int) -> list[Document]:
+def _predict_chunk(model: MentionModel, aligned: Sequence[Alignment], batch_size: int) -> list[Document]:
     model.eval()
     words = [document.texts(sentence) for document in aligned for sentence in document.sentences]
     tags: list[list[str]] = [[] for _ in words]
@@ -175,13 +172,23 @@ def _predict_chunk(model: TaggingModel, aligned: Sequence[Alignment], batch_size
         for index, decoded in zip(batch, model.decode(inputs), strict=True):
             tags[index] = decoded
     remaining = iter(tags)
-    return [_with_predictions(document, remaining, model.scheme) for document in aligned]
+    found = []
+    for document in aligned:
+        mentions = [
+            mention
+            for sentence in document.sentences
+            for mention in entities_from_spans(sentence, model.scheme.spans(next(remaining)))
+        ]
+        entities = (Entity(f"T{number}", kind, (place,)) for number, (kind, place) in enumerate(mentions, start=1))
+        found.append(document.document.with_entities(entities))
+    return found
 
 
-def _with_predictions(aligned: Alignment, tags: Iterator[list[str]], scheme: TagScheme) -> Document:
-    found = [
-        mention for sentence in aligned.sentences for mention in entities_from_spans(sentence, scheme.spans(next(tags)))
-    ]
-    return aligned.document.with_entities(
-        Entity(f"T{number}", kind, (range_,)) for number, (kind, range_) in enumerate(found, start=1)
-    )
+NER = TaskKind(
+    name="ner",
+    bind=lambda model, settings: NerTask(model, settings.types, settings.scored),
+    matching_modes=NerTask.matching_modes,
+    finds_entities=True,
+    finds_relations=False,
+    examples="sentences",
+)

@@ -1,4 +1,4 @@
-"""Relations: documents to labelled pairs of entities, a loss, and predictions back as relations."""
+"""Relations: documents to labelled pairs of entities, a loss, and predictions back to relations."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from wardround.tasks.relation_instances import (
     labelled_instances,
     relations_of,
 )
-from wardround.tasks.task import Example, Task, TaskScore, in_length_order
+from wardround.tasks.task import Example, Task, TaskKind, TaskScore, in_length_order
 from wardround.text.document import Document, Level, Relation
 from wardround.text.relation_sets import RelationSet
 
 __all__ = [
+    "RELATIONS",
     "ClassScore",
     "Predictions",
     "RelationTable",
@@ -43,29 +44,29 @@ __all__ = [
     "score",
 ]
 
-_INSTANCES_AHEAD = 1024  # instances held before a prediction is given back: bounds memory, lets lengths be sorted
+_INSTANCES_AHEAD = 1024  # instances held before predictions are returned: bounds memory, and lengths can be sorted
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model says of some instances, in their order.
+    """The scores of some instances, in their order.
 
-    An instance that does not fit the encoder is `dropped`: its scores are all zero, which favours no class and, the
-    negative class being the first, is read as a negative.
+    An instance that does not fit the encoder is `dropped`: its scores are all zero. They favour no class; because the
+    negative class is the first, such an instance counts as negative.
     """
 
     logits: Tensor  # [instances, classes], on the CPU
-    dropped: tuple[int, ...] = ()  # their rows
+    dropped: tuple[int, ...] = ()  # rows of the dropped instances
 
     @property
     def probabilities(self) -> Tensor:
-        """p(class) of each instance, [instances, classes]."""
+        """Return p(class) of each instance, [instances, classes]."""
         return self.logits.softmax(-1)
 
 
 @dataclass(frozen=True)
 class ScoredRelations:
-    """A score, and how many candidate pairs were taken for negatives because they do not fit the encoder."""
+    """A score, and how many candidate pairs counted as negative because they do not fit the encoder."""
 
     score: RelationScore
     dropped: int = 0
@@ -73,7 +74,7 @@ class ScoredRelations:
 
 @dataclass(frozen=True)
 class ClassScore:
-    """The counts of a relation type, or of all, and where its F1 may lie; None where nothing was there to score."""
+    """The counts of a relation type, or of all, and the interval of its F1; None if there was nothing to score."""
 
     name: str
     counts: SpanCounts
@@ -82,9 +83,9 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class RelationTable:
-    """Scores by relation type, in the order of the set (FedED, Table 6), and over all without the negative class.
+    """Scores by relation type, in the order of the set (FedED, Table 6), and over all except the negative class.
 
-    With one relation type, as in GAD and EU-ADR, the latter is the plain F1 of a binary task.
+    With one relation type, as in GAD and EU-ADR, the latter is the F1 of a binary task.
     """
 
     classes: tuple[ClassScore, ...]
@@ -92,25 +93,25 @@ class RelationTable:
 
 
 def rules_of(model: RelationClassifier) -> PairRules:
-    """How this model wants its pairs."""
+    """Return how pairs are formed for this model."""
     return PairRules(model.relations, window=model.config.window, blinding=model.config.blinding)
 
 
 def encode(
     documents: Iterable[Document], model: RelationClassifier, *, negatives: float | None = None, seed: int = 0
 ) -> LabelledInstances:
-    """What the model trains on: pairs that fit it, and at most `negatives` without a relation for each with one."""
+    """Return pairs that fit the model, with at most `negatives` pairs without a relation for each with one."""
     rules = rules_of(model)
     found = _joined(_fitting(labelled_instances([document], rules), model) for document in documents)
     if negatives is not None:
         found = draw_negatives(found, per_positive=negatives, seed=seed)
     if not found.instances:
-        raise TrainingError("the documents hold no pair of entities to train on; widen the window or check the types")
+        raise TrainingError("the documents contain no pair of entities to train on; widen the window or check the types")
     return found
 
 
 def batch_loss(model: RelationClassifier, batch: Sequence[LabelledInstance]) -> Tensor:
-    """Mean loss of the instances."""
+    """Return the mean loss of the instances."""
     labels = _label_rows(model, batch)
     inputs = model.prepare([example.instance.text for example in batch]).to(model.device)
     return model.loss(inputs, labels.to(model.device))
@@ -118,7 +119,7 @@ def batch_loss(model: RelationClassifier, batch: Sequence[LabelledInstance]) -> 
 
 @torch.inference_mode()
 def logits(model: RelationClassifier, instances: Sequence[RelationInstance], *, batch_size: int = 64) -> Predictions:
-    """The model's scores of the instances; beyond rounding, the company an instance comes in does not matter."""
+    """Return the scores of the instances; except for rounding, they do not depend on the batch."""
     model.eval()
     pieces = model.pieces([instance.text for instance in instances])
     rows = [(index, row) for index, row in enumerate(pieces) if row is not None]
@@ -127,28 +128,31 @@ def logits(model: RelationClassifier, instances: Sequence[RelationInstance], *, 
         inputs = model.collate([rows[at][1] for at in batch]).to(model.device)
         scores[[rows[at][0] for at in batch]] = model.logits(inputs).float().cpu()
     if not scores.isfinite().all():
-        raise TrainingError("the model gives scores that are no numbers; its training has diverged, lower the rate")
+        raise TrainingError("the model's scores are not finite; its training has diverged, lower the learning rate")
     return Predictions(scores, tuple(index for index, row in enumerate(pieces) if row is None))
 
 
 def predict(model: RelationClassifier, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
-    """Each document with the model's relations among its entities in place of its own, in order, in constant memory."""
+    """Yield each document with the model's relations instead of its own, in order, in constant memory."""
     return (document for document, _ in _predicted(model, documents, batch_size))
 
 
 def score(model: RelationClassifier, documents: Sequence[Document], *, batch_size: int = 64) -> ScoredRelations:
-    """The model, given the entities, against the documents' own relations of its types.
+    """Score the model, with the entities given, against the documents' relations of its types.
 
-    A relation that no instance can carry counts as not found.
+    A relation that no instance can represent counts as not found.
     """
     predicted = list(_predicted(model, documents, batch_size))
-    gold = [model.relations.with_ordered_ends(_restricted(document, model.relations)) for document in documents]
+    gold = [
+        model.relations.with_ordered_ends(replace(document, relations=relations_of(document, model.relations)))
+        for document in documents
+    ]
     pairs = zip(gold, (document for document, _ in predicted), strict=True)
     return ScoredRelations(score_relations(pairs, scorer=gold_entity_counts), sum(dropped for _, dropped in predicted))
 
 
 def class_table(score: RelationScore, relations: RelationSet, *, resamples: int = 1000, seed: int = 0) -> RelationTable:
-    """Scores of every type of the set, with intervals from a bootstrap over documents."""
+    """Return the scores of every type of the set, with intervals from a bootstrap over documents."""
     names = [kind.name for kind in relations.types]
     scored = [name for name in names if name in score.counts]
     measures = [*(Measure(over=name) for name in scored), Measure(over=Average.MICRO)]
@@ -159,62 +163,62 @@ def class_table(score: RelationScore, relations: RelationSet, *, resamples: int 
 
 
 class RelationTask(Task):
-    """Relations among entities that are given; of pairs without one, at most `negatives` for each with one."""
+    """Relations among given entities; trained on at most `negatives` pairs without a relation for each with one."""
 
-    readings = ("relations",)
+    matching_modes = ("relations",)
 
     def __init__(self, model: RelationClassifier, *, negatives: float | None = None, seed: int = 0) -> None:
         self.model: RelationClassifier = model
         self.negatives, self.seed = negatives, seed
-        self.lost: Mapping[str, int] = {}
+        self.alignment_losses: Mapping[str, int] = {}
 
     @property
     def entity_types(self) -> tuple[str, ...]:
-        """Those that a relation names as its ends; entities are given, and may be of others."""
+        """Return the types that a relation can connect; the given entities may have others."""
         ends = (end for kind in self.model.relations.types for pair in kind.ends for end in pair)
         return tuple(dict.fromkeys(ends))
 
     def encode(self, documents: Iterable[Document]) -> Sequence[LabelledInstance]:
-        """Pairs that fit the encoder."""
+        """Return pairs that fit the encoder."""
         found = encode(documents, self.model, negatives=self.negatives, seed=self.seed)
-        self.lost = asdict(found.counts)
+        self.alignment_losses = asdict(found.counts)
         return found.instances
 
     def public(self, documents: Iterable[Document]) -> Sequence[LabelledInstance]:
-        """Every pair, also one that this encoder cannot read and another may."""
+        """Return every pair, including pairs that do not fit this encoder but may fit another."""
         found = labelled_instances(documents, rules_of(self.model), every_pair=True)
-        self.lost = asdict(found.counts)
+        self.alignment_losses = asdict(found.counts)
         if not found.instances:
-            raise TrainingError("the public documents hold no pair of entities; widen the window or check the types")
+            raise TrainingError("the public documents contain no pair of entities; widen the window or check the types")
         return found.instances
 
     def length(self, example: Example) -> int:
-        """In characters."""
+        """Return the number of characters."""
         return len(example.instance.text)
 
     def batch_loss(self, batch: Sequence[Example]) -> Tensor:
-        """Mean loss of the pairs."""
+        """Return the mean loss of the pairs."""
         return batch_loss(self.model, batch)
 
     def predict(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Each document with the model's relations among its entities."""
+        """Yield each document with the model's relations among its entities."""
         return predict(self.model, documents)
 
     def score(self, documents: Sequence[Document]) -> TaskScore:
-        """Given the entities."""
+        """Score relations among the given entities."""
         found = score(self.model, documents)
         return TaskScore({"relations": found.score.by_document}, found.dropped)
 
     def classes(self) -> Mapping[str, int]:
-        """A row a pair."""
+        """Return the number of classes: one row for each pair."""
         return {"relations": len(self.model.class_rows)}
 
     def labels(self, batch: Sequence[Example]) -> dict[str, Tensor]:
-        """The classes."""
+        """Return the classes of the pairs."""
         return {"relations": _label_rows(self.model, batch)}
 
     def heads(self, batch: Sequence[Example]) -> dict[str, Tensor]:
-        """The scores of the output layer; of a pair that does not fit the encoder all zero, which favours no class."""
+        """Return the scores of the output layer; all zero for a pair that does not fit the encoder."""
         rows = self.model.pieces([example.instance.text for example in batch])
         fitting = [row for row in rows if row is not None]
         scores = torch.zeros(len(rows), len(self.model.class_rows), device=self.model.device)
@@ -233,17 +237,14 @@ def _label_rows(model: RelationClassifier, batch: Sequence[LabelledInstance]) ->
 
 
 def _fitting(found: LabelledInstances, model: RelationClassifier) -> LabelledInstances:
-    """One document's, without those whose mentions do not fit together; a relation is lost with its last instance."""
+    """Return one document's instances that fit the encoder; count a relation as lost with its last instance."""
     rows = model.pieces([example.instance.text for example in found.instances])
     fitting = tuple(e for e, row in zip(found.instances, rows, strict=True) if row is not None)
     negatives = sum(not e.relation for e in found.instances) - sum(not e.relation for e in fitting)
-    lost = len(_carried(found.instances)) - len(_carried(fitting))
+    before, after = ({e.relation for e in some if e.relation} for some in (found.instances, fitting))
+    lost = len(before) - len(after)
     change = RelationCounts(kept=-lost, too_long=lost, negatives=-negatives, negatives_too_long=negatives)
     return LabelledInstances(fitting, found.counts + change)
-
-
-def _carried(examples: Iterable[LabelledInstance]) -> set[str]:
-    return {example.relation for example in examples if example.relation}
 
 
 def _joined(found: Iterable[LabelledInstances]) -> LabelledInstances:
@@ -257,13 +258,13 @@ def _joined(found: Iterable[LabelledInstances]) -> LabelledInstances:
 def _predicted(
     model: RelationClassifier, documents: Iterable[Document], batch_size: int
 ) -> Iterator[tuple[Document, int]]:
-    """Each document with its predictions, and how many of its pairs do not fit the encoder."""
+    """Yield each document with its predictions, and how many of its pairs do not fit the encoder."""
     rules = rules_of(model)
     waiting: list[tuple[Document, tuple[RelationInstance, ...]]] = []
     held = 0
     for document in documents:
         waiting.append((document, instances_of(document, rules)))
-        held += 1 + len(waiting[-1][1])  # the document itself counts: it may hold no pair
+        held += 1 + len(waiting[-1][1])  # the document itself counts, because it may contain no pair
         if held >= _INSTANCES_AHEAD:
             yield from _predict_chunk(model, waiting, batch_size)
             waiting, held = [], 0
@@ -286,7 +287,7 @@ def _predict_chunk(
 def _relations(
     instances: Sequence[RelationInstance], probabilities: Tensor, relations: RelationSet
 ) -> tuple[Relation, ...]:
-    """The likeliest class of each pair that its types allow; of mentions of the same concepts the surest decides."""
+    """Return the likeliest class that the types of each pair allow; among mentions of one concept, the surest decides."""
     best: dict[tuple[str, str], tuple[float, str]] = {}
     for instance, row in zip(instances, probabilities.tolist(), strict=True):
         allowed = (relations.negative, *relations.allowed(instance.head_type, instance.tail_type))
@@ -301,6 +302,11 @@ def _relations(
     return tuple(Relation(f"R{number}", name, *ends, relations.level) for number, (ends, (_, name)) in named)
 
 
-def _restricted(document: Document, relations: RelationSet) -> Document:
-    """The document with only the relations that are looked for."""
-    return replace(document, relations=relations_of(document, relations))
+RELATIONS = TaskKind(
+    name="relations",
+    bind=lambda model, settings: RelationTask(model, negatives=settings.negatives, seed=settings.seed),
+    matching_modes=RelationTask.matching_modes,
+    finds_entities=False,
+    finds_relations=True,
+    examples="pairs",
+)

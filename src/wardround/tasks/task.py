@@ -1,14 +1,16 @@
-"""What every task is: a model bound to what it learns, as trainings, studies and commands use it.
+"""The base class of tasks: a model together with what it learns, as trainings, studies and commands use it.
 
-A task turns documents into examples, which only it looks into. Its `readings` name the ways in which it is scored; by
-the first of them rounds are compared. Its heads are what a model says of an example in rows of class scores: of a
-sentence a row a word, of a pair of entities one row. They are what distillation teaches and what it is taught.
+A task turns documents into examples, which only the task itself reads. Its matching modes are the ways in which it is
+scored; rounds are compared by the first. Its heads are rows of class scores: one row for each word of a sentence, one
+for each pair of entities. Distillation teaches and learns these rows.
+
+The file of a task ends with a `TaskKind`; one line of `task_table` makes it known to studies and commands.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -22,101 +24,132 @@ from wardround.evaluation.leakage import LeakageScore
 from wardround.evaluation.significance import Interval, Measure, intervals
 from wardround.models.parameter_split import LayeredModel
 from wardround.text.document import Document
+from wardround.text.tag_sets import TagSet
 
-__all__ = ["Example", "Task", "TaskScore", "head_scores", "in_length_order"]
+__all__ = ["Example", "Task", "TaskKind", "TaskScore", "TaskSettings", "head_scores", "in_length_order"]
 
-Example: TypeAlias = Any  # of the task that made it
+Example: TypeAlias = Any  # only the task that made it reads it
 
 
 @dataclass(frozen=True)
 class TaskScore:
-    """Counts of each document under each reading of a task, the main one first."""
+    """Counts of each document under each matching mode of a task, the main one first."""
 
     by_document: Mapping[str, tuple[TypedCounts, ...]]
-    dropped: int = 0  # candidates that the model could not read and that counted as not found
-    entities: CorpusScore | None = None  # where entities are looked for: also MUC categories and confusions
-    leakage: LeakageScore | None = None  # where they identify people: what of them would stay readable
+    dropped: int = 0  # candidates that the model could not read, counted as not found
+    entities: CorpusScore | None = None  # for tasks that find entities: also MUC categories and confusions
+    leakage: LeakageScore | None = None  # if entities identify people: what would stay readable
 
     @property
     def counts(self) -> dict[str, TypedCounts]:
-        """By reading, over all documents."""
-        return {reading: sum(found, TypedCounts()) for reading, found in self.by_document.items()}
+        """Return the counts over all documents, by matching mode."""
+        return {mode: sum(found, TypedCounts()) for mode, found in self.by_document.items()}
 
     @property
     def main(self) -> TypedCounts:
-        """Over all documents, under the reading by which rounds are compared."""
+        """Return the counts over all documents under the main matching mode, which compares rounds."""
         return sum(next(iter(self.by_document.values())), TypedCounts())
 
     @property
     def documents(self) -> int:
-        """How many were scored."""
+        """Return how many documents were scored."""
         return len(next(iter(self.by_document.values())))
 
-    def interval(self, reading: str = "") -> Interval:
-        """Of the micro-F1 under a reading, or the main one, from a bootstrap over documents."""
-        return intervals(self._notes(reading), [Measure()])[0]
+    def interval(self, mode: str = "") -> Interval:
+        """Return the interval of the micro-F1 under a matching mode, or the main one, by a bootstrap over documents."""
+        return intervals(self._notes(mode), [Measure()])[0]
 
-    def type_intervals(self, reading: str = "") -> dict[str, Interval]:
-        """Of the F1 of each type, from the same resamples."""
-        notes = self._notes(reading)
+    def type_intervals(self, mode: str = "") -> dict[str, Interval]:
+        """Return the interval of the F1 of each type, from the same resamples."""
+        notes = self._notes(mode)
         kinds = list(sum(notes, TypedCounts()))
         return dict(zip(kinds, intervals(notes, [Measure(over=kind) for kind in kinds]), strict=True))
 
-    def _notes(self, reading: str) -> tuple[TypedCounts, ...]:
-        return self.by_document[reading] if reading else next(iter(self.by_document.values()))
+    def _notes(self, mode: str) -> tuple[TypedCounts, ...]:
+        return self.by_document[mode] if mode else next(iter(self.by_document.values()))
 
 
 class Task(ABC):
     """A model and what it is trained for."""
 
     model: LayeredModel
-    readings: tuple[str, ...]
-    lost: Mapping[str, int]  # what of the annotation the last `encode` could not express, by reason
+    matching_modes: tuple[str, ...]
+    alignment_losses: Mapping[str, int]  # annotations that the last `encode` could not express, by reason
 
     @property
     @abstractmethod
     def entity_types(self) -> tuple[str, ...]:
-        """What entities of its predictions may be."""
+        """Return the types that predicted entities can have."""
 
     @abstractmethod
     def encode(self, documents: Iterable[Document]) -> Sequence[Example]:
-        """What the model trains on; documents without any are a `TrainingError`."""
+        """Return training examples; raise `TrainingError` if the documents contain none."""
 
     def public(self, documents: Iterable[Document]) -> Sequence[Example]:
-        """What sites predict on: of the same documents the same rows for every model of the task."""
+        """Return the examples of a public set: for every model of the task the same rows from the same documents."""
         return self.encode(documents)
 
     @abstractmethod
     def length(self, example: Example) -> int:
-        """By which examples are put into batches of like length."""
+        """Return the length by which examples are sorted into batches."""
 
     @abstractmethod
     def batch_loss(self, batch: Sequence[Example]) -> Tensor:
-        """Mean loss of the examples."""
+        """Return the mean loss of the examples."""
 
     @abstractmethod
     def predict(self, documents: Iterable[Document]) -> Iterable[Document]:
-        """Each document with what the model finds in place of what is annotated, in order, in constant memory."""
+        """Yield each document with predictions instead of its annotation, in order, in constant memory."""
 
     @abstractmethod
     def score(self, documents: Sequence[Document]) -> TaskScore:
-        """The model against the documents' own annotation."""
+        """Score the model against the annotation of the documents."""
 
     def score_test(self, documents: Sequence[Document]) -> TaskScore:
-        """The same against test notes, which may be annotated with more than the training notes are."""
+        """Score against test notes, which may be annotated with more types than the training notes."""
         return self.score(documents)
 
     @abstractmethod
     def classes(self) -> Mapping[str, int]:
-        """By head, how many classes a row of it scores."""
+        """Return the number of classes of each head."""
 
     @abstractmethod
     def labels(self, batch: Sequence[Example]) -> dict[str, Tensor]:
-        """By head, the right class of each row, the examples one after the other; on the CPU."""
+        """Return the right class of each row of each head, for all examples in order, on the CPU."""
 
     @abstractmethod
     def heads(self, batch: Sequence[Example]) -> dict[str, Tensor]:
-        """By head, the scores of every class in the rows of `labels`, before any softmax; with gradients."""
+        """Return the scores of every class in the rows of `labels`, by head, before any softmax, with gradients."""
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """What a task can be configured with; each task uses its part of it."""
+
+    types: TagSet | None = None  # entity types that a site annotates; by default those of the model
+    scored: TagSet | None = None  # entity types that its test notes are annotated with; by default the same
+    negatives: float | None = None  # in training, pairs without a relation for each with one; None is all
+    relation_weight: float = 1.0  # weight of the loss of relations beside that of entities
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskKind:
+    """The declaration of a task: what it needs, and how a model is bound to it."""
+
+    name: str
+    bind: Callable[[Any, TaskSettings], Task]  # return the task with a model of a family that serves it
+    matching_modes: tuple[str, ...]  # the main one first
+    finds_entities: bool  # it learns types of entities
+    finds_relations: bool  # it learns types of relations
+    examples: str  # what its training examples are called
+    reports_leakage: bool = False  # its scores say how much identifying text would stay readable
+    variant_of: str = ""  # a task with the same models and examples; algorithms for that one serve this one too
+
+    @property
+    def only_tags_words(self) -> bool:
+        """Return whether it tags words and nothing else, so that each site may have its own types."""
+        return self.finds_entities and not self.finds_relations
 
 
 def in_length_order(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
@@ -127,7 +160,7 @@ def in_length_order(lengths: Sequence[int], batch_size: int) -> Iterator[list[in
 
 @torch.inference_mode()
 def head_scores(task: Task, examples: Sequence[Example], *, batch_size: int = 64) -> dict[str, Tensor]:
-    """The heads of all examples in their order, on the CPU, by the model as it is used: without dropout."""
+    """Return the heads of all examples in order, on the CPU, without dropout."""
     task.model.eval()
     parts: dict[str, list[Tensor]] = {head: [torch.empty(0)] * len(examples) for head in task.classes()}
     for batch in in_length_order([task.length(example) for example in examples], batch_size):
@@ -139,5 +172,5 @@ def head_scores(task: Task, examples: Sequence[Example], *, batch_size: int = 64
                 parts[head][index] = part
     found = {head: torch.cat(rows) for head, rows in parts.items()}
     if not all(bool(scores.isfinite().all()) for scores in found.values()):
-        raise TrainingError("the model gives scores that are no numbers; its training has diverged, lower the rate")
+        raise TrainingError("the model's scores are not finite; its training has diverged, lower the learning rate")
     return found

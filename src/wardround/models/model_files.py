@@ -1,0 +1,98 @@
+"""The files of a saved model, as model families write and read them: tensors, configurations and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from wardround.errors import ModelError, TextError
+from wardround.models.adapters import merged_weights
+from wardround.models.encoders import PieceTokenizer, without_remarks
+from wardround.text.relation_sets import RelationSet
+from wardround.text.tag_sets import TagSet
+
+__all__ = [
+    "CARD",
+    "CRF",
+    "OUTPUT",
+    "PROMPT",
+    "WEIGHTS",
+    "fill",
+    "load_tensors",
+    "read_configuration",
+    "relation_set_of",
+    "save_pretrained",
+    "save_tensors",
+    "tag_set_of",
+]
+
+CARD, WEIGHTS = "wardround.json", "model.safetensors"
+CRF, OUTPUT, PROMPT = "crf.safetensors", "output.safetensors", "prompt.safetensors"
+
+Config = TypeVar("Config")
+
+
+def read_configuration(kind: type[Config], card: Mapping[str, Any], folder: Path) -> Config:
+    """Return the configuration of a card; raise `ModelError` if a setting has another type than its field."""
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in card["config"].items()
+    }
+    kinds = {field.name: type(field.default) for field in fields(kind)}  # type: ignore[arg-type]
+    wrong = [
+        name
+        for name, value in given.items()
+        if type(value) is not kinds.get(name) and not (kinds.get(name) is float and type(value) is int)
+    ]
+    if wrong:
+        raise ModelError(f"{folder.name}/{CARD}: this version cannot use the values of {', '.join(wrong)}")
+    return kind(**given)
+
+
+def tag_set_of(card: Mapping[str, Any], folder: Path) -> TagSet:
+    """Return the entity types of a card."""
+    try:
+        return TagSet(tuple(card["types"]))
+    except TextError as error:
+        raise ModelError(f"{folder.name}/{CARD}: {error}") from error
+
+
+def relation_set_of(card: Mapping[str, Any], folder: Path) -> RelationSet:
+    """Return the relation types of a card."""
+    try:
+        return RelationSet.from_values(card.get("relations"))
+    except TextError as error:
+        raise ModelError(f"{folder.name}/{CARD}: {error}") from error
+
+
+def save_pretrained(network: Any, tokenizer: PieceTokenizer, folder: Path) -> None:
+    """Write a network and its tokenizer as a Hugging Face folder, LoRA layers merged into what they adapt."""
+    with without_remarks():
+        network.save_pretrained(folder, state_dict=merged_weights(network), safe_serialization=True)
+        tokenizer.tokenizer.save_pretrained(folder)
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors to a safetensors file."""
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a safetensors file."""
+    try:
+        return dict(load_file(path))
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path.parent.name}/{path.name} is missing or damaged") from error
+
+
+def fill(module: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Load weights into a module; raise `ModelError` if they do not fit."""
+    try:
+        module.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ModelError(f"{folder.name}: the weights do not fit the model card") from error
