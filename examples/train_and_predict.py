@@ -8,15 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from wardround.corpora.synthetic import clinical_hospitals
+from wardround.models.families import ModelChoice
+from wardround.models.family_table import build_model
 from wardround.models.saved import load_model
-from wardround.studies.assemble import ModelChoice, build_model
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData, train_at_one_site
 from wardround.tasks.ner import NerTask
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
-from wardround.training.training_config import WORD_RECIPE
+from wardround.training.training_config import TrainingConfig
 
 quick = "--quick" in sys.argv
 harbour = clinical_hospitals(seed=0)[0]
@@ -26,7 +27,7 @@ model = build_model(ModelChoice("fedner", options=sizes), TagSet(harbour.types),
 
 with tempfile.TemporaryDirectory() as folder:
     run = RunFolder(Path(folder) / "harbour")
-    recipe = replace(WORD_RECIPE, epochs=2 if quick else 30, batch_size=16)
+    recipe = replace(TrainingConfig(), epochs=2 if quick else 30, batch_size=16)
     outcome = train_at_one_site(NerTask(model), data, recipe, folder=run)
     print(f"strict F1 {outcome.f1['strict'].estimate:.3f} on {outcome.score.documents} test notes")
 

@@ -12,7 +12,7 @@ from wardround.models.saved import load_model
 from wardround.redaction.finding import model_finder
 from wardround.redaction.findings import united
 from wardround.redaction.patterns import Patterns
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
 
 

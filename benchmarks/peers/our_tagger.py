@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from json_script import answer
 
-from wardround.studies.assemble import ModelChoice, build_model
+from wardround.models.families import ModelChoice
+from wardround.models.family_table import build_model
 from wardround.tasks.ner import TaggedSentence, batch_loss
 from wardround.text.tag_sets import TagSet
 from wardround.training.loop import train_batches
 from wardround.training.optimizer import ParameterOptimizer
-from wardround.training.training_config import WORD_RECIPE
+from wardround.training.training_config import TrainingConfig
 
 
 def measure(request: dict[str, Any]) -> dict[str, Any]:
@@ -29,9 +30,9 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
         model,
         batches,
         lambda rows: batch_loss(model, [sentences[row] for row in rows]),
-        optimizers=[ParameterOptimizer(parameters, model.output_names(parameters), kind=WORD_RECIPE.optimizer)],
-        rates=lambda step: WORD_RECIPE.rates(step, len(batches)),
-        clip=WORD_RECIPE.clip,
+        optimizers=[ParameterOptimizer(parameters, model.output_names(parameters), kind=TrainingConfig().optimizer)],
+        rates=lambda step: TrainingConfig().rates(step, len(batches)),
+        clip=TrainingConfig().clip,
     )
     seconds = []
     started = time.perf_counter()

@@ -10,7 +10,8 @@ from typing import Any
 from json_script import answer, peak_megabytes
 
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
-from wardround.studies.assemble import ModelChoice, build_model
+from wardround.models.families import ModelChoice
+from wardround.models.family_table import build_model
 from wardround.tasks.ner import predict
 from wardround.text.document import Document
 from wardround.text.segmentation import sentences_of

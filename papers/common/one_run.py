@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from wardround.models.saved import load_model
-from wardround.models.tagging_model import TaggingModel
 from wardround.studies.assemble import common_model
 from wardround.studies.site_setup import load_notes
 from wardround.sweeps.folders import finish_folder
 from wardround.sweeps.one_run import run_requested_study
 from wardround.sweeps.pool import end_with_parent
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 
 __all__ = ["last_round_bytes", "main", "network_sizes", "round_figures", "summary", "training_counts"]
 
@@ -61,12 +60,11 @@ def training_counts(study: Any, run: Any, device: Any) -> dict[str, list[int]]:
 def network_sizes(study: Any) -> dict[str, Any]:
     """Return the number of parameters, of trainable ones, and the shape of the gradient that sites compare."""
     model = common_model(study)
-    assert isinstance(model, TaggingModel), "the study is about entities"
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     return {
         "parameters": sum(size for size, _ in sizes),
         "trainable": sum(size for size, trains in sizes if trains),
-        "probe": list(model.probe_shape),
+        "probe": list(model.probes.leaf_shape),
     }
 
 

@@ -21,22 +21,23 @@ from wardround.corpora.jsonl import Jsonl
 from wardround.evaluation.entity_scores import score_corpus
 from wardround.evaluation.leakage import LeakageScore, score_leakage
 from wardround.evaluation.significance import Measure, intervals
-from wardround.models.transfer import Tagger, load_source
-from wardround.models.word_tagger import WordTagger
+from wardround.models.families import ModelChoice
+from wardround.models.family_table import build_model
+from wardround.models.tagging_model import TaggingModel, tag_scoring
+from wardround.models.transfer import load_source
 from wardround.redaction.finding import model_finder
 from wardround.redaction.findings import Finding
-from wardround.settings import with_settings
-from wardround.studies.assemble import ModelChoice, build_model, wanted_types
+from wardround.studies.assemble import chosen_types, default_training
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData, load_site, pick_device, train_at_one_site
-from wardround.studies.transfer_run import WantedTransfer, begin, part_of
+from wardround.studies.transfer_run import TransferSettings, begin, part_of
 from wardround.sweeps.folders import REQUESTED_STUDY, SUMMARY
 from wardround.sweeps.pool import end_with_parent
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document, Entity
 from wardround.text.tag_sets import TagSet
 from wardround.training.loop import EpochRecord, TrainingLoop
-from wardround.training.training_config import TRANSFER_RECIPE, TrainingConfig
+from wardround.training.training_config import TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class Asked:
     data: Path
     fraction: float
     model: ModelChoice
-    transfer: WantedTransfer
+    transfer: TransferSettings
     source: Path | None  # a model folder; None: nothing is transferred
     training: TrainingConfig
     least: int  # sentences of an epoch
@@ -67,18 +68,17 @@ class Asked:
             data=Path(site["data"]),
             fraction=site["fraction"],
             model=ModelChoice(model["preset"], vectors=Path(model["vectors"]) if model["vectors"] else None),
-            transfer=WantedTransfer(transfer["up_to"]),
+            transfer=TransferSettings(transfer["up_to"]),
             source=Path(transfer["source"]) if transfer["source"] else None,
-            training=with_settings(TRANSFER_RECIPE, {**options, "seed": str(seed)}, "the training"),
+            training=default_training(ModelChoice("transfer"), options, seed=seed),
             least=tables["training"]["least"],
             keep_model=tables["keep_model"],
         )
 
 
-def network(asked: Asked, types: TagSet) -> tuple[Tagger, list[dict[str, Any]]]:
+def network(asked: Asked, types: TagSet) -> tuple[TaggingModel, list[dict[str, Any]]]:
     """Return the network before its first epoch, and what became of each layer of the source."""
-    target = build_model(asked.model, types, seed=asked.seed)
-    assert isinstance(target, WordTagger), "the preset is one over words"
+    target = tag_scoring(build_model(asked.model, types, seed=asked.seed))
     if asked.source is None:
         return target, []
     beginning = begin(load_source(asked.source), target, asked.transfer)
@@ -144,7 +144,7 @@ def run(asked: Asked, folder: Path, device: str) -> dict[str, Any]:
     started, place = time.perf_counter(), pick_device(device)
     data = load_site(asked.data, Jsonl()).data
     notes = part_of(data, asked.fraction, seed=asked.seed)
-    model, layers = network(asked, wanted_types(data.train, None))
+    model, layers = network(asked, chosen_types(data.train, None))
     task = NerTask(model.to(place))
     records = trained(task, notes, asked, folder)
     found = scores(task, notes.test)

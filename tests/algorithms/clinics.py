@@ -83,7 +83,7 @@ class Net(LayeredModel):
 class CaseTask(Task):
     """Two heads: a row a case of three classes, and a row an organ of two."""
 
-    readings = ("cases",)
+    matching_modes = ("cases",)
     lost: Mapping[str, int] = {}
 
     def __init__(self, model: Net) -> None:

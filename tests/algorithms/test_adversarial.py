@@ -23,7 +23,8 @@ from wardround.errors import MessageError, StudyError, TrainingError
 from wardround.federation.federation import Quorum, Replies, Reply
 from wardround.federation.message import Message, encode, grouped
 from wardround.federation.site_runtime import Site
-from wardround.models.discriminators import Discriminators, Watched
+from wardround.models.discriminators import Discriminators
+from wardround.models.probes import StateRecorder
 from wardround.models.saved import load_model
 from wardround.models.tagging_model import TaggingModel
 from wardround.models.word_tagger import WordTagger
@@ -77,14 +78,17 @@ CHARACTERISTIC = log(3)  # of which a softmax beside 0 makes 3/4 and 1/4
 
 def adversary(method: Method, *, strength: float = 1.0) -> Adversary:
     """Of east; two numbers a state, of which the first tells sites apart."""
-    found = Discriminators((2,), NAMES, parted=2)
+    found = Discriminators((2,), NAMES, separated=2)
     with torch.no_grad():
         found.get_parameter("layer_0").copy_(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
     return Adversary(found, "east", method, strength)
 
 
-def seen(*, predicted: Tensor | None = None) -> Watched:
-    return Watched(layers=[torch.tensor([[CHARACTERISTIC, 0.0]], requires_grad=True)], predicted=predicted)
+def seen(*, predicted: Tensor | None = None) -> StateRecorder:
+    recorder = StateRecorder()
+    recorder.layers.append(torch.tensor([[CHARACTERISTIC, 0.0]], requires_grad=True))
+    recorder.predicted = predicted
+    return recorder
 
 
 def test_ganin_is_how_badly_a_site_is_told() -> None:
@@ -130,7 +134,7 @@ def armed(folder: Path, name: str, *, method: Method = "ganin", types: TagSet = 
     opened = site(folder, name, config=ALL_SHARED, steps=ALGORITHM.steps)
     model = opened.model
     assert isinstance(model, WordTagger)
-    model.attach(Discriminators(model.watched_widths, NAMES, parted=8 if method == "peng" else 0))
+    model.attach("discriminators", Discriminators(model.probes.widths, NAMES, separated=8 if method == "peng" else 0))
     found = site_on(folder / "armed", name, opened)
     found.task.types = types  # type: ignore[attr-defined]
     return found
@@ -174,7 +178,7 @@ def test_a_site_gives_its_network_and_its_discriminators_and_weighs_one(tmp_path
     }
 
 
-def test_at_no_strength_the_network_trains_as_if_nobody_watched(tmp_path: Path) -> None:
+def test_at_no_strength_the_network_trains_as_without_discriminators(tmp_path: Path) -> None:
     """Beside clipping, by which the discriminators' gradients too are measured."""
     found = {}
     for strength in (0.0, 1.0):
@@ -209,9 +213,9 @@ def test_taught_words_are_made_sure_of_and_no_others(tmp_path: Path, monkeypatch
     looked: list[Tensor | None] = []
     loss = Adversary.loss
 
-    def remember(self: Adversary, watched: Watched) -> Tensor:
-        looked.append(watched.predicted)
-        return loss(self, watched)
+    def remember(self: Adversary, recorded: StateRecorder) -> Tensor:
+        looked.append(recorded.predicted)
+        return loss(self, recorded)
 
     monkeypatch.setattr(Adversary, "loss", remember)
     opened = armed(tmp_path, "east", types=TagSet(("Drug",)))
@@ -237,7 +241,7 @@ def test_taught_words_are_made_sure_of_and_no_others(tmp_path: Path, monkeypatch
 def test_nobody_watches_once_a_step_is_done(tmp_path: Path) -> None:
     opened = armed(tmp_path, "east")
     opened.answer("train_adversarially", question(opened))
-    assert opened.model.watched is None
+    assert not opened.model.probes.is_recording
 
 
 @pytest.mark.parametrize("change", [{"method": "gannin"}, {"unknown": "partial-ish"}, {"strength": "strong"}])
@@ -283,7 +287,7 @@ def test_bytes_at_the_door_are_those_of_the_network_and_the_discriminators(tmp_p
     assert isinstance(model, WordTagger)
     rounds = list(server(model, rounds=2, trusted_after=1, method=method).rounds(federation, PlainServer(), Quorum(2)))
     network = sum(p.numel() for name, p in model.shared_parameters().items() if "discriminators" not in name)
-    assert model.watched_widths == (32, 8)  # words and characters, and the word CNN
+    assert model.probes.widths == (32, 8)  # words and characters, and the word CNN
     beside = 2 * (32 + 8) + (8 * 8 + 2 * 4 if method == "peng" else 0)  # K × d each; d × d and K × d/2
     assert len(KEPT) == 4 and all(reply.message is not None for reply in KEPT)
     for reply in KEPT:
@@ -331,14 +335,15 @@ def test_a_study_of_two_rounds_ends_with_a_model_that_has_none_of_them(
         tensors = [name for file in folder.glob("*.safetensors") for name in load_tensors(file)]
         assert tensors and not any("discriminators" in name for name in tensors)
     found = load_model(tmp_path / "run" / "model")
-    assert isinstance(found, TaggingModel) and found.discriminators is None
+    assert found.training_only == ()
 
 
 def test_sites_are_numbered_as_the_study_names_them() -> None:
     study = study_of("ganin", network("words", Path()))
     model = common_model(study)
-    assert isinstance(model, TaggingModel) and model.discriminators is not None
-    assert model.discriminators.sites == ("harbour", "hillside")
+    discriminators = model.get_submodule("discriminators")
+    assert isinstance(discriminators, Discriminators)
+    assert discriminators.sites == ("harbour", "hillside")
     assert parse_study(to_toml(study)) == study
 
 

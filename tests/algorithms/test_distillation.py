@@ -66,7 +66,7 @@ class ToyModel(LayeredModel):
 class ToyTask(Task):
     """Two heads, of three classes and of two."""
 
-    readings = ("toy",)
+    matching_modes = ("toy",)
     lost: Mapping[str, int] = {}
 
     def __init__(self, *, dropout: float = 0.0) -> None:

@@ -79,7 +79,7 @@ def server(training: RoundTrainingConfig = TRAINING, **settings: Any) -> TagSets
     """Of a study that believes its model from the first round on, unless told."""
     shared = {name: tensor.detach().numpy() for name, tensor in network().shared_parameters().items()}
     config = TagSetsConfig(**({"rounds": 5, "trusted_after": 0} | settings))
-    return TagSets(shared, config, training, probe=network().probe_shape)
+    return TagSets(shared, config, training, probe=network().probes.leaf_shape)
 
 
 class Consortium(Listening):
@@ -226,8 +226,8 @@ def test_gradients_are_those_of_each_sentence_on_its_own(tmp_path: Path) -> None
     taught = learner.ask()
     targets = []
     for row in range(9):
-        model.probe = probe = model.fresh_probe(1).requires_grad_()
-        losses = learner.losses([row], taught)
+        with model.probes.leaves(1, model.device) as probe:
+            losses = learner.losses([row], taught)
         source, target = (torch.autograd.grad(p.sum(), probe, retain_graph=True)[0][0] for p in losses[:2])
         torch.testing.assert_close(site.held["source"][row].float(), source / source.norm(), atol=2e-3, rtol=0)
         targets.append(target)
@@ -237,7 +237,7 @@ def test_gradients_are_those_of_each_sentence_on_its_own(tmp_path: Path) -> None
     assert np.array_equal(answer.group("update")[TARGETS], site.held["own"].numpy())
     assert answer.value("weight", float) == 1.0
     assert int(site.held["compared"]) == 1
-    assert isinstance(site.model, WordTagger) and site.model.probe is None
+    assert isinstance(site.model, WordTagger) and site.model.probes.leaf is None
 
 
 def test_gradients_are_compared_without_dropout(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_where_nothing_is_taught_nothing_is_compared(tmp_path: Path) -> None:
     site = opened(tmp_path, "harbour")
     answer = site.answer("train_completed", question(server(trusted_after=3), 1))
     given = answer.group("update")[TARGETS]
-    assert given.shape == site.model.probe_shape and not given.any()
+    assert given.shape == site.model.probes.leaf_shape and not given.any()
     assert site.held.keys() == {"weights"}
 
 
@@ -499,7 +499,7 @@ def test_sites_weigh_alike_whatever_their_size(tmp_path: Path) -> None:
 def test_a_weight_never_leaves_its_site_and_a_gradient_is_all_that_is_added(tmp_path: Path) -> None:
     sites, coordinator = Consortium(tmp_path), server()
     sites.run(coordinator, 3)
-    shape = network().probe_shape
+    shape = network().probes.leaf_shape
     layers = set(coordinator.shared)
     for step, number, _, asked, answer in sites.passed:
         if step != "train_completed":
@@ -512,7 +512,7 @@ def test_a_weight_never_leaves_its_site_and_a_gradient_is_all_that_is_added(tmp_
 
 
 def test_the_bytes_of_weighing_are_those_of_one_small_gradient(tmp_path: Path) -> None:
-    numbers = int(np.prod(network().probe_shape))
+    numbers = int(np.prod(network().probes.leaf_shape))
     sizes: dict[bool, list[tuple[int, int]]] = {}
     for weighting in (True, False):
         sites = Consortium(tmp_path / str(weighting))
@@ -617,7 +617,7 @@ def compared(tmp_path: Path) -> Site:
     return site
 
 
-SHAPE = network().probe_shape
+SHAPE = network().probes.leaf_shape
 ONES = np.full(SHAPE, 0.5, np.float32)
 
 
@@ -660,7 +660,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
         compared.answer("train_completed", asked)
     assert refused.value.code == code
     assert same(state_of(compared), before)
-    assert isinstance(compared.model, WordTagger) and compared.model.probe is None
+    assert isinstance(compared.model, WordTagger) and compared.model.probes.leaf is None
     compared.answer("train_completed", question(server(), 2, targets=ONES, targets_from=["harbour", "hill"]))
     assert compared.round == 2
 

@@ -20,9 +20,9 @@ from transformers import AutoModelForTokenClassification
 from wardround.errors import ModelError
 from wardround.models.contextual import ContextualEmbedding
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
+from wardround.models.families import ModelChoice
 from wardround.models.light_ner import load_bart
 from wardround.models.saved import load_model, save_model
-from wardround.studies.assemble import ModelChoice
 from wardround.studies.transfer_run import target_network
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ from wardround.evaluation.significance import Measure, intervals
 from wardround.models.saved import load_model, save_model
 from wardround.models.word_tagger import WordTagger
 from wardround.tasks import ner
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 from wardround.text.document import Document, Entity, Range, Relation
 from wardround.text.tag_sets import TagSet
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.running import QUICK, Ran, Run
 from tests.models.tiny import quick_tagger
 from wardround.cli.model import began_table, groups_table
-from wardround.models.presets import PRESETS
+from wardround.models.word_tagger import PRESETS
 
 
 def test_show_says_what_a_model_is(run: Run, trained: Path) -> None:

@@ -14,7 +14,7 @@ from wardround.corpora.conll import Conll
 from wardround.corpora.jsonl import Jsonl
 from wardround.models.saved import load_model
 from wardround.tasks import ner
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 from wardround.text.document import Document, Relation
 
 NOTE = "The patient took aspirin 20mg. It gave her nausea."

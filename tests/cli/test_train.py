@@ -32,7 +32,7 @@ from wardround.reports.progress import TrainingProgress
 from wardround.studies.run_folder import RunFolder
 from wardround.tasks import ner
 from wardround.tasks.ner import NerTask, TaggedSentence
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
 from wardround.training.loop import EpochRecord
@@ -215,7 +215,7 @@ def test_parts_without_a_training_part(run: Run, tmp_path: Path) -> None:
 
 def test_notes_without_annotation(run: Run, site: Path, tmp_path: Path) -> None:
     ran = run("train", site, "--format", "text", "--out", tmp_path / "run", *TINY, *QUICK)
-    assert (ran.code, ran.err) == (2, "wardround: the training notes hold no entity to learn from\n")
+    assert (ran.code, ran.err) == (2, "wardround: the training notes contain no entity to learn from\n")
 
 
 def test_a_run_folder_that_is_a_file(run: Run, site: Path, tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_fewer_than_no_negatives(run: Run, related_site: Path, encoder: Path, tm
 
 def test_notes_without_relations(run: Run, site: Path, encoder: Path, tmp_path: Path) -> None:
     ran = run(*train_relations(site, tmp_path / "run", encoder))
-    assert (ran.code, ran.err) == (2, "wardround: the training notes hold no relation to learn from\n")
+    assert (ran.code, ran.err) == (2, "wardround: the training notes contain no relation to learn from\n")
 
 
 def test_relations_are_read_by_an_encoder_always(run: Run, related_site: Path, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_from_a_tagger_on_an_encoder(run: Run, site: Path, renamed_site: Path, e
         (("--up-to", "word_cn"), "no layer of the source is called 'word_cn' – did you mean 'word_cnn'?"),
         (("--freeze", "crff"), "no layer is called 'crff' – did you mean 'crf'?"),
         (("--freeze-up-to", "crf"), "every layer would be frozen"),
-        (("--freeze", "words", "--freeze-up-to", "crf"), "--freeze and --freeze-up-to say the same"),
+        (("--freeze", "words", "--freeze-up-to", "crf"), "--freeze and --freeze-up-to are two ways to say the same"),
         (("--fraction", "0"), "--fraction is 0.0; it is a share of the training notes"),
         (("--types", "Drugs"), "no training note has the type 'Drugs' – did you mean 'Drug'?"),
         (("--preset", "transfer"), "nothing of the source fits: words: words.weight is 66 × 16 in the source"),

@@ -7,7 +7,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from wardround.models.blocks import BiLstm, CharacterCnn, CharacterLstm, ScalarMix, WordCnn
+from wardround.models.blocks import (
+    BiLstm,
+    CharacterCnn,
+    CharacterLstm,
+    ScalarMix,
+    WordCnn,
+    reversal,
+    reverse_within_length,
+)
 
 LENGTHS = (5, 1, 3)
 MASK = torch.arange(5)[None] < torch.tensor(LENGTHS)[:, None]
@@ -121,3 +129,18 @@ def test_the_scalar_mix_by_hand() -> None:
         mix.scale.fill_(2.0)
     torch.testing.assert_close(mix(layers), torch.tensor([[[2.0, 12.0]]]))
     assert {name: tuple(p.shape) for name, p in mix.named_parameters()} == {"weights": (2,), "scale": ()}
+
+
+REVERSED_MASK = torch.tensor([[True, True, True, False], [True, False, False, False], [True, True, True, True]])
+
+
+def test_each_sentence_is_reversed_within_its_length() -> None:
+    assert reversal(REVERSED_MASK).tolist() == [[2, 1, 0, 3], [0, 1, 2, 3], [3, 2, 1, 0]]
+
+
+def test_reversing_twice_is_nothing() -> None:
+    sequence = torch.randn(3, 4, 2)
+    turned = reverse_within_length(sequence, REVERSED_MASK)
+    assert torch.equal(turned[0, 0], sequence[0, 2])
+    assert torch.equal(turned[0, 3], sequence[0, 3])
+    assert torch.equal(reverse_within_length(turned, REVERSED_MASK), sequence)

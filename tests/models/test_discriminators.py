@@ -9,12 +9,13 @@ from torch import Tensor
 
 from tests.models.tiny import SENTENCES, TYPES, word_tagger
 from tests.models.tiny_bart import write_bart
-from wardround.models.discriminators import Discriminators, Halves, Watched, dependence, entropy, scaled_gradient
+from wardround.models.discriminators import Discriminators, SeparatedHalves, dependence, entropy, scaled_gradient
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
 from wardround.models.light_ner import LightNer, LightNerConfig
 from wardround.models.parameter_split import ParameterSplit
+from wardround.models.probes import Probes, StateRecorder
 from wardround.models.saved import load_model, save_model
-from wardround.models.tagging_model import Inputs, TaggingModel
+from wardround.models.tagging_model import Inputs, MentionModel
 
 SITES = ("east", "west")
 FAMILIES = ("words", "encoder", "prompt", "lora", "light-ner")
@@ -27,7 +28,7 @@ def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=FAMILIES)
-def model(request: pytest.FixtureRequest, tiny_encoder: Path, bart: Path) -> TaggingModel:
+def model(request: pytest.FixtureRequest, tiny_encoder: Path, bart: Path) -> MentionModel:
     """One of each family, without dropout."""
     torch.manual_seed(0)
     family = request.param
@@ -111,22 +112,22 @@ def test_the_numbers_of_the_paper(sites: int, numbers: int) -> None:
     assert sum(parameter.numel() for parameter in found.parameters()) == numbers
 
 
-# Halves.
+# Separated halves.
 
 
 def test_a_state_is_parted_in_halves_and_an_odd_number_is_left_out() -> None:
-    task, own = Halves(5, 2).part(torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]))
+    task, own = SeparatedHalves(5, 2).split(torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]))
     assert (task.tolist(), own.tolist()) == ([[1.0, 2.0]], [[3.0, 4.0]])
 
 
 def test_what_halves_cost() -> None:
-    found = Discriminators((8, 8), ("a", "b", "c"), parted=8)
+    found = Discriminators((8, 8), ("a", "b", "c"), separated=8)
     # Beside a matrix 3 × 8 for each layer one of 8 × 8, and 3 × 4 that read a half.
     assert sum(parameter.numel() for parameter in found.parameters()) == 2 * 24 + 64 + 12
 
 
 def test_rows_that_are_not_orthonormal_are_skew() -> None:
-    found = Halves(2, 2)
+    found = SeparatedHalves(2, 2)
     assert found.skew().item() == 0.0
     with torch.no_grad():
         found.turn.copy_(torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
@@ -146,7 +147,7 @@ def test_halves_depend_as_far_as_they_correlate() -> None:
 
 
 def test_the_half_of_the_site_tells_it_and_the_network_does_not_learn_to() -> None:
-    found, states = Halves(2, 2), leaf([5.0, CHARACTERISTIC])
+    found, states = SeparatedHalves(2, 2), leaf([5.0, CHARACTERISTIC])
     with torch.no_grad():
         found.discriminator.copy_(torch.tensor([[1.0], [0.0]]))
     loss = found.loss(states, 0, strength=0.4)
@@ -159,7 +160,7 @@ def test_the_half_of_the_site_tells_it_and_the_network_does_not_learn_to() -> No
 
 
 def test_the_network_learns_to_let_the_halves_not_foretell_each_other() -> None:
-    found, states = Halves(2, 2), leaf([1.0, 1.0], [-1.0, -1.0], [1.0, 0.0])
+    found, states = SeparatedHalves(2, 2), leaf([1.0, 1.0], [-1.0, -1.0], [1.0, 0.0])
     found.loss(states, 0, strength=0.4).backward()  # type: ignore[no-untyped-call]
     other = states.detach().clone().requires_grad_()
     dependence(other[:, :1], other[:, 1:]).backward()  # type: ignore[no-untyped-call]
@@ -169,8 +170,8 @@ def test_the_network_learns_to_let_the_halves_not_foretell_each_other() -> None:
 
 def test_a_last_state_is_parted_only_where_it_is_wanted() -> None:
     assert Discriminators((2,), SITES).halves is None
-    parted = Discriminators((4,), SITES, parted=2)
-    assert parted.parting_loss(leaf([1.0, 2.0]), "west", strength=1.0).item() == pytest.approx(log(2))
+    parted = Discriminators((4,), SITES, separated=2)
+    assert parted.separation_loss(leaf([1.0, 2.0]), "west", strength=1.0).item() == pytest.approx(log(2))
 
 
 # How sure a network is.
@@ -193,7 +194,7 @@ def test_what_cannot_be_has_no_gradient() -> None:
 # What a forward pass leaves.
 
 
-def tags_of(model: TaggingModel, *tagged: tuple[int, int, str]) -> Tensor:
+def tags_of(model: MentionModel, *tagged: tuple[int, int, str]) -> Tensor:
     """Rows of tags for `SENTENCES`, outside but for (sentence, word, tag)."""
     found = torch.zeros(len(SENTENCES), max(map(len, SENTENCES)), dtype=torch.long)
     for sentence, word, tag in tagged:
@@ -201,72 +202,72 @@ def tags_of(model: TaggingModel, *tagged: tuple[int, int, str]) -> Tensor:
     return found
 
 
-def watched(model: TaggingModel, *, predictions: bool = False) -> tuple[Inputs, Watched]:
+def recorded(model: MentionModel, *, predictions: bool = False) -> tuple[Inputs, StateRecorder]:
     """A pass over sentences of which a drug is annotated, and two effects are taught."""
-    inputs, seen = model.prepare(SENTENCES), Watched(predictions=predictions)
+    inputs = model.prepare(SENTENCES)
     local = tags_of(model, (0, 1, "B-Drug"))
     taught = tags_of(model, (0, 1, "B-Drug"), (1, 0, "B-ADE"), (3, 1, "B-ADE"))
     annotated = torch.tensor([tag.endswith("Drug") for tag in model.tags])
-    model.watched = seen
-    model.split_loss(inputs, local, taught, annotated=annotated)
-    model.watched = None
+    with model.probes.recording(predictions=predictions) as seen:
+        model.split_loss(inputs, local, taught, annotated=annotated)
+    assert not model.probes.is_recording
     return inputs, seen
 
 
 def test_the_mean_is_over_words_and_not_over_padding() -> None:
-    seen = Watched()
-    seen.add(torch.tensor([[[2.0], [4.0], [9.0]], [[1.0], [2.0], [3.0]]]), torch.tensor([[1, 1, 0], [1, 1, 1]]) > 0)
-    assert seen.last.tolist() == [[3.0], [2.0]]
-    seen.add_decoded(torch.tensor([[[8.0]], [[7.0]]]), torch.tensor([[True], [True]]))
+    probes, mask = Probes(widths=(1,)), torch.tensor([[1, 1, 0], [1, 1, 1]]) > 0
+    with probes.recording() as seen:
+        probes.encoded(torch.tensor([[[2.0], [4.0], [9.0]], [[1.0], [2.0], [3.0]]]), mask)
+        assert seen.last.tolist() == [[3.0], [2.0]]
+        probes.decoded(torch.tensor([[[8.0]], [[7.0]]]), torch.tensor([[True], [True]]))
     assert (len(seen.layers), seen.last.tolist()) == (1, [[8.0], [7.0]])
 
 
-def test_every_family_leaves_the_states_it_says(model: TaggingModel) -> None:
-    _, seen = watched(model)
-    assert [tuple(layer.shape) for layer in seen.layers] == [(4, width) for width in model.watched_widths]
-    assert tuple(seen.last.shape) == (4, model.watched_widths[-1])
+def test_every_family_leaves_the_states_it_says(model: MentionModel) -> None:
+    _, seen = recorded(model)
+    assert [tuple(layer.shape) for layer in seen.layers] == [(4, width) for width in model.probes.widths]
+    assert tuple(seen.last.shape) == (4, model.probes.widths[-1])
     assert (seen.decoded is not None) == isinstance(model, LightNer)
     # A sentence's states are its own, however long its neighbours are.
-    model.watched = alone = Watched()
-    inputs = model.prepare(SENTENCES[3:])
-    model.split_loss(inputs, torch.zeros(1, 4, dtype=torch.long), None, annotated=torch.zeros(len(model.tags)) > 0)
-    model.watched = None
+    inputs, annotated = model.prepare(SENTENCES[3:]), torch.zeros(len(model.tags)) > 0
+    with model.probes.recording() as alone:
+        model.split_loss(inputs, torch.zeros(1, 4, dtype=torch.long), None, annotated=annotated)
     for layer, own in zip(seen.layers, alone.layers, strict=True):
         torch.testing.assert_close(layer[3:], own)
 
 
 def test_the_layers_of_a_word_tagger() -> None:
     tagger = word_tagger().eval()
-    inputs, seen = watched(tagger)
-    assert tagger.watched_widths == (16 + 16, 16, 2 * 16)
+    inputs, seen = recorded(tagger)
+    assert tagger.probes.widths == (16 + 16, 16, 2 * 16)
     torch.testing.assert_close(seen.layers[0][0], tagger._represent(inputs)[0, :4].mean(0))
-    assert word_tagger(lstm=0, character_layer="none").watched_widths == (16, 16)
+    assert word_tagger(lstm=0, character_layer="none").probes.widths == (16, 16)
 
 
 def test_the_layers_of_an_encoder_come_bottom_to_top(tiny_encoder: Path) -> None:
     tagger = EncoderTagger(EncoderTaggerConfig(encoder=str(tiny_encoder)), TYPES).eval()
-    inputs, seen = watched(tagger)
+    inputs, seen = recorded(tagger)
     assert inputs.pieces is not None
     states = tagger.network.base_model(inputs.pieces.ids, attention_mask=inputs.pieces.attention).last_hidden_state
     torch.testing.assert_close(seen.layers[-1][1], inputs.pieces.gather(states)[1].mean(0))
-    assert tagger.watched_widths == (8, 8)
+    assert tagger.probes.widths == (8, 8)
 
 
-def test_nobody_looks_on_where_nobody_is(model: TaggingModel) -> None:
-    inputs, seen = watched(model)
+def test_nobody_looks_on_where_nobody_is(model: MentionModel) -> None:
+    inputs, seen = recorded(model)
     before = [layer.clone() for layer in seen.layers]
     model.decode(inputs)
-    assert len(seen.layers) == len(before) == len(model.watched_widths)
+    assert len(seen.layers) == len(before) == len(model.probes.widths)
 
 
 @pytest.mark.parametrize("decoder", ["crf", "softmax"])
 def test_predictions_are_of_taught_words_alone(decoder: str) -> None:
     tagger = word_tagger(decoder=decoder).eval()
-    inputs, seen = watched(tagger, predictions=True)
+    inputs, seen = recorded(tagger, predictions=True)
     assert seen.predicted is not None
     # Of "Rash" in the second sentence and "rash" in the last; the drug is the annotators' own.
     torch.testing.assert_close(seen.predicted, tagger.marginals(inputs)[[1, 3], [0, 1]], atol=1e-5, rtol=1e-4)
-    assert watched(tagger)[1].predicted is None
+    assert recorded(tagger)[1].predicted is None
 
 
 @pytest.mark.parametrize("decoder", ["crf", "softmax"])
@@ -274,7 +275,7 @@ def test_the_gradient_of_their_entropy_is_its_slope(decoder: str) -> None:
     tagger = word_tagger(decoder=decoder).eval()
 
     def doubt() -> Tensor:
-        predicted = watched(tagger, predictions=True)[1].predicted
+        predicted = recorded(tagger, predictions=True)[1].predicted
         assert predicted is not None
         return entropy(predicted)
 
@@ -293,7 +294,7 @@ def test_the_gradient_of_their_entropy_is_its_slope(decoder: str) -> None:
 
 def test_predictions_of_a_model_that_writes_are_of_taught_outputs(bart: Path) -> None:
     tagger = LightNer(LightNerConfig(bart=str(bart), prompt_hidden=8), TYPES).eval()
-    predicted = watched(tagger, predictions=True)[1].predicted
+    predicted = recorded(tagger, predictions=True)[1].predicted
     assert predicted is not None
     assert len(predicted) == 2 * 3  # start, end and type of two mentions
     torch.testing.assert_close(predicted.sum(1), torch.ones(6))
@@ -302,25 +303,25 @@ def test_predictions_of_a_model_that_writes_are_of_taught_outputs(bart: Path) ->
 # Beside a model, and no part of it.
 
 
-def attached(model: TaggingModel) -> TaggingModel:
+def attached(model: MentionModel) -> MentionModel:
     model.split = ParameterSplit.sharing(model.groups, model.groups)
-    model.attach(Discriminators(model.watched_widths, SITES, parted=model.watched_widths[-1]))
+    model.attach("discriminators", Discriminators(model.probes.widths, SITES, separated=model.probes.widths[-1]))
     return model
 
 
-def test_they_are_a_shared_group_of_their_own(model: TaggingModel) -> None:
+def test_they_are_a_shared_group_of_their_own(model: MentionModel) -> None:
     groups, before = model.groups, model.parameters_in(model.groups)
     attached(model)
     assert model.groups == (*groups, "discriminators")
     assert model.split.shared == model.groups
     added = model.parameters_in(("discriminators",))
     assert model.shared_parameters().keys() == before.keys() | added.keys()
-    widths = model.watched_widths
+    widths = model.probes.widths
     # K × d for each layer, d × d, and K × d/2, all of them even here.
     assert sum(p.numel() for p in added.values()) == 2 * sum(widths) + widths[-1] ** 2 + widths[-1]
 
 
-def test_they_train_with_the_network_and_it_against_them(model: TaggingModel) -> None:
+def test_they_train_with_the_network_and_it_against_them(model: MentionModel) -> None:
     found = attached(model).discriminators
     assert found is not None
     with torch.no_grad():
@@ -329,7 +330,7 @@ def test_they_train_with_the_network_and_it_against_them(model: TaggingModel) ->
                 parameter.normal_(std=0.5)
     for parameter in model.parameters():
         parameter.grad = None
-    seen = watched(model)[1]
+    seen = recorded(model)[1]
     found.loss(seen.layers, "east", strength=1.0).backward()  # type: ignore[no-untyped-call]
     trained = model.shared_parameters()
     moved = {model.group_of(name) for name, p in trained.items() if p.grad is not None and bool(p.grad.any())}
@@ -338,14 +339,14 @@ def test_they_train_with_the_network_and_it_against_them(model: TaggingModel) ->
     assert not moved & {"output", "crf"}
 
 
-def test_a_saved_model_has_none_of_them(model: TaggingModel, tmp_path: Path) -> None:
+def test_a_saved_model_has_none_of_them(model: MentionModel, tmp_path: Path) -> None:
     plain = set(model.state_dict())
     attached(model)
     assert set(model.state_dict()) == plain
     save_model(model, tmp_path / "model")
     found = load_model(tmp_path / "model")
-    assert isinstance(found, TaggingModel)
-    assert found.discriminators is None and "discriminators" not in found.groups
+    assert isinstance(found, MentionModel)
+    assert found.training_only == () and "discriminators" not in found.groups
     inputs = model.prepare(SENTENCES)
     assert found.decode(inputs) == model.decode(inputs)
 

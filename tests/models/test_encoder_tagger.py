@@ -248,13 +248,13 @@ LONG = (*SENTENCES, SENTENCES[1] * 4)  # the last one takes several windows of 1
 def test_a_fresh_probe_changes_nothing(tiny_encoder: Path, adapter: str, shape: tuple[int, ...]) -> None:
     model = adapted(tiny_encoder, adapter, limit=16, overlap=4, prompt_length=3)
     inputs = model.prepare(LONG)
-    assert model.probe_shape == shape
+    assert model.probes.leaf_shape == shape
     with torch.inference_mode():
         before = model.emissions(inputs)
-        model.probe = model.fresh_probe(len(LONG))
-        assert model.probe.shape == (5, *shape)
+        model.probes.leaf = model.probes.fresh_leaves(len(LONG), model.device)
+        assert model.probes.leaf.shape == (5, *shape)
         torch.testing.assert_close(model.emissions(inputs), before, atol=1e-6, rtol=1e-6)
-        model.probe = None
+        model.probes.leaf = None
         assert torch.equal(model.emissions(inputs), before)
 
 
@@ -264,11 +264,11 @@ def test_one_backward_gives_the_gradient_of_each_sentence(tiny_encoder: Path, ad
 
     def gradients(sentences: Sequence[Sequence[str]]) -> Tensor:
         inputs = model.prepare(sentences)
-        model.probe = model.fresh_probe(len(sentences)).requires_grad_()
+        model.probes.leaf = model.probes.fresh_leaves(len(sentences), model.device).requires_grad_()
         tags = inputs.mask.long()
         (-model.decoder.log_likelihood(model.emissions(inputs), inputs.mask, tags)).sum().backward()
-        assert model.probe.grad is not None
-        return model.probe.grad
+        assert model.probes.leaf.grad is not None
+        return model.probes.leaf.grad
 
     assert model.prepare(LONG).pieces.sentence.tolist()[:6] == [0, 1, 2, 3, 4, 4]  # type: ignore[union-attr]
     together = gradients(LONG)
@@ -281,7 +281,7 @@ def test_the_gradient_of_the_prompt_is_that_of_its_copies(tiny_encoder: Path) ->
     model = adapted(tiny_encoder, "prompt")
     inputs = model.prepare(SENTENCES)
     model.emissions(inputs).logsumexp(2).sum().backward()  # type: ignore[no-untyped-call]
-    model.probe = model.fresh_probe(len(SENTENCES)).requires_grad_()
+    model.probes.leaf = model.probes.fresh_leaves(len(SENTENCES), model.device).requires_grad_()
     model.emissions(inputs).logsumexp(2).sum().backward()  # type: ignore[no-untyped-call]
-    assert model.probe.grad is not None and model.prompt.q.grad is not None
-    torch.testing.assert_close(model.probe.grad.sum(0), model.prompt.q.grad, atol=1e-5, rtol=1e-3)
+    assert model.probes.leaf.grad is not None and model.prompt.q.grad is not None
+    torch.testing.assert_close(model.probes.leaf.grad.sum(0), model.prompt.q.grad, atol=1e-5, rtol=1e-3)

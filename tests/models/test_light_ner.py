@@ -14,10 +14,10 @@ from tests.models.tiny import SENTENCES, TYPES, notes, same_weights
 from tests.models.tiny_bart import write_bart
 from wardround.errors import ModelError
 from wardround.models import light_ner
-from wardround.models.crf import Posterior
-from wardround.models.light_ner import LightNer, LightNerConfig
+from wardround.models.light_ner import LightNer, LightNerConfig, PointerOutputs
 from wardround.models.pointer_sequences import END
 from wardround.models.saved import load_model, model_card, save_model
+from wardround.models.tagging_model import TaggingModel, tag_scoring
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document, Entity, Range
 from wardround.text.tag_schemes import WordSpan
@@ -148,7 +148,9 @@ def test_types_begin_as_the_words_they_are_called(bart: Path) -> None:
         pieces = tokenizer(words, add_special_tokens=False)["input_ids"]
         assert len(pieces) > 1
         expected.append(table[pieces].mean(0))
-    torch.testing.assert_close(model._names(table), torch.stack(expected))
+    with model.prompt.given(None):
+        read = model._read(model.prepare([SENTENCES[0]]))
+    torch.testing.assert_close(read.vectors[0, :3], torch.stack(expected))
 
 
 def test_labels_of_types_that_are_not_here_do_no_harm(bart: Path) -> None:
@@ -236,13 +238,13 @@ def test_one_backward_gives_the_gradient_of_each_sentence(bart: Path) -> None:
     model, sentences = tagger(bart), [SENTENCES[1], SENTENCES[2], SENTENCES[0]]
     spans = [[RASH, PENICILLIN], [RASH], [WordSpan(1, 2, "Drug")]]
     annotated = torch.ones(5, dtype=torch.bool)
-    assert model.probe_shape == (3, 16)
-    model.probe = model.fresh_probe(3).requires_grad_()
-    assert torch.equal(model.probe[1], model.prompt.q)
+    assert model.probes.leaf_shape == (3, 16)
+    model.probes.leaf = model.probes.fresh_leaves(3, model.device).requires_grad_()
+    assert torch.equal(model.probes.leaf[1], model.prompt.q)
     together = model.split_loss(model.prepare(sentences), rows(model, sentences, spans), None, annotated=annotated)
     whole = together.source + together.silence
-    (found,) = torch.autograd.grad(whole.sum(), model.probe)
-    model.probe = None
+    (found,) = torch.autograd.grad(whole.sum(), model.probes.leaf)
+    model.probes.leaf = None
     for row, (words, mentions) in enumerate(zip(sentences, spans, strict=True)):
         alone = model.loss(model.prepare([words]), rows(model, [words], [mentions]))
         (expected,) = torch.autograd.grad(alone, model.prompt.q)
@@ -293,7 +295,7 @@ def test_words_that_are_not_there_are_never_written(bart: Path) -> None:
     model = tagger(bart)
     with torch.inference_mode(), model.prompt.given(None):
         read = model._read(model.prepare(SENTENCES))
-        scores = model._scores(read, model._beginning(read))
+        scores = model._compared(read, model._decoded(read, model._beginning(read)))
     assert scores.shape == (4, 2, 3 + 8)
     assert scores.isfinite()[:, 0].sum(1).tolist() == [3 + len(sentence) for sentence in SENTENCES]
 
@@ -344,9 +346,9 @@ def test_mentions_that_are_not_read_are_counted(bart: Path) -> None:
     ranges = {"first": (0, 7), "reaching beyond": (40, 55), "beyond": (64, 71)}
     mentions = tuple(Entity(name, "Drug", (Range(*ends),)) for name, ends in ranges.items())
     task.encode([Document("long", text, mentions), Document("short", "aspirin", mentions[:1])])
-    assert (task.lost["exact"], task.lost["unread"]) == (4, 2)
+    assert (task.alignment_losses["exact"], task.alignment_losses["unread"]) == (4, 2)
     task.encode([Document("short", "aspirin", mentions[:1])])
-    assert "unread" not in task.lost
+    assert "unread" not in task.alignment_losses
 
 
 def test_every_window_but_the_first_is_left_out(bart: Path) -> None:
@@ -364,25 +366,17 @@ def test_every_window_but_the_first_is_left_out(bart: Path) -> None:
         assert known.tolist() == alone.words[0].tolist()
 
 
-# What it cannot say.
-
-
 def test_there_are_no_scores_of_tags(bart: Path) -> None:
     model = tagger(bart)
-    inputs, annotated = model.prepare(SENTENCES), torch.ones(5, dtype=torch.bool)
-    local = torch.zeros(inputs.mask.shape, dtype=torch.long)
-    soft = Posterior(torch.zeros(4, 8, 5), torch.zeros(4, 5, 5))
-    assert not model.scores_tags
-    for ask in (
-        lambda: model.emissions(inputs),
-        lambda: model.marginals(inputs),
-        lambda: model.decoder,
-        lambda: model.partial_loss(inputs, torch.ones(4, 8, 5, dtype=torch.bool)),
-        lambda: model.posterior(inputs, local, annotated=annotated),
-        lambda: model.split_loss(inputs, local, soft, annotated=annotated),
-    ):
-        with pytest.raises(ModelError, match="writes mentions and has no scores of tags; name an encoder"):
-            ask()
+    assert not isinstance(model, TaggingModel)
+    for name in ("emissions", "marginals", "decoder", "posterior", "posterior_loss"):
+        assert not hasattr(model, name)
+    with pytest.raises(ModelError, match="does not score the tags of words; name an encoder"):
+        tag_scoring(model)
+    task = NerTask(model)
+    with pytest.raises(ModelError, match="does not score the tags of words; name an encoder"):
+        task.heads(task.encode(notes(1)))
+    assert model.not_distillable == "writes mentions and scores no tags"
 
 
 # Built, saved, trained.
@@ -469,3 +463,20 @@ def test_a_frozen_bart_learns_notes_by_heart(bart: Path) -> None:
         optimizer.step()
     assert task.score(known).main.micro.f1 == 1.0
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.network.state_dict().items())
+
+
+def test_pointer_outputs_start_as_embeddings() -> None:
+    outputs, embedded = PointerOutputs(4, 3), torch.randn(2, 5, 4)
+    assert not outputs.learned_names.any()
+    torch.testing.assert_close(outputs.words(torch.randn(2, 5, 4), embedded), 0.5 * embedded)
+
+
+def test_what_pointer_outputs_learn_is_scaled_down() -> None:
+    """With d = 4 names count a half and a pointer a quarter, of which half is mixed in."""
+    outputs = PointerOutputs(4, 1)
+    torch.nn.init.constant_(outputs.names, 3.0)
+    torch.nn.init.eye_(outputs.pointer.weight)
+    torch.nn.init.constant_(outputs.pointer.bias, 1.0)
+    assert outputs.learned_names.tolist() == [[1.5] * 4]
+    states, embedded = torch.full((1, 1, 4), 7.0), torch.full((1, 1, 4), 10.0)
+    assert outputs.words(states, embedded).tolist() == [[[6.0] * 4]]  # 0.5 · 8 / 4 + 0.5 · 10

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.models.tiny import SENTENCES, TYPES, word_tagger
-from wardround.models.crf import LinearChainCrf
+from wardround.models.crf import LinearChainCrf, Posterior
 from wardround.models.tagging_model import Inputs, SplitLoss, TaggingModel, allowed_tags
 
 Path = tuple[int, ...]
@@ -35,15 +35,19 @@ def test_the_loss_is_the_mean_over_sentences(model: TaggingModel) -> None:
     assert together > 0
 
 
+def partial_loss(model: TaggingModel, inputs: Inputs, allowed: Tensor) -> Tensor:
+    return -model.decoder.partial_log_likelihood(model.emissions(inputs).float(), inputs.mask, allowed).mean()
+
+
 def test_the_partial_loss_lies_between_nothing_and_everything(model: TaggingModel) -> None:
     inputs = model.prepare(SENTENCES)
     everything = torch.ones(4, 8, len(model.tags), dtype=torch.bool)
-    assert model.partial_loss(inputs, everything).item() == pytest.approx(0.0, abs=1e-5)
+    assert partial_loss(model, inputs, everything).item() == pytest.approx(0.0, abs=1e-5)
     only_gold = torch.nn.functional.one_hot(GOLD, len(model.tags)).bool()
-    torch.testing.assert_close(model.partial_loss(inputs, only_gold), model.loss(inputs, GOLD))
+    torch.testing.assert_close(partial_loss(model, inputs, only_gold), model.loss(inputs, GOLD))
     wider = only_gold.clone()
     wider[:, :, 1] = True
-    assert 0 < model.partial_loss(inputs, wider) < model.loss(inputs, GOLD)
+    assert 0 < partial_loss(model, inputs, wider) < model.loss(inputs, GOLD)
 
 
 def test_each_sentence_is_decoded_at_its_own_length(model: TaggingModel) -> None:
@@ -112,6 +116,8 @@ class OfThreeWords:
         return -log_sum(inside)
 
     def split(self, local: Tensor, taught: Any, outside: float = 0.0) -> SplitLoss:
+        if isinstance(taught, Posterior):
+            return self.model.posterior_loss(self.inputs, local, taught, annotated=self.annotated, outside=outside)
         return self.model.split_loss(self.inputs, local, taught, annotated=self.annotated, outside=outside)
 
     def _paths(self, words: Tensor) -> dict[Path, float]:
@@ -171,7 +177,7 @@ def test_without_a_teacher_what_is_not_annotated_stays_open(three: OfThreeWords)
     assert found.source.item() == pytest.approx(three.lost(not_ade(three), not_ade(three), {ade}), abs=1e-4)
     assert (found.target.item(), found.silence.item()) == (0.0, 0.0)
     assert not found.target.requires_grad  # which says that there is none to ask for
-    partial = three.model.partial_loss(three.inputs, allowed_tags(local, three.annotated))
+    partial = partial_loss(three.model, three.inputs, allowed_tags(local, three.annotated))
     torch.testing.assert_close(found.source[0], partial)
 
 
@@ -260,21 +266,21 @@ def split(model: TaggingModel, rows: list[int]) -> SplitLoss:
 def test_a_fresh_probe_changes_nothing(changes: dict[str, Any]) -> None:
     model = word_tagger(**changes).eval()
     before = model.emissions(model.prepare(SENTENCES))
-    model.probe = model.fresh_probe(4)
-    assert model.probe.shape == (4, *model.probe_shape)
+    model.probes.leaf = model.probes.fresh_leaves(4, model.device)
+    assert model.probes.leaf.shape == (4, *model.probes.leaf_shape)
     assert torch.equal(model.emissions(model.prepare(SENTENCES)), before)
-    model.probe = model.probe + 1.0
+    model.probes.leaf = model.probes.leaf + 1.0
     assert not torch.allclose(model.emissions(model.prepare(SENTENCES)), before)
 
 
 @PROBED
 def test_one_backward_gives_each_sentence_its_own_gradient(changes: dict[str, Any]) -> None:
     model = word_tagger(**changes).eval()
-    model.probe = probe = model.fresh_probe(4).requires_grad_()
+    model.probes.leaf = probe = model.probes.fresh_leaves(4, model.device).requires_grad_()
     losses = split(model, [0, 1, 2, 3])
     together = [torch.autograd.grad(part.sum(), probe, retain_graph=True)[0] for part in losses]
     for row in range(4):
-        model.probe = alone = model.fresh_probe(1).requires_grad_()
+        model.probes.leaf = alone = model.probes.fresh_leaves(1, model.device).requires_grad_()
         for part, found in zip(split(model, [row]), together, strict=True):
             expected = torch.autograd.grad(part.sum(), alone, retain_graph=True)[0][0]
             torch.testing.assert_close(found[row], expected, atol=1e-6, rtol=1e-4)
@@ -286,9 +292,9 @@ def test_one_backward_gives_each_sentence_its_own_gradient(changes: dict[str, An
 def test_a_probe_is_felt_by_every_word_of_its_sentence() -> None:
     """Its gradient is the sum of those of the words' representations: by finite differences."""
     model = word_tagger(lstm=0).double().eval()
-    width = model.probe_shape[0]
+    width = model.probes.leaf_shape[0]
     assert width == 16 + 16  # of the word, and of its characters
-    model.probe = probe = torch.zeros(2, width, dtype=torch.double, requires_grad=True)
+    model.probes.leaf = probe = torch.zeros(2, width, dtype=torch.double, requires_grad=True)
     inputs = model.prepare([SENTENCES[1], SENTENCES[3]])
 
     def loss() -> Tensor:
@@ -301,9 +307,9 @@ def test_a_probe_is_felt_by_every_word_of_its_sentence() -> None:
             step = torch.zeros_like(probe)
             step[row, place] = 1e-6
             with torch.no_grad():
-                model.probe = step
+                model.probes.leaf = step
                 more = loss()
-                model.probe = -step
+                model.probes.leaf = -step
                 change = (more - loss()) / 2e-6
             assert change[row].item() == pytest.approx(gradient[row, place].item(), abs=1e-6)
             assert change[1 - row].item() == 0.0  # the other sentence feels nothing

@@ -11,11 +11,10 @@ import torch
 from tests.models.tiny import TINY, same_weights, word_tagger, write_encoder
 from wardround.errors import ModelError
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
-from wardround.models.presets import preset
 from wardround.models.relation_classifier import RelationClassifier, RelationClassifierConfig
 from wardround.models.saved import save_model
+from wardround.models.tagging_model import TaggingModel
 from wardround.models.transfer import (
-    Tagger,
     TransferReport,
     freeze,
     layers_of,
@@ -24,7 +23,7 @@ from wardround.models.transfer import (
     transferred,
     warm_start,
 )
-from wardround.models.word_tagger import WordTagger
+from wardround.models.word_tagger import WordTagger, preset
 from wardround.models.word_vectors import WordVectors
 from wardround.text.relation_sets import RelationSet, RelationType
 from wardround.text.tag_sets import TagSet
@@ -72,13 +71,13 @@ def why(report: TransferReport, layer: str) -> str:
     return next(row.why for row in report.layers if row.layer == layer)
 
 
-def given(source: Tagger, target: Tagger, **settings: Any) -> TransferReport:
+def given(source: TaggingModel, target: TaggingModel, **settings: Any) -> TransferReport:
     report = transferred(source, target, **settings)
     report.put_into(target)
     return report
 
 
-def same_layer(left: Tagger, right: Tagger, layer: str) -> bool:
+def same_layer(left: TaggingModel, right: TaggingModel, layer: str) -> bool:
     mine, theirs = layers_of(left)[layer], layers_of(right)[layer]
     return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
 
@@ -295,7 +294,7 @@ def test_other_buckets_are_skipped_and_what_rests_on_them() -> None:
         "crf": "fresh",
     }
     assert why(report, "words") == "4 buckets of words cannot become 6: neither number divides the other"
-    assert why(report, "lstm") == "it rests on words, which was skipped"
+    assert why(report, "lstm") == "it is above words, which was skipped"
     told = given(source, target, up_to="lstm", past_gaps=True)
     assert (how(told)["words"], how(told)["word_cnn"], how(told)["lstm"]) == ("skipped", "copied", "copied")
     assert same_layer(target, source, "lstm")
@@ -325,7 +324,7 @@ def test_the_same_list_is_copied() -> None:
     ("target", "said"),
     [
         (lambda: tagger(vectors=vectors("c", "d")), "no word of its list is in the source's"),
-        (lambda: tagger(word_dimension=4), "one of the two hashes words, the other has a list of them"),
+        (lambda: tagger(word_dimension=4), "one of the two models hashes words, the other has a list of them"),
         (lambda: tagger(), "words.weight is 4 × 4 in the source, 66 × 16 in the target"),
     ],
 )
@@ -354,9 +353,9 @@ def test_from_fedner_to_the_papers_network() -> None:
         "crf": "skipped",
     }
     assert why(report, "characters.embedding").endswith("is 189 × 100 in the source, 189 × 25 in the target")
-    kind = "it is of another kind: only the target has characters.forwards.weight_ih_l0"
+    kind = "it is another kind of layer: only the target has characters.forwards.weight_ih_l0"
     assert why(report, "characters") == kind
-    assert why(report, "lstm") == "it rests on characters.embedding, which was skipped"
+    assert why(report, "lstm") == "it is above characters.embedding, which was skipped"
     past = transferred(source, target, past_gaps=True)
     assert why(past, "word_cnn") == "the target has no such layer"
     assert why(past, "dense") == "the source has no such layer"
@@ -489,7 +488,10 @@ def test_what_is_no_source(tmp_path: Path, tiny_encoder: Path) -> None:
             load_source(tmp_path / name)
     relations = RelationSet((RelationType("causes", (("Drug", "ADE"),)),))
     save_model(RelationClassifier(RelationClassifierConfig(encoder=str(tiny_encoder)), relations), tmp_path / "pairs")
-    said = r"^pairs holds a model of kind relation-classifier; layers go from a word or encoder tagger only$"
+    said = (
+        r"^pairs holds a model of the family relation-classifier; layers can be transferred from a word tagger or an "
+        r"encoder tagger only$"
+    )
     with pytest.raises(ModelError, match=said):
         load_source(tmp_path / "pairs")
 
@@ -505,5 +507,5 @@ def test_a_warm_start(tmp_path: Path, tiny_encoder: Path) -> None:
     assert same_layer(target, tagger(seed=1), "lstm")
     relations = RelationSet((RelationType("causes", (("Drug", "ADE"),)),))
     pairs = RelationClassifier(RelationClassifierConfig(encoder=str(tiny_encoder)), relations)
-    with pytest.raises(ModelError, match=r"^only a word tagger or an encoder tagger can begin from another model$"):
+    with pytest.raises(ModelError, match=r"^only a word tagger or an encoder tagger can start from another model$"):
         warm_start(pairs, tmp_path)

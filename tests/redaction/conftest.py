@@ -10,8 +10,8 @@ from tests.cli.running import exit_code, write_site
 from wardround.corpora.synthetic.notes import SyntheticSite
 from wardround.corpora.synthetic.phi_notes import PhiConfig, phi_hospitals
 from wardround.models.saved import load_model
-from wardround.tasks.of_models import task_of
 from wardround.tasks.task import Task
+from wardround.tasks.task_table import task_of
 
 # A network without an LSTM; a few dozen notes.
 _MODEL = (

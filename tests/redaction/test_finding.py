@@ -12,7 +12,7 @@ from tests.models.tiny import notes
 from wardround.corpora.synthetic.notes import SyntheticSite
 from wardround.errors import UsageError
 from wardround.evaluation.leakage import LeakageScore, score_leakage
-from wardround.models.tagging_model import TaggingModel
+from wardround.models.tagging_model import MentionModel, TaggingModel
 from wardround.redaction.finding import Finder, doubted_words, model_finder, pattern_finder
 from wardround.redaction.findings import united
 from wardround.redaction.patterns import Patterns
@@ -20,6 +20,7 @@ from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Task
 from wardround.text.alignment import align
 from wardround.text.document import Document, Entity, Range
+from wardround.text.tag_sets import TagSet
 
 EN = Patterns("en")
 
@@ -124,7 +125,7 @@ def test_a_threshold_is_a_probability(phi_task: Task, threshold: float) -> None:
 
 
 def test_a_model_without_probabilities_has_no_threshold(phi_task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phi_task.model, "scores_tags", False)
+    monkeypatch.setattr(phi_task, "model", MentionModel(TagSet(phi_task.entity_types), "BIO"))
     with pytest.raises(UsageError, match="leave the threshold out"):
         model_finder(phi_task, threshold=0.1)
 

@@ -13,23 +13,20 @@ from wardround.algorithms.fedprox import FedProx
 from wardround.errors import ModelError, StudyError, TrainingError, UsageError
 from wardround.federation.site_runtime import PublicSet
 from wardround.models.encoder_tagger import EncoderTagger
-from wardround.models.presets import PRESETS
+from wardround.models.families import ADAPTER_TRAINING, ENCODER_TRAINING, ModelChoice
+from wardround.models.family_table import build_model
 from wardround.models.relation_classifier import RelationClassifier
-from wardround.models.word_tagger import WordTagger
+from wardround.models.word_tagger import PRESETS, WordTagger
 from wardround.secure_aggregation.plain import PlainServer, PlainUpdates
 from wardround.secure_aggregation.predictions import PlainPredictions
 from wardround.studies.aggregation_setup import payload_of, server_of
 from wardround.studies.assemble import (
-    TASKS,
-    ModelChoice,
-    WantedTask,
-    build_classifier,
-    build_model,
+    TaskChoice,
     common_task,
     coordinator_of,
+    default_training,
+    matching_modes_of,
     model_of,
-    readings_of,
-    recipe,
     shared_arrays,
     task_at_one_site,
     task_on,
@@ -38,11 +35,16 @@ from wardround.studies.public_set import public_set
 from wardround.tasks.joint import JointTask
 from wardround.tasks.ner import NerTask
 from wardround.tasks.relations import RelationTask
+from wardround.tasks.task_table import TASKS
 from wardround.text.document import Document, Entity, Level, Range, Relation
 from wardround.text.relation_sets import RelationSet, RelationType
 from wardround.text.tag_sets import TagSet
-from wardround.training.training_config import ADAPTER_RECIPE, ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE
+from wardround.training.training_config import TrainingConfig
 
+WORD_TRAINING = TrainingConfig()
+TRANSFER_TRAINING = TrainingConfig(
+    epochs=100, batch_size=8, optimizer="sgd", learning_rate=0.1, schedule="constant", patience=10
+)
 SMALL = {"word_buckets": "32", "word_dimension": "8", "character_width": "8", "word_cnn": "8", "lstm": "4"}
 
 
@@ -119,18 +121,18 @@ def test_names_that_nobody_knows() -> None:
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [
-        (ModelChoice(), WORD_RECIPE),
-        (ModelChoice("gram-cnn"), WORD_RECIPE),
-        (ModelChoice("transfer"), TRANSFER_RECIPE),
-        (ModelChoice(encoder="minilm"), ENCODER_RECIPE),
-        (ModelChoice("transfer", encoder="minilm"), ENCODER_RECIPE),
-        (ModelChoice(encoder="minilm", options={"adapter": "lora"}), ADAPTER_RECIPE),
-        (ModelChoice(encoder="minilm", options={"adapter": "none"}), ENCODER_RECIPE),
-        (ModelChoice(bart="facebook/bart-base"), ADAPTER_RECIPE),
+        (ModelChoice(), WORD_TRAINING),
+        (ModelChoice("gram-cnn"), WORD_TRAINING),
+        (ModelChoice("transfer"), TRANSFER_TRAINING),
+        (ModelChoice(encoder="minilm"), TrainingConfig(**ENCODER_TRAINING)),
+        (ModelChoice("transfer", encoder="minilm"), TrainingConfig(**ENCODER_TRAINING)),
+        (ModelChoice(encoder="minilm", options={"adapter": "lora"}), TrainingConfig(**ADAPTER_TRAINING)),
+        (ModelChoice(encoder="minilm", options={"adapter": "none"}), TrainingConfig(**ENCODER_TRAINING)),
+        (ModelChoice(bart="facebook/bart-base"), TrainingConfig(**ADAPTER_TRAINING)),
     ],
 )
-def test_each_family_has_its_recipe(choice: ModelChoice, expected: object) -> None:
-    assert recipe(choice, {}, seed=0) == expected
+def test_each_family_has_its_default_training(choice: ModelChoice, expected: object) -> None:
+    assert default_training(choice, {}, seed=0) == expected
 
 
 def test_two_networks_are_not_one() -> None:
@@ -139,26 +141,34 @@ def test_two_networks_are_not_one() -> None:
 
 
 def test_a_bart_finds_entities_alone() -> None:
-    with pytest.raises(UsageError, match=r"^a bart finds entities; relations are read by an encoder"):
-        task_at_one_site(WantedTask("relations"), ModelChoice(bart="x"), [], seed=0)
+    with pytest.raises(UsageError, match=r"^no model for the task relations is chosen by bart; use encoder"):
+        task_at_one_site(TaskChoice("relations"), ModelChoice(bart="x"), [], seed=0)
 
 
-def test_a_recipe_with_other_settings() -> None:
-    found = recipe(ModelChoice(), {"epochs": "3", "optimizer": "sgd", "mixed_precision": "true"}, seed=7)
+def test_the_trainings_of_the_papers() -> None:
+    # FedNER, Section 4.1: Adam, N = 64, a rate of 0.001.
+    assert (WORD_TRAINING.optimizer, WORD_TRAINING.batch_size, WORD_TRAINING.learning_rate) == ("adam", 64, 1e-3)
+    # Lee 2017, Section 3: plain gradient descent, a patience of ten epochs.
+    assert (TRANSFER_TRAINING.optimizer, TRANSFER_TRAINING.patience) == ("sgd", 10)
+    assert ENCODER_TRAINING["output_learning_rate"] > ENCODER_TRAINING["learning_rate"]
+
+
+def test_a_training_with_other_settings() -> None:
+    found = default_training(ModelChoice(), {"epochs": "3", "optimizer": "sgd", "mixed_precision": "true"}, seed=7)
     assert (found.epochs, found.optimizer, found.mixed_precision, found.seed) == (3, "sgd", True, 7)
-    assert found.batch_size == WORD_RECIPE.batch_size
+    assert found.batch_size == WORD_TRAINING.batch_size
 
 
-def test_settings_of_a_recipe_that_make_no_sense() -> None:
+def test_settings_of_a_training_that_make_no_sense() -> None:
     with pytest.raises(UsageError, match=r"^'epoch' is not an option of the training – did you mean 'epochs'\?"):
-        recipe(ModelChoice(), {"epoch": "3"}, seed=0)
+        default_training(ModelChoice(), {"epoch": "3"}, seed=0)
     with pytest.raises(TrainingError, match="optimizer is 'adm'"):
-        recipe(ModelChoice(), {"optimizer": "adm"}, seed=0)
+        default_training(ModelChoice(), {"optimizer": "adm"}, seed=0)
 
 
 def test_the_seed_is_one_for_network_and_training() -> None:
     with pytest.raises(UsageError, match=r"^'seed' is not an option of the training alone: --seed sets it"):
-        recipe(ModelChoice(), {"seed": "3"}, seed=0)
+        default_training(ModelChoice(), {"seed": "3"}, seed=0)
 
 
 def shared_groups(**sections: Any) -> set[str]:
@@ -276,55 +286,55 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_a_site_learns_the_entities_that_its_notes_hold() -> None:
-    task = task_at_one_site(WantedTask(), CHOICE, notes(2), seed=3)
+    task = task_at_one_site(TaskChoice(), CHOICE, notes(2), seed=3)
     assert isinstance(task, NerTask)
     assert task.types == task.model.tag_set == TYPES
     assert same_weights(task.model, build_model(CHOICE, TYPES, seed=3))
 
 
 def test_a_site_learns_the_types_that_are_wanted_in_their_order() -> None:
-    task = task_at_one_site(WantedTask(types=("Drug", "ADE")), CHOICE, notes(2), seed=0)
+    task = task_at_one_site(TaskChoice(types=("Drug", "ADE")), CHOICE, notes(2), seed=0)
     assert task.entity_types == ("Drug", "ADE")
-    assert task_at_one_site(WantedTask(types=["Drug"]), CHOICE, notes(2), seed=0).entity_types == ("Drug",)
+    assert task_at_one_site(TaskChoice(types=["Drug"]), CHOICE, notes(2), seed=0).entity_types == ("Drug",)
 
 
 @pytest.mark.parametrize(
     ("wanted", "documents", "said"),
     [
-        (WantedTask("nre"), notes(1), r"'nre' is no task – did you mean 'ner'\?; there are ner, relations"),
+        (TaskChoice("nre"), notes(1), r"'nre' is no task – did you mean 'ner'\?; there are ner, relations"),
         (
-            WantedTask(types=["Durg"]),
+            TaskChoice(types=["Durg"]),
             notes(1),
             r"no training note has the type 'Durg' – did you mean 'Drug'\?",
         ),
-        (WantedTask(), [Document("n", "Well.")], "the training notes hold no entity to learn from$"),
-        (WantedTask("relations"), notes(3), "the training notes hold no relation to learn from$"),
-        (WantedTask("relations"), [], "the training notes hold no relation to learn from$"),
+        (TaskChoice(), [Document("n", "Well.")], "the training notes contain no entity to learn from$"),
+        (TaskChoice("relations"), notes(3), "the training notes contain no relation to learn from$"),
+        (TaskChoice("relations"), [], "the training notes contain no relation to learn from$"),
     ],
 )
-def test_what_a_site_cannot_learn(wanted: WantedTask, documents: list[Document], said: str) -> None:
+def test_what_a_site_cannot_learn(wanted: TaskChoice, documents: list[Document], said: str) -> None:
     with pytest.raises(UsageError, match=f"^{said}"):
         task_at_one_site(wanted, CHOICE, documents, seed=0)
 
 
 def test_a_site_learns_the_relations_that_its_notes_hold(encoder: str) -> None:
     choice = ModelChoice(encoder=encoder, options={"window": "2"})
-    task = task_at_one_site(WantedTask("relations", negatives=0.5), choice, [GAVE], seed=3)
+    task = task_at_one_site(TaskChoice("relations", negatives=0.5), choice, [GAVE], seed=3)
     assert isinstance(task, RelationTask)
     assert task.model.relations == RelationSet((CAUSES,))
     assert (task.negatives, task.seed, task.model.config.window) == (0.5, 3, 2)
-    again = task_at_one_site(WantedTask("relations", directed=False), choice, [GAVE], seed=3)
+    again = task_at_one_site(TaskChoice("relations", directed=False), choice, [GAVE], seed=3)
     assert isinstance(again, RelationTask)
     assert again.model.relations == RelationSet((CAUSES,), directed=False)
     assert torch.equal(again.model.output.weight, task.model.output.weight)
-    other = task_at_one_site(WantedTask("relations"), choice, [GAVE], seed=4)
+    other = task_at_one_site(TaskChoice("relations"), choice, [GAVE], seed=4)
     assert isinstance(other, RelationTask)
     assert not torch.equal(other.model.output.weight, task.model.output.weight)
 
 
 def test_relations_between_concepts_are_learned_as_such(encoder: str) -> None:
     document = Document(GAVE.id, GAVE.text, GAVE.entities, (Relation("R1", "causes", "A", "R", Level.CONCEPT),))
-    task = task_at_one_site(WantedTask("relations"), ModelChoice(encoder=encoder), [document], seed=0)
+    task = task_at_one_site(TaskChoice("relations"), ModelChoice(encoder=encoder), [document], seed=0)
     assert isinstance(task, RelationTask)
     assert task.model.relations == RelationSet((CAUSES,), level=Level.CONCEPT)
     assert [example.label for example in task.encode([document])] == ["causes"]
@@ -332,23 +342,24 @@ def test_relations_between_concepts_are_learned_as_such(encoder: str) -> None:
 
 def test_a_site_learns_entities_and_relations_together(encoder: str) -> None:
     choice = ModelChoice(encoder=encoder, options={"scheme": "BIOES"})
-    task = task_at_one_site(WantedTask("joint", negatives=2.0, directed=False), choice, [GAVE], seed=3)
+    task = task_at_one_site(TaskChoice("joint", negatives=2.0, directed=False), choice, [GAVE], seed=3)
     assert isinstance(task, JointTask)
     assert (task.entity_types, task.model.relations) == (("ADE", "Drug"), RelationSet((CAUSES,), directed=False))
     assert (task.negatives, task.seed, task.model.config.scheme) == (2.0, 3, "BIOES")
-    with pytest.raises(UsageError, match=r"^the training notes hold no relation to learn from$"):
-        task_at_one_site(WantedTask("joint"), choice, notes(3), seed=0)
+    with pytest.raises(UsageError, match=r"^the training notes contain no relation to learn from$"):
+        task_at_one_site(TaskChoice("joint"), choice, notes(3), seed=0)
 
 
 def test_building_a_classifier_draws_nothing_from_anybody_else(encoder: str) -> None:
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
-    build_classifier(ModelChoice(encoder=encoder), RelationSet((CAUSES,)), seed=0)
+    build_model(ModelChoice(encoder=encoder), TagSet(()), relations=RelationSet((CAUSES,)), task="relations", seed=0)
     assert torch.equal(torch.rand(1), expected)
     said = r"^'lstm' is not an option of the relation classifier; it has encoder, dropout,"
     with pytest.raises(UsageError, match=said):
-        build_classifier(ModelChoice(encoder=encoder, options={"lstm": "3"}), RelationSet((CAUSES,)), seed=0)
+        choice = ModelChoice(encoder=encoder, options={"lstm": "3"})
+        build_model(choice, TagSet(()), relations=RelationSet((CAUSES,)), task="relations", seed=0)
 
 
 # Relations in a study.
@@ -372,12 +383,12 @@ def test_relations_are_those_of_the_study_at_every_site(encoder: str, algorithm:
     task = task_on(study, model, TagSet(("Drug",)))
     assert isinstance(task, RelationTask)
     assert (task.negatives, task.seed) == (0.5, 7)
-    assert readings_of(study) == ("relations",)
+    assert matching_modes_of(study) == ("relations",)
 
 
 def test_every_task_names_its_readings() -> None:
-    assert readings_of(tiny()) == ("strict", "relaxed")
-    assert all(task.readings for task in TASKS.values())
+    assert matching_modes_of(tiny()) == ("strict", "relaxed")
+    assert all(task.matching_modes for task in TASKS.values())
 
 
 def test_a_site_may_have_an_encoder_of_its_own(encoder: str, tmp_path: Path) -> None:

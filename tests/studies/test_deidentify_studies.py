@@ -17,7 +17,7 @@ from wardround.evaluation.leakage import LeakageScore
 from wardround.federation.ledger import read_entries
 from wardround.models.saved import load_model
 from wardround.studies.study_file import Study, to_toml
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
 
 # What two hospitals call the same two types.

@@ -501,7 +501,7 @@ def test_relations_that_no_pair_can_carry_are_counted(data: Path, tmp_path: Path
     study = distilled(data, public={"data": str(tmp_path / "public.jsonl")})
     server, task = server_of(study)
     assert len(server.public.examples) == 4  # type: ignore[attr-defined]
-    counts = {name: count for name, count in task.lost.items() if count}
+    counts = {name: count for name, count in task.alignment_losses.items() if count}
     assert counts == {"kept": 2, "unknown_type": 1, "out_of_window": 1, "negatives": 2}
     run(study, tmp_path / "run")
     assert absences(tmp_path / "run") == [[]] * 3

@@ -192,7 +192,7 @@ def test_a_set_that_is_not_labelled_says_so(data: Path) -> None:
 
 def test_a_set_without_a_pair(data: Path, tmp_path: Path) -> None:
     bare = tuple(replace(document, entities=(), relations=()) for document in related(3))
-    with pytest.raises(TrainingError, match=r"^the public documents hold no pair of entities; widen the window or"):
+    with pytest.raises(TrainingError, match=r"^the public documents contain no pair of entities; widen the window or"):
         server_of(distilled(data, public=written(tmp_path / "p.jsonl", bare)))
 
 

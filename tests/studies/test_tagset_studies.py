@@ -441,7 +441,7 @@ def test_a_model_that_writes_mentions_is_taught_and_weighed(data: Path, tmp_path
     model = load_model(tmp_path / "run" / "sites" / "east" / "model")
     assert isinstance(model, TaggingModel) and set(model.tag_set.types) == set(BOTH)
     kept = held(tmp_path / "run", "east")
-    assert kept["own"].shape == model.probe_shape and kept["source"].shape[1:] == model.probe_shape
+    assert kept["own"].shape == model.probes.leaf_shape and kept["source"].shape[1:] == model.probes.leaf_shape
     assert int(kept["compared"]) == 3
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     ledger = read_entries(tmp_path / "run" / "sites" / "east" / "ledger.jsonl")

@@ -12,27 +12,29 @@ from tests.studies.tiny_studies import learnable, run
 
 from wardround.errors import ModelError, StudyError, TrainingError, UsageError
 from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
-from wardround.models.presets import preset
+from wardround.models.families import ENCODER_TRAINING, ModelChoice
+from wardround.models.family_table import build_model
 from wardround.models.saved import load_model, model_card, save_model
-from wardround.models.transfer import Tagger, layers_of, load_source, transferred, warm_start
-from wardround.models.word_tagger import WordTagger
+from wardround.models.tagging_model import TaggingModel
+from wardround.models.transfer import layers_of, load_source, transferred, warm_start
+from wardround.models.word_tagger import WordTagger, preset
 from wardround.models.word_vectors import WordVectors
-from wardround.studies.assemble import ModelChoice, build_model, common_model, wanted_types
+from wardround.studies.assemble import chosen_types, common_model
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData, train_at_one_site
 from wardround.studies.study_file import parse_study, study_for_kits, to_toml
 from wardround.studies.transfer_run import (
-    Beginning,
-    WantedTransfer,
+    TransferredModel,
+    TransferSettings,
     begin,
     part_of,
-    recipe_of,
     target_network,
+    training_of,
     transfer_table,
 )
 from wardround.tasks.ner import NerTask
 from wardround.text.tag_sets import TagSet
-from wardround.training.training_config import ENCODER_RECIPE, TRANSFER_RECIPE, WORD_RECIPE, TrainingConfig
+from wardround.training.training_config import TrainingConfig
 
 NOTES = notes(20)
 DATA = SiteData(NOTES[:12], NOTES[12:16], NOTES[16:])
@@ -47,18 +49,22 @@ built_in = "harbour-0000"
 types = ["Drug"]
 """
 
+TRANSFER = TrainingConfig(
+    epochs=100, batch_size=8, optimizer="sgd", learning_rate=0.1, schedule="constant", patience=10, seed=3
+)
+
 
 def tagger(types: TagSet = BOTH, *, seed: int = 0, **changes: object) -> WordTagger:
     torch.manual_seed(seed)
     return WordTagger(replace(TINY, **changes), types)  # type: ignore[arg-type]
 
 
-def begun(transfer: WantedTransfer) -> Beginning:
+def begun(transfer: TransferSettings) -> TransferredModel:
     source = tagger(seed=1)
     return begin(source, target_network(source, OWN, DRUG, seed=2), transfer)
 
 
-def same_layers(left: Tagger, right: Tagger, names: Sequence[str]) -> bool:
+def same_layers(left: TaggingModel, right: TaggingModel, names: Sequence[str]) -> bool:
     mine, theirs = layers_of(left), layers_of(right)
     return all(torch.equal(part, theirs[layer][name]) for layer in names for name, part in mine[layer].items())
 
@@ -82,7 +88,7 @@ def test_fresh_layers_are_those_of_a_training_without_a_source() -> None:
     assert isinstance(alone, WordTagger)
     source = build_model(choice, BOTH, seed=1)
     assert isinstance(source, WordTagger)
-    target = begin(source, target_network(source, choice, DRUG, seed=3), WantedTransfer("characters")).model
+    target = begin(source, target_network(source, choice, DRUG, seed=3), TransferSettings("characters")).model
     assert same_layers(target, source, ["words", "characters.embedding", "characters"])
     assert same_layers(target, alone, ["lstm", "dense", "output", "crf"])
 
@@ -99,7 +105,7 @@ def test_choosing_a_network_leaves_the_random_state_alone() -> None:
 def test_a_list_of_words_goes_along() -> None:
     vectors = WordVectors(("rash", "ward"), np.ones((2, 4), dtype=np.float32))
     source = WordTagger(TINY, BOTH, vectors)
-    beginning = begin(source, target_network(source, OWN, DRUG, seed=2), WantedTransfer("words"))
+    beginning = begin(source, target_network(source, OWN, DRUG, seed=2), TransferSettings("words"))
     assert isinstance(beginning.model, WordTagger)
     assert beginning.model.word_index("ward") == source.word_index("ward") == 3
     assert beginning.report.layers[0].how == "copied"
@@ -113,7 +119,9 @@ def test_an_encoder_that_is_not_here(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"leave --vectors out$"):
         target_network(source, ModelChoice(preset="", vectors=tmp_path / "words.txt"), DRUG, seed=0)
     encoder.rename(tmp_path / "moved")
-    with pytest.raises(ModelError, match=r"^the encoder that the source began from, 'tiny', cannot be had here; name "):
+    with pytest.raises(
+        ModelError, match=r"^the encoder that the source began from, 'tiny', is not on this machine; name "
+    ):
         target_network(source, OWN, DRUG, seed=0)
     around = target_network(source, ModelChoice(encoder=str(tmp_path / "model")), DRUG, seed=0)
     assert [row.how for row in transferred(source, around).layers] == ["copied"] * 3 + ["resized"]
@@ -121,18 +129,19 @@ def test_an_encoder_that_is_not_here(tmp_path: Path) -> None:
 
 def test_the_recipe_goes_with_the_network(tmp_path: Path) -> None:
     papers = WordTagger(replace(preset("transfer"), word_buckets=8), DRUG)
-    assert recipe_of(papers, {}, seed=3) == replace(TRANSFER_RECIPE, seed=3)
-    assert (TRANSFER_RECIPE.optimizer, TRANSFER_RECIPE.patience) == ("sgd", 10)
-    assert recipe_of(tagger(), {"epochs": "2"}, seed=0) == replace(WORD_RECIPE, epochs=2)
+    assert training_of(papers, {}, seed=3) == TRANSFER
+    # Lee 2017, Section 3: plain gradient descent, a patience of ten epochs.
+    assert (TRANSFER.optimizer, TRANSFER.patience) == ("sgd", 10)
+    assert training_of(tagger(), {"epochs": "2"}, seed=0) == replace(TrainingConfig(), epochs=2)
     encoder = EncoderTagger(EncoderTaggerConfig(encoder=str(write_encoder(tmp_path / "tiny"))), DRUG)
-    assert recipe_of(encoder, {}, seed=0) == ENCODER_RECIPE
+    assert training_of(encoder, {}, seed=0) == TrainingConfig(**ENCODER_TRAINING)
 
 
 # Freezing and training.
 
 
 def test_frozen_layers_are_as_they_began_after_an_epoch_and_the_others_are_not(tmp_path: Path) -> None:
-    beginning = begun(WantedTransfer("lstm", freeze_up_to="characters"))
+    beginning = begun(TransferSettings("lstm", freeze_up_to="characters"))
     assert beginning.frozen == ("words", "characters.embedding", "characters")
     train_at_one_site(NerTask(beginning.model), DATA, ONE_EPOCH, folder=RunFolder(tmp_path))
     source = tagger(seed=1)
@@ -145,7 +154,7 @@ def test_frozen_layers_are_as_they_began_after_an_epoch_and_the_others_are_not(t
 
 
 def test_a_frozen_top_trains_what_is_below(tmp_path: Path) -> None:
-    beginning = begun(WantedTransfer(freeze=("output", "crf")))
+    beginning = begun(TransferSettings(freeze=("output", "crf")))
     expected = target_network(tagger(seed=1), OWN, DRUG, seed=2)
     transferred(tagger(seed=1), expected).put_into(expected)
     train_at_one_site(NerTask(beginning.model), DATA, ONE_EPOCH, folder=RunFolder(tmp_path))
@@ -154,12 +163,12 @@ def test_a_frozen_top_trains_what_is_below(tmp_path: Path) -> None:
 
 
 def test_two_ways_to_freeze_are_one_too_many() -> None:
-    with pytest.raises(UsageError, match=r"^--freeze and --freeze-up-to say the same in two ways"):
-        WantedTransfer(freeze=("words",), freeze_up_to="lstm")
+    with pytest.raises(UsageError, match=r"^--freeze and --freeze-up-to are two ways to say the same"):
+        TransferSettings(freeze=("words",), freeze_up_to="lstm")
 
 
 def test_the_card_tells_where_the_model_began(tmp_path: Path) -> None:
-    beginning = begun(WantedTransfer("words", freeze=("words",)))
+    beginning = begun(TransferSettings("words", freeze=("words",)))
     train_at_one_site(NerTask(beginning.model), DATA, ONE_EPOCH, folder=RunFolder(tmp_path), notes=beginning.notes())
     told = model_card(tmp_path / "model")["notes"]
     assert told["scored_on"] == "test"
@@ -169,15 +178,15 @@ def test_the_card_tells_where_the_model_began(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_from_its_own_beginning_only(tmp_path: Path) -> None:
-    def trained(transfer: WantedTransfer) -> Tagger:
+    def trained(transfer: TransferSettings) -> TaggingModel:
         beginning = begun(transfer)
         folder, task = RunFolder(tmp_path), NerTask(beginning.model)
         train_at_one_site(task, DATA, ONE_EPOCH, folder=folder, notes=beginning.notes())
         return beginning.model
 
-    first = trained(WantedTransfer("lstm"))
-    assert same_weights(trained(WantedTransfer("lstm")), first)
-    for other in (WantedTransfer("words"), WantedTransfer("lstm", freeze=("words",))):
+    first = trained(TransferSettings("lstm"))
+    assert same_weights(trained(TransferSettings("lstm")), first)
+    for other in (TransferSettings("words"), TransferSettings("lstm", freeze=("words",))):
         with pytest.raises(TrainingError, match=r"^the run folder holds a training with other settings or data"):
             trained(other)
 
@@ -185,14 +194,14 @@ def test_a_run_goes_on_from_its_own_beginning_only(tmp_path: Path) -> None:
 def test_the_same_transfer_twice_gives_the_same_model(tmp_path: Path) -> None:
     models = []
     for name in ("first", "second"):
-        beginning = begun(WantedTransfer("lstm"))
+        beginning = begun(TransferSettings("lstm"))
         train_at_one_site(NerTask(beginning.model), DATA, ONE_EPOCH, folder=RunFolder(tmp_path / name))
         models.append(beginning.model)
     assert same_weights(*models)
 
 
 def test_the_table_of_layers() -> None:
-    table = transfer_table(begun(WantedTransfer("lstm", freeze=("lstm",))), "run up to lstm")
+    table = transfer_table(begun(TransferSettings("lstm", freeze=("lstm",))), "run up to lstm")
     assert table.columns == ("layer", "parameters", "of the source", "what happened", "trains", "why")
     assert table.rows[0] == ("words", 66 * 16, 66 * 16, "copied", "yes", "")
     assert table.rows[4][3:] == ("copied", "no", "")
@@ -232,12 +241,12 @@ def test_a_fraction_of_too_few() -> None:
 
 
 def test_types_to_learn() -> None:
-    assert wanted_types(NOTES, None) == BOTH
-    assert wanted_types(NOTES, ["Drug"]) == DRUG
+    assert chosen_types(NOTES, None) == BOTH
+    assert chosen_types(NOTES, ["Drug"]) == DRUG
     with pytest.raises(UsageError, match=r"^no training note has the type 'Drugs' – did you mean 'Drug'\?"):
-        wanted_types(NOTES, ["Drugs"])
-    with pytest.raises(UsageError, match=r"^the training notes hold no entity to learn from$"):
-        wanted_types([note.with_entities(()) for note in NOTES], None)
+        chosen_types(NOTES, ["Drugs"])
+    with pytest.raises(UsageError, match=r"^the training notes contain no entity to learn from$"):
+        chosen_types([note.with_entities(()) for note in NOTES], None)
 
 
 # Federated models.
@@ -255,7 +264,7 @@ def test_a_federated_model_is_a_source_and_a_study_begins_from_one(tmp_path: Pat
     common, at_site = (load_source(tmp_path / "run" / place) for place in ("model", "sites/east/model"))
     assert same_weights(load_source(tmp_path / "run"), common)
     for source in (common, at_site):
-        beginning = begin(source, target_network(source, OWN, DRUG, seed=9), WantedTransfer())
+        beginning = begin(source, target_network(source, OWN, DRUG, seed=9), TransferSettings())
         assert [row.how for row in beginning.report.layers] == ["copied", "copied", "resized", "resized"]
         assert same_layers(beginning.model, source, ["words", "word_cnn"])
 

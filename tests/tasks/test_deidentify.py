@@ -46,7 +46,7 @@ def test_entities_words_and_what_leaks() -> None:
     # Half of the name is found, the city as a name, "came" in vain.
     task = DeidentifyTask(Lexicon(Ann="B-NAME", Leeds="B-NAME", May="B-DATE", came="B-CITY"))
     score = task.score([GOLD])
-    assert tuple(score.counts) == task.readings == ("strict", "relaxed", "words")
+    assert tuple(score.counts) == task.matching_modes == ("strict", "relaxed", "words")
     assert dict(score.counts["strict"]) == {
         "CITY": SpanCounts(0, 1, 1),
         "DATE": SpanCounts(1, 0, 0),

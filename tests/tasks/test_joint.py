@@ -167,9 +167,9 @@ def test_public_notes_give_every_pair_whatever_is_drawn_in_training(encoder: Pat
     both = replace(GAVE, relations=GAVE.relations[:1])
     task = JointTask(learner(encoder, window=2), negatives=1.0)
     assert [len(example.pairs) for example in task.encode([both])] == [2]
-    assert task.lost["relations_negatives_not_drawn"] == 2
+    assert task.alignment_losses["relations_negatives_not_drawn"] == 2
     assert [len(example.pairs) for example in task.public([both])] == [4]
-    assert task.lost["relations_negatives_not_drawn"] == 0
+    assert task.alignment_losses["relations_negatives_not_drawn"] == 0
 
 
 @pytest.mark.parametrize("level", list(Level))
@@ -336,7 +336,7 @@ def test_scores_that_are_no_numbers(encoder: Path, part: str, value: float) -> N
     model = learner(encoder)
     with torch.no_grad():
         model.get_parameter(part)[1] = value
-    with pytest.raises(TrainingError, match="scores that are no numbers"):
+    with pytest.raises(TrainingError, match="scores are not finite"):
         score(model, [GAVE])
 
 
@@ -359,7 +359,7 @@ def test_what_is_predicted_can_be_written(encoder: Path, tmp_path: Path) -> None
 # Scores.
 
 
-def test_three_readings_by_hand(encoder: Path) -> None:
+def test_three_matching_modes_by_hand(encoder: Path) -> None:
     model = rule(encoder)
     del model.known["pain"]
     model.known["Later"] = "B-Drug"
@@ -377,7 +377,7 @@ def test_three_readings_by_hand(encoder: Path) -> None:
     assert (scored.documents, scored.dropped) == (2, 0)
     assert scored.entities is not None
     assert scored.entities.relaxed.micro == SpanCounts(4, 1, 0)
-    assert JointTask.readings == tuple(scored.by_document)
+    assert JointTask.matching_modes == tuple(scored.by_document)
 
 
 def test_what_the_model_does_not_look_for_does_not_count(encoder: Path) -> None:
@@ -477,8 +477,8 @@ def test_ade_can_be_encoded_and_scored(encoder: Path, shared_data: Path) -> None
     task = JointTask(model)
     examples = task.encode(documents)
     pairs = sum(pair.label != "none" for example in examples for pair in example.pairs)
-    assert pairs == task.lost["relations_kept"]
-    lost = task.lost["relations_overlapping"] + task.lost["relations_without_words"]
+    assert pairs == task.alignment_losses["relations_kept"]
+    lost = task.alignment_losses["relations_overlapping"] + task.alignment_losses["relations_without_words"]
     assert pairs + lost == sum(len(document.relations) for document in documents)
     scored = task.score(documents)
     assert scored.counts["given"].micro.gold == pairs + lost
@@ -494,10 +494,20 @@ def test_biored_can_be_encoded_and_scored(encoder: Path, shared_data: Path, wind
     task = JointTask(learner(encoder, relations, tag_set=TagSet.of(documents), window=window), negatives=2.0)
     examples = task.encode(documents)
     annotated = sum(len(document.relations) for document in documents)
-    kept, lost = task.lost["concepts_kept"], ("to_itself", "doubled", "overlapping", "against_types", "out_of_window")
-    assert kept + sum(task.lost[f"concepts_{reason}"] for reason in lost) == annotated
+    kept, lost = (
+        task.alignment_losses["concepts_kept"],
+        ("to_itself", "doubled", "overlapping", "against_types", "out_of_window"),
+    )
+    assert kept + sum(task.alignment_losses[f"concepts_{reason}"] for reason in lost) == annotated
     assert kept > annotated / 2
-    assert sum(pair.label != "none" for example in examples for pair in example.pairs) == task.lost["relations_kept"]
+    assert (
+        sum(pair.label != "none" for example in examples for pair in example.pairs)
+        == task.alignment_losses["relations_kept"]
+    )
     scored = task.score(documents)
-    assert scored.counts["relations"].micro.gold == scored.counts["given"].micro.gold >= task.lost["relations_kept"]
+    assert (
+        scored.counts["relations"].micro.gold
+        == scored.counts["given"].micro.gold
+        >= task.alignment_losses["relations_kept"]
+    )
     assert scored.counts["entities"].micro.gold > 0

@@ -184,5 +184,5 @@ def test_notes_without_entities_still_have_words(encoder: Path) -> None:
 
 def test_nothing_to_train_on(encoder: Path) -> None:
     for documents in ([], [EMPTY], [Document("b", " \n")]):
-        with pytest.raises(TrainingError, match="the documents hold no sentence to train on"):
+        with pytest.raises(TrainingError, match="the documents contain no sentence to train on"):
             encode(documents, extractor(encoder))

@@ -73,7 +73,7 @@ def test_another_scheme_and_another_tag_set() -> None:
 
 def test_nothing_to_train_on() -> None:
     for documents in ([], [EMPTY]):
-        with pytest.raises(TrainingError, match="the documents hold no sentence to train on"):
+        with pytest.raises(TrainingError, match="the documents contain no sentence to train on"):
             encode(documents, TYPES, BIO)
 
 
@@ -173,9 +173,13 @@ DRUGS = TagSet(("Drug",))
 def test_a_task_of_all_the_model_knows() -> None:
     task = NerTask(Lexicon())
     assert task.types == task.model.tag_set == TYPES
-    assert (task.readings, task.entity_types, task.lost) == (("strict", "relaxed"), ("ADE", "Drug"), {})
+    assert (task.matching_modes, task.entity_types, task.alignment_losses) == (
+        ("strict", "relaxed"),
+        ("ADE", "Drug"),
+        {},
+    )
     assert task.encode([NOTE]) == encode([NOTE], TYPES, BIO).sentences
-    assert task.lost == asdict(AlignmentCounts(exact=2, overlapped=1))
+    assert task.alignment_losses == asdict(AlignmentCounts(exact=2, overlapped=1))
     assert [task.length(sentence) for sentence in task.encode([NOTE])] == [5, 4]
 
 
@@ -220,7 +224,7 @@ def test_what_everybody_may_read_is_annotated_for_all_sites() -> None:
         ("O", "O", "O", "B-Drug", "O"),
         ("B-ADE", "I-ADE", "O", "O"),
     ]
-    assert task.lost == asdict(AlignmentCounts(exact=2, overlapped=1))
+    assert task.alignment_losses == asdict(AlignmentCounts(exact=2, overlapped=1))
 
 
 def test_the_score_of_a_task_by_hand() -> None:
@@ -272,5 +276,5 @@ def test_the_loss_of_a_task_is_that_of_its_sentences() -> None:
 def test_a_task_without_a_sentence() -> None:
     task = NerTask(Lexicon())
     for make in (task.encode, task.public):
-        with pytest.raises(TrainingError, match="the documents hold no sentence to train on"):
+        with pytest.raises(TrainingError, match="the documents contain no sentence to train on"):
             make([EMPTY])

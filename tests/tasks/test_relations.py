@@ -129,7 +129,7 @@ def test_negatives_are_drawn(encoder: Path) -> None:
 
 def test_nothing_to_train_on(encoder: Path) -> None:
     for documents in ([], [EMPTY], [APART]):
-        with pytest.raises(TrainingError, match="the documents hold no pair of entities to train on"):
+        with pytest.raises(TrainingError, match="the documents contain no pair of entities to train on"):
             encode(documents, learner(encoder))
 
 
@@ -182,9 +182,9 @@ def test_scores_that_are_no_numbers(encoder: Path, value: float) -> None:
     model = learner(encoder)
     with torch.no_grad():
         model.output.bias[1] = value
-    with pytest.raises(TrainingError, match="scores that are no numbers"):
+    with pytest.raises(TrainingError, match="scores are not finite"):
         list(predict(model, [GAVE]))
-    with pytest.raises(TrainingError, match="scores that are no numbers"):
+    with pytest.raises(TrainingError, match="scores are not finite"):
         score(model, [GAVE])
 
 
@@ -337,7 +337,7 @@ def test_a_classifier_learns(encoder: Path) -> None:
 
 def test_a_task_of_what_its_classifier_looks_for(encoder: Path) -> None:
     task = RelationTask(learner(encoder, RelationSet((CAUSES, DOSE, RelationType("with")))))
-    assert (task.readings, task.classes(), task.lost) == (("relations",), {"relations": 4}, {})
+    assert (task.matching_modes, task.classes(), task.alignment_losses) == (("relations",), {"relations": 4}, {})
     assert task.entity_types == ("Drug", "ADE", "Dose")
 
 
@@ -345,7 +345,7 @@ def test_a_task_encodes_the_pairs_it_trains_on(encoder: Path) -> None:
     task = RelationTask(learner(encoder), negatives=0.5, seed=1)
     examples = task.encode([GAVE] * 4)
     assert examples == encode([GAVE] * 4, task.model, negatives=0.5, seed=1).instances
-    assert task.lost == asdict(RelationCounts(kept=4, negatives=2, negatives_not_drawn=2))
+    assert task.alignment_losses == asdict(RelationCounts(kept=4, negatives=2, negatives_not_drawn=2))
     assert [task.length(example) for example in examples] == [len(example.instance.text) for example in examples]
     assert len(RelationTask(task.model).encode([GAVE] * 4)) == 8
 
@@ -367,7 +367,7 @@ def test_public_pairs_are_the_same_rows_for_every_encoder(encoder: Path) -> None
 
 def test_a_public_set_without_pairs(encoder: Path) -> None:
     for documents in ([], [EMPTY], [APART]):
-        with pytest.raises(TrainingError, match=r"^the public documents hold no pair of entities; widen the window"):
+        with pytest.raises(TrainingError, match=r"^the public documents contain no pair of entities; widen the window"):
             RelationTask(learner(encoder)).public(documents)
 
 

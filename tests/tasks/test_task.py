@@ -31,7 +31,7 @@ class Doubling(LayeredModel):
 class Numbers(Task):
     """Its documents are lists of whole numbers: a row a number, and a row for every two neighbours."""
 
-    readings = ("exact",)
+    matching_modes = ("exact",)
 
     def __init__(self) -> None:
         self.model = Doubling()
@@ -115,7 +115,7 @@ def test_scores_that_are_no_numbers_are_refused(value: float) -> None:
     task = Numbers()
     with torch.no_grad():
         task.model.output[1] = value
-    with pytest.raises(TrainingError, match=r"^the model gives scores that are no numbers; its training has diverged"):
+    with pytest.raises(TrainingError, match=r"^the model's scores are not finite; its training has diverged"):
         head_scores(task, EXAMPLES)
 
 

@@ -7,9 +7,6 @@ import pytest
 
 from wardround.errors import TrainingError
 from wardround.training.training_config import (
-    ENCODER_RECIPE,
-    TRANSFER_RECIPE,
-    WORD_RECIPE,
     Rates,
     RoundTrainingConfig,
     TrainingConfig,
@@ -32,14 +29,6 @@ from wardround.training.training_config import (
 def test_a_training_that_cannot_start(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(TrainingError, match=message):
         TrainingConfig(**wrong)
-
-
-def test_the_recipes_of_the_papers() -> None:
-    # FedNER, Section 4.1: Adam, N = 64, a rate of 0.001.
-    assert (WORD_RECIPE.optimizer, WORD_RECIPE.batch_size, WORD_RECIPE.learning_rate) == ("adam", 64, 1e-3)
-    # Lee 2017, Section 3: plain gradient descent, a patience of ten epochs.
-    assert (TRANSFER_RECIPE.optimizer, TRANSFER_RECIPE.patience) == ("sgd", 10)
-    assert ENCODER_RECIPE.output_learning_rate > ENCODER_RECIPE.learning_rate
 
 
 def test_a_linear_rate_ends_at_one_part_of_its_start() -> None:

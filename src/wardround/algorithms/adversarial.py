@@ -12,8 +12,7 @@ recognise counts more, and minimises the entropy at the words of pseudo-annotate
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
@@ -27,15 +26,16 @@ from wardround.errors import MessageError, TrainingError
 from wardround.federation.coordinator import RoundContext, RoundSum
 from wardround.federation.message import Message, Value
 from wardround.federation.site_runtime import Site
-from wardround.models.discriminators import Discriminators, Watched, entropy
+from wardround.models.discriminators import Discriminators, entropy
 from wardround.models.parameter_split import LayeredModel
-from wardround.models.tagging_model import TaggingModel
+from wardround.models.probes import StateRecorder
 from wardround.tasks.completion import CompletedNer, Taught
 
 __all__ = ["ALGORITHM", "Adversarial", "AdversarialConfig", "Adversary", "Method", "train_adversarially"]
 
 Method = Literal["ganin", "peng", "hong"]
 _METHODS: tuple[Method, ...] = get_args(Method)
+_DISCRIMINATORS = "discriminators"  # the layer group that is attached to the model
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,15 @@ class Adversary:
         """Whether the loss uses predictions as well as states."""
         return self.method == "hong"
 
-    def loss(self, seen: Watched) -> Tensor:
+    def loss(self, recorded: StateRecorder) -> Tensor:
         """Return the adversarial loss of a batch, which is added to the task's."""
-        loss = self.discriminators.loss(seen.layers, self.site, strength=self.strength)
+        loss = self.discriminators.loss(recorded.layers, self.site, strength=self.strength)
         if self.method == "peng":
-            return loss + self.discriminators.parting_loss(seen.last, self.site, strength=self.strength)
+            return loss + self.discriminators.separation_loss(recorded.last, self.site, strength=self.strength)
         if self.method == "ganin":
             return loss
         squared = loss.square() / 2
-        return squared if seen.predicted is None else squared + self.strength * entropy(seen.predicted)
+        return squared if recorded.predicted is None else squared + self.strength * entropy(recorded.predicted)
 
 
 def train_adversarially(site: Site, message: Message) -> Message:
@@ -102,32 +102,23 @@ def train_adversarially(site: Site, message: Message) -> Message:
 
 def _adversary(site: Site, message: Message) -> Adversary:
     method = next((name for name in _METHODS if name == message.value("method", str)), None)
-    model = site.model
-    if method is None or not isinstance(model, TaggingModel) or model.discriminators is None:
+    if method is None or _DISCRIMINATORS not in site.model.training_only:
         raise MessageError("value", "the model needs discriminators, and the method must be one that a study can name")
-    return Adversary(model.discriminators, site.name, method, message.value("strength", float))
+    discriminators = site.model.get_submodule(_DISCRIMINATORS)
+    assert isinstance(discriminators, Discriminators), "nothing else is attached under this name"
+    return Adversary(discriminators, site.name, method, message.value("strength", float))
 
 
 def _loss(learner: CompletedNer, taught: Taught, adversary: Adversary, rows: Sequence[int]) -> Tensor:
-    with _watching(learner.model, Watched(predictions=adversary.looks_at_predictions)) as seen:
+    with learner.model.probes.recording(predictions=adversary.looks_at_predictions) as recorded:
         source, target, silence = learner.losses(rows, taught)
-    return (source + target + silence).mean() + adversary.loss(seen)
-
-
-@contextmanager
-def _watching(model: TaggingModel, seen: Watched) -> Iterator[Watched]:
-    model.watched = seen
-    try:
-        yield seen
-    finally:
-        model.watched = None
+    return (source + target + silence).mean() + adversary.loss(recorded)
 
 
 def _add_discriminators(config: AdversarialConfig, model: LayeredModel, sites: Sequence[str]) -> None:
-    if isinstance(model, TaggingModel):
-        widths = model.watched_widths
-        separated = widths[-1] if config.method == "peng" else 0  # states of the last layer
-        model.attach(Discriminators(widths, tuple(sites), parted=separated))
+    widths = model.probes.widths
+    separated = widths[-1] if config.method == "peng" else 0  # states of the last layer
+    model.attach(_DISCRIMINATORS, Discriminators(widths, tuple(sites), separated=separated))
 
 
 ALGORITHM = Algorithm(

@@ -26,10 +26,7 @@ from wardround.evaluation.counts import SpanCounts
 from wardround.federation.coordinator import Coordinator, RoundsConfig
 from wardround.federation.message import Array
 from wardround.federation.site_runtime import PublicSet
-from wardround.models.decoders import IndependentWords
-from wardround.models.joint_extractor import JointExtractor
 from wardround.models.parameter_split import LayeredModel
-from wardround.models.tagging_model import TaggingModel
 from wardround.tasks.task import Example, Task, head_scores
 from wardround.training.batches import length_buckets
 from wardround.training.loop import train_batches
@@ -303,11 +300,9 @@ def predictions_payload(task: Task, public: PublicSet, *, bound: float) -> Paylo
 
 def check_distillable(algorithm: str, model: LayeredModel) -> None:
     """Raise a StudyError if the rows of a model's predictions do not determine its output."""
-    if isinstance(model, TaggingModel) and not model.scores_tags:
-        raise StudyError(f"[model] writes mentions and scores no tags; {algorithm} distils tags: name an encoder")
-    if isinstance(model, TaggingModel | JointExtractor) and not isinstance(model.decoder, IndependentWords):
+    if model.not_distillable:
         raise StudyError(
-            f"[model] ends in a CRF; {algorithm} distils each word's tag on its own: name an encoder with "
+            f"[model] {model.not_distillable}; {algorithm} distils each word's tag on its own: name an encoder with "
             'decoder = "softmax"'
         )
 

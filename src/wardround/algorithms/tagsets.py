@@ -10,8 +10,7 @@ round t + 1 (Eq. 10).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -276,20 +275,21 @@ def _target_gradient(site: Site, learner: CompletedNer, taught: Taught, number: 
     It is zero without pseudo-annotations, and if it would be made from fewer sentences than an update must be.
     """
     if not taught.tags:
-        return np.zeros(learner.model.probe_shape, np.float32)
+        return np.zeros(learner.model.probes.leaf_shape, np.float32)
     model, count, contributing = learner.model, len(learner.sentences), 0
-    source = torch.zeros(count, *model.probe_shape, dtype=torch.float16, device=model.device)
-    target = torch.zeros(model.probe_shape, device=model.device)
+    shape = model.probes.leaf_shape
+    source = torch.zeros(count, *shape, dtype=torch.float16, device=model.device)
+    target = torch.zeros(shape, device=model.device)
     model.eval()
     for rows in in_length_order([len(sentence.words) for sentence in learner.sentences], _COMPARED_AT_ONCE):
-        with _probing(learner, len(rows)) as probe:
+        with model.probes.leaves(len(rows), model.device) as leaves:
             losses = learner.losses(rows, taught)
             taught_more = losses.target.requires_grad
-            found = torch.autograd.grad(losses.source.sum(), probe, retain_graph=taught_more)[0]
+            found = torch.autograd.grad(losses.source.sum(), leaves, retain_graph=taught_more)[0]
             # Half precision is enough for unit vectors, and only their direction counts.
             source[rows] = torch.nn.functional.normalize(found.flatten(1), dim=1).view_as(found).half()
             if taught_more:
-                pulls = torch.autograd.grad(losses.target.sum(), probe)[0]
+                pulls = torch.autograd.grad(losses.target.sum(), leaves)[0]
                 target += pulls.sum(0)
                 contributing += int(pulls.flatten(1).any(1).sum())
     if contributing < site.fewest_sentences:
@@ -299,27 +299,15 @@ def _target_gradient(site: Site, learner: CompletedNer, taught: Taught, number: 
     return own.cpu().numpy()
 
 
-@contextmanager
-def _probing(learner: CompletedNer, sentences: int) -> Iterator[Tensor]:
-    """Attach one gradient probe per sentence, without cuDNN: its recurrent layers have gradients in training only."""
-    learner.model.probe = learner.model.fresh_probe(sentences).detach().requires_grad_()
-    try:
-        with torch.backends.cudnn.flags(enabled=False):
-            yield learner.model.probe
-    finally:
-        learner.model.probe = None
-
-
 def check_completion(config: CompletionConfig, model: LayeredModel) -> None:
     """Raise a StudyError if a model that writes mentions cannot use the settings."""
-    if config.outside and isinstance(model, TaggingModel) and not model.scores_tags:
+    if config.outside and not isinstance(model, TaggingModel):
         raise StudyError("[algorithm] outside applies to unlabelled words; this [model] writes mentions: leave it out")
 
 
 def _check_model(config: TagSetsConfig, model: LayeredModel) -> None:
     check_completion(config, model)
-    writes_mentions = isinstance(model, TaggingModel) and not model.scores_tags
-    if writes_mentions and config.unknown in ("partial", "posterior"):
+    if not isinstance(model, TaggingModel) and config.unknown in ("partial", "posterior"):
         raise StudyError(
             f"[algorithm] unknown = {config.unknown!r} needs a score for every tag of a word; this [model] writes "
             "mentions: use pseudo or outside"
@@ -331,20 +319,15 @@ def _payload(config: TagSetsConfig, task: Task, public: PublicSet) -> Payload:
     if not config.weighting:
         return update
     return Payload(
-        {TARGETS: _probe_shape(task.model), **update.shapes},
+        {TARGETS: task.model.probes.leaf_shape, **update.shapes},
         {TARGETS: TARGETS, **update.groups},
         {TARGETS: TARGET_BOUND},
     )
 
 
 def _server(inputs: ServerInputs[TagSetsConfig]) -> TagSets:
-    probe = _probe_shape(inputs.task.model) if inputs.config.weighting else ()
+    probe = inputs.task.model.probes.leaf_shape if inputs.config.weighting else ()
     return TagSets(inputs.shared, inputs.config, inputs.training, seed=inputs.seed, output=inputs.output, probe=probe)
-
-
-def _probe_shape(model: LayeredModel) -> tuple[int, ...]:
-    assert isinstance(model, TaggingModel), "only sentences are compared"
-    return model.probe_shape
 
 
 COMPLETES = (  # for `site review`

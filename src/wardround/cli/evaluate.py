@@ -14,7 +14,7 @@ from wardround.corpora.type_names import in_tag_set
 from wardround.models.saved import load_model
 from wardround.reports.score_tables import confusion_table, leakage_tables, main_note, muc_table, score_tables
 from wardround.studies.single_site import load_part, pick_device
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 
 __all__ = ["command"]
 
@@ -37,7 +37,7 @@ def command(
     task = task_of(load_model(model).to(pick_device(device)), leakage=leakage)
     documents = in_tag_set(load_part(data, chosen_format(format, option), "test"), checked_tag_set(tag_set))
     score = task.score(documents)
-    note = main_note(task.readings[0], score.interval(), score.documents) if documents else ""
+    note = main_note(task.matching_modes[0], score.interval(), score.documents) if documents else ""
     tables = score_tables(score.counts, title=f"{model.name} on {data.name}", note=note)
     if score.leakage is not None:
         tables += leakage_tables(score.leakage)

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from wardround.cli.options import ModelFolder
 from wardround.models.parameter_split import LayeredModel
-from wardround.models.presets import PRESETS
 from wardround.models.saved import load_model, model_card
+from wardround.models.word_tagger import PRESETS
 from wardround.reports.tables import Cell, Table
 
 __all__ = ["app"]

@@ -19,7 +19,7 @@ from wardround.models.saved import load_model
 from wardround.reports.marked_notes import highlight
 from wardround.reports.plain_text import neutralise
 from wardround.studies.single_site import pick_device
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
 
 __all__ = ["command"]

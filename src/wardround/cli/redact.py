@@ -25,7 +25,7 @@ from wardround.redaction.patterns import Language, Patterns
 from wardround.redaction.replacing import How, Replacing
 from wardround.redaction.run import AUDIT, Naming, Redaction, redact_into
 from wardround.studies.single_site import pick_device
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
 
 __all__ = ["command"]

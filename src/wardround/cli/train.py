@@ -22,10 +22,11 @@ from wardround.cli.options import (
     listed,
 )
 from wardround.cli.outcome import show_outcome, show_warnings
-from wardround.models.encoders import MINILM
+from wardround.models.families import ModelChoice
+from wardround.models.family_table import chosen_family
 from wardround.reports.progress import TrainingProgress
 from wardround.settings import parse_settings
-from wardround.studies.assemble import ModelChoice, WantedTask, recipe, task_at_one_site
+from wardround.studies.assemble import TaskChoice, default_training, task_at_one_site
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_tracking import tracked_training
 from wardround.studies.single_site import load_site, pick_device, train_at_one_site
@@ -58,18 +59,15 @@ def command(
     track: Track = "",
 ) -> None:
     """Train, stop early on the development set, score on the test set, save model and report."""
-    encoder = encoder or (
-        MINILM if task in ("relations", "joint") and not bart else ""
-    )  # relations are read by an encoder always
     choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option), bart)
-    config = recipe(choice, parse_settings(training_option), seed=seed)
+    config = default_training(choice, parse_settings(training_option), task=task, seed=seed)
     site = load_site(data, chosen_format(format, option))
     notes = site.data.in_tag_set(checked_tag_set(tag_set))
     show_warnings(site.warnings)
-    wanted = WantedTask(task, listed(types), directed=not undirected, negatives=negatives)
+    wanted = TaskChoice(task, listed(types), directed=not undirected, negatives=negatives)
     bound = task_at_one_site(wanted, choice, notes.train, seed=seed)
     bound.model.to(pick_device(device))
-    folder, title = RunFolder(out), f"{Path(choice.name).name} on {data.name}"
+    folder, title = RunFolder(out), f"{Path(chosen_family(choice, task)[1].name).name} on {data.name}"
     tracking = tracked_training(
         title, folder, asdict(config), trackers=listed(track) or (), say=partial(typer.echo, err=True)
     )

@@ -11,21 +11,22 @@ from rich.console import Console
 
 from wardround.cli.options import Device, Format, FormatOptions, OutFolder, Types, chosen_format, listed
 from wardround.cli.outcome import show_outcome, show_warnings
+from wardround.models.families import ModelChoice
 from wardround.models.transfer import load_source
 from wardround.reports.progress import TrainingProgress
 from wardround.settings import parse_settings
-from wardround.studies.assemble import ModelChoice, wanted_types
+from wardround.studies.assemble import chosen_types
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import load_site, pick_device, train_at_one_site
 from wardround.studies.transfer_run import (
-    WantedTransfer,
+    TransferSettings,
     begin,
     part_of,
-    recipe_of,
     target_network,
+    training_of,
     transfer_table,
 )
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 
 __all__ = ["command"]
 
@@ -53,12 +54,12 @@ def command(
     device: Device = "auto",
 ) -> None:
     """Begin from a saved model, train on the target's notes, score, save model and report."""
-    transfer = WantedTransfer(up_to, past_gaps, listed(freeze) or (), freeze_up_to)
+    transfer = TransferSettings(up_to, past_gaps, listed(freeze) or (), freeze_up_to)
     choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option))
     start, site = load_source(source), load_site(data, chosen_format(format, option))
     show_warnings(site.warnings)
-    target = target_network(start, choice, wanted_types(site.data.train, listed(types)), seed=seed)
-    config = recipe_of(target, parse_settings(training_option), seed=seed)
+    target = target_network(start, choice, chosen_types(site.data.train, listed(types)), seed=seed)
+    config = training_of(target, parse_settings(training_option), seed=seed)
     notes = part_of(site.data, fraction, seed=seed)
     beginning = begin(start, target, transfer)
     taken = transfer_table(beginning, f"{_called(source)} up to {beginning.report.up_to}")

@@ -27,7 +27,7 @@ def reverse_within_length(sequence: Tensor, mask: Tensor) -> Tensor:
 
 
 class CharacterCnn(nn.Module):
-    """A layer from the characters of a word to its vector: embedding, convolution, maximum over positions (FedNER, Section 3.1)."""
+    """A layer from characters to a word's vector: embedding, convolution, maximum (FedNER, Section 3.1)."""
 
     def __init__(self, *, dimension: int, filters: int, kernel: int = 3) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class CharacterCnn(nn.Module):
 
 
 class CharacterLstm(nn.Module):
-    """A layer from the characters of a word to its vector: the last states of an LSTM in both directions (Lee 2017, Section 3)."""
+    """A layer from characters to a word's vector: the last states of a bidirectional LSTM (Lee 2017, Section 3)."""
 
     def __init__(self, *, dimension: int, hidden: int) -> None:
         super().__init__()

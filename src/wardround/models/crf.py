@@ -43,7 +43,9 @@ def legal_transitions(tags: Sequence[str], scheme: TagScheme) -> tuple[Tensor, T
 
 
 class LinearChainCrf(nn.Module):
-    """Scores of a tag at the start, after another, and at the end; illegal ones are fixed far below all others."""
+    """Scores of a tag at the start, after another tag, and at the end; illegal ones are fixed far below all others."""
+
+    independent = False
 
     legal_start: Tensor
     legal_step: Tensor

@@ -1,9 +1,9 @@
 """Discriminators: layers that predict a sentence's site from a network's states (Wang 2023, Appendix A).
 
-The network is trained to make that prediction fail. Each layer of the encoder has one linear map from a sentence's state
-to K scores, one per site: a K × d matrix without bias. Discriminators are trained with the network and shared as a layer
-group of their own; the `state_dict` of the network leaves them out. They start at zero, so their effect on the network
-grows with what they have learned.
+The network is trained to make that prediction fail. Each layer of the encoder has one linear map from a sentence's
+state to K scores, one per site: a K × d matrix without bias. Discriminators are trained with the network and shared as
+a layer group of their own; the `state_dict` of the network leaves them out. They start at zero, so their effect on the
+network grows with what they have learned.
 
 To separate task from site (Peng 2019), one d × d matrix turns a sentence's last state into two halves, and a K × d/2
 matrix predicts the site from one of them.

@@ -1,7 +1,7 @@
 """What a model family declares: how its models are chosen, built, saved, loaded, transferred and trained.
 
-The file of a model ends with `FAMILY = ModelFamily(...)`. One line of `family_table`, or one entry point of an installed
-package in the group `wardround.models`, makes it known to studies, commands and saved models:
+The file of a model ends with `FAMILY = ModelFamily(...)`. One line of `family_table`, or one entry point of an
+installed package in the group `wardround.models`, makes it known to studies, commands and saved models:
 
     [project.entry-points."wardround.models"]
     my-tagger = "mypackage.tagger:FAMILY"

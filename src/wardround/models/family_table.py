@@ -44,7 +44,7 @@ def chosen_family(choice: ModelChoice, task: str) -> tuple[ModelFamily, ModelCho
             raise UsageError(f"no model family is called {choice.family!r}{near}; there are {', '.join(FAMILIES)}")
         family = FAMILIES[choice.family]
         if task not in family.tasks:
-            raise UsageError(f"the model family {family.name} does not serve the task {task}; it serves {family.tasks[0]}")
+            raise UsageError(f"the model family {family.name} serves {', '.join(family.tasks)}, not the task {task}")
     else:
         serving = [family for family in BUILT_IN.values() if task in family.tasks]
         chosen = [family for family in serving if choice.chosen_by in family.chosen_by]

@@ -178,6 +178,11 @@ class JointExtractor(LayeredModel):
         return self.crf if self.config.decoder == "crf" else self.independent
 
     @property
+    def not_distillable(self) -> str:
+        """Return why the model cannot be distilled, if its decoder does not treat words independently."""
+        return "" if self.decoder.independent else "ends in a CRF"
+
+    @property
     def groups(self) -> tuple[str, ...]:
         """Return the groups; every layer of the encoder is one."""
         found = {self.group_of(name) for name, _ in self.named_parameters()}

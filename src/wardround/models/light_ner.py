@@ -183,9 +183,7 @@ class LightNer(MentionModel):
         pieces = tokenizer(spelled, add_special_tokens=False)["input_ids"] if spelled else []
         rows = [torch.tensor(row) for row in ([self.network.config.eos_token_id], *pieces)]
         if nameless := [kind for kind, row in zip(self.tag_set.types, pieces, strict=True) if not row]:
-            raise ModelError(
-                f"labels: BART has no piece for the label of {', '.join(nameless)}; give it another label"
-            )
+            raise ModelError(f"labels: BART has no piece for the label of {', '.join(nameless)}; give it another label")
         counts = torch.tensor([len(row) for row in rows])
         padded = pad_sequence(rows, batch_first=True)
         self.register_buffer("pieces_of_names", padded, persistent=False)

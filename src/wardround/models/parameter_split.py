@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from wardround.errors import ModelError
+from wardround.models.probes import Probes
 
 __all__ = ["OUTPUT_GROUPS", "LayeredModel", "ParameterSplit", "TrainingOnlyModule"]
 
@@ -49,6 +50,10 @@ class LayeredModel(nn.Module):
     split: ParameterSplit
     training_only: tuple[str, ...] = ()  # names of the groups added by `attach`
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.probes = Probes()  # replaced by models whose states can be recorded
+
     def settings(self) -> dict[str, Any]:
         """Return the configuration as plain values."""
         raise NotImplementedError
@@ -73,13 +78,19 @@ class LayeredModel(nn.Module):
         """Return the names of the groups that any configuration of this kind of model can have."""
         return self.groups
 
+    @property
+    def not_distillable(self) -> str:
+        """Return why its class scores cannot be distilled row by row, as in "ends in a CRF"; empty if they can."""
+        return ""
+
     def group_of(self, parameter: str) -> str:
         """Return the group that a parameter belongs to: by default the first component of its name."""
         return parameter.partition(".")[0]
 
     def attach(self, name: str, module: TrainingOnlyModule) -> None:
         """Add a shared layer group that serves training alone and is not part of the trained model."""
-        self.add_module(name, module)
+        # First, because gradients are clipped in this order, and the order of a sum decides its last bit.
+        self._modules = {name: module, **self._modules}
         self.training_only = (*self.training_only, name)
         self.split = ParameterSplit((*self.split.shared, name), self.split.private)
 

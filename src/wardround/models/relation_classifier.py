@@ -1,8 +1,8 @@
 """A classifier of entity pairs on any Hugging Face encoder (FedED, Section 3.2).
 
-Four markers, <e1> </e1> <e2> </e2>, surround the two mentions. They are rows of the encoder's embeddings, after those of
-its vocabulary, and so belong to the group `embeddings`. Each is drawn from a normal distribution with the mean and the
-deviation of the vocabulary's rows in each dimension. The tokenizer does not know them, so no note can contain one.
+Four markers, <e1> </e1> <e2> </e2>, surround the two mentions. They are rows of the encoder's embeddings, after those
+of its vocabulary, and so belong to the group `embeddings`. Each is drawn from a normal distribution with the mean and
+the deviation of the vocabulary's rows in each dimension. The tokenizer does not know them, so no note can contain one.
 
 A saved folder holds the encoder as a Hugging Face folder, and the output layer in `output.safetensors`.
 """

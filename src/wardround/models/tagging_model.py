@@ -18,7 +18,6 @@ from wardround.models.crf import Posterior
 from wardround.models.decoders import Decoder
 from wardround.models.encoders import PieceBatch
 from wardround.models.parameter_split import LayeredModel
-from wardround.models.probes import Probes
 from wardround.text.tag_schemes import SCHEMES, TagScheme
 from wardround.text.tag_sets import TagSet
 
@@ -62,12 +61,16 @@ class MentionModel(LayeredModel):
         self.tag_set, self.scheme = tag_set, SCHEMES[scheme]
         self.tags = tag_set.tags(self.scheme)
         self.tag_rows = {tag: row for row, tag in enumerate(self.tags)}
-        self.probes = Probes()
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Return the tags."""
         return self.tags
+
+    @property
+    def not_distillable(self) -> str:
+        """Return why the model cannot be distilled: it has no scores of tags."""
+        return "writes mentions and scores no tags"
 
     def prepare(self, sentences: Sequence[Sequence[str]]) -> Inputs:
         """Convert sentences of words to the tensors that this model reads."""
@@ -104,6 +107,11 @@ class TaggingModel(MentionModel):
     def decoder(self) -> Decoder:
         """Return the decoder on top of the scores."""
         raise NotImplementedError
+
+    @property
+    def not_distillable(self) -> str:
+        """Return why the model cannot be distilled, if its decoder does not treat words independently."""
+        return "" if self.decoder.independent else "ends in a CRF"
 
     def emissions(self, inputs: Inputs) -> Tensor:
         """Return a score for each word and tag, [batch, words, tags]."""

@@ -216,7 +216,8 @@ def _check_known(name: str, names: Sequence[str], whose: str = "") -> None:
 
 
 def _transferable() -> str:
-    return " or ".join(f"a {name}" for name, family in BUILT_IN.items() if family.rebuild is not None)
+    names = (name.replace("-", " ") for name, family in BUILT_IN.items() if family.rebuild is not None)
+    return " or ".join(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in names)
 
 
 def _transfer_layer(source: TaggingModel, target: TaggingModel, layer: str) -> LayerWeights:

@@ -1,7 +1,7 @@
 """A composable tagger over words: embeddings, characters, context, CNN, BiLSTM, dense layer, CRF or softmax.
 
-FedNER's network, every baseline of its Table 2 and the network of the transfer paper are configurations of it; `PRESETS`
-names them.
+FedNER's network, every baseline of its Table 2 and the network of the transfer paper are configurations of it;
+`PRESETS` names them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class WordTaggerConfig:
         check_share("input_dropout", self.input_dropout)
         check_share("dropout", self.dropout)
         if self.kernel % 2 == 0:
-            raise ModelError(f"kernel is {self.kernel}; it must be odd, so that it covers as many words on the left as on the right")
+            raise ModelError(
+                f"kernel is {self.kernel}; it must be odd, so that it covers as many words on the left as on the right"
+            )
         unknown = set(self.shared) - set(GROUPS)
         if unknown:
             raise ModelError(f"no layer group is called {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")

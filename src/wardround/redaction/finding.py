@@ -19,7 +19,6 @@ from wardround.errors import UsageError
 from wardround.models.tagging_model import TaggingModel
 from wardround.redaction.findings import Finding
 from wardround.redaction.patterns import Patterns
-from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Task, in_length_order
 from wardround.text.alignment import Sentence, align
 from wardround.text.document import Document, Range
@@ -46,12 +45,12 @@ def model_finder(task: Task, *, threshold: float | None = None, patterns: Patter
 
     What cannot be done with this model is refused here, before a note is read.
     """
-    if isinstance(task, RelationTask):
+    if not task.finds_entities:
         raise UsageError("the model finds relations between given entities; redaction needs one that finds entities")
     model = task.model
     if threshold is not None and not 0 < threshold < 1:
         raise UsageError(f"the threshold is {threshold}: give a probability between 0 and 1, for example 0.1")
-    if threshold is not None and not (isinstance(model, TaggingModel) and model.scores_tags):
+    if threshold is not None and not isinstance(model, TaggingModel):
         raise UsageError("this model gives no probabilities of words; leave the threshold out")
 
     def find(documents: Iterable[Document]) -> Iterator[Found]:

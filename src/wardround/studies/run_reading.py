@@ -21,7 +21,7 @@ from wardround.reports.history import History
 from wardround.reports.run_page import write_run_page
 from wardround.reports.run_record import LedgerHead, PrivacyFacts, RunRecord, sweep_row
 from wardround.reports.training_page import read_error_counts
-from wardround.studies.assemble import readings_of
+from wardround.studies.assemble import matching_modes_of
 from wardround.studies.note_counts import read_note_counts
 from wardround.studies.outcomes import SiteOutcome
 from wardround.studies.run_folder import RunFolder
@@ -94,7 +94,7 @@ def _scores(folder: Path) -> dict[str, Any]:
 def _study(name: str, history: History, scores: Mapping[str, Any], folder: Path, study: Study) -> RunRecord:
     sites = {site: _outcome(found, study.sites.get(site), study) for site, found in scores.get("sites", {}).items()}
     traffic = scores.get("traffic", {})
-    reading, row = readings_of(study)[0], sweep_row(folder, study.study.seed)
+    reading, row = matching_modes_of(study)[0], sweep_row(folder, study.study.seed)
     counted = {site: read_note_counts(folder / "sites" / site).get(reading, ()) for site in sites}
     return RunRecord(
         row or name,
@@ -187,7 +187,7 @@ def _leakage(found: Mapping[str, Any]) -> LeakageScore:
 
 def _facts(study: Study) -> list[tuple[str, str]]:
     algorithm, model = study.algorithm, study.model
-    network = model.encoder or model.bart or model.preset
+    network = model.encoder or model.bart or model.family or model.preset
     facts = [
         ("study", study.study.name),
         ("description", study.study.description),

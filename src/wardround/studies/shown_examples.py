@@ -21,8 +21,7 @@ from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import run_folder_at, study_in
 from wardround.studies.site_setup import load_notes
 from wardround.studies.study_file import Study
-from wardround.tasks.ner import NerTask
-from wardround.tasks.of_models import task_of
+from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
 
@@ -75,7 +74,7 @@ def _predicted(model: Path, notes: Sequence[Document], where: str, count: int) -
         task = task_of(load_model(model), leakage=False)
     except ModelError:
         return
-    known, finds_relations = TagSet(task.entity_types), not isinstance(task, NerTask)
+    known, finds_relations = TagSet(task.entity_types), task.finds_relations
     for gold, found in zip(short, task.predict(short), strict=True):
         shown = known.restrict(gold) if known.types else gold
         yield Excerpt(where, shown if finds_relations else replace(shown, relations=()), found)

@@ -171,7 +171,7 @@ def train_at_one_site(
         training.restore(load_checkpoint(folder.checkpoint, settings=settings))
     else:
         made_with = {"training": asdict(config), "versions": versions()}
-        folder.log("started", {"examples": len(examples), **task.lost, **made_with})
+        folder.log("started", {"examples": len(examples), **task.alignment_losses, **made_with})
     for record in training.run(listener):
         save_checkpoint(folder.checkpoint, training.state(), settings=settings)
         folder.log("epoch", asdict(record))
@@ -200,7 +200,7 @@ def figures_by_type(
 def _score(task: Task, data: SiteData, records: tuple[EpochRecord, ...]) -> Outcome:
     scored_on, documents = ("test", data.test) if data.test else ("dev", data.dev)
     score = task.score(documents)
-    return Outcome(records, score, scored_on, {reading: score.interval(reading) for reading in task.readings})
+    return Outcome(records, score, scored_on, {reading: score.interval(reading) for reading in task.matching_modes})
 
 
 def _fingerprint(training: TrainingLoop, data: SiteData, notes: Mapping[str, Any]) -> str:

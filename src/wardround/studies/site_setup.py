@@ -30,6 +30,7 @@ from wardround.studies.single_site import SiteData, load_site
 from wardround.studies.study_file import SiteSection, Study
 from wardround.studies.synthetic_sites import built_in_hospital
 from wardround.tasks.task import Task, TaskScore
+from wardround.tasks.task_table import TASKS
 from wardround.text.tag_sets import TagSet
 
 __all__ = [
@@ -115,7 +116,7 @@ def open_site(
     task = task_on(study, model, types, scored=TagSet(section.scored) if section.scored else None)
     train = task.encode(data.train)
     _check_enough(study, name, len(train))
-    _tell_owner(folder, {"examples": len(train), **task.lost, **_unknown(study, types, data)})
+    _tell_owner(folder, {"examples": len(train), **task.alignment_losses, **_unknown(study, types, data)})
     public = public_set(study, task) if lending is None else lending.public(task)
     state = folder / "state"
     return Site(
@@ -226,7 +227,7 @@ def open_door(study: Study, site: Site, folder: Path, *, lasting: bool) -> Reque
 def _check_enough(study: Study, name: str, examples: int) -> None:
     least = study.privacy.smallest_batch
     if examples < least:
-        kind = "pairs" if study.task.kind == "relations" else "sentences"
+        kind = TASKS[study.task.kind].examples
         raise StudyError(
             f"[sites.{name}]: its training notes hold {examples} {kind}; [privacy] smallest_batch wants {least}"
         )

@@ -21,7 +21,7 @@ from wardround.federation.message import Message, Value, grouped
 from wardround.federation.round_cost import RoundCost
 from wardround.models.saved import save_model
 from wardround.studies.aggregation_setup import payload_of, server_of
-from wardround.studies.assemble import common_model, common_task, coordinator_of, readings_of
+from wardround.studies.assemble import common_model, common_task, coordinator_of, matching_modes_of
 from wardround.studies.outcomes import (
     SiteOutcome,
     StudyOutcome,
@@ -114,12 +114,14 @@ class StudyRun:
         public = public_set(study, task)
         if study.algorithm.kind.central_model and device is not None:
             task.model.to(device)  # where it learns
-        self._public = {"public": {"examples": len(public.examples), **task.lost}} if public.examples else {}
+        self._public = (
+            {"public": {"examples": len(public.examples), **task.alignment_losses}} if public.examples else {}
+        )
         self.coordinator = coordinator_of(study, task, public)
         form = payload_of(study, task, public)
         self._aggregator, self._quorum = server_of(study, form, protection), Quorum(study.privacy.minimum_sites)
         self._every = study.evaluation.every or max(1, study.algorithm.config.rounds // _SCORINGS)
-        self._readings = readings_of(study)
+        self._readings = matching_modes_of(study)
         self._progress = _Progress(self._shared())
 
     def run(self) -> StudyOutcome:

@@ -47,7 +47,7 @@ class ModelSection:
     shared: tuple[str, ...] | None = None  # layer groups; ["all"] is every one; unset is the network's own split
     options: Mapping[str, Any] = field(default_factory=dict)
     bart: str = ""  # takes the preset's place: a BART, by id or folder, which LightNER prompts to write mentions
-
+    family: str | None = None  # a model family by name, for those of installed packages
     start: Path | None = None  # a saved model, or its run folder, from which the study's shared layers begin
     start_up_to: str = ""  # the highest layer that is taken from it; empty is all that fit
     start_sha256: str = ""  # of the shared layers that begin so; unset is not compared

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wardround.errors import StudyError
+from wardround.settings import did_you_mean
 from wardround.studies.sections import as_text, parsed
+from wardround.tasks.task_table import TASKS
 from wardround.text.document import Level
 from wardround.text.phi_tag_sets import PHI_TAG_SETS
 from wardround.text.relation_sets import RelationSet, RelationType
@@ -22,7 +24,7 @@ Ends = tuple[tuple[str, str], ...]  # between which types of entities; empty is 
 class TaskSection:
     """What is learned: entities, relations among entities that are given, or both from raw text."""
 
-    kind: Literal["ner", "relations", "joint", "deidentify"] = "ner"
+    kind: str = "ner"  # a name in the table of tasks
     relations: Mapping[str, Ends] = field(default_factory=dict)  # the types that are looked for
     directed: bool = True  # whether a relation runs from its head to its tail
     level: Literal["mention", "concept"] = "mention"  # what relations of the corpus name as their ends
@@ -31,6 +33,9 @@ class TaskSection:
     tag_set: Literal["", "hipaa", "i2b2-2014", "meddocan"] = ""  # of deidentify; empty is what sites annotate
 
     def __post_init__(self) -> None:
+        if self.kind not in TASKS:
+            near = did_you_mean(self.kind, TASKS)
+            raise StudyError(f"kind is {self.kind!r}{near}; it can be {', '.join(TASKS)}")
         if self.tag_set and self.kind != "deidentify":
             raise StudyError("tag_set is of a task of kind deidentify; leave it out")
         if self.tags and self.relations:
@@ -46,13 +51,18 @@ class TaskSection:
 
     @property
     def family(self) -> str:
-        """The kind whose network and examples it has: `deidentify` is `ner` that is scored for what leaks as well."""
-        return "ner" if self.kind == "deidentify" else self.kind
+        """Return the task whose models and examples it uses: `ner` for `deidentify`, otherwise itself."""
+        return TASKS[self.kind].variant_of or self.kind
 
     @property
     def tags(self) -> bool:
-        """Whether it tags words and nothing else, so that each site may have types of its own."""
-        return self.family == "ner"
+        """Return whether it tags words and nothing else, so that each site may have its own types."""
+        return TASKS[self.kind].only_tags_words
+
+    @property
+    def reports_leakage(self) -> bool:
+        """Return whether its scores say how much identifying text would stay readable."""
+        return TASKS[self.kind].reports_leakage
 
     @property
     def phi_types(self) -> tuple[str, ...]:

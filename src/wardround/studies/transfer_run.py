@@ -1,134 +1,108 @@
-"""A training at one site that begins from another model: which network, which notes, which layers stay."""
+"""A training at one site that starts from another model: which network, which notes, which layers are frozen."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from wardround.errors import ModelError, UsageError
-from wardround.models.encoder_tagger import EncoderTagger, EncoderTaggerConfig
-from wardround.models.transfer import Tagger, TransferReport, freeze, layers_of, layers_up_to, transferred
-from wardround.models.vocabulary import RESERVED, ListedWords
-from wardround.models.word_tagger import WordTagger
-from wardround.models.word_vectors import WordVectors, load_word_vectors
+from wardround.errors import UsageError
+from wardround.models.families import Labels, ModelChoice
+from wardround.models.family_table import build_model, family_of
+from wardround.models.tagging_model import TaggingModel, tag_scoring
+from wardround.models.transfer import TransferReport, freeze, layers_of, layers_up_to, transferred
 from wardround.reports.tables import Table
-from wardround.settings import with_settings
-from wardround.studies.assemble import ModelChoice, build_model, recipe
+from wardround.studies.assemble import default_training
 from wardround.studies.single_site import SiteData
 from wardround.text.tag_sets import TagSet
 from wardround.training.training_config import TrainingConfig
 
-__all__ = ["Beginning", "WantedTransfer", "begin", "part_of", "recipe_of", "target_network", "transfer_table"]
+__all__ = [
+    "TransferSettings",
+    "TransferredModel",
+    "begin",
+    "part_of",
+    "target_network",
+    "training_of",
+    "transfer_table",
+]
 
 
 @dataclass(frozen=True)
-class WantedTransfer:
-    """How far a transfer goes, and what of the target stays as it begins."""
+class TransferSettings:
+    """Which layers are transferred, and which layers of the target are frozen."""
 
-    up_to: str = ""  # empty is every layer of the source
-    past_gaps: bool = False  # whether layers above one that is skipped are taken
+    up_to: str = ""  # the highest layer that is transferred; empty is every layer of the source
+    past_gaps: bool = False  # transfer layers above a skipped one
     freeze: tuple[str, ...] = ()
-    freeze_up_to: str = ""  # in place of `freeze`: a layer and all below it
+    freeze_up_to: str = ""  # instead of `freeze`: a layer and all below it
 
     def __post_init__(self) -> None:
         if self.freeze and self.freeze_up_to:
-            raise UsageError("--freeze and --freeze-up-to say the same in two ways: use one of them")
+            raise UsageError("--freeze and --freeze-up-to are two ways to say the same: use one of them")
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """A network before its first epoch, and where it comes from."""
+class TransferredModel:
+    """A network before its first epoch, and what it took from its source."""
 
-    model: Tagger
+    model: TaggingModel
     report: TransferReport
     frozen: tuple[str, ...] = ()
 
     def notes(self) -> dict[str, Any]:
-        """For the model's card."""
+        """Return notes for the model's card."""
         return {"transfer": {**self.report.as_values(), "frozen": list(self.frozen)}}
 
 
-def begin(source: Tagger, target: Tagger, transfer: WantedTransfer) -> Beginning:
-    """Give `target` the layers of `source` and freeze what is to stay."""
+def begin(source: TaggingModel, target: TaggingModel, transfer: TransferSettings) -> TransferredModel:
+    """Copy layers of `source` into `target` and freeze the chosen layers."""
     report = transferred(source, target, up_to=transfer.up_to, past_gaps=transfer.past_gaps)
     report.put_into(target)
     names = layers_up_to(target, transfer.freeze_up_to) if transfer.freeze_up_to else transfer.freeze
-    return Beginning(target, report, freeze(target, names) if names else ())
+    return TransferredModel(target, report, freeze(target, names) if names else ())
 
 
-def target_network(source: Tagger, choice: ModelChoice, tag_set: TagSet, *, seed: int) -> Tagger:
-    """The chosen network over `tag_set`, fresh from `seed`; one like the source where the preset is empty."""
+def target_network(source: TaggingModel, choice: ModelChoice, tag_set: TagSet, *, seed: int) -> TaggingModel:
+    """Build the chosen network over `tag_set`, fresh from `seed`; one like the source if the preset is empty."""
     if choice.preset or choice.encoder:
-        built = build_model(choice, tag_set, seed=seed)
-        assert isinstance(built, WordTagger | EncoderTagger), "a preset or an encoder"
-        return built
+        return tag_scoring(build_model(choice, tag_set, seed=seed))
+    rebuild = family_of(source).rebuild
+    assert rebuild is not None, "load_source() returns models of families that can be rebuilt"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return _like(source, choice, tag_set)
+        return tag_scoring(rebuild(source, Labels(tag_set), choice))
 
 
-def _like(source: Tagger, choice: ModelChoice, tag_set: TagSet) -> Tagger:
-    what = "the source's network"
-    if isinstance(source, EncoderTagger):
-        if choice.vectors:
-            raise UsageError("the source is an encoder tagger, which brings its own embeddings: leave --vectors out")
-        return _encoder_like(with_settings(source.config, choice.options, what), tag_set)
-    config = with_settings(source.config, choice.options, what)
-    vectors = _vectors_of(source) if choice.vectors is None else load_word_vectors(choice.vectors)
-    return WordTagger(config, tag_set, vectors, offline=True)
-
-
-def _encoder_like(config: EncoderTaggerConfig, tag_set: TagSet) -> EncoderTagger:
-    try:
-        # The id is the source's word, not the user's: no hub is called for it.
-        return EncoderTagger(config, tag_set, offline=True)
-    except ModelError as error:
-        raise ModelError(
-            f"the encoder that the source began from, {Path(config.encoder).name!r}, cannot be had here; name one with "
-            "--encoder, for example the source's own folder"
-        ) from error
-
-
-def _vectors_of(source: WordTagger) -> WordVectors | None:
-    if not isinstance(source.word_index, ListedWords):
-        return None
-    return WordVectors(source.word_index.words, source.words.weight.detach()[RESERVED:].numpy())
-
-
-def recipe_of(target: Tagger, options: Mapping[str, str], *, seed: int) -> TrainingConfig:
-    """The training that goes with the network: the paper's with its character LSTM and fully connected layer."""
-    if isinstance(target, EncoderTagger):
-        return recipe(ModelChoice(encoder=target.config.encoder), options, seed=seed)
-    is_papers = target.config.character_layer == "lstm" and target.config.dense > 0
-    return recipe(ModelChoice("transfer" if is_papers else "fedner"), options, seed=seed)
+def training_of(target: TaggingModel, options: Mapping[str, str], *, seed: int) -> TrainingConfig:
+    """Return the default training of a network, with `options` replaced."""
+    return default_training(family_of(target).choice_like(target), options, seed=seed)
 
 
 def part_of(data: SiteData, fraction: float, *, seed: int) -> SiteData:
-    """The same with a fraction of the training notes.
+    """Return the same data with a fraction of the training notes.
 
-    Development and test notes stay whole, and the types to learn are those of all training notes, so that trainings on
-    different fractions are scored alike.
+    Development and test notes stay complete, and the types to learn are those of all training notes, so that trainings
+    on different fractions are scored in the same way.
     """
     if not 0 < fraction <= 1:
         raise UsageError(f"--fraction is {fraction}; it is a share of the training notes, above 0 and up to 1")
     return data.with_dev(seed).with_fraction(fraction, seed)
 
 
-def transfer_table(beginning: Beginning, title: str) -> Table:
-    """What became of each layer, and whether it is trained further."""
-    layers = layers_of(beginning.model)
+def transfer_table(model: TransferredModel, title: str) -> Table:
+    """Return a table of what happened to each layer, and whether it is trained."""
+    layers = layers_of(model.model)
     trains = {
         name: "yes" if any(parameter.requires_grad for parameter in held.values()) else "no"
         for name, held in layers.items()
     }
     rows = tuple(
         (row.layer, row.parameters, row.taken, row.how, trains.get(row.layer, ""), row.why)
-        for row in beginning.report.layers
+        for row in model.report.layers
     )
     columns = ("layer", "parameters", "of the source", "what happened", "trains", "why")
-    totals = (("all", sum(row.parameters for row in beginning.report.layers), beginning.report.taken, "", "", ""),)
+    totals = (("all", sum(row.parameters for row in model.report.layers), model.report.taken, "", "", ""),)
     return Table(title, columns, rows, totals=totals)

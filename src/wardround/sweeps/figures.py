@@ -18,7 +18,7 @@ from wardround.evaluation.leakage import LeakageScore, TypeLeakage
 from wardround.evaluation.significance import Interval
 from wardround.federation.federation import Traffic
 from wardround.settings import did_you_mean
-from wardround.studies.assemble import readings_of
+from wardround.studies.assemble import matching_modes_of
 from wardround.studies.outcomes import SiteOutcome
 from wardround.studies.study_file import Study
 from wardround.sweeps.folders import read_table
@@ -88,12 +88,12 @@ def _expected_outcome(study: Study, name: str) -> SiteOutcome:
     section = study.sites[name]
     leakage = LeakageScore(by_type={kind: TypeLeakage() for kind in study.types})
     return SiteOutcome(
-        counts=dict.fromkeys(readings_of(study), counts),
+        counts=dict.fromkeys(matching_modes_of(study), counts),
         documents=0,
         interval=Interval(0.0, 0.0, 0.0),
         annotated=section.types,
         scored=section.scored_types,
-        leakage=leakage if study.task.kind == "deidentify" else None,
+        leakage=leakage if study.task.reports_leakage else None,
     )
 
 

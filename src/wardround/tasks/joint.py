@@ -273,16 +273,14 @@ def _finite(scores: Tensor) -> Tensor:
 
 
 def _bind(model: JointExtractor, settings: TaskSettings) -> JointTask:
-    return JointTask(
-        model, negatives=settings.negatives, seed=settings.seed, relation_weight=settings.relation_weight
-    )
+    return JointTask(model, negatives=settings.negatives, seed=settings.seed, relation_weight=settings.relation_weight)
 
 
 JOINT = TaskKind(
     name="joint",
     bind=_bind,
     matching_modes=JointTask.matching_modes,
-    finds_entities=True,
-    finds_relations=True,
+    finds_entities=JointTask.finds_entities,
+    finds_relations=JointTask.finds_relations,
     examples="sentences",
 )

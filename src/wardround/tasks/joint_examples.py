@@ -128,7 +128,7 @@ def encode(
             tags = tuple(model.scheme.encode(passage.spans, passage.owned))
             examples.append(JointExample(cut.texts(passage), tags, tuple(some)))
     if not examples:
-        raise TrainingError("the documents hold no sentence to train on")
+        raise TrainingError("the documents contain no sentence to train on")
     if negatives is None:
         return JointExamples(tuple(examples), counts)
     return _draw(JointExamples(tuple(examples), counts), model.relations.negative, per_positive=negatives, seed=seed)

@@ -90,6 +90,7 @@ class NerTask(Task):
     """
 
     matching_modes: tuple[str, ...] = ("strict", "relaxed")
+    finds_relations = False
 
     def __init__(self, model: MentionModel, types: TagSet | None = None, scored: TagSet | None = None) -> None:
         self.model: MentionModel = model
@@ -188,7 +189,7 @@ NER = TaskKind(
     name="ner",
     bind=lambda model, settings: NerTask(model, settings.types, settings.scored),
     matching_modes=NerTask.matching_modes,
-    finds_entities=True,
-    finds_relations=False,
+    finds_entities=NerTask.finds_entities,
+    finds_relations=NerTask.finds_relations,
     examples="sentences",
 )

@@ -106,7 +106,9 @@ def encode(
     if negatives is not None:
         found = draw_negatives(found, per_positive=negatives, seed=seed)
     if not found.instances:
-        raise TrainingError("the documents contain no pair of entities to train on; widen the window or check the types")
+        raise TrainingError(
+            "the documents contain no pair of entities to train on; widen the window or check the types"
+        )
     return found
 
 
@@ -166,6 +168,7 @@ class RelationTask(Task):
     """Relations among given entities; trained on at most `negatives` pairs without a relation for each with one."""
 
     matching_modes = ("relations",)
+    finds_entities = False
 
     def __init__(self, model: RelationClassifier, *, negatives: float | None = None, seed: int = 0) -> None:
         self.model: RelationClassifier = model
@@ -287,7 +290,7 @@ def _predict_chunk(
 def _relations(
     instances: Sequence[RelationInstance], probabilities: Tensor, relations: RelationSet
 ) -> tuple[Relation, ...]:
-    """Return the likeliest class that the types of each pair allow; among mentions of one concept, the surest decides."""
+    """Return the likeliest class that each pair's types allow; among mentions of one concept, the surest wins."""
     best: dict[tuple[str, str], tuple[float, str]] = {}
     for instance, row in zip(instances, probabilities.tolist(), strict=True):
         allowed = (relations.negative, *relations.allowed(instance.head_type, instance.tail_type))
@@ -306,7 +309,7 @@ RELATIONS = TaskKind(
     name="relations",
     bind=lambda model, settings: RelationTask(model, negatives=settings.negatives, seed=settings.seed),
     matching_modes=RelationTask.matching_modes,
-    finds_entities=False,
-    finds_relations=True,
+    finds_entities=RelationTask.finds_entities,
+    finds_relations=RelationTask.finds_relations,
     examples="pairs",
 )

@@ -74,6 +74,8 @@ class Task(ABC):
 
     model: LayeredModel
     matching_modes: tuple[str, ...]
+    finds_entities: bool = True  # it predicts entities
+    finds_relations: bool = True  # it predicts relations
     alignment_losses: Mapping[str, int]  # annotations that the last `encode` could not express, by reason
 
     @property

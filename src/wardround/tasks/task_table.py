@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from wardround.errors import UsageError
 from wardround.models.family_table import family_of
 from wardround.models.parameter_split import LayeredModel
+from wardround.settings import did_you_mean
 from wardround.tasks.deidentify import DEIDENTIFY
 from wardround.tasks.joint import JOINT
 from wardround.tasks.ner import NER
@@ -16,7 +18,7 @@ from wardround.tasks.relations import RELATIONS
 from wardround.tasks.task import Task, TaskKind, TaskSettings
 from wardround.text.phi_tag_sets import are_phi
 
-__all__ = ["TASKS", "task_of"]
+__all__ = ["TASKS", "task_kind", "task_of"]
 
 TASKS: Mapping[str, TaskKind] = {
     "ner": NER,
@@ -24,6 +26,13 @@ TASKS: Mapping[str, TaskKind] = {
     "joint": JOINT,
     "deidentify": DEIDENTIFY,
 }
+
+
+def task_kind(name: str) -> TaskKind:
+    """Return the declaration of a task; raise `UsageError` if there is none of this name."""
+    if name not in TASKS:
+        raise UsageError(f"{name!r} is no task{did_you_mean(name, TASKS)}; there are {', '.join(TASKS)}")
+    return TASKS[name]
 
 
 def task_of(model: LayeredModel, *, leakage: bool | None = None) -> Task:

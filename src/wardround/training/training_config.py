@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from wardround.errors import TrainingError
 
 __all__ = [
-    "ADAPTER_RECIPE",
-    "ENCODER_RECIPE",
-    "TRANSFER_RECIPE",
-    "WORD_RECIPE",
     "OptimizationConfig",
     "Rates",
     "RoundTrainingConfig",
@@ -108,24 +104,3 @@ class RoundTrainingConfig(OptimizationConfig):
     def rates(self, number: int, rounds: int) -> Rates:
         """Return the rates of round `number` of `rounds`, counted from 1."""
         return self.scaled_rates((rounds - number + 1) / rounds if self.schedule == "linear" else 1.0)
-
-
-WORD_RECIPE = TrainingConfig()
-ENCODER_RECIPE = TrainingConfig(
-    epochs=15,
-    batch_size=32,
-    optimizer="adamw",
-    learning_rate=1e-4,
-    output_learning_rate=1e-3,
-    weight_decay=0.01,
-    warmup=0.1,
-    clip=1.0,
-    patience=5,
-    mixed_precision=True,
-)
-# What is trained beside a frozen network starts from nothing: it takes rates that would ruin a pretrained one.
-ADAPTER_RECIPE = replace(ENCODER_RECIPE, batch_size=16, learning_rate=5e-3, output_learning_rate=5e-3)
-# Lee 2017, Section 3: stochastic gradient descent, early stopping with a patience of 10 epochs.
-TRANSFER_RECIPE = TrainingConfig(
-    epochs=100, batch_size=8, optimizer="sgd", learning_rate=0.1, schedule="constant", patience=10
-)

@@ -4,7 +4,7 @@ import pytest
 
 from wardround.errors import ModelError
 from wardround.models.encoder_tagger import EncoderTaggerConfig
-from wardround.models.ranges import check_choice, check_share, check_size
+from wardround.models.families import check_choice, check_share, check_size
 from wardround.models.word_tagger import WordTaggerConfig
 
 

@@ -13,9 +13,9 @@ from wardround.models.word_tagger import WordTagger
 from wardround.tasks.deidentify import DeidentifyTask
 from wardround.tasks.joint import JointTask
 from wardround.tasks.ner import NerTask
-from wardround.tasks.of_models import task_of
 from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Task
+from wardround.tasks.task_table import task_of
 from wardround.text.relation_sets import RelationSet, RelationType
 from wardround.text.tag_sets import TagSet
 
