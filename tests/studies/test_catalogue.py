@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import ast
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.models.tiny import notes, word_tagger
 
+import wardround
 from wardround.algorithms.algorithm import SharedLayers
 from wardround.algorithms.fedner import FedNer
 from wardround.federation.coordinator import Coordinator
 from wardround.federation.site_runtime import PublicSet
+from wardround.studies import catalogue
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.tasks.ner import NerTask
 from wardround.training.training_config import RoundTrainingConfig
@@ -75,3 +80,31 @@ def test_pooling_is_fedner_with_everything_shared() -> None:
     assert ALGORITHMS["pooled"].server is FedNer
     assert ALGORITHMS["pooled"].config == ALGORITHMS["fedner"].config
     assert ALGORITHMS["pooled"].config.local_steps == 1  # type: ignore[attr-defined]
+
+
+# A new algorithm is one file and one line.
+
+SOURCE = Path(wardround.__file__).parent
+METHOD_CODE = {"algorithm", "distillation"}  # modules of the package that declare no algorithm
+# Names that mean nothing else in the code; `fedner` is a preset too, `public` a section, `single` a word.
+UNMISTAKABLE = {"fedavg", "fedprox", "fedatt", "feded", "tagsets", "adversarial", "pooled"}
+
+
+def test_every_algorithm_file_is_one_line_of_the_catalogue() -> None:
+    files = {path.stem for path in (SOURCE / "algorithms").glob("*.py")} - METHOD_CODE - {"__init__"}
+    assert files == set(catalogue._MODULES)
+    assert all(import_module(f"wardround.algorithms.{name}").ALGORITHM.name in ALGORITHMS for name in files)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(SOURCE.rglob("*.py")) if path.parent.name != "algorithms"],
+    ids=lambda path: path.relative_to(SOURCE).as_posix(),
+)
+def test_no_other_file_knows_an_algorithm(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("wardround.algorithms"):
+            assert node.module == "wardround.algorithms.algorithm"
+        if isinstance(node, ast.Constant) and path.name not in ("catalogue.py", "demo.py"):  # the demo is three studies
+            assert node.value not in UNMISTAKABLE
