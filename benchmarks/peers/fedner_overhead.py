@@ -22,8 +22,9 @@ from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import PublicSet, Site
 from wardround.studies.aggregation_setup import payload_of, server_of
 from wardround.studies.assemble import common_task, coordinator_of
-from wardround.studies.site_setup import load_notes, open_here, open_site
+from wardround.studies.site_setup import open_here, open_site
 from wardround.studies.study_file import Study, parse_study
+from wardround.studies.study_notes import load_notes
 from wardround.tasks.ner import batch_loss
 
 HOSPITALS = ("harbour", "hillside", "riverside", "lakeside")

@@ -81,7 +81,7 @@ def run(study: Study, folder: RunFolder, *, one_network: bool, watch: Stopwatch)
     lending = SharedModelPool(study, CPU) if one_network else None
 
     def open_named(name: str) -> RequestHandler:
-        return open_here(study, name, folder.site(name), device=CPU, lending=lending)
+        return open_here(study, name, folder.site(name), device=CPU, model_pool=lending)
 
     federation = InProcessFederation(tuple(study.sites), open_named)
     engine = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 from wardround.models.saved import load_model
 from wardround.studies.assemble import common_model
-from wardround.studies.site_setup import load_notes
+from wardround.studies.study_notes import load_notes
 from wardround.sweeps.folders import finish_folder
 from wardround.sweeps.one_run import run_requested_study
 from wardround.sweeps.pool import end_with_parent

@@ -136,7 +136,7 @@ def run_watched(study: Study, folder: RunFolder, recorder: Recorder, *, device: 
     lending = SharedModelPool(study, device)
 
     def open_named(name: str) -> RequestHandler:
-        return open_here(study, name, folder.site(name), device=device, lending=lending)
+        return open_here(study, name, folder.site(name), device=device, model_pool=lending)
 
     federation = InProcessFederation(tuple(study.sites), open_named, open_at_once=len(study.sites))
     # A checkpoint of so many sites costs more than it could save.

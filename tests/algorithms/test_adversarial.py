@@ -31,9 +31,9 @@ from wardround.models.word_tagger import WordTagger
 from wardround.secure_aggregation.plain import PlainClient, PlainServer
 from wardround.studies.aggregation_setup import payload_of
 from wardround.studies.assemble import arrays_of, common_model, common_task
-from wardround.studies.public_set import public_set
 from wardround.studies.site_review import review
 from wardround.studies.study_file import Study, parse_study, to_toml
+from wardround.studies.study_notes import public_set
 from wardround.text.tag_sets import TagSet
 from wardround.training.state_files import load_tensors
 from wardround.training.training_config import RoundTrainingConfig

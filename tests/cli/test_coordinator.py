@@ -17,7 +17,7 @@ from wardround.corpora.jsonl import Jsonl
 from wardround.federation.engines.flare import supervisor
 from wardround.models.saved import save_model
 from wardround.studies.assemble import common_model
-from wardround.studies.public_set import public_digest
+from wardround.studies.study_notes import public_digest
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.running import Run
 from wardround.cli import demo as command
 from wardround.corpora.synthetic import ClinicalConfig, clinical_hospitals
-from wardround.studies import demo, synthetic_sites
+from wardround.studies import demo, study_notes
 from wardround.studies.demo import demo_studies
 from wardround.studies.study_file import Study
 
@@ -22,7 +22,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo at a size for tests, in this process."""
     hospitals = partial(clinical_hospitals, config=ClinicalConfig(scale=1 / 30))
     monkeypatch.setattr(demo, "clinical_hospitals", hospitals)
-    monkeypatch.setattr(synthetic_sites, "_clinical", lambda seed: {h.name: h for h in hospitals(seed)})
+    monkeypatch.setattr(study_notes, "_clinical", lambda seed: {h.name: h for h in hospitals(seed)})
     monkeypatch.setattr(command, "demo_studies", quick)
     monkeypatch.setattr("os.cpu_count", lambda: 0)
 

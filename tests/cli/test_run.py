@@ -95,7 +95,7 @@ def test_another_study_in_the_same_folder(run: Run, study: Path, tmp_path: Path)
     ("text", "said"),
     [
         (text_of(study={"name": None}), "wardround: [study] needs a name\n"),
-        (text_of(sites={"harbour": {"built_in": None}}), "wardround: [sites.harbour] says not where its notes are"),
+        (text_of(sites={"harbour": {"built_in": None}}), "wardround: [sites.harbour] does not say where its notes are"),
         (text_of(model={"preset": "fedmer"}), "wardround: no preset is called 'fedmer' – did you mean 'fedner'?"),
     ],
 )

@@ -17,7 +17,7 @@ from wardround.studies import study_file as files
 from wardround.studies import study_run as run
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.catalogue import ALGORITHMS
-from wardround.studies.public_set import public_set
+from wardround.studies.study_notes import public_set
 from wardround.text.phi_tag_sets import I2B2_2014
 
 PAGE = "studies.md"

@@ -15,8 +15,8 @@ from wardround.corpora.jsonl import Jsonl
 from wardround.federation.coordinator import Coordinator
 from wardround.models.encoders import without_remarks
 from wardround.studies.assemble import common_model, coordinator_of, task_on
-from wardround.studies.public_set import public_set
 from wardround.studies.study_file import Study, parse_study
+from wardround.studies.study_notes import public_set
 from wardround.tasks.task import Task
 from wardround.text.document import Document, Entity, Range, Relation
 

@@ -17,10 +17,11 @@ from wardround.federation.federation import SiteId
 from wardround.federation.message import Message
 from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import Site
-from wardround.studies.protection import InMemoryKeys, Protection
+from wardround.studies.party_keys import InMemoryKeys, PartyKeys
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.site_setup import load_notes, open_site
+from wardround.studies.site_setup import open_site
 from wardround.studies.study_file import Study, digest_of, key_scheme
+from wardround.studies.study_notes import load_notes
 
 MECHANISMS: Mapping[str, dict[str, Any]] = {
     "masked": {"mechanism": "masked"},
@@ -49,12 +50,12 @@ def shielded(folder: Path, protection: str, **sections: Mapping[str, Any] | None
     return learnable(folder, sites=sites, privacy=privacy, **sections)
 
 
-def protection_of(study: Study) -> Protection:
+def protection_of(study: Study) -> PartyKeys:
     """Both ends of a study on one machine."""
     if not study.privacy.protection.seals:
-        return Protection()
+        return PartyKeys()
     rehearsal = InMemoryKeys.new(key_scheme(study))
-    return Protection(secrets=rehearsal, parameters=partial(rehearsal.parameters, digest_of(study)))
+    return PartyKeys(secrets=rehearsal, parameters=partial(rehearsal.parameters, digest_of(study)))
 
 
 class Lasting(InProcessFederation):
@@ -73,7 +74,7 @@ class Lasting(InProcessFederation):
             folder = RunFolder(self._path).site(name)
             found = load_notes(name, self._study.sites[name], seed=self._study.study.seed)
             self.opened[name] = open_site(
-                self._study, name, found, folder=folder, device=CPU, lasting=True, protection=self.protection
+                self._study, name, found, folder=folder, device=CPU, lasting=True, party_keys=self.protection
             )
         return self.opened[name]
 

@@ -31,7 +31,7 @@ from wardround.studies.assemble import (
     task_at_one_site,
     task_on,
 )
-from wardround.studies.public_set import public_set
+from wardround.studies.study_notes import public_set
 from wardround.tasks.joint import JointTask
 from wardround.tasks.ner import NerTask
 from wardround.tasks.relations import RelationTask

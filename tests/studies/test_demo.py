@@ -12,7 +12,7 @@ from wardround.corpora.synthetic import ClinicalConfig, SyntheticSite, clinical_
 from wardround.errors import StudyError
 from wardround.federation.coordinator import Round
 from wardround.models.saved import load_model
-from wardround.studies import demo, synthetic_sites
+from wardround.studies import demo, study_notes
 from wardround.studies.demo import METHODS, DemoResult, demo_studies, run_demo
 from wardround.studies.study_file import Study
 from wardround.tasks import ner
@@ -54,10 +54,10 @@ class _Listener:
 def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(demo, "clinical_hospitals", small_hospitals)
-        patched.setattr(synthetic_sites, "clinical_hospitals", small_hospitals)
-        synthetic_sites._clinical.cache_clear()
+        patched.setattr(study_notes, "clinical_hospitals", small_hospitals)
+        study_notes._clinical.cache_clear()
         yield
-    synthetic_sites._clinical.cache_clear()
+    study_notes._clinical.cache_clear()
 
 
 def quick(seed: int = 0) -> dict[str, Study]:

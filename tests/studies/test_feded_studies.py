@@ -36,10 +36,10 @@ from wardround.models.relation_classifier import RelationClassifier, RelationInp
 from wardround.models.saved import load_model
 from wardround.studies import one_machine
 from wardround.studies.assemble import common_model, model_of, task_on
-from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.site_setup import load_notes, open_site
+from wardround.studies.site_setup import open_site
 from wardround.studies.study_file import Study
+from wardround.studies.study_notes import load_notes, public_set
 from wardround.tasks import relations
 from wardround.tasks.task import head_scores
 from wardround.text.document import Document, Relation

@@ -281,7 +281,7 @@ def test_a_site_that_fails_in_a_round_is_absent(study: Study, tmp_path: Path, mo
     [
         (
             {"built_in": None},
-            r"^\[sites.harbour\] says not where its notes are: it needs data and format, or built_in$",
+            r"^\[sites.harbour\] does not say where its notes are: it needs data and format, or built_in$",
         ),
         (
             {"built_in": None, "data": "/nowhere/secret/ward", "format": "brat"},

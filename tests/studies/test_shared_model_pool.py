@@ -34,8 +34,9 @@ from wardround.studies import shared_model_pool as lending_module
 from wardround.studies.assemble import model_of
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.shared_model_pool import SharedModelPool
-from wardround.studies.site_setup import load_notes, open_here, open_site
+from wardround.studies.site_setup import open_here, open_site
 from wardround.studies.study_file import Study, parse_study
+from wardround.studies.study_notes import load_notes
 from wardround.studies.study_run import Engine, StudyRun
 from wardround.tasks.ner import NerTask
 from wardround.text.tag_sets import TagSet
@@ -86,13 +87,13 @@ def drive(study: Study, path: Path, *, lent: bool, at_once: int = 16, watcher: O
     folder, lending, protection = RunFolder(path), SharedModelPool(study, CPU) if lent else None, protection_of(study)
 
     def opened(name: str) -> RequestHandler:
-        return open_here(study, name, folder.site(name), device=CPU, protection=protection, lending=lending)
+        return open_here(study, name, folder.site(name), device=CPU, party_keys=protection, model_pool=lending)
 
     federation = InProcessFederation(tuple(study.sites), opened, open_at_once=at_once)
     engine = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
     try:
         StudyRun(
-            study, federation, folder, engine=engine, watcher=watcher or Onlooker(), protection=protection, device=CPU
+            study, federation, folder, engine=engine, watcher=watcher or Onlooker(), party_keys=protection, device=CPU
         ).run()
     finally:
         federation.close()
@@ -162,7 +163,7 @@ def test_under_a_shared_top_sites_of_other_types_have_the_same_network_and_their
             load_notes(name, study.sites[name], seed=7),
             folder=tmp_path / name,
             device=CPU,
-            lending=lending,
+            model_pool=lending,
         )
         for name in study.sites
     ]
@@ -176,12 +177,12 @@ def test_under_a_shared_top_sites_of_other_types_have_the_same_network_and_their
 def test_sites_of_one_network_read_the_public_set_once(start: str, once: bool, tmp_path: Path) -> None:
     sites = {"harbour": {"types": ["Drug"]}, "hillside": {"types": ["Drug"], "scheme": ""}}
     sites["other"] = {"built_in": "harbour-0004", "types": ["Drug", "ADE"]}
-    algorithm = {"name": "feded", "start": start}
+    algorithm = {"name": "feded", "site_models": start}
     study = tiny(algorithm=algorithm, model={**DECIDED, "decoder": "softmax"}, sites=sites, public=PUBLIC)
     lending = SharedModelPool(study, CPU)
     harbour, hillside, other = (
         open_site(
-            study, name, load_notes(name, site, seed=7), folder=tmp_path / name, device=CPU, lending=lending
+            study, name, load_notes(name, site, seed=7), folder=tmp_path / name, device=CPU, model_pool=lending
         ).notes.public.examples
         for name, site in study.sites.items()
     )

@@ -9,7 +9,7 @@ from tests.studies.tiny_studies import learnable, run, tiny
 from wardround.reports.run_record import RunRecord
 from wardround.studies.run_reading import read_run
 from wardround.studies.shown_examples import with_examples
-from wardround.studies.synthetic_sites import built_in_hospital
+from wardround.studies.study_notes import built_in_hospital
 
 
 @pytest.fixture(scope="module")

@@ -21,16 +21,9 @@ from wardround.models.saved import load_model, model_card
 from wardround.studies.assemble import coordinator_of
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.single_site import SiteData
-from wardround.studies.site_setup import (
-    LEDGER,
-    check_place,
-    load_notes,
-    open_door,
-    open_here,
-    open_site,
-    request_policy_of,
-)
+from wardround.studies.site_setup import LEDGER, open_here, open_site, request_policy_of, with_ledger
 from wardround.studies.study_file import SiteSection, Study
+from wardround.studies.study_notes import check_place, load_notes
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document
 from wardround.text.tag_schemes import SCHEMES
@@ -99,7 +92,7 @@ def test_options_reach_the_format(tmp_path: Path) -> None:
 
 
 def test_notes_that_are_nowhere_or_are_none(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"^\[sites.a\] says not where its notes are"):
+    with pytest.raises(StudyError, match=r"^\[sites.a\] does not say where its notes are"):
         load_notes("a", SiteSection(), seed=0)
     with pytest.raises(StudyError, match=r"^\[sites.a\] data: ward does not exist$"):
         load_notes("a", SiteSection(tmp_path / "ward", "brat"), seed=0)
@@ -277,7 +270,7 @@ def test_a_site_that_lasts_writes_its_state_before_it_answers(tmp_path: Path) ->
 
 def test_the_door_writes_the_ledger_before_it_gives_anything_out(tmp_path: Path) -> None:
     study = tiny()
-    door = open_door(study, opened(study, "harbour", tmp_path), tmp_path, lasting=False)
+    door = with_ledger(study, opened(study, "harbour", tmp_path), tmp_path, lasting=False)
     answer = door.answer_bytes("describe", 3, encode(Message()))
     (entry,) = read_entries(tmp_path / LEDGER)
     assert (entry.study, entry.step, entry.round, entry.mechanism) == ("tiny", "describe", 3, "plain")
@@ -345,7 +338,7 @@ def test_a_site_gives_no_gradient_that_its_study_does_not_ask_for(tmp_path: Path
 
 def test_a_site_with_fewer_sentences_than_the_smallest_batch_is_not_opened(tmp_path: Path) -> None:
     study = tiny(training={"batch_size": 64}, privacy={"smallest_batch": 7})
-    said = r"^\[sites.harbour\]: its training notes hold 6 sentences; \[privacy\] smallest_batch wants 7$"
+    said = r"^\[sites.harbour\]: its training notes hold 6 sentences; \[privacy\] smallest_batch requires 7$"
     with pytest.raises(StudyError, match=said):
         opened(study, "harbour", tmp_path, NOTES[:2])  # three sentences a note
     assert not (tmp_path / "state").exists()

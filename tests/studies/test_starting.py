@@ -57,7 +57,7 @@ def at_sites(study: Study) -> Study:
 
 def among_hospitals(study: Study, path: Path, federation: Lasting) -> StudyOutcome:
     protection, watcher = federation.protection, Onlooker()
-    return StudyRun(study, federation, RunFolder(path), engine=ENGINE, watcher=watcher, protection=protection).run()
+    return StudyRun(study, federation, RunFolder(path), engine=ENGINE, watcher=watcher, party_keys=protection).run()
 
 
 # What is written down.
@@ -208,9 +208,9 @@ def test_the_start_is_counted_and_answered_through_the_ledger(tmp_path: Path) ->
     protection = Lasting(kit, tmp_path / "nobody").protection
     federation = InProcessFederation(
         tuple(kit.sites),
-        lambda name: open_here(kit, name, places.site(name), device=CPU, lasting=True, protection=protection),
+        lambda name: open_here(kit, name, places.site(name), device=CPU, lasting=True, party_keys=protection),
     )
-    outcome = StudyRun(study, federation, places, engine=ENGINE, watcher=Onlooker(), protection=protection).run()
+    outcome = StudyRun(study, federation, places, engine=ENGINE, watcher=Onlooker(), party_keys=protection).run()
     federation.close()
     entries = [list(read_entries(places.site(name) / "ledger.jsonl")) for name in kit.sites]
     assert [entry.step for entry in entries[0]][:3] == ["restore", "begin", "describe"]

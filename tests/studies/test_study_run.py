@@ -23,8 +23,9 @@ from wardround.federation.request_handler import RequestHandler
 from wardround.models.saved import load_model
 from wardround.settings import OldNameWarning
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.site_setup import load_notes, open_door, open_site
+from wardround.studies.site_setup import open_site, with_ledger
 from wardround.studies.study_file import Study, to_toml
+from wardround.studies.study_notes import load_notes
 from wardround.studies.study_run import Engine, StudyOutcome, StudyRun
 from wardround.tasks import ner
 from wardround.text.document import Document
@@ -365,7 +366,7 @@ class Unreachable(InProcessFederation):
             folder = RunFolder(path).site(name)
             notes = load_notes(name, study.sites[name], seed=7)
             site = open_site(study, name, notes, folder=folder, device=CPU, lasting=True)
-            return open_door(study, site, folder, lasting=False)
+            return with_ledger(study, site, folder, lasting=False)
 
         super().__init__(tuple(study.sites), opened)
 
@@ -440,7 +441,7 @@ def protected_run(
 ) -> StudyOutcome:
     engine = replace(LASTING, retries=2)
     watcher = watcher or Onlooker()
-    run = kind(study, federation, RunFolder(path), engine=engine, watcher=watcher, protection=federation.protection)
+    run = kind(study, federation, RunFolder(path), engine=engine, watcher=watcher, party_keys=federation.protection)
     return run.run()
 
 

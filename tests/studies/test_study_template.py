@@ -10,7 +10,7 @@ import pytest
 from tests.studies.tiny_studies import NETWORK, run
 
 from wardround.corpora.synthetic import ClinicalConfig, clinical_hospitals
-from wardround.studies import synthetic_sites
+from wardround.studies import study_notes
 from wardround.studies.study_file import Study, parse_study
 from wardround.studies.study_template import TEMPLATE
 
@@ -18,7 +18,7 @@ from wardround.studies.study_template import TEMPLATE
 def test_it_has_every_section() -> None:
     # An algorithm that has no use for public notes refuses the section.
     for_some = set() if parse_study(TEMPLATE).algorithm.kind.needs_public_set else {"public"}
-    assert set(tomllib.loads(TEMPLATE)) == {section.name for section in fields(Study)} - for_some
+    assert set(tomllib.loads(TEMPLATE)) == {section.name for section in fields(Study)} - {"old_names"} - for_some
 
 
 def test_every_setting_has_its_line() -> None:
@@ -46,7 +46,7 @@ def test_each_site_names_types_that_its_hospital_annotates() -> None:
 
 def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hospitals = partial(clinical_hospitals, config=ClinicalConfig(scale=1 / 30))
-    monkeypatch.setattr(synthetic_sites, "_clinical", lambda seed: {h.name: h for h in hospitals(seed)})
+    monkeypatch.setattr(study_notes, "_clinical", lambda seed: {h.name: h for h in hospitals(seed)})
     study = parse_study(TEMPLATE)
     short = replace(
         study,

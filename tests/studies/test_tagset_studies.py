@@ -29,10 +29,10 @@ from wardround.models.tagging_model import TaggingModel
 from wardround.studies import one_machine
 from wardround.studies.aggregation_setup import payload_of
 from wardround.studies.assemble import common_task
-from wardround.studies.public_set import public_set
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.site_setup import load_notes, open_site
+from wardround.studies.site_setup import open_site
 from wardround.studies.study_file import Study, parse_study, to_toml
+from wardround.studies.study_notes import load_notes, public_set
 from wardround.studies.study_run import Engine, StudyRun
 from wardround.text.document import Document
 from wardround.training.state_files import load_tensors, under
@@ -277,7 +277,7 @@ def test_the_coordinator_never_sees_the_gradient_of_one_site(kind: str, data: Pa
     federation.meddle = overheard = Overheard(federation)
     engine = Engine(checkpoint_every=1, sites_save=True, pause=0.0)
     running = StudyRun(
-        study, federation, RunFolder(tmp_path), engine=engine, watcher=Onlooker(), protection=federation.protection
+        study, federation, RunFolder(tmp_path), engine=engine, watcher=Onlooker(), party_keys=federation.protection
     )
     running.run()
     given = [own for own in overheard.own if np.abs(own).max() > 1e-5]
@@ -327,7 +327,7 @@ def test_a_site_that_was_away_for_a_round_is_in_the_sum_of_the_next(kind: str, d
 
     engine, watcher = Engine(checkpoint_every=1, sites_save=True, pause=0.0), Watching()
     study_run = StudyRun(
-        study, federation, RunFolder(tmp_path), engine=engine, watcher=watcher, protection=federation.protection
+        study, federation, RunFolder(tmp_path), engine=engine, watcher=watcher, party_keys=federation.protection
     )
     study_run.run()
     assert {record.number: codes(record) for record in watcher.rounds if record.absent} == {
@@ -366,7 +366,7 @@ def test_under_seals_nobody_tells_a_site_the_gradient_of_all(data: Path, tmp_pat
             RunFolder(tmp_path / name),
             engine=engine,
             watcher=Onlooker(),
-            protection=federation.protection,
+            party_keys=federation.protection,
         ).run()
         ends.append({site: federation.open(site).held["weights"] for site in WHO})
     assert all(torch.equal(ends[0][site], ends[1][site]) for site in WHO)

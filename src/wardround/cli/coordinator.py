@@ -80,8 +80,8 @@ def start(
         from wardround.provisioning.kits import read_kit
         from wardround.studies.networked import led_study
         from wardround.studies.site_agent import LocalPaths, party_command
-    from wardround.studies.public_set import public_documents
     from wardround.studies.starting import check_start
+    from wardround.studies.study_notes import public_documents
     from wardround.tracking.feeding import check_trackers
 
     opened, places = _coordinator_kit(read_kit(kit)), LocalPaths(vectors, public, start)

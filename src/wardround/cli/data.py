@@ -120,7 +120,7 @@ def tagsets(
     """Show which site of a study annotates which types, where they overlap, and which only one site has."""
     # Here, for the other commands about corpora load no model.
     from wardround.studies.study_file import read_study
-    from wardround.studies.study_tag_sets import tag_sets_of
+    from wardround.studies.study_notes import tag_sets_of
 
     if out is not None:
         refuse_existing(out)

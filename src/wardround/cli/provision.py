@@ -93,9 +93,9 @@ def flare_needed() -> Iterator[None]:
 def planned(path: Path, *, host: str, port: int, days: int, keys: str = "") -> tuple[KitPlan, bytes]:
     """The plan for a study file, and the study as everybody may have it."""
     # Here, for the process that answers for a site needs no model and loads none.
-    from wardround.studies.public_set import with_digest
     from wardround.studies.starting import with_start_digest
     from wardround.studies.study_file import read_study, study_for_kits
+    from wardround.studies.study_notes import with_digest
 
     study = with_start_digest(with_digest(read_study(path)))
     return KitPlan(study.study.name, host, port, tuple(study.sites), days, keys), study_for_kits(study)

@@ -103,9 +103,8 @@ def start(
         from wardround.studies import networked
         from wardround.studies import site_agent as attendance
     from wardround.secure_aggregation.keys.passphrase import hand_on
-    from wardround.studies.public_set import public_documents
-    from wardround.studies.site_setup import load_notes
     from wardround.studies.study_file import SiteSection
+    from wardround.studies.study_notes import load_notes, public_documents
 
     if bool(data) == bool(built_in) or bool(data) != bool(format):
         raise UsageError("name the notes by --data and --format, or a synthetic hospital by --built-in")

@@ -14,7 +14,7 @@ from wardround.federation.aggregation import AggregationClient, AggregationServe
 from wardround.federation.site_runtime import PublicSet
 from wardround.secure_aggregation.mechanisms import ClientSetup, ServerSetup
 from wardround.settings import did_you_mean
-from wardround.studies.protection import Protection
+from wardround.studies.party_keys import PartyKeys
 from wardround.studies.study_file import Study, digest_of
 from wardround.tasks.task import Task
 
@@ -52,14 +52,14 @@ def mechanism_of(study: Study, payload: Payload) -> AgreedMechanism:
     )
 
 
-def server_of(study: Study, payload: Payload, protection: Protection | None = None) -> AggregationServer:
+def server_of(study: Study, payload: Payload, party_keys: PartyKeys | None = None) -> AggregationServer:
     """Return the coordinator's end of the study's mechanism."""
-    means = protection or Protection()
+    keys = party_keys or PartyKeys()
     setup = ServerSetup(
         partial(mechanism_of, study, payload),
         partial(study.algorithm.kind.plain_codec, study.algorithm.config, payload),
-        means.parameters,
-        means.certifier,
+        keys.parameters,
+        keys.certifier,
     )
     return study.privacy.protection.server(setup)
 
@@ -70,18 +70,18 @@ def client_of(
     payload: Payload,
     *,
     folder: Path,
-    protection: Protection | None = None,
+    party_keys: PartyKeys | None = None,
     lasting: bool = False,
 ) -> AggregationClient:
     """Return a site's end of the study's mechanism; `folder` holds its lasting record."""
-    means = protection or Protection()
+    keys = party_keys or PartyKeys()
     setup = ClientSetup(
         agree=partial(mechanism_of, study, payload),
         codec=partial(study.algorithm.kind.plain_codec, study.algorithm.config, payload),
         folder=folder,
-        identity=partial(means.identity, name),
-        secrets=means.secrets,
-        certifier=means.certifier,
+        identity=partial(keys.identity, name),
+        secrets=keys.secrets,
+        certifier=keys.certifier,
         clips=payload.bounds,
         error_feedback=study.privacy.error_feedback,
         largest_share=study.privacy.largest_share,

@@ -17,7 +17,7 @@ from wardround.provisioning.kits import Kit
 from wardround.reports.progress import StudyProgress
 from wardround.reports.score_tables import study_tables
 from wardround.secure_aggregation.signatures import open_signatures
-from wardround.studies.protection import Protection
+from wardround.studies.party_keys import PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report
 from wardround.studies.run_tracking import tracked
@@ -75,11 +75,11 @@ def lead(kit: Kit, places: LocalPaths | None = None, *, trackers: tuple[str, ...
     study = led_study(kit, places or LocalPaths())
     check_start(study)
     protected = study.privacy.protection.protects
-    protection = Protection.of_coordinator(study, party_of(kit)) if protected else None
+    party_keys = PartyKeys.of_coordinator(study, party_of(kit)) if protected else None
 
     def conduct(federation: FlareFederation, terminal: TextIO) -> None:
         with tracked(study, run_folder(kit), trackers, say=partial(print, file=terminal, flush=True)):
-            _conduct(study, federation, run_folder(kit), terminal, protection)
+            _conduct(study, federation, run_folder(kit), terminal, party_keys)
 
     return serve(
         kit.party,
@@ -99,7 +99,7 @@ def _conduct(
     federation: FlareFederation,
     folder: RunFolder,
     terminal: TextIO,
-    protection: Protection | None,
+    party_keys: PartyKeys | None,
 ) -> None:
     console = Console(file=terminal)
     console.print(f"waiting for {study.privacy.minimum_sites} of {len(study.sites)} sites", highlight=False)
@@ -114,7 +114,7 @@ def _conduct(
     )
     with StudyProgress(study.study.name, list(study.sites), rounds, console=console) as progress:
         run = StudyRun(
-            study, federation, folder, engine=engine, watcher=progress, protection=protection, device=pick_device()
+            study, federation, folder, engine=engine, watcher=progress, party_keys=party_keys, device=pick_device()
         )
         outcome = run.run()
     write_own_report(folder)

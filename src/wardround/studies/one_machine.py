@@ -17,13 +17,13 @@ from wardround.federation.engines.in_process import InProcessFederation, WorkerP
 from wardround.federation.federation import Federation, SiteId
 from wardround.federation.request_handler import RequestHandler
 from wardround.federation.worker_process import WorkerProcess
-from wardround.studies.protection import InMemoryKeys, Protection
-from wardround.studies.public_set import check_public
+from wardround.studies.party_keys import InMemoryKeys, PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.shared_model_pool import SharedModelPool
-from wardround.studies.site_setup import check_place, open_here
+from wardround.studies.site_setup import open_here
 from wardround.studies.starting import check_start
 from wardround.studies.study_file import Study, digest_of, key_scheme, to_toml
+from wardround.studies.study_notes import check_place, check_public
 from wardround.studies.study_run import Engine, StudyOutcome, StudyRun, Watcher
 from wardround.studies.worker_spec import WorkerSpec, worker_command
 
@@ -75,12 +75,12 @@ def run_on_one_machine(
     if engine not in ENGINES:
         raise UsageError(f"{engine!r} is not an engine; there are {', '.join(ENGINES)}")
     rehearsal = _rehearsal(study)
-    protection = _protection(study, rehearsal)
+    party_keys = _party_keys(study, rehearsal)
     pool = SharedModelPool(study, device)
 
     def open_site(name: str) -> RequestHandler:
         own = folder.site(name)
-        return open_here(study, name, own, device=device, ledger=ledgers, protection=protection, lending=pool)
+        return open_here(study, name, own, device=device, ledger=ledgers, party_keys=party_keys, model_pool=pool)
 
     def start_workers() -> list[WorkerProcess]:
         key = "" if rehearsal is None else rehearsal.path_for_workers()
@@ -93,7 +93,7 @@ def run_on_one_machine(
     how = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
     try:
         return StudyRun(
-            study, federation, folder, engine=how, watcher=watcher, protection=protection, device=device
+            study, federation, folder, engine=how, watcher=watcher, party_keys=party_keys, device=device
         ).run()
     except FederationError as error:
         raise error from federation.fault  # all sites are on this machine, so their messages may be shown here
@@ -108,11 +108,11 @@ def _rehearsal(study: Study) -> InMemoryKeys | None:
     return InMemoryKeys.new(key_scheme(study)) if study.privacy.protection.seals else None
 
 
-def _protection(study: Study, rehearsal: InMemoryKeys | None) -> Protection:
+def _party_keys(study: Study, rehearsal: InMemoryKeys | None) -> PartyKeys:
     """Of both ends, which on one machine are in one hand."""
     if rehearsal is None:
-        return Protection()
-    return Protection(secrets=rehearsal, parameters=partial(rehearsal.parameters, digest_of(study)))
+        return PartyKeys()
+    return PartyKeys(secrets=rehearsal, parameters=partial(rehearsal.parameters, digest_of(study)))
 
 
 def check_notes(study: Study) -> None:

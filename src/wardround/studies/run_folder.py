@@ -1,23 +1,28 @@
-"""The folder of one run: what happened (`events.jsonl`), what came out (`scores.json`, `model/`), how it looks."""
+"""The folder of one run: `events.jsonl` (what happened), `scores.json` and `model/` (the results), `report.html`."""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from wardround.parsing import parse_json
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "versions"]
+
+# Packages whose versions can change the numbers of a run.
+_PACKAGES = ("wardround", "torch", "transformers", "numpy", "safetensors", "tenseal", "cryptography", "nvflare", "peft")
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths below one folder, and the two ways to write to it: append an event, replace a file."""
+    """The paths in a run folder, and the two ways to write to it: append an event, replace a file."""
 
     path: Path
 
@@ -26,44 +31,51 @@ class RunFolder:
 
     @property
     def record(self) -> Path:
-        """Where events are appended."""
+        """Return the file to which events are appended."""
         return self.path / "events.jsonl"
 
     @property
     def checkpoint(self) -> Path:
-        """Where a training goes on from."""
+        """Return the file from which a training resumes."""
         return self.path / "checkpoint.safetensors"
 
     @property
     def model(self) -> Path:
-        """The finished model."""
+        """Return the folder of the finished model."""
         return self.path / "model"
 
     @property
     def report(self) -> Path:
-        """The page for a person."""
+        """Return the HTML report."""
         return self.path / "report.html"
 
     def site(self, name: str) -> Path:
-        """What belongs to one site of a study on one machine; among hospitals it is at the site alone."""
+        """Return the folder of one site, in a study on one machine; in a networked study only the site has it."""
         return self.path / "sites" / name
 
     def log(self, event: str, figures: Mapping[str, Any]) -> None:
-        """Append one event; figures only, never content."""
+        """Append one event; it must hold figures only, never text of notes."""
         line = json.dumps({"time": round(time.time(), 3), "event": event, **figures}).encode()
         with self.record.open("ab+") as stream:
             stream.seek(max(stream.tell() - 1, 0))
-            torn = stream.read() not in (b"\n", b"")  # by a crash: what is written now begins a line of its own
+            torn = stream.read() not in (b"\n", b"")  # after a crash the last line may be incomplete; start a new one
             stream.write(b"\n" * torn + line + b"\n")
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Every whole line of the log, oldest first; one that a crash tore is passed over."""
-        if self.record.is_file():
-            with self.record.open("rb") as stream:
-                yield from filter(None, map(_event, stream))
+        """Yield the events, oldest first; skip a line that a crash left incomplete."""
+        if not self.record.is_file():
+            return
+        with self.record.open("rb") as stream:
+            for line in stream:
+                try:
+                    event: dict[str, Any] = parse_json(line, finite=False)
+                except ValueError:
+                    continue
+                if event:
+                    yield event
 
     def write_json(self, name: str, value: Any) -> None:
-        """Replace a JSON file whole."""
+        """Replace a JSON file atomically."""
         partial = self.path / (name + ".partial")
         with partial.open("w", encoding="utf-8") as stream:
             json.dump(value, stream, indent=2)
@@ -73,9 +85,12 @@ class RunFolder:
         partial.replace(self.path / name)
 
 
-def _event(line: bytes) -> dict[str, Any] | None:
-    try:
-        event: dict[str, Any] = parse_json(line, finite=False)
-    except ValueError:
-        return None
-    return event
+def versions() -> dict[str, str]:
+    """Return the versions of Python, Wardround and the libraries that are installed here."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -21,8 +21,8 @@ from wardround.federation.site_runtime import PublicSet
 from wardround.models.parameter_split import LayeredModel
 from wardround.models.saved import save_model
 from wardround.studies.assemble import model_of
-from wardround.studies.public_set import public_set
 from wardround.studies.study_file import Study
+from wardround.studies.study_notes import public_set
 from wardround.tasks.task import Task
 from wardround.text.tag_sets import TagSet
 

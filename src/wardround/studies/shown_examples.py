@@ -16,11 +16,10 @@ from wardround.errors import ModelError, StudyError
 from wardround.models.saved import load_model
 from wardround.reports.marked_notes import Excerpt
 from wardround.reports.run_record import RunRecord
-from wardround.studies.public_set import public_documents
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import run_folder_at, study_in
-from wardround.studies.site_setup import load_notes
 from wardround.studies.study_file import Study
+from wardround.studies.study_notes import load_notes, public_documents
 from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet

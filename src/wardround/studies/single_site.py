@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 
 from wardround.corpora.corpus_format import CorpusFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
@@ -20,13 +21,13 @@ from wardround.errors import SplitError, TrainingError, UsageError
 from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.significance import Interval
 from wardround.models.saved import save_model
-from wardround.studies.checkpoint import load_checkpoint, save_checkpoint
+from wardround.parsing import parse_json
 from wardround.studies.note_counts import write_note_counts
-from wardround.studies.run_folder import RunFolder
-from wardround.studies.versions import versions
+from wardround.studies.run_folder import RunFolder, versions
 from wardround.tasks.task import Task, TaskScore
 from wardround.text.document import Document
-from wardround.training.loop import EpochRecord, Listener, TrainingLoop
+from wardround.training.loop import EpochRecord, Listener, TrainingLoop, TrainingState
+from wardround.training.state_files import save_tensors
 from wardround.training.training_config import TrainingConfig
 
 __all__ = [
@@ -35,9 +36,11 @@ __all__ = [
     "SiteData",
     "digest_of_documents",
     "figures_by_type",
+    "load_checkpoint",
     "load_part",
     "load_site",
     "pick_device",
+    "save_checkpoint",
     "train_at_one_site",
 ]
 
@@ -182,6 +185,28 @@ def train_at_one_site(
     save_model(task.model, folder.model, notes={**f1, "scored_on": outcome.scored_on, **(notes or {})})
     folder.log("finished", f1)
     return outcome
+
+
+def save_checkpoint(path: Path, state: TrainingState, *, settings: str) -> None:
+    """Replace the checkpoint atomically; `settings` is a digest of the training, checked when it resumes."""
+    records = json.dumps([asdict(record) for record in state.records])
+    save_tensors(path, state.tensors, metadata={"settings": settings, "records": records})
+
+
+def load_checkpoint(path: Path, *, settings: str) -> TrainingState:
+    """Read a checkpoint; raise a TrainingError if it belongs to another training."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+        records = tuple(EpochRecord(**record) for record in parse_json(metadata["records"], finite=False))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise TrainingError(f"{path.name} is not a checkpoint, or is damaged; remove it to start again") from error
+    if metadata.get("settings") != settings:
+        raise TrainingError(
+            "the run folder holds a training with other settings or data; name another folder, or remove this one"
+        )
+    return TrainingState(tensors, records)
 
 
 def figures_by_type(

@@ -31,11 +31,10 @@ from wardround.studies.outcomes import (
     interval_in,
     outcome_in,
 )
-from wardround.studies.protection import Protection
-from wardround.studies.public_set import public_set
-from wardround.studies.run_folder import RunFolder
+from wardround.studies.party_keys import PartyKeys
+from wardround.studies.run_folder import RunFolder, versions
 from wardround.studies.study_file import Study, read_study, to_toml
-from wardround.studies.versions import versions
+from wardround.studies.study_notes import public_set
 from wardround.training.state_files import save_tensors, under
 
 __all__ = ["Engine", "SiteOutcome", "StudyOutcome", "StudyRun", "Watcher"]
@@ -105,7 +104,7 @@ class StudyRun:
         *,
         engine: Engine,
         watcher: Watcher,
-        protection: Protection | None = None,
+        party_keys: PartyKeys | None = None,
         device: torch.device | None = None,
     ) -> None:
         self.study, self.federation, self.folder = study, federation, folder
@@ -119,7 +118,7 @@ class StudyRun:
         )
         self.coordinator = coordinator_of(study, task, public)
         form = payload_of(study, task, public)
-        self._aggregator, self._quorum = server_of(study, form, protection), Quorum(study.privacy.minimum_sites)
+        self._aggregator, self._quorum = server_of(study, form, party_keys), Quorum(study.privacy.minimum_sites)
         self._every = study.evaluation.every or max(1, study.algorithm.config.rounds // _SCORINGS)
         self._readings = matching_modes_of(study)
         self._progress = _Progress(self._shared())

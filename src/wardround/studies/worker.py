@@ -16,7 +16,7 @@ from wardround.federation.engines.open_sites import OpenSites
 from wardround.federation.request_handler import RequestHandler
 from wardround.federation.worker_process import serve_worker
 from wardround.process_hardening import forbid_core_dumps
-from wardround.studies.protection import InMemoryKeys, Protection
+from wardround.studies.party_keys import InMemoryKeys, PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.shared_model_pool import SharedModelPool
 from wardround.studies.single_site import pick_device
@@ -33,17 +33,19 @@ def main(arguments: list[str]) -> None:
     torch.set_num_threads(spec.threads)
     study, folder, device = parse_study(spec.study), RunFolder(Path(spec.folder)), pick_device(spec.device)
     if spec.site:
-        protection = None if spec.party is None else Protection.of_site(study, spec.party)
+        party_keys = None if spec.party is None else PartyKeys.of_site(study, spec.party)
         serve_worker(
-            lambda: open_here(study, spec.site, folder.path, device=device, lasting=True, protection=protection)
+            lambda: open_here(study, spec.site, folder.path, device=device, lasting=True, party_keys=party_keys)
         )
         return
-    protection = Protection(secrets=InMemoryKeys.read(spec.key) if spec.key else None)
+    party_keys = PartyKeys(secrets=InMemoryKeys.read(spec.key) if spec.key else None)
     lending = SharedModelPool(study, device)
 
     def open_named(name: str) -> RequestHandler:
         own = folder.site(name)
-        return open_here(study, name, own, device=device, ledger=spec.ledgers, protection=protection, lending=lending)
+        return open_here(
+            study, name, own, device=device, ledger=spec.ledgers, party_keys=party_keys, model_pool=lending
+        )
 
     serve_worker(lambda: OpenSites(open_named))
 

@@ -9,9 +9,8 @@ from wardround.errors import SweepError, WardroundError
 from wardround.studies.aggregation_setup import mechanism_of, payload_of
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.one_machine import check_notes
-from wardround.studies.public_set import public_set
 from wardround.studies.study_file import Study, to_toml
-from wardround.studies.synthetic_sites import built_in_hospital
+from wardround.studies.study_notes import built_in_hospital, public_set
 from wardround.sweeps.figures import check_path
 from wardround.sweeps.grid import Cell, apply_choices, cell_study, grid_cells, run_key
 from wardround.sweeps.sweep_file import Figure, Sweep

@@ -10,7 +10,7 @@ from wardround.corpora.jsonl import Jsonl
 from wardround.corpora.tag_set_table import SiteTypes
 from wardround.errors import StudyError
 from wardround.studies.study_file import parse_study
-from wardround.studies.study_tag_sets import tag_sets_of
+from wardround.studies.study_notes import tag_sets_of
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_site_that_names_no_types_annotates_what_its_notes_hold(ward: Path) ->
 def test_of_notes_that_are_elsewhere_nothing_is_counted() -> None:
     table = tag_sets_of(parse_study('[study]\nname = "s"\n[sites.a]\ntypes = ["Drug"]\n'))
     assert table.sites == {"a": SiteTypes(("Drug",), ("Drug",))}
-    with pytest.raises(StudyError, match=r"^\[sites.a\] says not where its notes are"):
+    with pytest.raises(StudyError, match=r"^\[sites.a\] does not say where its notes are"):
         tag_sets_of(parse_study('[study]\nname = "s"\n[sites.a]\n'))
 
 

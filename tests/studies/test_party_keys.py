@@ -23,7 +23,7 @@ from wardround.secure_aggregation.server import SecureAggregationServer
 from wardround.secure_aggregation.submission import Submission
 from wardround.studies.aggregation_setup import client_of, payload_of, server_of
 from wardround.studies.assemble import common_task
-from wardround.studies.protection import InMemoryKeys, Protection
+from wardround.studies.party_keys import InMemoryKeys, PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import Study, digest_of
 from wardround.studies.study_run import Engine, StudyRun
@@ -54,7 +54,7 @@ def test_what_is_not_installed_is_named_before_anything_is_asked(
 ) -> None:
     monkeypatch.setattr(mechanisms, "find_spec", lambda name: None if name == missing else object())
     with pytest.raises(UsageError, match=rf"^\[privacy\] sealed needs {missing}: install wardround\[sealed\]$"):
-        server_of(study, form(study), Protection())
+        server_of(study, form(study), PartyKeys())
     tiny().privacy.protection.check_installed()
     if missing == "tenseal":
         masked.privacy.protection.check_installed()
@@ -115,17 +115,17 @@ def test_what_is_no_secret_is_refused() -> None:
 
 
 def test_a_site_keeps_its_keys_while_the_process_lives() -> None:
-    protection = Protection()
+    protection = PartyKeys()
     harbour = protection.identity("harbour")
     assert protection.identity("harbour") is harbour
     assert protection.identity("hillside").public_keys.signing != harbour.public_keys.signing
-    assert Protection().identity("harbour").public_keys.signing != harbour.public_keys.signing
+    assert PartyKeys().identity("harbour").public_keys.signing != harbour.public_keys.signing
     assert "identit" not in repr(protection)
 
 
 def test_a_hospital_is_vouched_for_by_its_certificate(masked: Study, tmp_path: Path) -> None:
-    sites = {name: Protection.of_site(masked, party(tmp_path, name, n)) for n, name in enumerate(masked.sites, 1)}
-    lead = Protection.of_coordinator(masked, party(tmp_path, "coordinator", 5))
+    sites = {name: PartyKeys.of_site(masked, party(tmp_path, name, n)) for n, name in enumerate(masked.sites, 1)}
+    lead = PartyKeys.of_coordinator(masked, party(tmp_path, "coordinator", 5))
     assert (lead.parameters, lead.secrets) == (None, None)
     keys = sites["harbour"].identity("harbour").public_keys
     for other in (lead, sites["hillside"]):
@@ -141,16 +141,16 @@ def test_a_hospital_is_vouched_for_by_its_certificate(masked: Study, tmp_path: P
 
 
 def test_a_site_without_a_key_says_so(study: Study, tmp_path: Path) -> None:
-    protection = Protection.of_site(study, party(tmp_path, "harbour", 1))
+    protection = PartyKeys.of_site(study, party(tmp_path, "harbour", 1))
     assert protection.secrets is not None and protection.parameters is None
     assert code_of(protection.secrets.secret, 1) == "epoch"
 
 
-def lead_of(study: Study, folder: Path, secret: SealingSecret) -> tuple[Protection, PartySpec]:
+def lead_of(study: Study, folder: Path, secret: SealingSecret) -> tuple[PartyKeys, PartySpec]:
     """A coordinator that was told the parameters of a secret, offline."""
     files = Authority().party(folder / "coordinator", "coordinator", 5)
     CoordinatorKeys(files, study=digest_of(study)).import_parameters(secret.public(digest_of(study)))
-    return Protection.of_coordinator(study, party_of(files)), party_of(files)
+    return PartyKeys.of_coordinator(study, party_of(files)), party_of(files)
 
 
 def test_a_coordinator_knows_which_key_is_in_force_and_no_more(study: Study, tmp_path: Path) -> None:
@@ -163,11 +163,11 @@ def test_a_coordinator_knows_which_key_is_in_force_and_no_more(study: Study, tmp
 
 
 def test_a_coordinator_that_was_told_no_key_cannot_begin_a_round(study: Study, tmp_path: Path) -> None:
-    protection = Protection.of_coordinator(study, party(tmp_path, "coordinator", 5))
+    protection = PartyKeys.of_coordinator(study, party(tmp_path, "coordinator", 5))
     aggregator = server_of(study, form(study), protection)
     assert isinstance(aggregator, SecureAggregationServer)
     clips = dict.fromkeys(aggregator.mechanism.layer_groups, 1.0)
-    with pytest.raises(FederationError, match=r"^nobody tells which sealing key is in force \(no-keys\)$"):
+    with pytest.raises(FederationError, match=r"^the sealing key in force is not known \(no-keys\)$"):
         aggregator.exchange(round_number=1, step="gradient", weights={"harbour": 1.0, "hillside": 2.0}, clips=clips)
 
 
@@ -187,9 +187,9 @@ def test_a_coordinator_that_finds_a_secret_stops(
     place.parent.mkdir()
     place.write_bytes(found)
     with pytest.raises(KeyMaterialError, match=r"^run/left\.bin is a .*; remove it, and have the keys rotated$"):
-        Protection.of_coordinator(study if mechanism == "sealed" else masked, spec)
+        PartyKeys.of_coordinator(study if mechanism == "sealed" else masked, spec)
     place.unlink()
-    Protection.of_coordinator(study if mechanism == "sealed" else masked, spec)
+    PartyKeys.of_coordinator(study if mechanism == "sealed" else masked, spec)
 
 
 def test_nothing_that_hangs_on_a_coordinators_run_is_the_secret(study: Study, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_nothing_that_hangs_on_a_coordinators_run_is_the_secret(study: Study, tm
         RunFolder(tmp_path / "run"),
         engine=Engine(checkpoint_every=1, sites_save=True),
         watcher=Onlooker(),
-        protection=protection,
+        party_keys=protection,
     )
     assert isinstance(run._aggregator, SecureAggregationServer)
     clips = dict.fromkeys(run._aggregator.mechanism.layer_groups, 1.0)
@@ -218,10 +218,10 @@ def test_nothing_that_hangs_on_a_coordinators_run_is_the_secret(study: Study, tm
 
 def test_both_ends_of_a_study_agree(study: Study, tmp_path: Path) -> None:
     rehearsal = InMemoryKeys.new("bfv-standard")
-    protection = Protection(secrets=rehearsal, parameters=lambda: rehearsal.parameters(digest_of(study)))
+    protection = PartyKeys(secrets=rehearsal, parameters=lambda: rehearsal.parameters(digest_of(study)))
     given = form(study)
     aggregator = server_of(study, given, protection)
-    own = client_of(study, "harbour", given, folder=tmp_path / "own", protection=protection)
+    own = client_of(study, "harbour", given, folder=tmp_path / "own", party_keys=protection)
     assert isinstance(aggregator, SecureAggregationServer)
     clips = dict.fromkeys(aggregator.mechanism.layer_groups, 1.0)
     weights = {"harbour": 1.0, "hillside": 2.0}
@@ -229,7 +229,7 @@ def test_both_ends_of_a_study_agree(study: Study, tmp_path: Path) -> None:
     own.client.check_exchange(aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips))
     assert aggregator.mechanism.layer_groups == ("words", "word_cnn")
     other = tiny(privacy=SEALED, study={"seed": 8})
-    foreign = client_of(other, "harbour", given, folder=tmp_path / "foreign", protection=protection)
+    foreign = client_of(other, "harbour", given, folder=tmp_path / "foreign", party_keys=protection)
     assert isinstance(foreign, Submission)
     asked = aggregator.exchange(round_number=1, step="gradient", weights=weights, clips=clips)
     assert code_of(foreign.client.check_exchange, asked) == "study"

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from wardround.errors import TrainingError
-from wardround.studies.checkpoint import load_checkpoint, save_checkpoint
+from wardround.studies.single_site import load_checkpoint, save_checkpoint
 from wardround.training.loop import EpochRecord, TrainingState
 
 STATE = TrainingState(
@@ -76,7 +76,7 @@ def test_a_crash_while_writing_leaves_the_older(path: Path, monkeypatch: pytest.
 def test_a_checkpoint_cut_short(path: Path, size: int) -> None:
     save_checkpoint(path, STATE, settings="abc")
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(TrainingError, match=r"^checkpoint\.safetensors is no checkpoint, or damaged; remove it"):
+    with pytest.raises(TrainingError, match=r"^checkpoint\.safetensors is not a checkpoint, or is damaged; remove it"):
         load_checkpoint(path, settings="abc")
 
 
@@ -93,10 +93,10 @@ def test_a_checkpoint_cut_short(path: Path, size: int) -> None:
 )
 def test_tensors_that_are_no_checkpoint(path: Path, metadata: dict[str, str] | None) -> None:
     save_file({"model/a": torch.zeros(1)}, path, metadata=metadata)
-    with pytest.raises(TrainingError, match="is no checkpoint, or damaged"):
+    with pytest.raises(TrainingError, match="is not a checkpoint, or is damaged"):
         load_checkpoint(path, settings="abc")
 
 
 def test_no_checkpoint_at_all(path: Path) -> None:
-    with pytest.raises(TrainingError, match="is no checkpoint, or damaged"):
+    with pytest.raises(TrainingError, match="is not a checkpoint, or is damaged"):
         load_checkpoint(path, settings="abc")

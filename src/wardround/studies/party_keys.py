@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from wardround.secure_aggregation.keys.peers import PartyFiles
     from wardround.secure_aggregation.signatures import Signatures
 
-__all__ = ["InMemoryKeys", "Protection"]
+__all__ = ["InMemoryKeys", "PartyKeys"]
 
 
 @dataclass
-class Protection:
+class PartyKeys:
     """One party's means; without a certifier, for studies on one machine, cards are believed as they are."""
 
     certifier: Signatures | None = None
@@ -39,7 +39,7 @@ class Protection:
         return self._identities[site]
 
     @classmethod
-    def of_site(cls, study: Study, party: PartySpec) -> Protection:
+    def of_site(cls, study: Study, party: PartySpec) -> PartyKeys:
         """A hospital's: its certificate vouches for it, its sealing keys come from the service or from its vault."""
         from wardround.secure_aggregation.keys.party import SiteKeys
         from wardround.secure_aggregation.signatures import open_signatures
@@ -51,7 +51,7 @@ class Protection:
         return cls(certifier, secrets=SiteKeys(files, study=digest_of(study), service=party.service))
 
     @classmethod
-    def of_coordinator(cls, study: Study, party: PartySpec) -> Protection:
+    def of_coordinator(cls, study: Study, party: PartySpec) -> PartyKeys:
         """The coordinator's, which holds no secret and stops where it finds one."""
         from wardround.secure_aggregation.keys.material import refuse_secrets
         from wardround.secure_aggregation.keys.party import CoordinatorKeys

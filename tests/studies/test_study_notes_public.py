@@ -12,8 +12,8 @@ from tests.studies.tiny_studies import of_algorithm
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import CorpusError, StudyError, TrainingError, WardroundError
 from wardround.studies.assemble import common_task
-from wardround.studies.public_set import check_public, public_digest, public_documents, public_set, with_digest
 from wardround.studies.study_file import parse_study, to_toml
+from wardround.studies.study_notes import check_public, public_digest, public_documents, public_set, with_digest
 from wardround.text.document import Document, Entity, Range, Relation
 
 TWO_TYPES = {"ADE": [["Drug", "Effect"]], "TREATS": [["Drug", "Disease"]]}
