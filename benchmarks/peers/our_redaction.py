@@ -9,8 +9,8 @@ from typing import Any
 from json_script import answer, peak_megabytes
 
 from wardround.models.saved import load_model
-from wardround.redaction.finding import model_finder
-from wardround.redaction.findings import united
+from wardround.redaction.finders import model_finder
+from wardround.redaction.findings import merge_findings
 from wardround.redaction.patterns import Patterns
 from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
@@ -24,7 +24,7 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
         pass
     notes = [Document(str(number), text) for number, text in enumerate(request["texts"])]
     started, cpu_started = time.perf_counter(), time.process_time()
-    found = [united(findings) for _, findings in find(notes)]
+    found = [merge_findings(findings) for _, findings in find(notes)]
     return {
         "seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu_started,

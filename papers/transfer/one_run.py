@@ -25,7 +25,7 @@ from wardround.models.families import ModelChoice
 from wardround.models.family_table import build_model
 from wardround.models.tagging_model import TaggingModel, tag_scoring
 from wardround.models.transfer import load_source
-from wardround.redaction.finding import model_finder
+from wardround.redaction.finders import model_finder
 from wardround.redaction.findings import Finding
 from wardround.studies.assemble import chosen_types, default_training
 from wardround.studies.run_folder import RunFolder

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.running import exit_code
 
-from wardround.redaction.finding import pattern_finder
+from wardround.redaction.finders import pattern_finder
 from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language, Patterns
-from wardround.redaction.replacing import How, Replacing
-from wardround.redaction.run import Naming, Redaction
+from wardround.redaction.redaction_run import Naming, Redaction
+from wardround.redaction.replacing import How, Replacer
 from wardround.text.document import Document
 
 
@@ -224,7 +224,7 @@ def odd_forms(draw: st.DrawFn) -> str:
 def redacted(text: str, how: How = How.TAG, *, key: bytes = b"k" * 32, language: Language = "en") -> str:
     """The note as the command writes it, by patterns alone."""
     naming = Naming(lambda document: document.id, lambda document: document.id)
-    redaction = Redaction(pattern_finder(Patterns(language)), Replacing(how, language, Keyed(key)), naming)
+    redaction = Redaction(pattern_finder(Patterns(language)), Replacer(how, language, Keyed(key)), naming)
     (note,) = redaction.notes([Document("n", text)])
     return note.document.text
 

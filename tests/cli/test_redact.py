@@ -13,7 +13,7 @@ from wardround.cli import redact as command
 from wardround.corpora.brat import Brat
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import CorpusError
-from wardround.redaction import run as running
+from wardround.redaction import redaction_run as running
 from wardround.text.document import Document
 
 TEXT = (
@@ -195,8 +195,8 @@ def test_interrupted_and_resumed(run: Run, folder: Path, tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--how", "tag"), "had another how"),
-        (("--language", "es"), "had another language"),
+        (("--how", "tag"), "had a different how"),
+        (("--language", "es"), "had a different language"),
     ],
 )
 def test_a_run_is_resumed_only_as_it_was(
@@ -214,7 +214,7 @@ def test_a_run_under_other_rules_is_not_resumed(
     assert run("redact", folder, "--out", tmp_path / "out").code == 0
     monkeypatch.undo()
     ran = run("redact", folder, "--out", tmp_path / "out", "--resume")
-    assert (ran.code, "had another version of the rules" in ran.err_in_one_line) == (2, True)
+    assert (ran.code, "had a different version of the rules" in ran.err_in_one_line) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wardround.redaction.broken_lines import pages
+from wardround.redaction.broken_lines import joined_texts
 from wardround.text.document import Range
 
 
@@ -25,7 +25,7 @@ from wardround.text.document import Range
     ],
 )
 def test_wrapped_lines_are_put_together(text: str, joined: str) -> None:
-    page = pages(text)[0]
+    page = joined_texts(text)[0]
     assert page.view.text == joined
     assert page.view.source(Range(0, len(joined))) == (0, len(text))
 
@@ -35,7 +35,7 @@ def test_wrapped_lines_are_put_together(text: str, joined: str) -> None:
     ["", "one line", "Na 140\nK 4.1", "seen.\nThen 3", "a 1\n\n23", "1\n2\n3", "no\nno", "x@y.org.\nThe", "5 -\n- 6"],
 )
 def test_other_lines_stay(text: str) -> None:
-    assert pages(text) == []
+    assert joined_texts(text) == []
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_other_lines_stay(text: str) -> None:
     ],
 )
 def test_what_is_likely_to_be_one_identifier(text: str, type_: str, spaced: bool, joins: bool) -> None:
-    page = next(page for page in pages(text) if page.spaced is spaced)
+    page = next(page for page in joined_texts(text) if page.spaced is spaced)
     assert page.joins(Range(0, len(page.view.text)), type_) is joins
 
 
 def test_what_does_not_run_across_a_break_is_left_to_others() -> None:
-    (page,) = pages("201-555-\n0110, 03/14/2061")
+    (page,) = joined_texts("201-555-\n0110, 03/14/2061")
     at = page.view.text.index("03/14")
     assert not page.joins(Range(at, at + 10), "DATE")
     assert not page.joins(Range(0, 8), "PHONE")  # up to the break
@@ -71,7 +71,7 @@ def test_what_does_not_run_across_a_break_is_left_to_others() -> None:
 
 def test_only_what_is_near_a_break_is_read_again() -> None:
     text = f"{'a ' * 1000}555-\n0110{' b' * 1000}555-\n0110{' c' * 1000}"
-    (page,) = pages(text)
+    (page,) = joined_texts(text)
     assert len(page.parts) == 2
     assert all(end - start <= 401 for start, end in page.parts)
     assert sum(end - start for start, end in page.parts) < 900

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.redaction.dates import Calendar, days_to_move, is_weekday, like
+from wardround.redaction.dates import Calendar, date_shift, is_weekday, match_case
 from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
 
@@ -39,7 +39,7 @@ def unchanged(text: str) -> str:
     ],
 )
 def test_each_way_of_writing_stays(old: str, new: str) -> None:
-    assert Calendar(SHIFT, "en", 2061, day_first=False).moved(old, unchanged) == new
+    assert Calendar(SHIFT, "en", 2061, day_first=False).shift(old, unchanged) == new
 
 
 @pytest.mark.parametrize(
@@ -55,17 +55,17 @@ def test_each_way_of_writing_stays(old: str, new: str) -> None:
     ],
 )
 def test_in_spanish(old: str, new: str) -> None:
-    assert Calendar(SHIFT, "es", 2061).moved(old, unchanged) == new
+    assert Calendar(SHIFT, "es", 2061).shift(old, unchanged) == new
 
 
 def test_a_day_that_only_leap_years_have() -> None:
-    assert Calendar(SHIFT, "en", 2061).moved("29 February", unchanged) == "4 April"
+    assert Calendar(SHIFT, "en", 2061).shift("29 February", unchanged) == "4 April"
 
 
 @pytest.mark.parametrize("text", ["99/99/2061", "soon", "31.02.2061", "9999-12-31"])
 def test_what_is_no_date_goes_elsewhere(text: str) -> None:
     handed: list[str] = []
-    Calendar(SHIFT, "en", 2061).moved(text, lambda rest: handed.append(rest) or "")
+    Calendar(SHIFT, "en", 2061).shift(text, lambda rest: handed.append(rest) or "")
     assert handed
 
 
@@ -87,24 +87,24 @@ def test_a_note_tells_how_it_writes_dates(dates: list[str], language: Language, 
 
 @given(st.binary(min_size=32, max_size=32))
 def test_days_move_every_year_and_month_by_whole_weeks(key: bytes) -> None:
-    days = days_to_move(Keyed(key))
+    days = date_shift(Keyed(key))
     assert 405 <= abs(days) <= 1421
     assert days % 7 == 0
     calendar = Calendar(days, "en")
     for text in ("2050", *("January February March April May June July December").split()):
-        assert calendar.moved(text, unchanged) != text
+        assert calendar.shift(text, unchanged) != text
     for text in ("Tuesday", "SUN", "tues", "miércoles"):
-        assert calendar.moved(text, unchanged) == text
+        assert calendar.shift(text, unchanged) == text
 
 
 def test_there_are_as_many_moves_as_the_docs_say() -> None:
-    assert len({days_to_move(Keyed(b"%d" % number)) for number in range(5000)}) == 244
+    assert len({date_shift(Keyed(b"%d" % number)) for number in range(5000)}) == 244
 
 
 @given(st.dates(date(1900, 1, 1), date(2099, 12, 31)), st.binary(min_size=32, max_size=32))
 def test_a_weekday_beside_its_date_still_fits(day: date, key: bytes) -> None:
-    calendar = Calendar(days_to_move(Keyed(key)), "en", day.year)
-    name, _, moved = calendar.moved(day.strftime("%A, %d.%m.%Y"), unchanged).partition(", ")
+    calendar = Calendar(date_shift(Keyed(key)), "en", day.year)
+    name, _, moved = calendar.shift(day.strftime("%A, %d.%m.%Y"), unchanged).partition(", ")
     assert datetime.strptime(moved, "%d.%m.%Y").strftime("%A") == name
 
 
@@ -120,7 +120,7 @@ def test_a_weekday_beside_its_date_still_fits(day: date, key: bytes) -> None:
     ],
 )
 def test_other_signs_stay_in_their_place(old: str, new: str) -> None:
-    assert Calendar(SHIFT, "en", 2061, day_first=False).moved(old, unchanged) == new
+    assert Calendar(SHIFT, "en", 2061, day_first=False).shift(old, unchanged) == new
 
 
 @pytest.mark.parametrize(("word", "known"), [("Monday", True), ("thurs", True), ("sábado", True), ("May", False)])
@@ -133,9 +133,9 @@ DAYS = st.dates(date(1900, 1, 1), date(2099, 12, 31))
 
 @given(DAYS, DAYS, st.binary(min_size=32, max_size=32), st.sampled_from(["%d/%m/%Y", "%Y-%m-%d", "%d.%m.%Y"]))
 def test_distances_stay(one: date, other: date, key: bytes, form: str) -> None:
-    days = days_to_move(Keyed(key))
+    days = date_shift(Keyed(key))
     calendar = Calendar.of([one.strftime(form), other.strftime(form)], days=days, language="es")
-    moved = [calendar.moved(day.strftime(form), unchanged) for day in (one, other)]
+    moved = [calendar.shift(day.strftime(form), unchanged) for day in (one, other)]
     assert moved == [(day + timedelta(days)).strftime(form) for day in (one, other)]
 
 
@@ -144,4 +144,4 @@ def test_distances_stay(one: date, other: date, key: bytes, form: str) -> None:
     [("SMITH", "jones", "JONES"), ("smith", "Jones", "jones"), ("Smith", "jones", "Jones"), ("A", "jones", "Jones")],
 )
 def test_capitals_are_copied(model: str, word: str, expected: str) -> None:
-    assert like(model, word) == expected
+    assert match_case(model, word) == expected

@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from wardround.errors import CorpusError, UsageError
-from wardround.redaction.journal import Journal, Progress, chained
+from wardround.redaction.journal import Journal, Progress, extend_chain
 
 SETTINGS = {"how": "mask", "threshold": None}
-ONE, TWO = Progress(1, chained("", "a"), {"audit": 7}), Progress(2, chained(chained("", "a"), "b"), {"audit": 9})
+ONE, TWO = (
+    Progress(1, extend_chain("", "a"), {"audit": 7}),
+    Progress(2, extend_chain(extend_chain("", "a"), "b"), {"audit": 9}),
+)
 
 
 def written(folder: Path) -> Path:
@@ -21,7 +24,7 @@ def written(folder: Path) -> Path:
 
 def test_a_chain_is_a_digest_of_digests() -> None:
     first = sha256(b"\na").hexdigest()
-    assert chained(chained("", "a"), "b") == sha256(f"{first}\nb".encode()).hexdigest()
+    assert extend_chain(extend_chain("", "a"), "b") == sha256(f"{first}\nb".encode()).hexdigest()
 
 
 def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -48,14 +51,14 @@ def test_nothing_to_resume_is_a_fresh_start(tmp_path: Path) -> None:
 
 def test_other_settings_are_named_and_refused(tmp_path: Path) -> None:
     written(tmp_path)
-    with pytest.raises(UsageError, match="had another how, threshold; repeat its options"):
+    with pytest.raises(UsageError, match="had a different how, threshold; use the same options"):
         Journal(tmp_path, {"how": "tag", "threshold": 0.1}, resume=True)
 
 
 @pytest.mark.parametrize("content", ["no json\n", "[1]\n", "{}\n"])
 def test_what_is_no_journal_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "journal.jsonl.partial").write_text(content)
-    with pytest.raises(CorpusError, match="is no journal of a redaction"):
+    with pytest.raises(CorpusError, match="is not a journal of a redaction"):
         Journal(tmp_path, SETTINGS, resume=True)
 
 

@@ -43,7 +43,7 @@ def test_a_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
 def test_a_file_without_a_key_is_refused_and_kept(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "key"
     path.write_bytes(content)
-    with pytest.raises(KeyMaterialError, match=r"^key holds no key"):
+    with pytest.raises(KeyMaterialError, match=r"^key contains no key"):
         read_key(path)
     assert path.read_bytes() == content
 

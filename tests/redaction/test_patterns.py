@@ -11,7 +11,7 @@ from wardround.corpora.synthetic.phi_notes import PhiConfig, phi_hospitals
 from wardround.errors import UsageError
 from wardround.evaluation.leakage import LeakageScore, score_leakage
 from wardround.redaction import patterns as module
-from wardround.redaction.findings import Finding, united
+from wardround.redaction.findings import Finding, merge_findings
 from wardround.redaction.patterns import Language, Patterns
 from wardround.text.document import Document, Entity
 from wardround.text.views import View
@@ -20,7 +20,7 @@ EN, ES = Patterns("en"), Patterns("es")
 
 
 def found(text: str, patterns: Patterns = EN) -> list[tuple[str, str]]:
-    return [(hidden.type, text[slice(*hidden.range)]) for hidden in united(patterns.find(text))]
+    return [(hidden.type, text[slice(*hidden.range)]) for hidden in merge_findings(patterns.find(text))]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_only_looks_like_it_stays(text: str) -> None:
 
 def test_another_language_is_refused() -> None:
     language: Language = "de"  # type: ignore[assignment]
-    with pytest.raises(UsageError, match="en and es, not for 'de'"):
+    with pytest.raises(UsageError, match="en and es, but not for 'de'"):
         Patterns(language)
 
 
@@ -125,7 +125,7 @@ def by_forms_alone(patterns: Patterns, text: str) -> set[Finding]:
     """What is found in the text as it is, which was all that was ever looked at."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "skeleton", as_is)
-        patch.setattr(module, "pages", lambda text: [])
+        patch.setattr(module, "joined_texts", lambda text: [])
         return set(patterns.find(text))
 
 
@@ -197,7 +197,7 @@ def leakage(documents: tuple[Document, ...], patterns: Patterns) -> LeakageScore
 
 
 def hidden(document: Document, patterns: Patterns) -> Document:
-    pieces = united(patterns.find(document.text))
+    pieces = merge_findings(patterns.find(document.text))
     return document.with_entities(Entity(f"T{n}", piece.type, (piece.range,)) for n, piece in enumerate(pieces))
 
 

@@ -39,7 +39,7 @@ def test_marks_are_counted_by_type_and_finder(tmp_path: Path) -> None:
 def test_the_page_is_whole_and_asks_nothing_of_the_network(tmp_path: Path) -> None:
     written = page(tmp_path)
     assert "3 notes." in written
-    assert written.index("What was hidden") < written.index("a&lt;x&gt;") < written.index("</main>")
+    assert written.index("Hidden text") < written.index("a&lt;x&gt;") < written.index("</main>")
     assert written.count("</main>") == 1 and written.endswith("</html>\n")
     assert "default-src 'none'" in written
     assert "http://" not in written and "<script" not in written

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from wardround.redaction.word_lists import FIRST_NAMES, GENERIC, PARTICLES, PLACES, PROFESSIONS, SURNAMES, TITLES
+from wardround.redaction.word_lists import (
+    FIRST_NAMES,
+    GENERIC,
+    MONTH_NAMES,
+    PARTICLES,
+    PLACES,
+    PROFESSIONS,
+    SURNAMES,
+    TITLES,
+    WEEKDAY_NAMES,
+)
 
 LISTS = [
     *((f"{language} {gender}", names) for language, by in FIRST_NAMES.items() for gender, names in by.items()),
@@ -30,3 +40,15 @@ def test_no_stand_in_is_a_word_that_stays() -> None:
     kept = GENERIC | PARTICLES | TITLES.keys()
     for names in (*SURNAMES.values(), *PLACES.values(), *(n for by in FIRST_NAMES.values() for n in by.values())):
         assert not {name.casefold() for name in names} & kept
+
+
+@pytest.mark.parametrize(("table", "count"), [(MONTH_NAMES, 12), (WEEKDAY_NAMES, 7)])
+def test_every_number_has_a_name_in_every_language(table: dict[str, list[tuple[str, int]]], count: int) -> None:
+    for names in table.values():
+        assert {number for _, number in names} == set(range(1, count + 1))
+        assert len({name for name, _ in names}) == len(names)
+
+
+def test_the_first_name_is_the_whole_one() -> None:
+    assert MONTH_NAMES["en"][:2] == [("january", 1), ("jan", 1)]
+    assert ("septiembre", 9) in MONTH_NAMES["es"] and ("miércoles", 3) in WEEKDAY_NAMES["es"]

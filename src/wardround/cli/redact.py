@@ -17,13 +17,13 @@ from wardround.cli.options import Device, FormatOptions, chosen_format, refuse_e
 from wardround.corpora.corpus_format import CorpusFormat, Reporter, check_choice, fail_on_error
 from wardround.errors import CorpusError, UsageError
 from wardround.models.saved import load_model
-from wardround.redaction.finding import Finder, model_finder, pattern_finder
+from wardround.redaction.finders import Finder, model_finder, pattern_finder
 from wardround.redaction.journal import Settings
 from wardround.redaction.keyed import Keyed, new_key, read_key
 from wardround.redaction.outputs import Output, check_output, output_for
 from wardround.redaction.patterns import Language, Patterns
-from wardround.redaction.replacing import How, Replacing
-from wardround.redaction.run import AUDIT, Naming, Redaction, redact_into
+from wardround.redaction.redaction_run import AUDIT, Naming, Redaction, redact_into
+from wardround.redaction.replacing import How, Replacer
 from wardround.studies.single_site import pick_device
 from wardround.tasks.task_table import task_of
 from wardround.text.document import Document
@@ -81,7 +81,7 @@ def command(
         if place is not None and not resume:
             refuse_existing(place)
     find = _finder(model, wanted, device)
-    redaction = Redaction(find, Replacing(how, wanted.language, key), _naming(wanted, key))
+    redaction = Redaction(find, Replacer(how, wanted.language, key), _naming(wanted, key))
     documents = _standard_input(form) if str(notes) == "-" else form.read(notes)
     if out is None:
         _refuse_without_folder(notes, review, resume=resume)

@@ -1,1 +1,1 @@
-"""De-identification: what to hide in a note, what to put in its place, and the record of it."""
+"""Redaction: find identifying text in notes and replace it, with an audit, a review page and resume."""

@@ -1,9 +1,9 @@
-"""Identifiers that a line break cuts in two: the text with such breaks taken out, and where they were.
+"""Identifiers that are divided by a line break: the text with such breaks removed, and where they were.
 
-A break is taken out where the characters beside it say that a line was wrapped inside an identifier: at a hyphen,
-slash, stop or colon between digits, in a mail or web address, in a divided word, between two digits. A table or a list
-has digits on both sides of its breaks too, so what is found across a break must be likely to be one identifier: see
-`Page.joins`.
+A break is removed if the characters around it indicate that a line was wrapped inside an identifier: at a hyphen,
+slash, full stop or colon between digits, in a mail or web address, in a divided word, between two digits. Tables and
+lists also have digits on both sides of their breaks, so a match across a break must be likely to be one identifier:
+see `JoinedText.joins`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from bisect import bisect_left, bisect_right
 from enum import Enum, auto
 from typing import NamedTuple
 
-from wardround.redaction.months import MONTH_NAMES
+from wardround.redaction.word_lists import MONTH_NAMES
 from wardround.text.document import Range
 from wardround.text.views import View, edited
 
-__all__ = ["Page", "pages"]
+__all__ = ["JoinedText", "joined_texts"]
 
-_NEAR = 64  # characters on either side that decide on a break
-_AROUND = 200  # characters on either side in which an identifier across the break is looked for
-# One break, not a blank line. A match begins where the blanks begin and gives nothing back.
+_NEAR = 64  # characters on either side that determine the kind of a break
+_AROUND = 200  # characters on either side that are searched for an identifier across the break
+# One break, not a blank line. A match starts at the first blank and does not backtrack.
 _BREAK = re.compile(r"(?<![ \t])[ \t]*+(?:\r\n|\n|\r)[ \t]*+(?![\r\n])")
 _LETTERS_BEFORE, _LETTERS_AFTER = re.compile(r"[^\W\d_]+\Z"), re.compile(r"[^\W\d_]+")
 _DIGITS_BEFORE, _DIGITS_AFTER = re.compile(r"\d+\Z"), re.compile(r"\d+")
@@ -30,10 +30,10 @@ _MONTHS = frozenset(name for names in MONTH_NAMES.values() for name, _ in names 
 
 
 class _Kind(Enum):
-    """What a break stands between."""
+    """The kind of a break, by the characters around it."""
 
-    SIGN = auto()  # beside a sign that belongs to an identifier, or in the name of a month
-    STOP = auto()  # beside a stop between digits, or a sign between digits and letters, which may also end a sentence
+    SIGN = auto()  # beside a sign of an identifier, or in the name of a month
+    STOP = auto()  # beside a full stop between digits, or a sign between digits and letters; may also end a sentence
     HYPHEN = auto()  # after the hyphen of a divided word
     DIGITS = auto()  # between two digits
 
@@ -55,35 +55,35 @@ _KINDS = [
         (r"\d", r"\d\d", _Kind.DIGITS),
     )
 ]
-# Their forms hold signs, so that a number of the next line does not complete them by chance.
+# Their forms contain signs, so a number on the next line does not complete them by chance.
 _CUT_BETWEEN_DIGITS = frozenset(("DATE", "PHONE", "SSN", "IPADDR"))
-_LEAST_PART, _LEAST_NUMBER = 3, 7  # digits of a bare number: on either side of a break, and in all
-_LEAST_ACCOUNT = 11  # digits of a number in groups, where a break took the place of a blank
+_LEAST_PART, _LEAST_NUMBER = 3, 7  # digits of a bare number: on either side of a break, and in total
+_LEAST_ACCOUNT = 11  # digits of a number in groups, if a break replaced a blank
 
 
 class _Break(NamedTuple):
     place: Range
     kind: _Kind
-    parts: tuple[str, str] = ("", "")  # the digits before and after it, where it stands between digits
+    parts: tuple[str, str] = ("", "")  # the digits before and after it, if it is between digits
 
 
-class Page(NamedTuple):
-    """The text without the breaks; `parts` are where there was one, and all that is worth reading again."""
+class JoinedText(NamedTuple):
+    """The text without the breaks; only `parts`, around the former breaks, need to be searched."""
 
     view: View
     parts: list[Range]
     breaks: list[_Break]
-    spaced: bool  # a blank in place of each break between digits
+    spaced: bool  # each break between digits is replaced by a blank
 
     def joins(self, found: Range, type_: str) -> bool:
-        """Return whether what was found in the view runs across a break and is likely to be one identifier."""
+        """Return whether a match in the view crosses a break and is likely to be one identifier."""
         places = self.view.shown_starts
         crossed = self.breaks[bisect_right(places, found.start) : bisect_left(places, found.end)]
         return bool(crossed) and all(self._joins(break_, found, type_) for break_ in crossed)
 
     def _joins(self, break_: _Break, found: Range, type_: str) -> bool:
         if break_.kind is _Kind.STOP:
-            return type_ != "IDNUM"  # what follows a number and a stop is often no part of it
+            return type_ != "IDNUM"  # what follows a number and a full stop is often not part of it
         if break_.kind is not _Kind.DIGITS:
             return True
         digits = sum(map(str.isdigit, self.view.text[found.start : found.end]))
@@ -95,17 +95,17 @@ class Page(NamedTuple):
         return type_ == "IDNUM" and likely and digits >= _LEAST_NUMBER
 
 
-def pages(text: str) -> list[Page]:
-    """Return the readings of the text with wrapped lines put together; none where no break looks like a wrap."""
-    breaks = [found for match in _BREAK.finditer(text) if (found := _examined(text, match)) is not None]
+def joined_texts(text: str) -> list[JoinedText]:
+    """Return the text with wrapped lines joined, in one or two ways; nothing if no break looks like a wrap."""
+    breaks = [found for match in _BREAK.finditer(text) if (found := _examine(text, match)) is not None]
     if not breaks:
         return []
     between_digits = any(break_.kind is _Kind.DIGITS for break_ in breaks)
-    return [_page(text, breaks, spaced=spaced) for spaced in ((False, True) if between_digits else (False,))]
+    return [_join(text, breaks, spaced=spaced) for spaced in ((False, True) if between_digits else (False,))]
 
 
-def _examined(text: str, match: re.Match[str]) -> _Break | None:
-    """The break, where it looks like a wrap inside an identifier."""
+def _examine(text: str, match: re.Match[str]) -> _Break | None:
+    """Return the break if it looks like a wrap inside an identifier, otherwise None."""
     before = text[max(0, match.start() - _NEAR) : match.start()]
     after = text[match.end() : match.end() + _NEAR]
     kind = next((kind for left, right, kind in _KINDS if right.match(after) and left.search(before)), None)
@@ -121,7 +121,7 @@ def _examined(text: str, match: re.Match[str]) -> _Break | None:
     return _Break(Range(*match.span()), kind or _Kind.SIGN)
 
 
-def _page(text: str, breaks: list[_Break], *, spaced: bool) -> Page:
+def _join(text: str, breaks: list[_Break], *, spaced: bool) -> JoinedText:
     view = edited(text, ((*b.place, " " if spaced and b.kind is _Kind.DIGITS else "") for b in breaks))
     parts: list[Range] = []
     for shown_start, shown_end in zip(view.shown_starts, view.shown_ends, strict=True):
@@ -129,4 +129,4 @@ def _page(text: str, breaks: list[_Break], *, spaced: bool) -> Page:
         if parts and start <= parts[-1].end:
             start = parts.pop().start
         parts.append(Range(start, end))
-    return Page(view, parts, breaks, spaced)
+    return JoinedText(view, parts, breaks, spaced)

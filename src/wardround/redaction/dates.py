@@ -1,6 +1,6 @@
-"""Dates moved by a number of days, each written as it was: the distance between two of them stays.
+"""Shift dates by a number of days and keep their notation, so that distances between dates stay.
 
-The number is one of whole weeks, so a weekday stays too: also one that stands beside a date and was not found with it.
+The shift is a whole number of weeks, so that weekdays stay valid, even one beside a date that was not found with it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from wardround.redaction.keyed import Keyed
-from wardround.redaction.months import MONTH_NAMES, WEEKDAY_NAMES
 from wardround.redaction.patterns import Language
+from wardround.redaction.word_lists import MONTH_NAMES, WEEKDAY_NAMES
 
-__all__ = ["Calendar", "days_to_move", "is_weekday", "like"]
+__all__ = ["Calendar", "date_shift", "is_weekday", "match_case"]
 
-_LEAP_YEAR = 2000  # the year of dates that name none, in a note where no other does: it has every day
+_LEAP_YEAR = 2000  # for dates without a year, if the note has no year at all: it has every day
 
 _NAMES = "|".join(sorted({n for names in MONTH_NAMES.values() for n, _ in names}, key=len, reverse=True))
 _DAYS_OF_WEEK = "|".join(sorted({n for names in WEEKDAY_NAMES.values() for n, _ in names}, key=len, reverse=True))
@@ -30,7 +30,7 @@ _SIGN = rf"[./{_SLASHES}{_DASHES}-]"
 _GAP = rf"(?:[.,/\s'’{_SLASHES}{_DASHES}-]|\bdel?\b|\bof\b|\baño\b){{1,6}}"
 
 _NUMERIC = rf"{_A}\s?(?P<s>{_SIGN})\s?(?P<b>\d{{1,2}})\s?(?P=s)\s?{_Y}"
-# After a month English has the day; in Spanish two digits there are the year.
+# After the month, English has the day; in Spanish two digits there are the year.
 _MONTH_FIRST: dict[Language, tuple[str, ...]] = {
     "en": (rf"{_NAME}{_GAP}(?P<d>\d{{1,2}}){_ORDINAL}{_GAP}{_Y}", rf"{_NAME}{_GAP}(?P<d>\d{{1,2}}){_ORDINAL}(?!\d)"),
     "es": (rf"{_NAME}{_GAP}(?P<y>\d{{2}})(?!\d)",),
@@ -38,7 +38,7 @@ _MONTH_FIRST: dict[Language, tuple[str, ...]] = {
 
 
 def _forms(language: Language) -> tuple[re.Pattern[str], ...]:
-    """The ways a date is written, the fullest first. a and b are day and month, in the order of the note."""
+    """Return the notations of dates, the most complete first; a and b are day and month in the order of the note."""
     forms = (
         rf"(?<!\d)(?P<y>\d{{4}})\s?(?P<s>{_SIGN})\s?(?P<m>\d{{1,2}})\s?(?P=s)\s?(?P<d>\d{{1,2}})(?!\d)",
         _NUMERIC,
@@ -61,12 +61,12 @@ _FORMS: dict[Language, tuple[re.Pattern[str], ...]] = {"en": _forms("en"), "es":
 _WHOLE_YEAR = re.compile(r"(?<!\d)(?:1[89]|2[01])\d\d(?!\d)")
 
 
-# One to four years, and never near a whole year: no month and no year stays as it was.
+# One to four years, never near a whole year: every month and every year changes.
 _SHIFTS = tuple(days for years in (1, 2, 3) for days in range(365 * years + 40, 365 * years + 326) if days % 7 == 0)
 
 
-def days_to_move(keyed: Keyed) -> int:
-    """Return one of the shifts, back or on, in days; whole weeks, so that each weekday stays."""
+def date_shift(keyed: Keyed) -> int:
+    """Return a shift in days, back or forward; whole weeks, so that weekdays stay."""
     return _SHIFTS[keyed.number(len(_SHIFTS), "weeks")] * (1 if keyed.number(2, "direction") else -1)
 
 
@@ -75,8 +75,8 @@ def is_weekday(word: str) -> bool:
     return any(known == word.lower() for names in WEEKDAY_NAMES.values() for known, _ in names)
 
 
-def like(model: str, word: str) -> str:
-    """A word in the capitals of another."""
+def match_case(model: str, word: str) -> str:
+    """Return a word in the letter case of another."""
     if model.isupper() and (len(model) > 1 or len(word) == 1):
         return word.upper()
     return word.lower() if model.islower() else word[:1].upper() + word[1:]
@@ -84,16 +84,16 @@ def like(model: str, word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """How one note writes dates, and by how many days they move."""
+    """The date notation of one note, and its shift in days."""
 
     days: int
     language: Language
-    year: int = _LEAP_YEAR  # of dates that name none, and the century of those that name two digits
+    year: int = _LEAP_YEAR  # for dates without a year; also the century for years of two digits
     day_first: bool = True
 
     @classmethod
     def of(cls, dates: Iterable[str], *, days: int, language: Language) -> Calendar:
-        """The calendar of a note that holds these dates."""
+        """Infer the notation from the dates of a note."""
         dates = list(dates)
         years = [int(found[0]) for text in dates if (found := _WHOLE_YEAR.search(text))]
         pairs = [(int(m["a"]), int(m["b"])) for text in dates for m in re.finditer(_NUMERIC, text) if m["s"] != "."]
@@ -102,18 +102,18 @@ class Calendar:
         day_first = european if american != european else language != "en"
         return cls(days, language, years[0] if years else _LEAP_YEAR, day_first)
 
-    def moved(self, text: str, otherwise: Callable[[str], str]) -> str:
-        """The text with every date in it moved; what is no date goes through `otherwise`."""
+    def shift(self, text: str, otherwise: Callable[[str], str]) -> str:
+        """Shift every date in the text; `otherwise` replaces the rest."""
         for form in _FORMS[self.language]:
             for match in form.finditer(text):
-                parts = self._moved_parts(match)
+                parts = self._shifted_parts(match)
                 if parts is not None:
                     before, after = text[: match.start()], text[match.end() :]
-                    return self.moved(before, otherwise) + _filled(match, parts) + self.moved(after, otherwise)
+                    return self.shift(before, otherwise) + _filled(match, parts) + self.shift(after, otherwise)
         return otherwise(text)
 
-    def _moved_parts(self, match: re.Match[str]) -> dict[str, str] | None:
-        """What goes into the groups of the match, or None where it is no date."""
+    def _shifted_parts(self, match: re.Match[str]) -> dict[str, str] | None:
+        """Return the new content of the match's groups, or None if it is not a date."""
         found = match.groupdict()
         if found.get("weekday"):
             return {"weekday": self._weekday(found["weekday"])}
@@ -124,13 +124,13 @@ class Calendar:
         return None
 
     def _orders(self, match: re.Match[str]) -> list[str]:
-        """Which of the groups a and b may be day and month, the likelier first."""
+        """Return the possible orders of day and month in the groups a and b, the more likely first."""
         if "a" not in match.groupdict():
             return [""]
         return ["dm", "md"] if self.day_first or "." in match[0] else ["md", "dm"]
 
     def _month_and_day(self, match: re.Match[str], order: str) -> tuple[int, int]:
-        """July stands for a month that is not named, the 15th for a day."""
+        """Return month and day; July and the 15th if they are missing."""
         found = match.groupdict()
         if order:
             both = dict(zip(order, (int(found["a"]), int(found["b"])), strict=True))
@@ -150,19 +150,19 @@ class Calendar:
         return None
 
     def _written(self, match: re.Match[str], new: date, order: str) -> dict[str, str]:
-        """The new date in the widths and words of the old."""
+        """Return the new date with the widths and words of the old one."""
         numbers = {"d": new.day, "m": new.month, "y": new.year}
         numbers |= {group: numbers[part] for group, part in zip("ab", order, strict=False)}
         parts = {}
         for name, old in match.groupdict().items():
             if name in numbers and old is not None:
-                # Beside the name of a month, 14 was not written with two digits for the width's sake.
+                # Beside the name of a month, two digits are no fixed width unless the first is 0.
                 width = 1 if name == "d" and match.groupdict().get("name") and old[0] != "0" else len(old)
                 parts[name] = str(numbers[name] % 100 if len(old) <= 2 else numbers[name]).zfill(width)
         if match.groupdict().get("name"):
             parts["name"] = self._named(match["name"], new.month)
         if match.groupdict().get("o"):
-            parts["o"] = like(match["o"], _ordinal(new.day))
+            parts["o"] = match_case(match["o"], _ordinal(new.day))
         return parts
 
     def _month_number(self, name: str) -> int:
@@ -183,11 +183,11 @@ class Calendar:
 
 
 def _same_style(old: str, number: int, tables: list[list[tuple[str, int]]]) -> str:
-    """The name of that number in the language of the old one, cut short where that was."""
+    """Return the name with that number in the language of the old one, abbreviated if that was."""
     table = next(names for names in tables if any(known == old.lower() for known, _ in names))
     full = {n: known for known, n in reversed(table)}
     short = {n: known for known, n in table}
-    return like(old, (full if old.lower() in full.values() else short)[number])
+    return match_case(old, (full if old.lower() in full.values() else short)[number])
 
 
 def _ordinal(day: int) -> str:
@@ -195,7 +195,7 @@ def _ordinal(day: int) -> str:
 
 
 def _filled(match: re.Match[str], parts: dict[str, str]) -> str:
-    """The match with other contents in its groups."""
+    """Return the text of the match with new content in its groups."""
     text, end = "", match.start()
     for start, stop, new in sorted((*match.span(name), new) for name, new in parts.items()):
         text += match.string[end:start] + new

@@ -1,4 +1,4 @@
-"""What was found to identify somebody, by model or pattern, and what is hidden because of it."""
+"""Identifying text found by a model or a pattern, and the pieces of text that are hidden because of it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Literal
 
 from wardround.text.document import Range
 
-__all__ = ["Finding", "Hidden", "Source", "united"]
+__all__ = ["Finding", "Hidden", "Source", "merge_findings"]
 
 Source = Literal["model", "pattern"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A range of characters, its type, and who found it."""
+    """A range of characters, its type, and what found it."""
 
     range: Range
     type: str
@@ -24,15 +24,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Characters that go, as one piece; no two pieces of a note overlap."""
+    """A piece of text to hide; the pieces of a note do not overlap."""
 
     range: Range
-    type: str  # of the longest finding in it
+    type: str  # of its longest finding
     sources: tuple[Source, ...]
 
 
-def united(findings: Iterable[Finding]) -> list[Hidden]:
-    """The findings in reading order, those that overlap as one: every character that any of them covers is covered."""
+def merge_findings(findings: Iterable[Finding]) -> list[Hidden]:
+    """Return the findings in text order, overlapping ones merged into one piece that covers all their characters."""
     groups: list[list[Finding]] = []
     end = 0
     for finding in sorted(findings, key=lambda finding: finding.range):
@@ -40,11 +40,10 @@ def united(findings: Iterable[Finding]) -> list[Hidden]:
             groups.append([])
         groups[-1].append(finding)
         end = max(end, finding.range.end)
-    return [_one(group) for group in groups]
-
-
-def _one(group: list[Finding]) -> Hidden:
-    # Of equally long ones the model's: it read the words around it.
-    longest = max(group, key=lambda finding: (finding.range.end - finding.range.start, finding.source == "model"))
-    whole = Range(group[0].range.start, max(finding.range.end for finding in group))
-    return Hidden(whole, longest.type, tuple(sorted({finding.source for finding in group})))
+    hidden = []
+    for group in groups:
+        # Of equally long findings the model's decides: it has read the context.
+        longest = max(group, key=lambda finding: (finding.range.end - finding.range.start, finding.source == "model"))
+        whole = Range(group[0].range.start, max(finding.range.end for finding in group))
+        hidden.append(Hidden(whole, longest.type, tuple(sorted({finding.source for finding in group}))))
+    return hidden

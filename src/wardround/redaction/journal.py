@@ -1,9 +1,9 @@
-"""The journal of a redaction: which notes are done and how long the growing files were then; no text, ever.
+"""The journal of a redaction: which notes are done, and the sizes of the growing files; it contains no text.
 
     {"version": 1, "settings": {"how": "mask", ...}}
     {"done": 1, "chain": "5f0c...", "sizes": {"audit": 214, "output": 0, "review": 0}}
 
-`chain` is a digest of the ids of all notes so far, by which a resumed run knows that the notes are the same.
+`chain` is a digest of the ids of all notes so far; a resumed run uses it to check that the notes are the same.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 from wardround.errors import CorpusError, UsageError
 from wardround.parsing import parse_json
-from wardround.redaction.appended import Appended
+from wardround.redaction.private_files import GrowingFile
 
-__all__ = ["Journal", "Progress", "Settings", "chained"]
+__all__ = ["Journal", "Progress", "Settings", "extend_chain"]
 
 _VERSION = 1
 _JOURNAL = "journal.jsonl"
@@ -28,20 +28,20 @@ Settings = Mapping[str, str | float | bool | None]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a redaction is."""
+    """The progress of a redaction."""
 
     done: int = 0
     chain: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
 
 
-def chained(chain: str, id_: str) -> str:
-    """The digest of one more id after those of `chain`."""
+def extend_chain(chain: str, id_: str) -> str:
+    """Return the digest of the ids in `chain` and one more id."""
     return sha256(f"{chain}\n{id_}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Journal:
-    """Opened at the start of a run; what was done before is `progress`."""
+    """The journal of a run; `progress` is what earlier runs have done."""
 
     def __init__(self, folder: Path, settings: Settings, *, resume: bool) -> None:
         path = folder / _JOURNAL
@@ -53,28 +53,28 @@ class Journal:
         if self.is_finished:
             _read(path, settings)
             return
-        self._file = Appended(path, keep=whole)
+        self._file = GrowingFile(path, keep=whole)
         if not whole:
             self._file.append(json.dumps({"version": _VERSION, "settings": dict(settings)}) + "\n")
 
     def record(self, progress: Progress) -> None:
-        """Everything up to here is on disk."""
+        """Record that everything up to here is on disk."""
         self.progress = progress
         line = {"done": progress.done, "chain": progress.chain, "sizes": dict(progress.sizes)}
         self._file.append(json.dumps(line) + "\n")
 
     def finish(self) -> None:
-        """The run is complete."""
+        """Mark the run as complete."""
         self._file.finish()
 
 
 def _read(path: Path, settings: Settings) -> tuple[Progress, int]:
-    """The last whole line, and how many bytes lead up to its end; another run's settings are refused."""
+    """Return the last complete line and the position of its end; raise `UsageError` if the settings differ."""
     progress, whole, head = Progress(), 0, True
     with path.open("rb") as stream:
         for line in stream:
             if not line.endswith(b"\n"):
-                break  # the run ended within this line: the note counts as not done
+                break  # the run was interrupted within this line: the note is not done
             value = _parsed(line, path)
             if head:
                 _check_settings(value, settings)
@@ -90,14 +90,14 @@ def _parsed(line: bytes, path: Path) -> dict[str, Any]:
         if not {"version", "settings"} <= value.keys() and not {"done", "chain", "sizes"} <= value.keys():
             raise ValueError
     except (ValueError, AttributeError):
-        raise CorpusError("is no journal of a redaction; redact into a new folder", path=path) from None
+        raise CorpusError("is not a journal of a redaction; redact into a new folder", path=path) from None
     return value
 
 
 def _check_settings(value: dict[str, Any], settings: Settings) -> None:
     if value.get("version") != _VERSION:
-        raise UsageError("the run to resume is of another version of wardround; redact into a new folder")
+        raise UsageError("the run to resume is from another version of Wardround; redact into a new folder")
     before = value["settings"]
     other = sorted(name for name in settings.keys() | before.keys() if settings.get(name) != before.get(name))
     if other:
-        raise UsageError(f"the run to resume had another {', '.join(other)}; repeat its options, or use a new folder")
+        raise UsageError(f"the run to resume had a different {', '.join(other)}; use the same options, or a new folder")

@@ -1,4 +1,4 @@
-"""Choices that a secret key makes: the same every time for who has it, a coin toss for who has not."""
+"""Choices derived from a secret key: reproducible with the key, unpredictable without it."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from wardround.errors import KeyMaterialError, UsageError
 __all__ = ["KEY_BYTES", "Keyed", "new_key", "read_key"]
 
 KEY_BYTES = 32
-_BETWEEN = b"\x1f"  # so that ("ab", "c") and ("a", "bc") are two things
+_BETWEEN = b"\x1f"  # so that ("ab", "c") and ("a", "bc") differ
 
 
 class Keyed:
-    """A key; `child` keys tell nothing of it or of each other."""
+    """A secret key; its `child` keys reveal nothing about it or about each other."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def digest(self, *names: str) -> bytes:
-        """32 bytes that only the holder of the key can compute of these names."""
+        """Return 32 bytes that only the holder of the key can compute from these names."""
         parts = (name.encode("utf-8", "surrogatepass") for name in names)
         counted = _BETWEEN.join(b"%d:%b" % (len(part), part) for part in parts)
         return hmac.new(self._key, counted, sha256).digest()
 
     def child(self, *names: str) -> Keyed:
-        """The key of one patient, one purpose, one word."""
+        """Return the key of one patient, one purpose or one word."""
         return Keyed(self.digest("child", *names))
 
     def number(self, below: int, *names: str) -> int:
-        """One of 0 to `below` - 1, all as likely."""
+        """Return a number from 0 to `below` - 1, uniformly distributed."""
         return int.from_bytes(self.digest("number", *names)[:16], "big") % below
 
 
 def new_key() -> bytes:
-    """A key nobody has had before."""
+    """Return a new random key."""
     return secrets.token_bytes(KEY_BYTES)
 
 
 def read_key(path: Path) -> bytes:
-    """The key in a file of 64 hexadecimal digits; where there is no file yet, a new one that only its owner reads."""
+    """Return the key in a file of 64 hexadecimal digits; create a private file with a new key if it is missing."""
     try:
         if not path.exists():
             path.touch(mode=0o600)
@@ -53,5 +53,5 @@ def read_key(path: Path) -> bytes:
     except ValueError:
         found = b""
     if len(found) != KEY_BYTES:
-        raise KeyMaterialError(f"{path.name} holds no key: 64 hexadecimal digits; name a new file and one is made")
+        raise KeyMaterialError(f"{path.name} contains no key of 64 hexadecimal digits; name a new file to create one")
     return found

@@ -1,4 +1,4 @@
-"""Who is called what in a redacted note: every name keeps its place, its gender where that is known, its capitals."""
+"""Surrogate names of a redacted note: each keeps its role, its gender if known, and its capitals."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from wardround.redaction.dates import like
+from wardround.redaction.dates import match_case
 from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
 from wardround.redaction.word_lists import FIRST_NAMES, PARTICLES, SURNAMES, TITLES
 
-__all__ = ["NamedMention", "Roster", "moved_letter", "picked"]
+__all__ = ["NamedMention", "Roster", "pick_free", "replace_letter"]
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _LAST_WORD = re.compile(r"([^\W\d_]+)\.?\s*$")
@@ -20,14 +20,14 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 
 class NamedMention(NamedTuple):
-    """The mention of a person, and the words that lead to it, where a title may stand."""
+    """The mention of a person, and the text before it, which may contain a title."""
 
     text: str
     before: str
 
 
 class Roster:
-    """The names of one note and what stands in for each; different names never become the same one."""
+    """The names of one note and their surrogates; different names never get the same surrogate."""
 
     def __init__(self, mentions: Iterable[NamedMention], *, keyed: Keyed, language: Language) -> None:
         self._keyed = keyed
@@ -35,34 +35,34 @@ class Roster:
         for mention in mentions:
             for token, pool in _roles(mention, language):
                 roles.setdefault(token.casefold(), pool)
-        taken = set(roles)  # a stand-in that is somebody's real name in this note would be taken for it
+        taken = set(roles)  # a surrogate must not be a real name in the same note
         self._names: dict[str, str] = {}
         for token, pool in roles.items():
-            self._names[token] = picked(pool, taken, keyed.child("name", token))
+            self._names[token] = pick_free(pool, taken, keyed.child("name", token))
             taken.add(self._names[token].casefold())
 
-    def renamed(self, text: str) -> str:
-        """A mention with every name in it replaced; titles and particles stay."""
+    def rename(self, text: str) -> str:
+        """Replace every name in a mention; titles and particles stay."""
         return _TOKEN.sub(lambda match: self._token(match[0]), text)
 
     def _token(self, token: str) -> str:
-        if _stays(token):
+        if _is_kept(token):
             return token
         if token.casefold() in self._names:
-            return like(token, self._names[token.casefold()])
-        return "".join(moved_letter(letter, self._keyed.child("initial")) for letter in token)
+            return match_case(token, self._names[token.casefold()])
+        return "".join(replace_letter(letter, self._keyed.child("initial")) for letter in token)
 
 
-def picked(pool: Sequence[str], taken: set[str], keyed: Keyed) -> str:
-    """The key's choice from a list, and where that is taken the next one that is not."""
+def pick_free(pool: Sequence[str], taken: set[str], keyed: Keyed) -> str:
+    """Return the key's choice from a list, or the next entry that is not taken."""
     start = keyed.number(len(pool), "place")
-    turned = [*pool[start:], *pool[:start]]
-    free = next((name for name in turned if name.casefold() not in taken), None)
+    rotated = [*pool[start:], *pool[:start]]
+    free = next((name for name in rotated if name.casefold() not in taken), None)
     return free or "".join(_ALPHABET[keyed.number(26, "letter", str(place))] for place in range(12))
 
 
-def moved_letter(letter: str, keyed: Keyed) -> str:
-    """Another letter in its place, always the same, as large or small; what is no letter stays."""
+def replace_letter(letter: str, keyed: Keyed) -> str:
+    """Return another letter of the same case, always the same one for a key; return other characters unchanged."""
     if not letter.isalpha():
         return letter
     place = _ALPHABET.find(letter.lower())
@@ -72,8 +72,8 @@ def moved_letter(letter: str, keyed: Keyed) -> str:
 
 
 def _roles(mention: NamedMention, language: Language) -> Iterable[tuple[str, Sequence[str]]]:
-    """Each name in the mention and the list that its stand-in comes from."""
-    found = [match for match in _TOKEN.finditer(mention.text) if not _stays(match[0]) and not _is_initials(match[0])]
+    """Yield each name in the mention with the list from which its surrogate comes."""
+    found = [match for match in _TOKEN.finditer(mention.text) if not _is_kept(match[0]) and not _is_initials(match[0])]
     comma = mention.text.find(",")
     inverted = 0 <= comma and any(match.start() > comma for match in found)
     leads = next((match for match in found if not inverted or match.start() > comma), None)
@@ -90,7 +90,7 @@ def _roles(mention: NamedMention, language: Language) -> Iterable[tuple[str, Seq
             yield match[0], SURNAMES[language]
 
 
-def _stays(token: str) -> bool:
+def _is_kept(token: str) -> bool:
     return token.casefold() in PARTICLES or (len(token) > 1 and token.casefold() in TITLES)
 
 

@@ -1,4 +1,4 @@
-"""Where redacted notes go: files of their own, whole or not at all, or lines of one file that appears when complete."""
+"""Where redacted notes are written: one file per note, or one file with one note per line."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Protocol
 from wardround.corpora.corpus_files import open_for_writing, path_of
 from wardround.corpora.corpus_format import CorpusFormat
 from wardround.errors import UsageError
-from wardround.redaction.appended import Appended, private_folder, private_umask
+from wardround.redaction.private_files import GrowingFile, private_folder, private_umask
 from wardround.text.document import Document
 
-__all__ = ["FileEach", "OneFile", "Output", "check_output", "output_for"]
+__all__ = ["FilePerNote", "OneFile", "Output", "check_output", "output_for"]
 
 _NOTES = "notes"
 
 
 class Output(Protocol):
-    """Takes one redacted note after the other."""
+    """Receives redacted notes one by one."""
 
     @property
     def size(self) -> int:
-        """Bytes of the one file they go to, 0 where each has its own."""
+        """Return the bytes of the common file; 0 if each note has its own."""
 
     def write(self, document: Document) -> None:
-        """A note; whole under its name, or not there."""
+        """Write a note; it is complete under its name, or absent."""
 
     def finish(self) -> None:
-        """All notes are there."""
+        """Finish after the last note."""
 
 
-class FileEach:
-    """Files of its own for every note, named by its id, below the folder."""
+class FilePerNote:
+    """Files for each note, named by its id, below the folder."""
 
     size = 0
 
@@ -41,29 +41,29 @@ class FileEach:
         private_folder(folder)
 
     def write(self, document: Document) -> None:
-        """Written under another name, then renamed."""
-        path_of(document.id, self._folder, set())  # refuses an id that leads elsewhere
+        """Write under a temporary name, then rename."""
+        path_of(document.id, self._folder, set())  # refuses an id that points outside of the folder
         with private_umask():
             self._write(document, self._folder)
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
 
 class OneFile:
-    """One file with one note on each line."""
+    """One file with one note per line; it gets its name when it is complete."""
 
     def __init__(self, encode: Callable[[Document], str], path: Path, *, keep: int) -> None:
         self._encode = encode
-        self._file = Appended(path, keep=keep)
+        self._file = GrowingFile(path, keep=keep)
 
     @property
     def size(self) -> int:
-        """Bytes so far."""
+        """Return the bytes written so far."""
         return self._file.size
 
     def write(self, document: Document) -> None:
-        """Append its line."""
+        """Append the line of the note."""
         self._file.append(self._encode(document) + "\n")
 
     def finish(self) -> None:
@@ -72,27 +72,27 @@ class OneFile:
 
 
 def check_output(name: str, form: CorpusFormat) -> None:
-    """Refuse a format that is only read, before a note is."""
+    """Raise `UsageError` if the format cannot be written."""
     if form.holds and not form.can_write:
         raise UsageError(f"{name} can only be read; convert the notes to another format first: wardround data convert")
 
 
 def output_for(name: str, form: CorpusFormat, folder: Path, *, keep: int = 0) -> Output:
-    """Redacted notes in the format that they came in, called `name`; one that is only read is refused."""
+    """Return the output for redacted notes in their original format, which is called `name`."""
     check_output(name, form)
-    if not form.holds:  # notes without annotations: the text is all there is to write
-        return FileEach(_write_text, folder / _NOTES)
+    if not form.holds:  # the format has no annotations: only the text is written
+        return FilePerNote(_write_text, folder / _NOTES)
     if form.line_codec is not None:
         return OneFile(form.line_codec.encode, folder / f"{_NOTES}{form.ending}", keep=keep)
-    return FileEach(_writer(form), folder / _NOTES)
+    ending = form.ending
+
+    def write(document: Document, place: Path) -> None:
+        # Formats of one file also write one file per note, so that no note waits for the others.
+        form.write([document], place / (document.id + ending) if ending else place)
+
+    return FilePerNote(write, folder / _NOTES)
 
 
 def _write_text(document: Document, folder: Path) -> None:
     with open_for_writing(folder / f"{document.id}.txt") as stream:
         stream.write(document.text)
-
-
-def _writer(form: CorpusFormat) -> Callable[[Document, Path], None]:
-    """Formats of one file write a file for each note too, so that none waits for the others."""
-    ending = form.ending
-    return lambda document, folder: form.write([document], folder / (document.id + ending) if ending else folder)

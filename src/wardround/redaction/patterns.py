@@ -1,11 +1,11 @@
-"""What identifies by its form alone: dates, telephone numbers, addresses of mail, web and machines, record numbers.
+"""Patterns for identifiers with a typical form: dates, telephone numbers, mail, web and IP addresses, record numbers.
 
-A pattern is found in any note, whatever a model was trained on. Patterns lean to recall: a number that may be
-a telephone is hidden. They do not know names or streets.
+Patterns work in any note, whatever a model was trained on. They favour recall: a number that may be a telephone number
+is hidden. They do not find names or streets.
 
-A text is also read as a person reads it: odd Unicode characters in their plain form, and lines put together that were
-wrapped inside an identifier. What this adds has an odd character in it or beside it, or a line break in it: ordinary
-text has the same findings with and without it.
+A text is also searched as a person reads it: with unusual Unicode characters in their plain form, and with lines joined
+that were wrapped inside an identifier. Additional findings contain or touch such a character, or contain a line break;
+ordinary text has the same findings with and without this.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from wardround.errors import UsageError
-from wardround.redaction.broken_lines import Page, pages
+from wardround.redaction.broken_lines import JoinedText, joined_texts
 from wardround.redaction.findings import Finding
-from wardround.redaction.months import MONTH_NAMES
+from wardround.redaction.word_lists import MONTH_NAMES
 from wardround.text.document import Range
 from wardround.text.normalisation import skeleton
 from wardround.text.views import View
@@ -54,7 +54,7 @@ def _dates_in_words(language: Language) -> list[str]:
         rf"\b{month}\s+{_DAY}{ordinal}\b(?:,?\s+(?:{_YEAR}|'\d\d)\b)?",
         rf"\b{month},?\s+(?:{_YEAR}|'\d\d)\b",
         rf"\b(?:in|since|during|until|year)\s+(?P<value>{_YEAR})\b(?![.,]\d)",
-        # Half a name, half a verb: alone, a month counts only after a word that leads to one.
+        # Some months are also names or verbs: alone, a month counts only after one of these words.
         rf"(?-i:\b(?:[Ii]n|[Ss]ince|[Uu]ntil|[Ll]ast|[Nn]ext)\s+(?P<value>{'|'.join(_whole_months(language))})\b)",
     ]
 
@@ -69,7 +69,7 @@ _DATES = [
     rf"{_NOT_IN_A_NUMBER}{_MONTH}/{_YEAR}{_NUMBER_ENDS}",
     rf"{_NOT_IN_A_NUMBER}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]){_NUMBER_ENDS}",
 ]
-_SHORT_DATES = {  # without a year: a fraction looks the same, so a word must lead to it
+_SHORT_DATES = {  # without a year: a fraction looks the same, so one of these words must precede it
     "en": rf"\b(?:on|since|until|from|due|admitted|dated|home)\s+(?P<value>{_DAY}[./]{_DAY}){_NUMBER_ENDS}",
     "es": rf"\b(?:el|día|desde|hasta)\s+(?P<value>{_DAY}/{_MONTH}){_NUMBER_ENDS}",
 }
@@ -92,14 +92,14 @@ _IDS = [
     rf"{_NOT_IN_A_NUMBER}[A-Z]{{0,3}}\d{{2,8}}[-/]\d{{2,8}}(?:[-/]\d{{2,8}})?[A-Z]?(?<!\d\d/\d\d)(?<!\d\d\d/\d\d)"
     rf"(?<!\d\d\d/\d\d\d)(?<!\b\d\d-\d\d)(?<!\d\d-\d\d\d){_NUMBER_ENDS}",
     rf"{_NOT_IN_A_NUMBER}\d{{2,3}}[ ]\d{{2,10}}[ ]\d{{2,6}}{_NUMBER_ENDS}",
-    # Whatever follows a word that announces a number, as long as it holds a digit.
+    # Anything with a digit after a word that announces a number.
     r"\b(?:MRN|NHC|NASS|SSN|DNI|NIE|NIF|CIPA?|record|account|policy|wristband checked, number|ref|unit no|id|"
     r"historia(?: clínica)?|episodio|n[º°]\.?\s*col(?:egiado)?\.?|colegiado|expediente)"
     r"(?:\s*(?:number|no\.?|n[º°]|:|#))*\s*(?P<value>(?=[\w/.-]*\d)[\w/-]+(?:\.[\w/-]+)*)",
 ]
 _SSN = [rf"{_NOT_IN_A_NUMBER}\d{{3}}-\d{{2}}-\d{{4}}{_NUMBER_ENDS}"]
 _MAIL = [rf"(?<![\w.+%-])[\w.+%-]+@(?:{_HOST})"]
-_PATH_END = r"[^\s<>\"')\].,;:]"  # a stop or comma after an address belongs to the sentence
+_PATH_END = r"[^\s<>\"')\].,;:]"  # a full stop or comma after an address belongs to the sentence
 _WEB = [rf"\b(?:https?|ftp)://[^\s<>\"')\]]*{_PATH_END}|\bwww\.{_HOST}(?:/[^\s<>\"')\]]*{_PATH_END})?"]
 _MACHINES = [rf"(?<![\d.]){_PART}(?:\.{_PART}){{3}}(?![\d.]*\d)", r"(?<![\w:])(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}\b"]
 _POSTCODES = {
@@ -119,35 +119,35 @@ _AGES = {
 }
 
 
-_CONTEXT = 2  # characters beside a match that decide on it too
+_CONTEXT = 2  # characters around a match that also influence it
 
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    type: str  # as i2b2-2014 calls it
+    type: str  # in i2b2-2014
     form: re.Pattern[str]
-    plain: re.Pattern[str]  # for text in its plain form, which has no accents
+    plain: re.Pattern[str]  # for text in plain form, without accents
 
     @classmethod
     def of(cls, type_: str, form: str) -> _Pattern:
         return cls(type_, re.compile(form, re.IGNORECASE), re.compile(skeleton(form).text, re.IGNORECASE))
 
     def found_in(self, text: str) -> Iterator[Finding]:
-        """What a group `value` matches where there is one, else the whole."""
+        """Yield the matches: the group `value` if the pattern has one, otherwise the whole match."""
         return (self._finding(_value(match)) for match in self.form.finditer(text))
 
     def found_in_view(self, view: View) -> Iterator[Finding]:
-        """What holds an edited character or stands beside one, in offsets of the original."""
+        """Yield the matches that contain or touch an edited character, in offsets of the original."""
         for match in self.plain.finditer(view.text):
             if view.is_edited(Range(match.start() - _CONTEXT, match.end() + _CONTEXT)):
                 yield self._finding(view.source(_value(match)))
 
-    def found_across_breaks(self, page: Page) -> Iterator[Finding]:
-        """What a line break cut in two, in offsets of the text with its breaks."""
-        for part in page.parts:
-            for match in self.plain.finditer(page.view.text, *part):
-                if page.joins(Range(*match.span()), self.type):
-                    yield self._finding(page.view.source(_value(match)))
+    def found_across_breaks(self, joined: JoinedText) -> Iterator[Finding]:
+        """Yield the matches that a line break divides, in offsets of the text with its breaks."""
+        for part in joined.parts:
+            for match in self.plain.finditer(joined.view.text, *part):
+                if joined.joins(Range(*match.span()), self.type):
+                    yield self._finding(joined.view.source(_value(match)))
 
     def _finding(self, range_: Range) -> Finding:
         return Finding(range_, self.type, "pattern")
@@ -162,7 +162,7 @@ class Patterns:
 
     def __init__(self, language: Language = "en") -> None:
         if language not in get_args(Language):
-            raise UsageError(f"there are patterns for {' and '.join(get_args(Language))}, not for {language!r}")
+            raise UsageError(f"there are patterns for {' and '.join(get_args(Language))}, but not for {language!r}")
         forms = {
             "DATE": [*_DATES, _SHORT_DATES[language], *_dates_in_words(language)],
             "PHONE": _PHONES,
@@ -177,15 +177,15 @@ class Patterns:
         self._patterns = tuple(_Pattern.of(type_, form) for type_, of_type in forms.items() for form in of_type)
 
     def find(self, text: str) -> list[Finding]:
-        """Everything any pattern matches, odd and broken forms included; matches of several may overlap."""
+        """Return all matches, including unusual and divided forms; matches of several patterns may overlap."""
         view = skeleton(text)
-        readings = pages(view.text)
-        # By pattern: of findings as long as each other, the first names the type.
+        joined = joined_texts(view.text)
+        # In the order of the patterns: of equally long findings, the first determines the type.
         found: list[Finding] = []
         for pattern in self._patterns:
             found += pattern.found_in(text)
             if view.has_edits:
                 found += pattern.found_in_view(view)
-            for page in readings:
+            for page in joined:
                 found += (replace(f, range=view.source(f.range)) for f in pattern.found_across_breaks(page))
         return list(dict.fromkeys(found))

@@ -1,4 +1,4 @@
-"""The page on which a person looks over redacted notes: marks by type, counts; nothing of the originals is in it."""
+"""The page for reviewing redacted notes: marks by type, and counts; it contains nothing of the original notes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from wardround.parsing import parse_json
-from wardround.redaction.appended import open_private
+from wardround.redaction.private_files import open_private
 from wardround.redaction.replacing import Mark, Redacted
 from wardround.reports.page import Section, render_page
 from wardround.reports.palette import ink_on, type_colour
@@ -17,14 +17,14 @@ from wardround.reports.tables import Row, Table
 
 __all__ = ["MOST_NOTES", "count_marks", "fragment", "write_review"]
 
-MOST_NOTES = 1000  # more on one page no browser shows and nobody reads
+MOST_NOTES = 1000  # browsers cannot show many more on one page
 _END = "</main>"
 _SHAPE = "white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: .5rem 0;"
 
 
 def fragment(id_: str, note: Redacted) -> str:
-    """One redacted note as HTML."""
-    # Characters are neutralised one for one, so offsets stay true.
+    """Return one redacted note as HTML."""
+    # Neutralising keeps the number of characters, so offsets stay valid.
     parts: list[str] = []
     text, end = neutralise(note.text), 0
     for mark in note.marks:
@@ -35,7 +35,7 @@ def fragment(id_: str, note: Redacted) -> str:
 
 
 def count_marks(audit: Path) -> tuple[int, Counter[tuple[str, str]]]:
-    """How many notes an audit file tells of, and the marks by type and by who found them."""
+    """Return the number of notes in an audit file, and the marks by type and by what found them."""
     notes, marks = 0, Counter[tuple[str, str]]()
     with audit.open(encoding="utf-8") as lines:
         for line in lines:
@@ -45,7 +45,7 @@ def count_marks(audit: Path) -> tuple[int, Counter[tuple[str, str]]]:
 
 
 def write_review(path: Path, *, audit: Path, fragments: Path) -> None:
-    """The page, from the audit file and the notes' fragments; appears under its name once it is complete."""
+    """Write the page from the audit file and the notes' fragments; it gets its name when it is complete."""
     notes, marks = count_marks(audit)
     head, end, tail = render_page("Redacted notes", [_counts(notes, marks)]).rpartition(_END)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,9 +70,9 @@ def _counts(notes: int, marks: Counter[tuple[str, str]]) -> Section:
     totals = tuple(sum(marks[t, way] for t in types) for way in ways)
     shown = f" The first {MOST_NOTES:,} are shown." if notes > MOST_NOTES else ""
     return Section(
-        "What was hidden",
-        f"{notes:,} notes.{shown} The marks stand where something was replaced. What was missed has no mark: read "
-        "between them.",
+        "Hidden text",
+        f"{notes:,} notes.{shown} Marks show where text was replaced. Identifying text that was missed has no mark: "
+        "read the text between the marks.",
         (Table("Marks", ("type", *ways, "all"), rows, (("all", *totals, sum(totals)),)),),
     )
 

@@ -1,7 +1,7 @@
-"""Stand-ins for what identifies: of the same form, the same for the same within a note, told by nobody without the key.
+"""Surrogates for identifying text: of the same form, consistent within a note, unpredictable without the key.
 
-Dates of a patient move by one number of weeks. A name becomes another of its kind, a number other digits in its
-pattern.
+All dates of a patient move by the same number of weeks. A name becomes another name of its kind, a number other digits
+in the same pattern.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from wardround.redaction.dates import Calendar, days_to_move, is_weekday, like
+from wardround.redaction.dates import Calendar, date_shift, is_weekday, match_case
 from wardround.redaction.keyed import Keyed
-from wardround.redaction.names import NamedMention, Roster, moved_letter, picked
+from wardround.redaction.names import NamedMention, Roster, pick_free, replace_letter
 from wardround.redaction.patterns import Language
 from wardround.redaction.word_lists import GENERIC, KIN, PARTICLES, PERSONS, PLACES, PROFESSIONS
 from wardround.text.phi_tag_sets import to_i2b2
 
 __all__ = ["Mention", "Surrogates"]
 
-_LONGEST = 200  # characters; a longer mention is a mistake of whoever found it, and loses its form letter by letter
-_RESERVED_DOMAINS = ("example.org", "example.com", "example.net")  # nobody can own them (RFC 2606)
-_OLDEST = 89  # HIPAA: above it an age identifies
+_LONGEST = 200  # characters; a longer mention is a mistake of the model, and is replaced letter by letter
+_RESERVED_DOMAINS = ("example.org", "example.com", "example.net")  # reserved: nobody can own them (RFC 2606)
+_OLDEST = 89  # HIPAA: a higher age identifies
 _WORD_OR_NUMBER = re.compile(r"[^\W\d_]+|\d+")
 _ADDRESS = re.compile(r"(?P<scheme>\w+://)?(?P<host>[^/\s]+)(?P<path>.*)", re.DOTALL)
 _UNIT_OF_AGE = re.compile(r"\s*\b(?:años|año|meses|mes|días|years?|months?|days?|old|a|y)\b.*$", re.DOTALL | re.I)
 
 
 class Mention(NamedTuple):
-    """What is replaced: its type, its words, and some of what stands before them."""
+    """A text to replace: its type, the text, and some text before it."""
 
     type: str
     text: str
@@ -36,21 +36,21 @@ class Mention(NamedTuple):
 
 
 class Surrogates:
-    """The stand-ins of one note; `patient` is the key of the patient, whose dates all move alike."""
+    """The surrogates of one note; `patient` is the key of the patient, whose dates all move by the same amount."""
 
     def __init__(self, mentions: Sequence[Mention], *, patient: Keyed, language: Language) -> None:
         self._keyed, self._language = patient, language
         people = [NamedMention(m.text, m.before) for m in mentions if to_i2b2(m.type) in ("PATIENT", "DOCTOR")]
         self._roster = Roster(people, keyed=patient, language=language)
         dates = [mention.text for mention in mentions if to_i2b2(mention.type) == "DATE"]
-        self._calendar = Calendar.of(dates, days=days_to_move(patient.child("dates")), language=language)
+        self._calendar = Calendar.of(dates, days=date_shift(patient.child("dates")), language=language)
         self._chosen: dict[tuple[str, str], str] = {}
         self._taken = {mention.text.casefold() for mention in mentions}
-        self._ways: dict[str, Callable[[str], str]] = {
-            **dict.fromkeys(("PATIENT", "DOCTOR"), self._roster.renamed),
+        self._methods: dict[str, Callable[[str], str]] = {
+            **dict.fromkeys(("PATIENT", "DOCTOR"), self._roster.rename),
             **dict.fromkeys(("CITY", "STATE", "COUNTRY", "LOCATION-OTHER"), self._place),
             **dict.fromkeys(("STREET", "HOSPITAL", "ORGANIZATION"), self._by_words),
-            "DATE": lambda text: self._calendar.moved(text, self._beside_a_date),
+            "DATE": lambda text: self._calendar.shift(text, self._other_words_in_date),
             "AGE": self._age,
             "PROFESSION": lambda text: self._from_list("profession", PROFESSIONS[language], text),
             "EMAIL": self._mail,
@@ -60,33 +60,33 @@ class Surrogates:
         }
 
     def of(self, mention: Mention) -> str:
-        """What stands in for a mention; never what it was, where that holds a letter or a digit.
+        """Return the surrogate of a mention; it differs from the mention if that contains a letter or digit.
 
-        A weekday is the exception: dates move by whole weeks, and the day of the week stays with them.
+        Weekdays are the exception: dates move by whole weeks, so the day of the week stays.
         """
         kind = to_i2b2(mention.type) or mention.type.upper()
         text = mention.text
         if len(text) > _LONGEST:
-            return self._scrambled(text)
-        new = self._ways.get(kind, self._scrambled)(text)
+            return self._scramble(text)
+        new = self._methods.get(kind, self._scramble)(text)
         if kind == "DATE" and _names_weekdays(text):
             return new
-        return new if new.casefold() != text.casefold() else self._scrambled(text)
+        return new if new.casefold() != text.casefold() else self._scramble(text)
 
-    def _scrambled(self, text: str) -> str:
-        """Every letter another letter, every digit another digit."""
+    def _scramble(self, text: str) -> str:
+        """Replace every letter by another letter and every digit by another digit."""
         keyed = self._keyed.child("form", text.casefold())
-        return "".join(_moved(character, keyed.child(str(place))) for place, character in enumerate(text))
+        return "".join(_replace_character(character, keyed.child(str(place))) for place, character in enumerate(text))
 
     def _from_list(self, name: str, pool: Sequence[str], text: str) -> str:
         key = (name, " ".join(text.casefold().split()))
         if key not in self._chosen:
-            self._chosen[key] = picked(pool, self._taken, self._keyed.child(*key))
+            self._chosen[key] = pick_free(pool, self._taken, self._keyed.child(*key))
             self._taken.add(self._chosen[key].casefold())
-        return like(text, self._chosen[key])
+        return match_case(text, self._chosen[key])
 
     def _place(self, text: str) -> str:
-        """One place for another; a postcode, which some tag sets call a place, as other digits."""
+        """Replace a place by another; a postcode, which some tag sets call a place, by other digits."""
         if any(map(str.isdigit, text)):
             return self._by_words(text)
         return self._from_list("place", PLACES[self._language], text)
@@ -96,15 +96,15 @@ class Surrogates:
 
     def _word(self, word: str) -> str:
         if word.isdigit():
-            return self._scrambled(word)
+            return self._scramble(word)
         if word.casefold() in GENERIC or word.casefold() in PARTICLES:
             return word
-        return self._from_list("place", PLACES[self._language], word) if len(word) > 1 else self._scrambled(word)
+        return self._from_list("place", PLACES[self._language], word) if len(word) > 1 else self._scramble(word)
 
-    def _beside_a_date(self, text: str) -> str:
-        """What stands in a date and is no part of it: words that join stay."""
+    def _other_words_in_date(self, text: str) -> str:
+        """Replace words within a date that are not part of it, except for particles."""
         return _WORD_OR_NUMBER.sub(
-            lambda match: match[0] if match[0].casefold() in PARTICLES else self._scrambled(match[0]), text
+            lambda match: match[0] if match[0].casefold() in PARTICLES else self._scramble(match[0]), text
         )
 
     def _age(self, text: str) -> str:
@@ -114,7 +114,7 @@ class Surrogates:
         return f"{20 + self._keyed.number(60, 'age', text.casefold())}{unit[0] if unit else ''}"
 
     def _other_age(self, age: int) -> int:
-        """Up to three years more or less; an age that identifies becomes another of those, and nothing else."""
+        """Change an age by up to three years; an identifying age becomes another identifying age."""
         steps = self._keyed.number(1 << 32, "age", str(age))
         near = range(_OLDEST + 1, _OLDEST + 10) if age > _OLDEST else range(max(1, age - 3), min(_OLDEST, age + 3) + 1)
         others = [other for other in near if other != age]
@@ -122,13 +122,13 @@ class Surrogates:
 
     def _mail(self, text: str) -> str:
         name, at, _ = text.partition("@")
-        return f"{self._scrambled(name)}@{self._domain(text)}" if at else self._scrambled(text)
+        return f"{self._scramble(name)}@{self._domain(text)}" if at else self._scramble(text)
 
     def _web(self, text: str) -> str:
         found = _ADDRESS.fullmatch(text)
         if found is None:
-            return self._scrambled(text)
-        return f"{found['scheme'] or ''}www.{self._domain(found['host'])}{self._scrambled(found['path'])}"
+            return self._scramble(text)
+        return f"{found['scheme'] or ''}www.{self._domain(found['host'])}{self._scramble(found['path'])}"
 
     def _domain(self, text: str) -> str:
         return _RESERVED_DOMAINS[self._keyed.number(len(_RESERVED_DOMAINS), "domain", text.casefold())]
@@ -139,9 +139,9 @@ def _names_weekdays(text: str) -> bool:
     return any(map(is_weekday, words)) and all(is_weekday(word) or word.casefold() in PARTICLES for word in words)
 
 
-def _moved(character: str, keyed: Keyed) -> str:
+def _replace_character(character: str, keyed: Keyed) -> str:
     if character.isdecimal():
         return str((int(character) + 1 + keyed.number(9, "digit")) % 10)
     if character.isalnum() and not character.isalpha():
         return "0"
-    return moved_letter(character, keyed)
+    return replace_letter(character, keyed)

@@ -1,4 +1,4 @@
-"""Names, places and professions that stand in for real ones, and the words around them that stay."""
+"""Word lists: surrogate names, places and professions, words that are kept, months and weekdays."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ __all__ = [
     "FIRST_NAMES",
     "GENERIC",
     "KIN",
+    "MONTH_NAMES",
     "PARTICLES",
     "PERSONS",
     "PLACES",
     "PROFESSIONS",
     "SURNAMES",
     "TITLES",
+    "WEEKDAY_NAMES",
 ]
 
 
-def _listed(words: str) -> tuple[str, ...]:
+def _word_list(words: str) -> tuple[str, ...]:
     return tuple(" ".join(word.split()) for word in words.split(";"))
 
 
-# By language and gender; "" are names of either.
+# By language and gender; "" is for names of either.
 FIRST_NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     "en": {
-        "F": _listed(
+        "F": _word_list(
             """Abigail; Alice; Amanda; Amy; Andrea; Angela; Anna; Anne; Audrey; Barbara; Beatrice; Bethany; Bridget;
             Caroline; Catherine; Charlotte; Chloe; Christine; Clara; Claire; Cynthia; Deborah; Diana; Dorothy; Edith;
             Eleanor; Elizabeth; Ellen; Emily; Emma; Esther; Florence; Frances; Gillian; Grace; Hannah; Harriet;
@@ -31,7 +33,7 @@ FIRST_NAMES: dict[str, dict[str, tuple[str, ...]]] = {
             Patricia; Paula; Rachel; Rebecca; Rose; Ruth; Sandra; Sarah; Sharon; Sophie; Susan; Sylvia; Teresa;
             Ursula; Valerie; Vera; Victoria; Wendy; Zoe"""
         ),
-        "M": _listed(
+        "M": _word_list(
             """Aaron; Adam; Adrian; Alan; Albert; Andrew; Anthony; Arthur; Benjamin; Bernard; Brian; Charles;
             Christopher; Colin; Daniel; David; Dennis; Derek; Donald; Douglas; Edward; Eric; Ernest; Felix; Francis;
             Frank; Gareth; Gary; George; Gerald; Graham; Gregory; Harold; Harry; Henry; Howard; Hugh; Ian; Jack; Jacob;
@@ -40,14 +42,14 @@ FIRST_NAMES: dict[str, dict[str, tuple[str, ...]]] = {
             Ralph; Raymond; Richard; Robert; Roger; Roland; Samuel; Simon; Stephen; Stuart; Thomas; Timothy; Victor;
             Vincent; Walter; William"""
         ),
-        "": _listed(
+        "": _word_list(
             """Alex; Ashley; Avery; Blair; Cameron; Casey; Charlie; Dana; Drew; Emerson; Frankie; Harper; Hayden;
             Jamie; Jordan; Kelly; Kim; Lee; Logan; Morgan; Parker; Quinn; Reese; Riley; Robin; Rowan; Sam; Sidney;
             Taylor; Terry; Tracy; Val"""
         ),
     },
     "es": {
-        "F": _listed(
+        "F": _word_list(
             """Adela; Alba; Alicia; Amparo; Ana; Andrea; Ángela; Antonia; Araceli; Aurora; Beatriz; Begoña; Blanca;
             Carla; Carmen; Carolina; Catalina; Cecilia; Celia; Clara; Concepción; Consuelo; Cristina; Dolores; Elena;
             Elisa; Emilia; Encarnación; Esperanza; Esther; Eugenia; Eva; Fátima; Francisca; Gloria; Inés; Irene;
@@ -56,7 +58,7 @@ FIRST_NAMES: dict[str, dict[str, tuple[str, ...]]] = {
             Olga; Patricia; Paula; Pilar; Raquel; Remedios; Rocío; Rosa; Rosario; Sandra; Sara; Silvia; Sofía;
             Soledad; Sonia; Susana; Teresa; Verónica; Victoria; Virginia; Yolanda"""
         ),
-        "M": _listed(
+        "M": _word_list(
             """Adrián; Agustín; Alberto; Alejandro; Alfonso; Alfredo; Álvaro; Andrés; Ángel; Antonio; Arturo; Benito;
             Bernardo; Carlos; César; Cristóbal; Daniel; David; Diego; Domingo; Eduardo; Emilio; Enrique; Ernesto;
             Esteban; Eugenio; Federico; Felipe; Félix; Fernando; Francisco; Gabriel; Gerardo; Gonzalo; Gregorio;
@@ -65,14 +67,14 @@ FIRST_NAMES: dict[str, dict[str, tuple[str, ...]]] = {
             Miguel; Nicolás; Óscar; Pablo; Pascual; Pedro; Rafael; Ramón; Raúl; Ricardo; Roberto; Rodrigo; Salvador;
             Samuel; Santiago; Sebastián; Sergio; Tomás; Vicente; Víctor"""
         ),
-        "": _listed(
+        "": _word_list(
             """Ariel; Cruz; Denis; Guadalupe; Noa; Patro; Reyes; Sacramento; Sol; Trinidad; Zoel; Akira; Alexis;
             Amor; Andy; Cameron; Jael; Yael; Paris; Robin"""
         ),
     },
 }
 SURNAMES: dict[str, tuple[str, ...]] = {
-    "en": _listed(
+    "en": _word_list(
         """Abbott; Adler; Alcott; Ashby; Atwood; Barlow; Barton; Beckett; Bennett; Blackwell; Bolton; Bradshaw; Briggs;
         Burton; Calloway; Carver; Chapman; Clayton; Colby; Conway; Cooper; Crawford; Dalton; Davenport; Dawson; Denton;
         Dixon; Draper; Eaton; Ellison; Everett; Fairfax; Farrell; Fletcher; Forsyth; Garner; Gibbs; Goddard; Granger;
@@ -82,7 +84,7 @@ SURNAMES: dict[str, tuple[str, ...]] = {
         Shelton; Sinclair; Spencer; Stanton; Sutton; Tate; Thornton; Tilley; Underwood; Vance; Wakefield; Walton;
         Watkins; Weston; Whitaker; Wilcox; Winslow; Woodward; Wyatt; Yates"""
     ),
-    "es": _listed(
+    "es": _word_list(
         """Abad; Acosta; Aguirre; Alarcón; Alonso; Aranda; Arias; Arroyo; Ávila; Ballester; Barrera; Bautista; Benítez;
         Bermejo; Blasco; Bravo; Caballero; Calvo; Campos; Cano; Carrasco; Castaño; Cordero; Corral; Cortés; Crespo;
         Delgado; Domínguez; Durán; Escudero; Espinosa; Esteve; Ferrer; Figueroa; Fuentes; Gallardo; Garrido; Gil;
@@ -94,7 +96,7 @@ SURNAMES: dict[str, tuple[str, ...]] = {
     ),
 }
 PLACES: dict[str, tuple[str, ...]] = {
-    "en": _listed(
+    "en": _word_list(
         """Alderbrook; Ashcombe; Barrowfield; Beechcroft; Birchmere; Bramley; Briarwood; Brookvale; Calderstone;
         Cedarholm; Claybourne; Coldwater; Copperhill; Cranfield; Dunmore; Eastwick; Elmhurst; Fairhaven; Fernleigh;
         Foxhollow; Glenbrook; Granby; Greystone; Halewood; Hazelmere; Heronsgate; Highfield; Hollowell; Kestrel;
@@ -102,7 +104,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         Pinecrest; Ravensworth; Redcliff; Riverton; Rookwood; Sandhurst; Silverdale; Springvale; Stonehaven; Swanmore;
         Thornbury; Underhill; Valebrook; Westbourne; Whitcombe; Wildwood; Willowby; Windmere; Woodstock"""
     ),
-    "es": _listed(
+    "es": _word_list(
         """Aldeanueva; Almendral; Altamira; Arroyofrío; Barranco; Belmonte; Buenavista; Camporreal; Canteras;
         Carrascal; Castilblanco; Cerezo; Cerrillo; Encinar; Fontanar; Fresneda; Fuenteclara; Hontanar; Hornillo;
         Jaral; Labrada; Lagunilla; Llanura; Madroñal; Manzanera; Mirador; Moraleda; Navalta; Nogales; Olivares;
@@ -112,13 +114,13 @@ PLACES: dict[str, tuple[str, ...]] = {
     ),
 }
 PROFESSIONS: dict[str, tuple[str, ...]] = {
-    "en": _listed(
+    "en": _word_list(
         """accountant; archivist; baker; bookbinder; bricklayer; bus driver; carpenter; cashier; clerk; cook; dentist;
         draughtsman; electrician; farmer; fisher; gardener; glazier; grocer; joiner; librarian; locksmith; mechanic;
         musician; painter; plumber; postal worker; printer; roofer; salesperson; secretary; surveyor; tailor; teacher;
         technician; translator; waiter; watchmaker; welder"""
     ),
-    "es": _listed(
+    "es": _word_list(
         """administrativo; agricultor; albañil; archivero; bibliotecario; camarero; carpintero; cerrajero; cocinero;
         comerciante; conductor; contable; electricista; encuadernador; fontanero; ganadero; impresor; jardinero;
         joyero; maestro; mecánico; músico; panadero; pescador; pintor; relojero; sastre; soldador; traductor;
@@ -129,13 +131,13 @@ PERSONS = {"en": ("person", "individual"), "es": ("persona", "individuo")}
 KIN = {"en": ("relative", "kinsperson"), "es": ("familiar", "pariente")}
 
 PARTICLES = frozenset("de del la las los el y e i van von der den da do dos di al of the and".split())
-# A title and the gender it tells.
+# Titles with the gender they imply.
 TITLES = {
     **dict.fromkeys(("mrs", "ms", "miss", "madam", "sra", "srta", "señora", "señorita", "doña", "dña", "dra"), "F"),
     **dict.fromkeys(("mr", "sir", "sr", "señor", "don", "d"), "M"),
     **dict.fromkeys(("dr", "doctor", "prof", "md", "rn", "jr"), ""),
 }
-# Words of addresses and institutions that many share.
+# Words that many addresses and institutions share.
 GENERIC = frozenset(
     """street st road rd avenue ave lane drive court close terrace way boulevard square place apt apartment flat
     suite floor box po unit ward north south east west hospital clinic infirmary center centre medical memorial general
@@ -145,3 +147,30 @@ GENERIC = frozenset(
     universitaria general comarcal provincial regional instituto fundación servicio departamento facultad
     universidad""".split()
 )
+
+
+# Months and weekdays in lower case, in full and abbreviated.
+
+
+def _numbered(words: str) -> list[tuple[str, int]]:
+    return [(name, number) for number, names in enumerate(words.split(), start=1) for name in names.split("/")]
+
+
+# Names with the number of the month; the first is the full name, the last the shortest.
+MONTH_NAMES: dict[str, list[tuple[str, int]]] = {
+    "en": _numbered(
+        "january/jan february/feb march/mar april/apr may june/jun july/jul august/aug september/sept/sep "
+        "october/oct november/nov december/dec"
+    ),
+    "es": _numbered(
+        "enero/ene febrero/feb marzo/mar abril/abr mayo/may junio/jun julio/jul agosto/ago "
+        "septiembre/setiembre/sept/sep octubre/oct noviembre/nov diciembre/dic"
+    ),
+}
+# Names with the number of the day; Monday is 1.
+WEEKDAY_NAMES: dict[str, list[tuple[str, int]]] = {
+    "en": _numbered(
+        "monday/mon tuesday/tues/tue wednesday/weds/wed thursday/thurs/thur/thu friday/fri saturday/sat sunday/sun"
+    ),
+    "es": _numbered("lunes martes miércoles/miercoles jueves viernes sábado/sabado domingo"),
+}

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from wardround.errors import CorpusError
-from wardround.redaction.appended import Appended, private_umask
+from wardround.redaction.private_files import GrowingFile, private_umask
 
 
 def test_it_takes_its_name_when_complete(tmp_path: Path) -> None:
     path = tmp_path / "new" / "audit.jsonl"
-    file = Appended(path)
+    file = GrowingFile(path)
     file.append("é\n")
     assert file.size == 3
     assert not path.exists()
@@ -22,9 +22,9 @@ def test_it_takes_its_name_when_complete(tmp_path: Path) -> None:
 
 
 def test_what_is_beyond_the_kept_bytes_goes(tmp_path: Path) -> None:
-    first = Appended(tmp_path / "a")
+    first = GrowingFile(tmp_path / "a")
     first.append("one\ntwo\n")
-    again = Appended(tmp_path / "a", keep=4)
+    again = GrowingFile(tmp_path / "a", keep=4)
     again.append("2\n")
     again.finish()
     assert (tmp_path / "a").read_text() == "one\n2\n"
@@ -32,7 +32,7 @@ def test_what_is_beyond_the_kept_bytes_goes(tmp_path: Path) -> None:
 
 def test_one_that_has_its_name_already_goes_on(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\n")
-    again = Appended(tmp_path / "a", keep=4)
+    again = GrowingFile(tmp_path / "a", keep=4)
     assert not (tmp_path / "a").exists()
     again.finish()
     assert (tmp_path / "a").read_text() == "one\n"
@@ -41,15 +41,15 @@ def test_one_that_has_its_name_already_goes_on(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "a.partial").write_text("one\n")
     with pytest.raises(CorpusError, match=r"^a: is shorter than the journal says"):
-        Appended(tmp_path / "a", keep=9)
+        GrowingFile(tmp_path / "a", keep=9)
     with pytest.raises(CorpusError, match=r"^b: cannot be written \(No such file or directory\)$"):
-        Appended(tmp_path / "b", keep=1)
-    with pytest.raises(CorpusError, match=r"^c: a text holds half a surrogate pair"):
-        Appended(tmp_path / "c").append("\ud800")
+        GrowingFile(tmp_path / "b", keep=1)
+    with pytest.raises(CorpusError, match=r"^c: a text contains half a surrogate pair"):
+        GrowingFile(tmp_path / "c").append("\ud800")
 
 
 def test_a_file_and_its_folder_are_their_owners_alone(tmp_path: Path) -> None:
-    file = Appended(tmp_path / "new" / "a.jsonl")
+    file = GrowingFile(tmp_path / "new" / "a.jsonl")
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
     assert stat.S_IMODE(file.partial.stat().st_mode) == 0o600
     file.partial.chmod(0o644)

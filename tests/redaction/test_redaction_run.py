@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from wardround.corpora.formats import open_format
 from wardround.corpora.synthetic.notes import SyntheticSite
 from wardround.errors import CorpusError
-from wardround.redaction import finding, run
-from wardround.redaction.appended import Appended
-from wardround.redaction.finding import model_finder, pattern_finder
-from wardround.redaction.findings import Finding, united
+from wardround.redaction import finders, redaction_run
+from wardround.redaction.finders import model_finder, pattern_finder
+from wardround.redaction.findings import Finding, merge_findings
 from wardround.redaction.keyed import Keyed
-from wardround.redaction.outputs import FileEach, Output, output_for
+from wardround.redaction.outputs import FilePerNote, Output, output_for
 from wardround.redaction.patterns import Patterns
-from wardround.redaction.replacing import How, Replacing
-from wardround.redaction.run import Naming, RedactedNote, Redaction, redact_into
+from wardround.redaction.private_files import GrowingFile
+from wardround.redaction.redaction_run import Naming, RedactedNote, Redaction, redact_into
+from wardround.redaction.replacing import How, Replacer
 from wardround.tasks.task import Task
 from wardround.text.document import Document, Range
 
@@ -37,7 +37,7 @@ TEXTS = (
 )
 NOTES = tuple(Document(f"ward/n{number}", text) for number, text in enumerate(TEXTS))
 OWN = Naming(lambda document: document.id, lambda document: document.id)
-PATTERNS = Redaction(pattern_finder(Patterns("en")), Replacing(How.SURROGATE, "en", Keyed(b"k" * 32)), OWN)
+PATTERNS = Redaction(pattern_finder(Patterns("en")), Replacer(How.SURROGATE, "en", Keyed(b"k" * 32)), OWN)
 
 
 class Interrupted(Exception):
@@ -76,7 +76,7 @@ def test_every_note_is_there_once(tmp_path: Path) -> None:
 
 
 def test_the_audit_points_into_the_output(tmp_path: Path) -> None:
-    tagged = Redaction(PATTERNS.find, Replacing(How.TAG, "en", Keyed(b"k" * 32)), OWN)
+    tagged = Redaction(PATTERNS.find, Replacer(How.TAG, "en", Keyed(b"k" * 32)), OWN)
     list(redact(tmp_path, redaction=tagged))
     pointed = []
     for line in audit(tmp_path):
@@ -104,7 +104,7 @@ def hiding(found: list[tuple[str, list[tuple[int, int, str]]]], how: How) -> tup
     def find(documents: Iterable[Document]) -> Iterator[tuple[Document, list[Finding]]]:
         return ((document, findings[document.id]) for document in documents)
 
-    return notes, Redaction(find, Replacing(how, "en", Keyed(b"k" * 32)), OWN)
+    return notes, Redaction(find, Replacer(how, "en", Keyed(b"k" * 32)), OWN)
 
 
 def predicted(spans: list[tuple[int, int, str]]) -> set[int]:
@@ -141,7 +141,7 @@ def test_with_the_audit_and_what_was_hidden_the_note_can_be_put_together_again(
     assert [line["note"] for line in lines] == [note.id for note in notes]
     for line, (text, spans) in zip(lines, found, strict=True):
         output, pieces, end = texts[line["note"]], list[str](), 0
-        hidden = united(Finding(Range(start, start + length), kind, "model") for start, length, kind in spans)
+        hidden = merge_findings(Finding(Range(start, start + length), kind, "model") for start, length, kind in spans)
         for mark, piece in zip(line["marks"], hidden, strict=True):
             pieces += [output[end : mark["start"]], text[slice(*piece.range)]]
             end = mark["end"]
@@ -166,29 +166,29 @@ def test_nothing_but_text_and_marks_leaves(tmp_path: Path) -> None:
 def plug(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Whatever writes stops working after so many writes; every other time half of it is written before."""
     written = 0
-    append, write = Appended.append, FileEach.write
+    append, write = GrowingFile.append, FilePerNote.write
 
     def counted() -> bool:
         nonlocal written
         written += 1
         return written > after
 
-    def broken_append(self: Appended, content: str) -> None:
+    def broken_append(self: GrowingFile, content: str) -> None:
         if counted():
             if after % 2:
                 append(self, content[: len(content) // 2])
             raise Interrupted
         append(self, content)
 
-    def broken_write(self: FileEach, document: Document) -> None:
+    def broken_write(self: FilePerNote, document: Document) -> None:
         if counted():
             if after % 2:
                 write(self, document)
             raise Interrupted
         write(self, document)
 
-    monkeypatch.setattr(Appended, "append", broken_append)
-    monkeypatch.setattr(FileEach, "write", broken_write)
+    monkeypatch.setattr(GrowingFile, "append", broken_append)
+    monkeypatch.setattr(FilePerNote, "write", broken_write)
 
 
 @pytest.mark.parametrize("name", ["text", "jsonl"])
@@ -200,7 +200,7 @@ def test_interrupted_anywhere_and_resumed_is_the_same(
     whole, resumed = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("resumed")
     list(redact(whole, name=name))
     with pytest.MonkeyPatch.context() as groups:
-        groups.setattr(run, "NOTES_AHEAD", ahead)
+        groups.setattr(redaction_run, "NOTES_AHEAD", ahead)
         for stop in stops:
             with pytest.MonkeyPatch.context() as patch:
                 plug(patch, stop)
@@ -218,16 +218,16 @@ def killed_after(folder: Path, writes: int, name: str) -> int:
     """Redact in a process of its own that is killed at a write, half of which is on disk; how it ended."""
     child = os.fork()
     if not child:
-        append, left = Appended.append, [writes]
+        append, left = GrowingFile.append, [writes]
 
-        def append_or_die(self: Appended, content: str) -> None:
+        def append_or_die(self: GrowingFile, content: str) -> None:
             if not left[0]:
                 append(self, content[: len(content) // 2])
                 os.kill(os.getpid(), signal.SIGKILL)
             left[0] -= 1
             append(self, content)
 
-        Appended.append = append_or_die  # type: ignore[method-assign]
+        GrowingFile.append = append_or_die  # type: ignore[method-assign]
         list(redact(folder, name=name, resume=True))
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -246,16 +246,16 @@ def test_killed_again_and_again_it_skips_no_note_and_doubles_none(tmp_path: Path
 @pytest.mark.parametrize("names", [0, 1, 2])
 def test_interrupted_while_files_take_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: int) -> None:
     list(redact(tmp_path / "whole", name="jsonl"))
-    finish, given_names = Appended.finish, 0
+    finish, given_names = GrowingFile.finish, 0
 
-    def broken(self: Appended) -> None:
+    def broken(self: GrowingFile) -> None:
         nonlocal given_names
         if given_names == names:
             raise Interrupted
         given_names += 1
         finish(self)
 
-    monkeypatch.setattr(Appended, "finish", broken)
+    monkeypatch.setattr(GrowingFile, "finish", broken)
     with pytest.raises(Interrupted):  # before the notes, the audit or the journal has its name
         list(redact(tmp_path / "resumed", name="jsonl"))
     monkeypatch.undo()
@@ -272,12 +272,12 @@ def test_a_finished_run_is_not_done_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ahead", [1, 2, 64])
 def test_other_notes_are_not_mixed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int) -> None:
-    monkeypatch.setattr(run, "NOTES_AHEAD", ahead)
+    monkeypatch.setattr(redaction_run, "NOTES_AHEAD", ahead)
     running = redact(tmp_path)
     next(running), next(running)
     before = contents(tmp_path)
     for others in ((NOTES[1], NOTES[0], *NOTES[2:]), NOTES[:1], ()):
-        with pytest.raises(CorpusError, match="not those of the run to resume"):
+        with pytest.raises(CorpusError, match="differ from those of the interrupted run"):
             list(redact(tmp_path, others, resume=True))
         assert contents(tmp_path) == before
 
@@ -296,7 +296,7 @@ def test_a_stream_is_read_no_further_than_needed(tmp_path: Path, phi_task: Task)
             read += 1
             yield Document(f"n{read}", "Seen on 03/14/2061.")
 
-    redaction = Redaction(model_finder(phi_task), PATTERNS.replacing, OWN)
+    redaction = Redaction(model_finder(phi_task), PATTERNS.replacer, OWN)
     running = redact_into(
         tmp_path,
         endless(),
@@ -305,12 +305,12 @@ def test_a_stream_is_read_no_further_than_needed(tmp_path: Path, phi_task: Task)
         settings={},
     )
     next(running)
-    assert read == finding.NOTES_AHEAD
+    assert read == finders.NOTES_AHEAD
 
 
 def test_a_model_resumed_says_the_same(tmp_path: Path, phi_task: Task, hospital: SyntheticSite) -> None:
     find = model_finder(phi_task, threshold=0.1, patterns=Patterns("en"))
-    redaction = Redaction(find, PATTERNS.replacing, OWN)
+    redaction = Redaction(find, PATTERNS.replacer, OWN)
     list(redact(tmp_path / "whole", hospital.test, redaction))
     running = redact(tmp_path / "resumed", hospital.test, redaction)
     for _ in range(11):

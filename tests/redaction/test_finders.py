@@ -13,8 +13,8 @@ from wardround.corpora.synthetic.notes import SyntheticSite
 from wardround.errors import UsageError
 from wardround.evaluation.leakage import LeakageScore, score_leakage
 from wardround.models.tagging_model import MentionModel, TaggingModel
-from wardround.redaction.finding import Finder, doubted_words, model_finder, pattern_finder
-from wardround.redaction.findings import united
+from wardround.redaction.finders import Finder, model_finder, pattern_finder, uncertain_words
+from wardround.redaction.findings import merge_findings
 from wardround.redaction.patterns import Patterns
 from wardround.tasks.relations import RelationTask
 from wardround.tasks.task import Task
@@ -30,7 +30,7 @@ def covered(find: Finder, documents: tuple[Document, ...]) -> list[set[int]]:
 
 
 def leakage(find: Finder, documents: tuple[Document, ...]) -> LeakageScore:
-    pieces = [(document, united(found)) for document, found in find(documents)]
+    pieces = [(document, merge_findings(found)) for document, found in find(documents)]
     predicted = [d.with_entities(Entity(f"T{n}", p.type, (p.range,)) for n, p in enumerate(ps)) for d, ps in pieces]
     return score_leakage(zip(documents, predicted, strict=True))
 
@@ -53,7 +53,7 @@ def test_a_lower_threshold_hides_more_and_nothing_less(phi_task: Task, hospital:
 
 def test_a_doubted_word_is_one_whose_probability_says_so(phi_task: Task, hospital: SyntheticSite) -> None:
     model, document = cast(TaggingModel, phi_task.model), hospital.test[0].with_entities(())
-    (found,) = doubted_words(model, [document], 0.2)
+    (found,) = uncertain_words(model, [document], 0.2)
     got = {at for finding in found for at in range(*finding.range) if not document.text[at].isspace()}
     expected = set[int]()
     aligned = align(document)
@@ -126,7 +126,7 @@ def test_a_threshold_is_a_probability(phi_task: Task, threshold: float) -> None:
 
 def test_a_model_without_probabilities_has_no_threshold(phi_task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(phi_task, "model", MentionModel(TagSet(phi_task.entity_types), "BIO"))
-    with pytest.raises(UsageError, match="leave the threshold out"):
+    with pytest.raises(UsageError, match="remove the threshold"):
         model_finder(phi_task, threshold=0.1)
 
 

@@ -1,10 +1,10 @@
-"""Finds what identifies: a model's mentions, the words it doubts, and what patterns match; in a stream.
+"""Find identifying text in a stream of notes: a model's mentions, words it is uncertain about, and pattern matches.
 
-A model tells for every word how likely it is outside of all mentions. Under a threshold t, a word counts as soon as it
-is inside one with a probability above t, whatever the most likely tags are: the lower t, the fewer are missed.
+A model gives for every word the probability that it is outside of all mentions. With a threshold t, a word is hidden if
+it is inside a mention with a probability above t, whatever the most likely tags are: a lower t misses fewer words.
 
-A model reads a note as it was typed: `normalise` undoes forms that ordinary text does not hold, such as full-width
-letters or invisible characters within a name. Findings are in offsets of the note as it is.
+The model reads the normalised text of a note: `normalise` undoes unusual forms, such as full-width letters or invisible
+characters within a name. The offsets of findings are those of the original text.
 """
 
 from __future__ import annotations
@@ -26,42 +26,43 @@ from wardround.text.normalisation import normalise
 from wardround.text.phi_tag_sets import closest_type
 from wardround.text.views import View
 
-__all__ = ["NOTES_AHEAD", "Finder", "Found", "doubted_words", "model_finder", "pattern_finder"]
+__all__ = ["NOTES_AHEAD", "Finder", "Found", "model_finder", "pattern_finder", "uncertain_words"]
 
 Found = tuple[Document, list[Finding]]
 Finder = Callable[[Iterable[Document]], Iterator[Found]]
 
-NOTES_AHEAD = 64  # notes held while the model reads them: bounds memory, lets sentences of like length go together
+NOTES_AHEAD = 64  # notes read at once: bounds memory, and lets sentences of similar length share a batch
 _BATCH = 64
 
 
 def pattern_finder(patterns: Patterns) -> Finder:
-    """Patterns alone: names and streets stay."""
+    """Return a finder that uses patterns only; it does not find names and streets."""
     return lambda documents: ((document, patterns.find(document.text)) for document in documents)
 
 
 def model_finder(task: Task, *, threshold: float | None = None, patterns: Patterns | None = None) -> Finder:
-    """The mentions of the model, with a threshold also what it doubts, and what patterns add under the model's names.
+    """Return a finder for the model's mentions, with a threshold also uncertain words, and matches of the patterns.
 
-    What cannot be done with this model is refused here, before a note is read.
+    Pattern matches get the closest type of the model. Raise `UsageError` before a note is read if the model is unfit.
     """
     if not task.finds_entities:
         raise UsageError("the model finds relations between given entities; redaction needs one that finds entities")
     model = task.model
     if threshold is not None and not 0 < threshold < 1:
-        raise UsageError(f"the threshold is {threshold}: give a probability between 0 and 1, for example 0.1")
+        raise UsageError(f"the threshold is {threshold}: it must be a probability between 0 and 1, for example 0.1")
     if threshold is not None and not isinstance(model, TaggingModel):
-        raise UsageError("this model gives no probabilities of words; leave the threshold out")
+        raise UsageError("this model gives no probabilities for words; remove the threshold")
 
     def find(documents: Iterable[Document]) -> Iterator[Found]:
         bare = (replace(document, entities=(), relations=()) for document in documents)
-        while held := list(islice(bare, NOTES_AHEAD)):
-            views = [normalise(document.text) for document in held]
-            typed = [_typed(document, view) for document, view in zip(held, views, strict=True)]
-            doubted: Sequence[list[Finding]] = [[] for _ in held]
+        while batch := list(islice(bare, NOTES_AHEAD)):
+            views = [normalise(document.text) for document in batch]
+            normalised = [_normalised(document, view) for document, view in zip(batch, views, strict=True)]
+            uncertain: Sequence[list[Finding]] = [[] for _ in batch]
             if threshold is not None and isinstance(model, TaggingModel):
-                doubted = doubted_words(model, typed, threshold)
-            for document, view, predicted, more in zip(held, views, task.predict(typed), doubted, strict=True):
+                uncertain = uncertain_words(model, normalised, threshold)
+            predictions = task.predict(normalised)
+            for document, view, predicted, more in zip(batch, views, predictions, uncertain, strict=True):
                 matched = [] if patterns is None else _renamed(patterns.find(document.text), task.entity_types)
                 found = (replace(f, range=view.source(f.range)) for f in (*_mentions(predicted), *more))
                 yield document, [*found, *matched]
@@ -70,10 +71,10 @@ def model_finder(task: Task, *, threshold: float | None = None, patterns: Patter
 
 
 @torch.inference_mode()
-def doubted_words(model: TaggingModel, documents: Sequence[Document], threshold: float) -> list[list[Finding]]:
-    """For each document the words that lie in a mention with a probability above the threshold.
+def uncertain_words(model: TaggingModel, documents: Sequence[Document], threshold: float) -> list[list[Finding]]:
+    """Return for each document the words that are in a mention with a probability above the threshold.
 
-    Neighbours of one type are one finding; the type is the likeliest one.
+    Adjacent words of one type are one finding. The type is the most likely one.
     """
     model.eval()
     aligned = [align(document) for document in documents]
@@ -88,7 +89,7 @@ def doubted_words(model: TaggingModel, documents: Sequence[Document], threshold:
 
 
 def _likely_types(model: TaggingModel, sentences: Sequence[Sequence[str]], threshold: float) -> list[list[str]]:
-    """A type a word, or "" where it is outside."""
+    """Return the type of each word, or "" if it is outside."""
     inputs = model.prepare(sentences).to(model.device)
     marginals = model.marginals(inputs).float().cpu()  # [batch, words, tags]
     outside = marginals[:, :, 0]  # the first tag of every scheme
@@ -112,8 +113,8 @@ def _runs(sentence: Sentence, types: Sequence[str]) -> Iterator[Finding]:
             yield Finding(Range(ranges[0].start, ranges[-1].end), type_, "model")
 
 
-def _typed(document: Document, view: View) -> Document:
-    """The document with the text of the view; words and sentences that came with it are of the other text."""
+def _normalised(document: Document, view: View) -> Document:
+    """Return the document with the text of the view, without the words and sentences of the original text."""
     if view.text == document.text:
         return document
     return replace(document, text=view.text, words=None, sentences=None)
