@@ -57,10 +57,10 @@ def test_overlaps_nesting_and_white_space(tmp_path: Path) -> None:
         (WARNING, f"document 'd': {message}")
         for message in (
             "T8 begins or ends with white space",
-            "T2 lies inside T1",
+            "T2 is inside T1",
             "T3 overlaps T1",
-            "T6 lies inside T4",
-            "T7 lies inside T4",
+            "T6 is inside T4",
+            "T7 is inside T4",
         )
     ]
     assert list(report.counts) == [WHOLE]

@@ -63,7 +63,7 @@ def test_the_dominant_type_is_the_alphabetically_first_of_equals() -> None:
 def test_a_site_left_empty_takes_from_the_largest() -> None:
     sites = dirichlet(MIXED[:6], ["a", "b", "c"], alpha=0.001, seed=0, minimum=2)
     assert [len(found) for found in sites.values()] == [2, 2, 2]
-    with pytest.raises(CorpusError, match="2 documents are too few to give 3 sites 1 each"):
+    with pytest.raises(CorpusError, match="2 documents are too few for 3 sites with at least 1 each"):
         dirichlet(MIXED[:2], ["a", "b", "c"], alpha=1, seed=0)
     with pytest.raises(CorpusError, match="alpha must be above 0"):
         dirichlet(MIXED, ["a"], alpha=0, seed=0)

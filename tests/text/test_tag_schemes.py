@@ -122,7 +122,7 @@ def test_empty_sentence(scheme: TagScheme) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (((0, 3, "X"),), "X at words 0-3 lies outside a sentence of 2 words"),
+        (((0, 3, "X"),), "X at words 0-3 is outside a sentence of 2 words"),
         (((-1, 1, "X"),), "X at words -1-1 lies outside"),
         (((1, 1, "X"),), "X at words 1-1 lies outside"),
         (((0, 2, "X"), (1, 2, "Y")), "Y at words 1-2 overlaps another mention"),

@@ -79,7 +79,10 @@ class Bioc(CorpusFormat):
 
     def _document(self, document_id: str, node: XmlNode, report: Reporter) -> Document:
         text = _Text(report)
-        added = [part for passage in node.all("passage") for part in _parts(passage) if text.add(part)]
+        parts: list[XmlNode] = []
+        for passage in node.all("passage"):  # the text of a passage is in itself or in its sentences
+            parts += [passage] if passage.find("text") is not None else passage.all("sentence")
+        added = [part for part in parts if text.add(part)]
         draft = Draft("".join(text.pieces), words_in="text element")
         for holder in (node, *added):
             for annotation in _all_below(holder, "annotation"):
@@ -166,11 +169,6 @@ class _Text:
             self.sentences = None
         elif self.sentences is not None:
             self.sentences.append(Range(offset, self.length))
-
-
-def _parts(passage: XmlNode) -> list[XmlNode]:
-    """Return the elements with the text of a passage: itself or its sentences."""
-    return [passage] if passage.find("text") is not None else passage.all("sentence")
 
 
 def _all_below(node: XmlNode, tag: str) -> Iterator[XmlNode]:

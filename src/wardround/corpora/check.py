@@ -145,4 +145,4 @@ def _how(inner: Entity, outer: Entity) -> str:
     if inner.ranges == outer.ranges:
         return "marks the same characters as"
     nested = outer.start <= inner.start and inner.end <= outer.end
-    return "lies inside" if nested else "overlaps"
+    return "is inside" if nested else "overlaps"

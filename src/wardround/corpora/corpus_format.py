@@ -40,7 +40,7 @@ __all__ = [
 
 Content = Literal[
     "entities", "discontinuous", "relations", "concepts", "attributes", "notes", "words", "sentences"
-]  # the parts of a document besides its id and text; `notes` are the remarks of annotators
+]  # the parts of a document except its id and text; `notes` are the remarks of annotators
 EVERYTHING: frozenset[Content] = frozenset(get_args(Content))
 
 # Twelve digits are enough for any file and few enough to be converted quickly.
@@ -167,7 +167,7 @@ class Draft:
     ) -> bool:
         """Create an entity and keep it, or report why not. Ranges may be in any order.
 
-        `words`, if the file repeats them, must equal the text at the ranges in the given order. Runs of white space are
+        `words`, if the file repeats them, must equal the text at the ranges, in the same order. Runs of white space are
         equal to each other, because files replace line ends inside a mention by spaces.
         """
         ordered = tuple(Range(*pair) for pair in sorted(ranges))

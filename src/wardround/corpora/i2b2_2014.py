@@ -74,7 +74,7 @@ class I2b2Deid(CorpusFormat):
 
     def write(self, documents: Iterable[Document], path: Path) -> None:
         """Write a file for each document into the folder `path`. Concepts and attributes are not kept."""
-        write_folder(documents, path, self._contents)
+        write_folder(documents, path, lambda document: {".xml": "\n".join((*self._lines(document), ""))})
 
     def _read_note(self, file: Path, document_id: str, problems: ProblemSink) -> Iterator[Document]:
         report = Reporter(file, problems)
@@ -101,9 +101,6 @@ class I2b2Deid(CorpusFormat):
             words=tag.attributes.get("text"),
             note=tag.attributes.get("comment", ""),
         )
-
-    def _contents(self, document: Document) -> dict[str, str]:
-        return {".xml": "".join(f"{line}\n" for line in self._lines(document))}
 
     def _lines(self, document: Document) -> Iterator[str]:
         if document.relations:

@@ -92,9 +92,8 @@ class Jsonl(CorpusFormat):
         return json.dumps(WRITERS[self.shape](document), ensure_ascii=False)
 
     def _decode_line(self, line: str, document_id: str, report: Reporter) -> Document | None:
-        for value in _parsed(line, report):
-            return self._decode(value, document_id, report)
-        return None
+        values = list(_parsed(line, report))
+        return self._decode(values[0], document_id, report) if values else None
 
     def _decode(self, value: object, document_id: str, report: Reporter) -> Document | None:
         try:

@@ -48,7 +48,7 @@ def dirichlet(
     if alpha <= 0:
         raise CorpusError("alpha must be above 0; 0.1 makes sites very different, 100 nearly equal")
     if len(documents) < minimum * len(sites):
-        raise CorpusError(f"{len(documents)} documents are too few to give {len(sites)} sites {minimum} each")
+        raise CorpusError(f"{len(documents)} documents are too few for {len(sites)} sites with at least {minimum} each")
     random = numpy.random.default_rng(seed)
     divided: Sites = {site: [] for site in sites}
     for group in _by_dominant_type(documents):

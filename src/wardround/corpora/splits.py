@@ -70,7 +70,8 @@ def split_documents(
     """
     groups: dict[bytes, list[tuple[int, Document]]] = {}
     for position, document in enumerate(documents):
-        groups.setdefault(_rank(document.text, seed), []).append((position, document))
+        rank = hashlib.sha256(f"{seed}:{document.text}".encode("utf-8", "surrogatepass")).digest()
+        groups.setdefault(rank, []).append((position, document))
     sizes = shares(len(groups), fractions)
     empty = [name for name, size in sizes.items() if fractions[name] > 0 and size == 0]
     if empty:
@@ -94,10 +95,6 @@ def shares(total: int, fractions: Mapping[str, float]) -> dict[str, int]:
     for name in by_remainder[: total - sum(sizes.values())]:
         sizes[name] += 1
     return sizes
-
-
-def _rank(text: str, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}:{text}".encode("utf-8", "surrogatepass")).digest()
 
 
 @dataclass(frozen=True)

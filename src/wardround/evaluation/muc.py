@@ -95,7 +95,7 @@ class MucModes:
 
 @dataclass(frozen=True, slots=True)
 class MucScore:
-    """Counts in each matching mode, over all types and for each type alone."""
+    """Counts in each matching mode, over all types and for each type."""
 
     overall: MucModes = MucModes()
     by_type: Mapping[str, MucModes] = field(default_factory=dict)

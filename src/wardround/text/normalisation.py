@@ -135,7 +135,8 @@ def normalise(text: str) -> View:
     """
     if not _UNUSUAL.search(text) or not (_UNORDINARY.search(text) or _FOREIGN.search(text)):
         return View(text)
-    if not _is_mostly_latin(text):
+    mostly_latin = 2 * len(_LATIN_LETTERS.findall(text)) >= len(_LETTERS.findall(text))
+    if not mostly_latin:
         return View(text)
     view = edited(text, ((*match.span(), _replacement(match)) for match in _UNORDINARY.finditer(text)))
     if not _FOREIGN.search(view.text):
@@ -147,10 +148,6 @@ def normalise(text: str) -> View:
 def normalise_mention(text: str) -> str:
     """Return a mention with unusual characters replaced and all invisible characters removed."""
     return normalise(_ANY_HIDDEN.sub("", text) or text).text
-
-
-def _is_mostly_latin(text: str) -> bool:
-    return 2 * len(_LATIN_LETTERS.findall(text)) >= len(_LETTERS.findall(text))
 
 
 def _replacement(match: re.Match[str]) -> str:

@@ -79,7 +79,7 @@ class TagScheme:
         tags = [OUTSIDE] * length
         for start, end, kind in sorted(spans):
             if not 0 <= start < end <= length:
-                raise TagError(f"{kind} at words {start}-{end} lies outside a sentence of {length} words")
+                raise TagError(f"{kind} at words {start}-{end} is outside a sentence of {length} words")
             if any(tag != OUTSIDE for tag in tags[start:end]):
                 raise TagError(f"{kind} at words {start}-{end} overlaps another mention")
             touches = start > 0 and tags[start - 1] != OUTSIDE and split_tag(tags[start - 1])[1] == kind

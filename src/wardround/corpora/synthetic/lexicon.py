@@ -28,7 +28,7 @@ __all__ = [
     "terms",
 ]
 
-_MINIMUM_TERMS = 6  # a site gets at least this many terms of a short list, whatever its share
+_MINIMUM_TERMS = 6  # a site gets at least this many terms of a short list, even for a small share
 _GENERIC_NAMES = 620
 # All trade names come from one sequence, so that no drug shares its name with a gadget.
 _BRANDS = {"drugs": range(0, 260), "gadgets": range(260, 460), "firms": range(460, 600), "goods": range(600, 740)}
@@ -131,7 +131,7 @@ def _capitalised_names(purpose: str, count: int, endings: Sequence[str], *, midd
 
 
 def _brand_names(purpose: str) -> list[str]:
-    """Return trade names; those of drugs and of other goods sound alike."""
+    """Return trade names; those of drugs and of other goods sound similar."""
     names = _capitalised_names("brands", max(_BRANDS["goods"]) + 1, _data("drugs")["brand_endings"])
     return [names[at] for at in _BRANDS[purpose]]
 
@@ -177,7 +177,7 @@ def _problem_lists() -> Lexicon:
     toxicities += [f"{organ['adjective']} toxicity" for organ in organs[::3]]
     toxic = terms([*data["toxic_effects"], *blood_disorders, *toxicities])
     eruptions = terms((f"{kind} {noun}" for kind in data["eruptions"] for noun in ("eruption", "rash")), countable=True)
-    # Names that contain a drug, of which only the whole is a mention.
+    # Names that contain a drug; only the complete name is a mention.
     stream = Stream("invented", "nested")
     nested = [
         pattern.format(drug)
