@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import DOCS, ROOT
 
-PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "SECURITY.md"]
+PAGES = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in ("SECURITY.md", "README.md", "CONTRIBUTING.md"))]
 LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them of headings: small letters, dashes for blanks, nothing else."""
+    """Return the anchors of the headings as GitHub makes them: lower case, dashes for blanks, nothing else."""
     heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
@@ -24,7 +24,8 @@ def test_an_anchor_is_made_of_a_heading(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for file, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+    prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for file, anchor in LINK.findall(prose):
         if file.startswith("http"):
             continue
         target = page.parent / file if file else page
