@@ -410,7 +410,7 @@ def test_a_protected_study_ends_nearly_as_a_plain_one(
         sent = {(entry.step, array) for entry in entries for array, _ in entry.arrays}
         masked = privacy["mechanism"] == "masked"
         assert (
-            sent == {("submit", "words")}
+            sent == {("submit", "slots")}
             if masked
             else {
                 ("submit", "sealed"),
@@ -475,7 +475,7 @@ def test_a_relation_to_what_is_not_there_is_refused_with_file_and_line(form: str
     write_notes(tmp_path / "data")
     path = damaged(tmp_path / "damaged", form)
     study = distilled(tmp_path / "data", public={"data": str(path), "format": form})
-    said = rf"^{place}: relation R1 has a tail which is no mention here"
+    said = rf"^{place}: relation R1 has a tail that is not a mention here"
     refused_before_round_1(study, said, tmp_path / "public", error=CorpusError)
     study = distilled(
         tmp_path / "data", sites={"east": {"data": str(path.parent if form == "jsonl" else path), "format": form}}

@@ -723,7 +723,7 @@ def test_a_precision_is_of_predictions_that_nobody_packs(mechanism: str, precisi
     with pytest.raises(StudyError, match=rf"^\[algorithm\] precision {precision} needs mechanism plain; under "):
         parse_study(text.replace("temperature = 2", f'precision = "{precision}"'))
     if mechanism == "sealed":
-        with pytest.raises(StudyError, match=r"^\[privacy\] scheme ckks .* feded takes bfv$"):
+        with pytest.raises(StudyError, match=r"^\[privacy\] scheme ckks .* feded needs bfv$"):
             parse_study(text + 'scheme = "ckks"\n')
 
 

@@ -24,8 +24,9 @@ from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import SiteId
 from wardround.federation.ledger import read_entries
 from wardround.federation.message import Message
-from wardround.models.saved import load_model
+from wardround.models.light_ner import LightNer
 from wardround.models.tagging_model import TaggingModel
+from wardround.models.saved import load_model
 from wardround.studies import one_machine
 from wardround.studies.aggregation_setup import payload_of
 from wardround.studies.assemble import common_task
@@ -285,8 +286,8 @@ def test_the_coordinator_never_sees_the_gradient_of_one_site(kind: str, data: Pa
     for _, step, answer in overheard.answers:
         if step == "train_completed":  # it is held until it is known who gives
             assert not answer.arrays
-            assert answer.values.keys() <= {"weight", "loss", "extents"}
-            assert TARGETS not in json.dumps(answer.values.get("extents"))  # its clip is known
+            assert answer.values.keys() <= {"weight", "loss", "largest_by_group"}
+            assert TARGETS not in json.dumps(answer.values.get("largest_by_group"))  # its clip is known
         for own in given:
             assert not any(own.tobytes() in array.tobytes() for array in answer.arrays.values())
     server = running.coordinator
@@ -439,7 +440,7 @@ def test_a_model_that_writes_mentions_is_taught_and_weighed(data: Path, tmp_path
     study = parse_study(_of_bart(data, bart, {"name": "tagsets", "rounds": 3, "trusted_after": 1}))
     run(study, tmp_path / "run")
     model = load_model(tmp_path / "run" / "sites" / "east" / "model")
-    assert isinstance(model, TaggingModel) and set(model.tag_set.types) == set(BOTH)
+    assert isinstance(model, LightNer) and set(model.tag_set.types) == set(BOTH)
     kept = held(tmp_path / "run", "east")
     assert kept["own"].shape == model.probes.leaf_shape and kept["source"].shape[1:] == model.probes.leaf_shape
     assert int(kept["compared"]) == 3
