@@ -25,8 +25,8 @@ from wardround.federation.federation import SiteId
 from wardround.federation.ledger import read_entries
 from wardround.federation.message import Message
 from wardround.models.light_ner import LightNer
-from wardround.models.tagging_model import TaggingModel
 from wardround.models.saved import load_model
+from wardround.models.tagging_model import TaggingModel
 from wardround.studies import one_machine
 from wardround.studies.aggregation_setup import payload_of
 from wardround.studies.assemble import common_task
