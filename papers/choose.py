@@ -38,6 +38,8 @@ def highest(name: str, tried: Mapping[str, float]) -> str:
 def main() -> None:
     """Choose and write."""
     paper, parser = named_paper(__doc__)
+    if not paper.choices:
+        sys.exit(f"nothing is chosen for {paper.name}")
     if len(paper.choices) > 1:
         parser.add_argument("what", choices=list(paper.choices))
     parser.add_argument("results", type=Path, nargs="+", help="files that papers.measure wrote")

@@ -44,7 +44,7 @@ def rebuild(paper: Paper) -> None:
 
 
 def shown(paper: Paper, item: Item) -> str:
-    """Return a table or figure as it stands on the page."""
+    """Return a table or figure of the page."""
     page = (paper.folder / _PAGE).read_text(encoding="utf-8")
     return "\n\n".join(filter(None, (between(page, name) for name in item.markers)))
 

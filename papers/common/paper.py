@@ -73,7 +73,7 @@ class Item:
     published: str = ""
     differs: str = ""
     anchor: str = ""  # on the paper's page
-    markers: tuple[str, ...] = ()  # between which it stands on the page
+    markers: tuple[str, ...] = ()  # around it on the page
     way: Way | None = None  # None: nothing is measured
 
 

@@ -119,13 +119,13 @@ class Sweep:
         """Return the settings with absolute paths."""
         return settings
 
-    def picked(self, wanted: Sequence[str]) -> list[Any]:
+    def picked(self, names: Sequence[str]) -> list[Any]:
         """Return the studies with these names and those of tables with these names."""
-        return [v for v in self.variations.values() if v.name in wanted or not set(v.tables).isdisjoint(wanted)]
+        return [v for v in self.variations.values() if v.name in names or not set(v.tables).isdisjoint(names)]
 
-    def runs(self, wanted: Sequence[str], seeds: Sequence[int] | None = None, *, tuned: str = "") -> list[Run]:
+    def runs(self, names: Sequence[str], seeds: Sequence[int] | None = None, *, tuned: str = "") -> list[Run]:
         """Return the runs of the named tables and studies, with these seeds or each study's own."""
-        found = self.picked(wanted)
+        found = self.picked(names)
         self.check(found)
         runs = []
         for variation in found:

@@ -237,8 +237,8 @@ class Measured(Studies):
         types = [None if line is None else line["types"] for line in last]
         names = sorted({name for own in types if own is not None for name in own})
         found["types"] = {n: [None if own is None else own.get(n, [0, 0, 0]) for own in types] for n in names}
-        told = next((list(run["curve"][0].get("figures", {})) for run in runs if run["curve"]), [])
-        figures = {n: [[round(line["figures"][n], _DIGITS) for line in run["curve"]] for run in runs] for n in told}
+        names = next((list(run["curve"][0].get("figures", {})) for run in runs if run["curve"]), [])
+        figures = {n: [[round(line["figures"][n], _DIGITS) for line in run["curve"]] for run in runs] for n in names}
         return {**found, **({"figures": figures} if figures else {})}
 
 

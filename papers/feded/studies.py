@@ -184,16 +184,16 @@ class FedEd(Sweep):
         train, public, test = (
             self.sites.pairs(corpus, variation.draw(seed), part) for part in ("train", "public", "test")
         )
-        asked = max(1, round((variation.participation or self.settings.participation) * SITES[corpus]))
+        sites = max(1, round((variation.participation or self.settings.participation) * SITES[corpus]))
         epochs = variation.local_epochs or self.settings.local_epochs
         local = epochs * (train - public) / SITES[corpus] / size * _STEP  # of one site in a round
         if variation.method in FEDED:
             batches = public / FEDED[variation.method].get("distillation_batch", size)
-            a_round = asked * (local + 0.3) + batches * _STEP + (asked + 2) * public * 0.0005
+            a_round = sites * (local + 0.3) + batches * _STEP + (sites + 2) * public * 0.0005
         else:
             a_round = {
-                "fedavg": asked * (local + 0.3),
-                "fedatt": asked * (local + 0.5),
+                "fedavg": sites * (local + 0.3),
+                "fedatt": sites * (local + 0.5),
                 "public": public / size * _STEP + 2 * public * 0.0005,
                 "central": train / size * _STEP,
             }.get(variation.method, local)

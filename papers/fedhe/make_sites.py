@@ -6,7 +6,7 @@ bc2gm-2/client-01, -02      random shares of the training and development part, 
 bc2gm-all/all               all of it at one site
 bc5cdr-2, bc5cdr-all        the same of BC5CDR
 bc5cdr-4, -22, -64          more clients; the test part is split as well, because all clients share one model
-bc5cdr-22-skewed            training sentences parted by Dirichlet proportions a type
+bc5cdr-22-skewed            training sentences split by Dirichlet proportions of each type
 sites.json                  types, schemes and sizes
 """
 

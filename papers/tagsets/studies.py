@@ -244,7 +244,7 @@ class TagSetSweep(Sweep):
         if method == "pooled":
             return 30 + rounds * len(self.sites.names(variation.corpus)) * (step + 0.01) + test * read
         own = COMPLETED.get(method, {"unknown": "pseudo" if method in ADVERSARIAL else "outside"})
-        asked = train * read if own["unknown"] in ("pseudo", "posterior") else 0.0
+        teaching = train * read if own["unknown"] in ("pseudo", "posterior") else 0.0
         compared = 3 * train * read if own.get("weighting") else 0.0
         steps = self.setting(variation, "local_epochs") * train / self.settings.batch_size
-        return 30 + rounds * (steps * step + asked + compared) + test * read
+        return 30 + rounds * (steps * step + teaching + compared) + test * read

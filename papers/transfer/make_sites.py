@@ -67,8 +67,8 @@ def read_meddocan(folder: Path, *, seed: int) -> dict[str, Parts]:
     read = {part: Brat().read(folder / "corpus" / part / "brat") for part in PARTS}
     whole = {part: [with_spanish_sentences(note) for note in notes] for part, notes in read.items()}
     sites: dict[str, Parts] = {}
-    for name, wanted in (("source", False), ("target", True)):
-        own = {part: [note for note in notes if is_urology(note) is wanted] for part, notes in whole.items()}
+    for name, urology in (("source", False), ("target", True)):
+        own = {part: [note for note in notes if is_urology(note) is urology] for part, notes in whole.items()}
         sites[name] = {**own, "dev": cut(own["dev"], SCORED_EACH_EPOCH[name], f"{seed}/{name}/dev")}
     return {**sites, "official": whole}
 

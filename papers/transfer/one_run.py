@@ -39,9 +39,11 @@ from wardround.text.tag_sets import TagSet
 from wardround.training.loop import EpochRecord, TrainingLoop
 from wardround.training.training_config import TrainingConfig
 
+__all__ = ["TrainingRequest", "main", "network", "run", "scores", "trained"]
+
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class TrainingRequest:
     """The content of `asked.toml`."""
 
     seed: int
@@ -55,7 +57,7 @@ class Asked:
     keep_model: bool  # and write checkpoints: such a training is long
 
     @classmethod
-    def read(cls, file: Path) -> Asked:
+    def read(cls, file: Path) -> TrainingRequest:
         """Read the file that `papers.measure` wrote."""
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
         seed, (site, model, transfer) = (
@@ -76,22 +78,22 @@ class Asked:
         )
 
 
-def network(asked: Asked, types: TagSet) -> tuple[TaggingModel, list[dict[str, Any]]]:
+def network(request: TrainingRequest, types: TagSet) -> tuple[TaggingModel, list[dict[str, Any]]]:
     """Return the network before its first epoch, and what became of each layer of the source."""
-    target = tag_scoring(build_model(asked.model, types, seed=asked.seed))
-    if asked.source is None:
+    target = tag_scoring(build_model(request.model, types, seed=request.seed))
+    if request.source is None:
         return target, []
-    beginning = begin(load_source(asked.source), target, asked.transfer)
+    beginning = begin(load_source(request.source), target, request.transfer)
     return beginning.model, [asdict(layer) for layer in beginning.report.layers]
 
 
-def trained(task: NerTask, notes: SiteData, asked: Asked, folder: Path) -> Sequence[EpochRecord]:
+def trained(task: NerTask, notes: SiteData, request: TrainingRequest, folder: Path) -> Sequence[EpochRecord]:
     """Train and return the records of all epochs; if the model is kept, an interrupted training continues."""
-    if asked.keep_model:
-        return train_at_one_site(task, notes, asked.training, folder=RunFolder(folder)).records
+    if request.keep_model:
+        return train_at_one_site(task, notes, request.training, folder=RunFolder(folder)).records
     examples = list(task.encode(notes.train))
-    again = -(-asked.least // len(examples))
-    training = TrainingLoop(task, asked.training, train=examples * again, dev=notes.dev)
+    repeats = -(-request.least // len(examples))
+    training = TrainingLoop(task, request.training, train=examples * repeats, dev=notes.dev)
     for _ in training.run():
         pass
     return training.records
@@ -139,23 +141,23 @@ def leakage_figures(leakage: LeakageScore) -> dict[str, Any]:
     }
 
 
-def run(asked: Asked, folder: Path, device: str) -> dict[str, Any]:
+def run(request: TrainingRequest, folder: Path, device: str) -> dict[str, Any]:
     """Train, score, and return the summary."""
     started, place = time.perf_counter(), pick_device(device)
-    data = load_site(asked.data, Jsonl()).data
-    notes = part_of(data, asked.fraction, seed=asked.seed)
-    model, layers = network(asked, chosen_types(data.train, None))
+    data = load_site(request.data, Jsonl()).data
+    notes = part_of(data, request.fraction, seed=request.seed)
+    model, layers = network(request, chosen_types(data.train, None))
     task = NerTask(model.to(place))
-    records = trained(task, notes, asked, folder)
+    records = trained(task, notes, request, folder)
     found = scores(task, notes.test)
-    if asked.keep_model:
+    if request.keep_model:
         found["recall_first"] = leakage_figures(with_threshold(task, notes.test))
     best = max(records, key=lambda record: record.dev_f1)
     return {
         "dev_f1": best.dev_f1,
         "rounds": len(records),
         "best_round": best.epoch,
-        "stopped": len(records) < asked.training.epochs,
+        "stopped": len(records) < request.training.epochs,
         "notes": len(notes.train),
         "mentions": sum(len(note.entities) for note in notes.train),
         "layers": layers,
@@ -173,7 +175,7 @@ def main() -> None:
     options = parser.parse_args()
     end_with_parent()
     torch.set_num_threads(1)
-    found = run(Asked.read(options.folder / REQUESTED_STUDY), options.folder, options.device)
+    found = run(TrainingRequest.read(options.folder / REQUESTED_STUDY), options.folder, options.device)
     RunFolder(options.folder).write_json(SUMMARY, found)
 
 

@@ -67,7 +67,7 @@ def test_a_table_by_hand(study: ModuleType) -> None:
     ]
 
 
-def test_only_what_lies_between_the_markers_is_replaced(study: ModuleType) -> None:
+def test_only_text_between_the_markers_is_replaced(study: ModuleType) -> None:
     page = "before\n<!-- bc5cdr -->\nold\n<!-- /bc5cdr -->\nafter\n"
     for _ in range(2):
         page = study.fill(page, study.MARKER, "new")
@@ -76,7 +76,7 @@ def test_only_what_lies_between_the_markers_is_replaced(study: ModuleType) -> No
         study.fill("no markers", study.MARKER, "new")
 
 
-def test_the_trainings_are_those_the_table_names(study: ModuleType) -> None:
+def test_the_commands_of_the_trainings(study: ModuleType) -> None:
     asked = argparse.Namespace(data=Path("BC5CDR-IOB"), vectors=Path("glove.npz"), encoder="minilm", work=Path("runs"))
     _, words, encoder = (study.command(asked, options, 2, Path("runs/x")) for options in study.NETWORKS.values())
     assert words[1:5] == ["-m", "wardround.cli.main", "train", "BC5CDR-IOB"]

@@ -11,7 +11,7 @@ from wardround.reports.plots import Labels, bar_chart
 summarise, cells, common = fixture_of("summarise"), fixture_of("common.cells"), fixture_of("common.paper")
 
 
-def test_bars_are_told_and_decide_the_exit_status(
+def test_targets_are_printed_and_decide_the_exit_status(
     summarise: ModuleType, cells: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bars = [cells.Bar("more than one", "2", True), cells.Bar("less than one", cells.NOTHING, None)]

@@ -35,18 +35,18 @@ def test_seeds_join(merging: ModuleType) -> None:
     assert joined(merging, study(0), study(1)) == study(0, 1)
 
 
-def test_a_run_of_now_takes_the_place_of_the_one_its_seed_had(merging: ModuleType) -> None:
+def test_a_new_run_replaces_the_one_with_its_seed(merging: ModuleType) -> None:
     old, new = study(0, 1) | {"f1": [0.1, 0.2]}, study(1, 2) | {"f1": [0.3, 0.4]}
     assert joined(merging, old, new) == study(0, 1, 2) | {"f1": [0.1, 0.3, 0.4]}
 
 
-def test_what_was_cut_off_takes_no_finished_place(merging: ModuleType) -> None:
+def test_a_run_that_was_cut_off_replaces_no_finished_one(merging: ModuleType) -> None:
     old = study(0, 1, cut_off=[False, True], reached=[4, None])
     new = study(0, 1, cut_off=[True, True], reached=[None, 9])
     assert joined(merging, old, new) == study(0, 1, cut_off=[False, True], reached=[4, 9])
 
 
-def test_studies_that_do_not_compare_stay_whole(merging: ModuleType) -> None:
+def test_incompatible_studies_are_not_merged(merging: ModuleType) -> None:
     two, one = study(0, 1), study(2, rate=0.5)
     assert joined(merging, two, one) == two, "another rate, and fewer seeds"
     assert joined(merging, one, two) == two
@@ -54,7 +54,7 @@ def test_studies_that_do_not_compare_stay_whole(merging: ModuleType) -> None:
     assert joined(merging, two, told_more) == two and joined(merging, told_more, two) == two
 
 
-def test_studies_of_one_side_alone(merging: ModuleType) -> None:
+def test_studies_in_only_one_summary_are_kept(merging: ModuleType) -> None:
     found = merging.merged({"studies": {"old": study(0)}}, {"studies": {"new": study(1)}}, place="work")
     assert found == {"studies": {"old": study(0), "new": study(1)}, "devices": []}
 
@@ -88,7 +88,7 @@ def test_more_settings_join(merging: ModuleType) -> None:
         merging.merged(known, {"chosen": {"b": {}, "a": {"rate": 2}}}, place="work")
 
 
-def test_other_settings_are_no_neighbours(merging: ModuleType) -> None:
+def test_summaries_with_other_settings_are_refused(merging: ModuleType) -> None:
     known, found = {"settings": {"rounds": 3}, "studies": {}}, {"settings": {"rounds": 4}, "studies": {}}
     with pytest.raises(UsageError, match=r"has other settings than the committed one .* in work/expected.json"):
         merging.merged(known, found, place="work")

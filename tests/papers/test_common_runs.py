@@ -54,7 +54,7 @@ def test_a_run_that_fails_or_takes_too_long_costs_the_others_nothing(
     assert (tmp_path / "out" / "quick-seed-0" / "asked.toml").read_text() == '[study]\nname = "quick"\n'
 
 
-def test_a_run_is_begun_anew_where_another_study_is_asked_for(runs: ModuleType, fake: None, tmp_path: Path) -> None:
+def test_a_run_starts_again_if_its_study_changed(runs: ModuleType, fake: None, tmp_path: Path) -> None:
     results = runs.Results(tmp_path / "results.json", {})
     left = tmp_path / "out" / "quick-seed-0" / "checkpoint"
     for name, stays in (("one", False), ("one", True), ("two", False)):
@@ -65,7 +65,7 @@ def test_a_run_is_begun_anew_where_another_study_is_asked_for(runs: ModuleType, 
         left.touch()
 
 
-def test_what_a_run_of_several_processes_is_told(runs: ModuleType, fake: None, tmp_path: Path) -> None:
+def test_options_of_a_run_with_several_processes(runs: ModuleType, fake: None, tmp_path: Path) -> None:
     results = runs.Results(tmp_path / "results.json", {})
     several = [runs.Run(f"of-{n}", 0, {}, 1.0, workers=n, own_options=["--score-training"] * (n == 2)) for n in (4, 2)]
     assert [run.slots for run in (*several, runs.Run("of-0", 0, {}, 1.0))] == [4, 2, 1]

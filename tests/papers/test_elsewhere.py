@@ -36,7 +36,7 @@ def packed(elsewhere: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     return out
 
 
-def test_what_is_packed_is_unpacked_there(packed: Path, tmp_path: Path) -> None:
+def test_the_packed_folder_is_unpacked_by_start_sh(packed: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in packed.iterdir()) == [
         *("minilm.tar.xz", "packages.tar.xz", "start.sh", "toy.tar.xz")
     ]

@@ -23,7 +23,7 @@ def test_an_abstract_is_in_one_part_alone(joint: ModuleType) -> None:
     assert parts == joint.drawn(notes, 1) != joint.drawn(notes, 2)
 
 
-def test_a_test_part_of_its_own_is_left_as_it_is(joint: ModuleType) -> None:
+def test_an_official_test_part_is_not_changed(joint: ModuleType) -> None:
     documents, own = ([Document(f"{part}{n}", "Text.") for n in range(20)] for part in "ab")
     parts = joint.drawn(joint.Notes(documents, own, {}), 0)
     assert {part: len(found) for part, found in parts.items()} == {"test": 20, "public": 3, "train": 17}

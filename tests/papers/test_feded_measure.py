@@ -131,7 +131,7 @@ def test_central_and_single_are_one_site(studies: ModuleType, draws: Any) -> Non
     assert made["gad-central"]["algorithm"]["keep_moments"]
 
 
-def test_plain_updates_are_weighed_after_all_of_a_rounds_work(studies: ModuleType, draws: Any) -> None:
+def test_bytes_of_plain_updates_are_counted_after_a_full_round(studies: ModuleType, draws: Any) -> None:
     made = studies_of(studies, draws)
     work = {name: study["algorithm"].get("local_steps") for name, study in made.items() if name.startswith("weigh-gad")}
     assert [name for name, steps in work.items() if steps is None] == [
@@ -193,7 +193,7 @@ def test_the_rate_with_the_best_last_rounds_is_chosen(paper: ModuleType) -> None
         paper.choose_rates(runs, {}, {})
 
 
-def test_the_target_lies_between_what_needs_no_learning_and_fedavg(paper: ModuleType) -> None:
+def test_the_target_lies_between_calling_all_related_and_fedavg(paper: ModuleType) -> None:
     runs = []
     for f1 in (0.70, 0.80, 0.90):
         run = tuned("gad-fedavg", f1, tested=100, f1=f1)
@@ -257,7 +257,7 @@ def test_a_run_scores_every_second_round_and_the_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_ends_at_the_target_or_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_run_ends_at_the_target_or_on_a_signal(tmp_path: Path) -> None:
     folder = small_study(tmp_path, rounds=400)
     assert one_run(folder, "--test", str(tmp_path / "test.jsonl"), "--target", "0.01").wait() == 0
     reached = json.loads((folder / "summary.json").read_text())

@@ -100,7 +100,7 @@ def test_a_run_that_was_cut_off_is_left_out_and_named(paper: ModuleType, measure
     assert measured.left_out(runs) == ["gad-fedatt, seed 1: 1 rounds"]
 
 
-def test_runs_of_one_study_with_two_rates_are_no_study(paper: ModuleType) -> None:
+def test_runs_of_one_study_must_have_one_rate(paper: ModuleType) -> None:
     runs = [run_of("gad-fedatt", seed, 50, rate=rate) for seed, rate in ((0, 1e-4), (1, 2e-4))]
     with pytest.raises(AssertionError, match="several rates"):
         found_in(paper, runs)
@@ -111,7 +111,7 @@ def lost(study: str, seed: int, percent: float, **more: Any) -> dict[str, Any]:
     return {**run_of(study, seed, 50), "f1": percent / 100, "curve": [], "only_f1": True, **more}
 
 
-def test_of_a_run_whose_curve_is_lost_f1_counts(paper: ModuleType, tables: ModuleType) -> None:
+def test_a_run_whose_curve_is_lost_counts_with_its_f1(paper: ModuleType, tables: ModuleType) -> None:
     runs = [*GOOD[:5], *(lost("gad-feded-3", seed, 70 + seed) for seed in range(5))]
     found = found_in(paper, [*runs, lost("euadr-feded", 0, 80.5)])
     lines = tables.score_table(found, "gad", tables.PUBLISHED["scores"]["gad"]).splitlines()
@@ -121,7 +121,7 @@ def test_of_a_run_whose_curve_is_lost_f1_counts(paper: ModuleType, tables: Modul
     assert text.endswith("Of some runs only the F1 after the last round was kept: gad-feded-3, euadr-feded.")
 
 
-def test_where_a_curve_is_lost_a_race_tells_the_rounds(paper: ModuleType) -> None:
+def test_rounds_come_from_a_race_if_the_curve_is_lost(paper: ModuleType) -> None:
     runs = [*GOOD[:5], *(lost("gad-feded-3", seed, 70) for seed in range(5))]
     raced_at = [raced("race-feded-3-c0.1", seed, *[40] * seed, 60) for seed in range(3)]
     found = found_in(paper, [*runs, *raced_at])
@@ -167,7 +167,7 @@ def test_rounds_to_the_target_by_hand(paper: ModuleType, tables: ModuleType) -> 
         ([inf, inf, 1], [inf, inf, inf], "FedED not there"),
     ],
 )
-def test_a_ratio_knows_what_was_not_reached(measured: ModuleType, ours: Any, theirs: Any, text: str) -> None:
+def test_ratios_of_targets_that_were_not_reached(measured: ModuleType, ours: Any, theirs: Any, text: str) -> None:
     assert str(measured.ratio_of(ours, theirs, limit=LIMIT)) == text
 
 
@@ -192,7 +192,7 @@ def test_not_reached_is_not_the_same_as_not_measured(paper: ModuleType, tables: 
     assert tables.figure2(found_in(paper, GOOD)) == "" and tables.race_plot(found_in(paper, GOOD)) == {}
 
 
-def test_table_8_stands_beside_the_papers(paper: ModuleType, tables: ModuleType) -> None:
+def test_table_8_has_the_published_rounds(paper: ModuleType, tables: ModuleType) -> None:
     runs = [*GOOD, raced("race-fedavg-b16-e1", 0, 40, 40, 40, 40), raced("race-feded-3-b16-e1", 0, 40, 60)]
     lines = tables.table8(found_in(paper, runs)).splitlines()
     assert "| 16 | 1 | not reached | – | 2 | ≤ 0.40 | not reached | not reached | 34 | – |" in lines
@@ -229,7 +229,7 @@ def test_uploads_are_those_of_a_site_in_the_last_round(paper: ModuleType, tables
     ]
 
 
-def test_bars_are_met_by_one_and_the_same_feded(paper: ModuleType, targets: ModuleType) -> None:
+def test_one_feded_must_meet_both_targets(paper: ModuleType, targets: ModuleType) -> None:
     found = found_in(paper, [*GOOD, *SMALL])
     told = {bar.target.split(":")[0]: [] for bar in targets.bars(found)}
     for bar in targets.bars(found):
@@ -242,11 +242,13 @@ def test_bars_are_met_by_one_and_the_same_feded(paper: ModuleType, targets: Modu
 
 
 @pytest.mark.parametrize("left", [GOOD + SMALL[:0], GOOD[:4] + GOOD[5:] + SMALL, SMALL])
-def test_what_was_not_measured_is_not_met(paper: ModuleType, targets: ModuleType, left: list[dict[str, Any]]) -> None:
+def test_targets_that_were_not_measured_are_not_met(
+    paper: ModuleType, targets: ModuleType, left: list[dict[str, Any]]
+) -> None:
     assert not targets.all_met(found_in(paper, left))
 
 
-def test_large_uploads_are_a_bar_missed(paper: ModuleType, targets: ModuleType) -> None:
+def test_large_uploads_miss_the_target(paper: ModuleType, targets: ModuleType) -> None:
     ways = ("float32", "float16", "top-k")
     runs = [weighed(f"weigh-gad-feded-{way}", size) for way, size in zip(ways, (125_005, 60_000, 62_000), strict=True)]
     found, one = targets.bars(found_in(paper, runs))[:2], targets.bars(found_in(paper, runs[:1]))[1]
@@ -264,14 +266,14 @@ def test_claims_are_judged_by_corpus(paper: ModuleType, targets: ModuleType) -> 
     assert targets.extreme_claim(found, "public", min) == ""
 
 
-def test_what_learns_without_sites_is_told_beside_fewer_rounds(paper: ModuleType, targets: ModuleType) -> None:
+def test_the_claim_on_rounds_names_the_public_set_alone(paper: ModuleType, targets: ModuleType) -> None:
     found = found_in(paper, [*GOOD, run_of("gad-public", 0, 40, 60)])
     assert targets.fewer_claim(found) == (
         "FedED-3 0.33. Rounds of the public set alone, without a site: 2; of FedAvg: 3 [2, not reached]"
     )
 
 
-def test_what_is_missing_is_named(paper: ModuleType, tables: ModuleType, studies: ModuleType) -> None:
+def test_missing_studies_are_named(paper: ModuleType, tables: ModuleType, studies: ModuleType) -> None:
     races = [name for name, found in studies.VARIATIONS.items() if set(found.tables) <= {"table3", "table8"}]
     known = {"studies": {name: {} for name in races[1:]}, "left_out": ["x, seed 0: 3 rounds"]}
     said = tables.missing_text(paper.Measured(known))
@@ -289,7 +291,9 @@ def test_every_method_has_a_title(tables: ModuleType, studies: ModuleType) -> No
     assert methods | set(tables.CORPORA) <= tables.TITLES.keys()
 
 
-def test_what_needs_no_learning_is_read_from_the_sites(paper: ModuleType, tables: ModuleType, tmp_path: Path) -> None:
+def test_the_f1_of_calling_all_related_is_read_from_the_sites(
+    paper: ModuleType, tables: ModuleType, tmp_path: Path
+) -> None:
     (tmp_path / "pairs.tsv").write_text("".join(f"@GENE$ and @DISEASE$ {n}\t{int(n < 3)}\n" for n in range(4)))
     Jsonl().write(PairTsv().read(tmp_path / "pairs.tsv"), tmp_path / "gad" / "seed-0" / "test.jsonl")
     several = {"task": {"relations": {"Bind": [], "Association": []}}, "draws": {"seed-0": {}}}

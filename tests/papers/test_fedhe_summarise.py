@@ -41,7 +41,7 @@ def measured(paper: ModuleType, *runs: dict[str, Any]) -> Any:
     return measured_of(paper, runs)
 
 
-def test_clients_on_their_own_count_one_by_one_and_together_as_one_model(paper: ModuleType) -> None:
+def test_single_clients_are_scored_separately_and_federated_ones_together(paper: ModuleType) -> None:
     two = [(percent(90), percent(50)), (percent(80), percent(60))]
     found = measured(paper, run_of("bc2gm-minilm-single", 0, *two), run_of("bc2gm-minilm-fedhe", 0, *two))
     assert found.f1("bc2gm-minilm-single", "test") == [0.5, 0.6]
@@ -58,7 +58,7 @@ def test_table_4_by_hand(paper: ModuleType) -> None:
     assert lines[2:] == [f"| BERT-tiny | FedHE | {ours} | 0.744 ± 0.005 | 0.604 ± 0.010 |"]
 
 
-def test_a_chosen_rate_is_told(paper: ModuleType) -> None:
+def test_a_chosen_rate_is_shown(paper: ModuleType) -> None:
     run = run_of("bc5cdr-bert-small-central-chosen", 0, (percent(70), percent(40)), rate=3e-4)
     lines = paper.table4_chosen(measured(paper, run)).splitlines()
     assert lines[2:] == ["| BERT-small | 0.0003 | Central | – | – | 0.700 | 0.400 |"]
@@ -87,7 +87,7 @@ def test_many_clients_and_mechanisms_by_hand(paper: ModuleType) -> None:
     assert paper.mechanisms(found).splitlines()[2:] == ["| sealed+masked | 0.900 | 0.600 | 2.0 |"]
 
 
-def test_runs_of_one_study_with_two_rates_are_no_study(paper: ModuleType) -> None:
+def test_runs_of_one_study_must_have_one_rate(paper: ModuleType) -> None:
     pair = (percent(90), percent(60))
     runs = [run_of("bc5cdr-bert-mini-fedhe-chosen", seed, pair, rate=rate) for seed, rate in ((0, 1e-3), (1, 1e-4))]
     with pytest.raises(AssertionError, match="several rates"):
@@ -162,7 +162,7 @@ def test_what_was_published_is_as_the_paper_has_it(paper: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("way", "error"), [("bfv", 2e-7), ("bfv-compact", 2e-5), ("ckks", 1e-6)])
-def test_an_update_comes_back(overheads: ModuleType, way: str, error: float) -> None:
+def test_an_encrypted_update_is_decrypted(overheads: ModuleType, way: str, error: float) -> None:
     pytest.importorskip("tenseal")
     found = overheads.cost(way, 6 * 4096, 2)
     assert 0 < found["largest_error"] < error

@@ -77,7 +77,7 @@ def test_vectors_are_those_of_words_that_occur(sites: ModuleType, tmp_path: Path
 
 
 @pytest.mark.corpus
-def test_abstracts_of_ade_are_dealt_out_whole(sites: ModuleType, shared_data: Path) -> None:
+def test_abstracts_of_ade_are_not_split(sites: ModuleType, shared_data: Path) -> None:
     sizes = sites.Sizes(dev=50, test=100)
     site = sites.read_ade(shared_data / "ade_corpus_v2" / "DRUG-AE.rel", sizes, seed=0)
     abstracts = [{document.id.partition(".")[0] for document in part} for part in site.parts.values()]

@@ -63,7 +63,7 @@ def test_what_is_to_be_measured_is_known_to_the_paper(overview: ModuleType, swee
             assert item.way.only and set(item.way.only) <= {*sweeps.tables_of(known), *known}
 
 
-def test_without_a_summary_every_row_says_so(overview: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_summary_every_row_is_not_measured(overview: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview, "expected_of", lambda paper: {})
     rows = overview.overview().splitlines()[2:]
     assert len(rows) == sum(1 for _ in items(overview))
@@ -155,10 +155,10 @@ def test_how_many_seeds(overview: ModuleType, common: ModuleType) -> None:
 
 
 def test_the_page_is_the_one_that_the_summaries_give(overview: ModuleType) -> None:
-    """Of every paper whose summary is as it was when the page was written."""
     page = (PAPERS / "README.md").read_text(encoding="utf-8")
     for line in overview.overview().splitlines():
         assert line in page, f"run `wardround paper overview`: {line[:90]}"
+    assert overview.fill(page, "overview", overview.overview()) == page
 
 
 def test_the_summaries_are_plain_json(overview: ModuleType) -> None:

@@ -79,7 +79,7 @@ def test_the_page_is_made_from_the_committed_summary(reproduce: ModuleType, chec
     assert (checkout.parents[1] / "overview").exists()
 
 
-def test_what_is_measured_stands_beside_what_was(
+def test_new_runs_are_merged_with_the_summary(
     reproduce: ModuleType, checkout: Path, paper: Any, tmp_path: Path
 ) -> None:
     reproduce.measure_again(paper, paper.items[0], request(reproduce, tmp_path, processes=3, device="cpu", seeds="0,1"))
@@ -98,7 +98,9 @@ def test_a_dry_run_writes_nothing(reproduce: ModuleType, checkout: Path, paper: 
     assert (checkout / "README.md").read_bytes() == before and not (tmp_path / "work").exists()
 
 
-def test_sites_that_are_nowhere(reproduce: ModuleType, checkout: Path, paper: Any, tmp_path: Path) -> None:
+def test_missing_sites_without_data_are_refused(
+    reproduce: ModuleType, checkout: Path, paper: Any, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=r"^there are no sites in sites: name the folder of the corpora with --data$"):
         reproduce.measure_again(paper, paper.items[0], request(reproduce, tmp_path, data=None))
 
@@ -109,7 +111,7 @@ def test_a_module_that_fails_is_named(reproduce: ModuleType, checkout: Path, pap
         reproduce.rebuild(paper)
 
 
-def test_runs_from_elsewhere_stand_beside_what_was(
+def test_runs_from_elsewhere_are_merged_with_the_summary(
     reproduce: ModuleType, checkout: Path, paper: Any, tmp_path: Path
 ) -> None:
     results = tmp_path / "results.json"
@@ -120,7 +122,7 @@ def test_runs_from_elsewhere_stand_beside_what_was(
     assert json.loads(reproduce.shown(paper, paper.items[0])) == known["studies"]
 
 
-def test_results_that_are_nowhere(reproduce: ModuleType, checkout: Path, paper: Any, tmp_path: Path) -> None:
+def test_missing_results_files_are_refused(reproduce: ModuleType, checkout: Path, paper: Any, tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"^there is no file gone.json: results are the files that papers.measure writes$"
     ):

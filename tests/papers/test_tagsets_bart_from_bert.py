@@ -92,7 +92,7 @@ def test_layers_are_spread(bert: Any) -> None:
         ({"length": 65}, "the encoder reads at most 64 word pieces; 65 are requested"),
     ],
 )
-def test_what_a_bert_has_not(bert: Any, tokenizer: Any, changes: dict[str, int], message: str) -> None:
+def test_impossible_sizes_are_refused(bert: Any, tokenizer: Any, changes: dict[str, int], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         bart_from_bert(bert, tokenizer, **({"decoder_layers": 1, "length": 32} | changes))
 

@@ -21,7 +21,7 @@ def texts() -> Iterator[ModuleType]:
     sys.path.remove(str(ROOT))
 
 
-def test_eight_sentences_are_a_line(texts: ModuleType) -> None:
+def test_a_line_has_eight_sentences(texts: ModuleType) -> None:
     notes = [Document(str(number), f"word\n {number} .") for number in range(10)]
     assert list(texts.lines_of(notes)) == [
         "word 0 . word 1 . word 2 . word 3 . word 4 . word 5 . word 6 . word 7 .",
@@ -29,7 +29,7 @@ def test_eight_sentences_are_a_line(texts: ModuleType) -> None:
     ]
 
 
-def test_what_is_tested_is_held_out(texts: ModuleType, tmp_path: Path) -> None:
+def test_test_sentences_are_held_out(texts: ModuleType, tmp_path: Path) -> None:
     tested = Document("t", "one two three four five six seven eight")
     for corpus in ("gum", "bio"):
         for part in ("dev", "test"):

@@ -97,7 +97,7 @@ def test_a_model_is_asked_when_it_was_chosen_to_be(studies: ModuleType, sites: A
     assert [short[name]["algorithm"]["trusted_after"] for name in names] == [3, 1, 3, 3, 3]
 
 
-def test_on_hospitals_two_methods_are_tuned_each_by_itself(studies: ModuleType, sites: Any) -> None:
+def test_on_hospitals_two_methods_are_tuned_separately(studies: ModuleType, sites: Any) -> None:
     made = studies_of(studies, sites)
     plain, tuned = made["synthetic-lora-posterior"], made["synthetic-lora-posterior-tuned"]
     assert tuned["algorithm"] == {**plain["algorithm"], "trusted_after": 5, "local_epochs": 2}
@@ -120,7 +120,7 @@ def test_rates_are_chosen_on_gum_and_those_of_light_ner_on_hospitals(studies: Mo
     assert [made[tried[family][-1]]["algorithm"]["trusted_after"] for family in ("lora", "light-ner")] == [12, 1]
 
 
-def test_fedavg_shares_all_and_nothing_is_chosen_by_development_notes(studies: ModuleType, sites: Any) -> None:
+def test_fedavg_shares_all_and_the_last_model_is_kept(studies: ModuleType, sites: Any) -> None:
     made = studies_of(studies, sites)
     assert made["bio-lora-fedavg"]["model"] == {"encoder": "minilm", "adapter": "lora", "shared": ["all"]}
     assert made["bio-lora-fedavg"]["algorithm"] == {"name": "fedavg", "local_epochs": 1, "rounds": 25}
@@ -185,14 +185,14 @@ def test_a_seed_is_a_sampling(studies: ModuleType, sites: Any) -> None:
     assert [(run.seed, run.facts["learning_rate"]) for run in tuned] == [(0, 2e-3), (0, 5e-3), (0, 1e-2), (0, 5e-3)]
 
 
-def test_what_is_missing_is_asked_for(studies: ModuleType, sites: Any) -> None:
+def test_missing_choices_and_models_are_reported(studies: ModuleType, sites: Any) -> None:
     with pytest.raises(SystemExit, match="no rate was chosen for lora"):
         studies.TagSetSweep(studies.Settings(), sites).runs(["gum-lora"])
     with pytest.raises(SystemExit, match="light-ner needs a BART"):
         studies.TagSetSweep(studies.Settings(), sites, chosen_for(studies)).runs(["bytes"])
 
 
-def test_folders_are_no_settings_of_a_measurement(studies: ModuleType, sites: Any) -> None:
+def test_paths_are_not_part_of_the_settings(studies: ModuleType, sites: Any) -> None:
     kind = studies.TagSetSweep
     one, other = (
         kind(kind.prepared(studies.Settings(encoder=f"{place}/minilm", bart=place)), sites) for place in ("/a", "/b")
@@ -225,7 +225,7 @@ def tuned(study: str, found: int) -> dict[str, Any]:
     }
 
 
-def test_what_finds_most_of_what_is_not_annotated_is_chosen(
+def test_the_best_rate_over_types_not_annotated_is_chosen(
     paper: ModuleType, studies: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tries = {"2e-3": 3, "5e-3": 4, "1e-2": 5}
@@ -241,7 +241,7 @@ def test_what_finds_most_of_what_is_not_annotated_is_chosen(
     assert "bilstm-crf: 4e-3, 8e-3, late not tried; it keeps {'rate': 0.004" in told and "light-ner" in told
 
 
-def test_on_hospitals_what_finds_most_of_all_types_is_chosen(
+def test_on_hospitals_the_best_setting_over_all_types_is_chosen(
     paper: ModuleType, studies: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     best = studies.Chosen(5e-3, 12, 2)

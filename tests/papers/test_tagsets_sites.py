@@ -40,7 +40,7 @@ def test_every_type_is_at_one_site_and_every_site_has_one(samplings: ModuleType)
         assert sorted(map(len, tag_sets.values())) == [1, 1, 1, 1, 1, 2]
 
 
-def test_a_site_annotates_only_what_it_could_teach(samplings: ModuleType) -> None:
+def test_a_site_annotates_only_types_with_enough_mentions(samplings: ModuleType) -> None:
     able = {"one": ("a", "b"), "two": ("a", "b", "c", "d"), "three": ("c",)}
     for seed in range(50):
         for sampler in (samplings.disjoint, samplings.overlapping):
@@ -74,7 +74,7 @@ def test_samplings_differ_and_are_the_same_again(samplings: ModuleType) -> None:
 # Sites.
 
 
-def test_a_type_is_teachable_with_forty_mentions(make_sites: ModuleType) -> None:
+def test_a_site_may_annotate_a_type_with_forty_mentions(make_sites: ModuleType) -> None:
     many = [note(f"aspirin {number}", ("aspirin", "Drug")) for number in range(40)]
     few = [*many[:39], note("a rash", ("rash", "ADE"))]
     assert make_sites.annotatable({"x": many, "y": few}, ("Drug", "ADE")) == {"x": ("Drug",), "y": ()}
@@ -107,7 +107,7 @@ def test_a_site_sees_its_types_and_is_scored_on_all_of_its_corpus(make_sites: Mo
     assert sections(make_sites, sampling="tune")["one"]["data"] == "/made/x-tune/one"
 
 
-def test_hospitals_are_built_in_where_they_annotate_what_they_do_by_themselves(make_sites: ModuleType) -> None:
+def test_hospitals_with_their_own_types_are_the_built_in_ones(make_sites: ModuleType) -> None:
     own = sections(make_sites, sampling="0", corpus="synthetic")["one"]
     assert own == {"built_in": "one", "types": ["a"], "scored": ["a", "b"]}
     whole = sections(make_sites, sampling="0", corpus="synthetic", complete=True)["one"]
@@ -124,7 +124,7 @@ def test_the_first_sampling_of_hospitals_is_their_own(make_sites: ModuleType) ->
 
 
 @pytest.mark.corpus
-def test_six_genres_could_teach_seven_types(make_sites: ModuleType, shared_data: Path) -> None:
+def test_seven_types_have_enough_mentions_in_six_genres(make_sites: ModuleType, shared_data: Path) -> None:
     group = make_sites.read_gum(shared_data / "gum", seed=0)
     assert [len(site.train) for site in group.values()] == [616, 1000, 681, 586, 876, 639]
     able = make_sites.annotatable({name: site.train for name, site in group.items()}, make_sites.GUM_TYPES)
@@ -133,7 +133,7 @@ def test_six_genres_could_teach_seven_types(make_sites: ModuleType, shared_data:
 
 
 @pytest.mark.corpus
-def test_the_names_of_a_corpus_become_the_studys(make_sites: ModuleType, shared_data: Path) -> None:
+def test_type_names_of_a_corpus_are_mapped_to_the_study(make_sites: ModuleType, shared_data: Path) -> None:
     folder = shared_data / "mtl_bioinformatics_2016" / "BioNLP13PC-IOB"
     test = make_sites.read_iob(folder).test
     # 3,587 genes, 858 chemicals and 332 cellular components; complexes keep their name and are of no study.

@@ -110,7 +110,7 @@ def test_passages_are_whole_sentences_that_fit() -> None:
     assert texts == [["abc", "de"], ["f"], ["ghijk"]]
 
 
-def test_the_rate_goes_up_and_down_to_nothing() -> None:
+def test_the_rate_rises_and_falls_to_zero() -> None:
     plan = Plan(rate=1.0, warmup=4)
     assert [small_bart.rate_at(step, plan, 12) for step in (0, 1, 3, 4, 8, 11)] == [0.25, 0.5, 1.0, 1.0, 0.5, 0.125]
     assert [small_bart.rate_at(step, plan, 1000) for step in (0, 1, 3)] == [0.25, 0.5, 1.0]

@@ -97,30 +97,30 @@ def test_a_type_with_four_mentions_is_chance(paper: ModuleType) -> None:
     assert got.by_site("gum-lora-full", "micro")["two"] == pytest.approx(2 * 19 / (28 + 22))
 
 
-def test_what_is_neither_there_nor_found_has_no_counts(paper: ModuleType) -> None:
+def test_types_neither_annotated_nor_found_have_zero_counts(paper: ModuleType) -> None:
     run = run_of("gum-lora-full", 0, {"one": {"a": counts(80)}, "two": {"b": counts(60)}})
     brief = found_in(paper, [run]).studies["gum-lora-full"]
     assert brief["counts"]["one"] == {"a": [[40, 10, 10]], "b": [[0, 0, 0]], "c": [[0, 0, 0]]}
 
 
-def test_types_are_added_by_whether_they_are_annotated(paper: ModuleType) -> None:
+def test_types_are_counted_separately_where_annotated_and_where_not(paper: ModuleType) -> None:
     got = found_in(paper, five("gum-lora-full", 60, 20, 40))
     assert got.by_type("gum-lora-full") == {kind: (pytest.approx(0.6), pytest.approx(0.3)) for kind in TYPES}
 
 
-def test_gains_are_of_the_same_samplings(paper: ModuleType) -> None:
+def test_gains_compare_the_same_samplings(paper: ModuleType) -> None:
     runs = [*five("gum-lora-full", 60, 40, 50), run_of("gum-lora-fedavg", 1, scored(60, 20))]
     gain = found_in(paper, runs).gain("gum-lora-full", "gum-lora-fedavg")
     assert gain.mean == pytest.approx(0.3) and gain.seeds == 1 and gain.interval is None
     assert found_in(paper, runs[:2]).gain("gum-lora-full", "gum-lora-fedavg") is None
 
 
-def test_intervals_are_of_the_mean(measured: ModuleType) -> None:
+def test_intervals_are_those_of_the_mean(measured: ModuleType) -> None:
     spread = measured.Spread.of([0.2, 0.4])
     assert spread.mean == pytest.approx(0.3) and spread.interval == (0.2, 0.4)
 
 
-def test_runs_of_one_study_with_two_rates_are_no_study(paper: ModuleType) -> None:
+def test_runs_of_one_study_must_have_one_rate(paper: ModuleType) -> None:
     runs = [run_of("gum-lora-full", seed, scored(60, 40), learning_rate=rate) for seed, rate in ((0, 0.1), (1, 0.2))]
     with pytest.raises(AssertionError, match="several rates"):
         found_in(paper, runs)
@@ -129,7 +129,7 @@ def test_runs_of_one_study_with_two_rates_are_no_study(paper: ModuleType) -> Non
 # Tables.
 
 
-def test_table_1_stands_beside_the_papers(paper: ModuleType) -> None:
+def test_table_1_has_the_published_mean(paper: ModuleType) -> None:
     lines = paper.score_table(found_in(paper, GAINS), "gum", "lora").splitlines()
     assert lines[0].startswith(
         "| method | one | two | mean | macro | annotated here | not annotated here | samplings |"
@@ -166,13 +166,13 @@ def test_bytes_by_hand(paper: ModuleType) -> None:
     assert line == "| GUM | LoRA | 100,000 | 1.00% | 5.6 KB | 1.40% | 2.7 KB | 640 | 600 B |"
 
 
-def test_what_is_protected_stands_beside_what_is_not(paper: ModuleType) -> None:
+def test_bytes_of_protected_updates_stand_beside_plain_ones(paper: ModuleType) -> None:
     runs = [run_of(f"weigh-lora-{way}", 0, scored(60, 40), up=2000.0) for way in ("masked", "sealed-masked")]
     lines = paper.protected_table(found_in(paper, runs)).splitlines()
     assert lines[2:] == ["| LoRA | – | 2.0 KB | – | 2.0 KB |"]
 
 
-def test_figure_3_is_a_table_and_a_picture(paper: ModuleType, targets: ModuleType) -> None:
+def test_figure_3_is_a_table_and_a_plot(paper: ModuleType, targets: ModuleType) -> None:
     runs = five("hidden-16", 60, 40, 42) + five("hidden-48", 60, 44, 46) + five("epochs-2", 60, 50)
     found = found_in(paper, runs)
     assert (
@@ -199,7 +199,7 @@ def verdicts(targets: ModuleType, found: Any) -> list[str]:
     return [bar.verdict for bar in targets.bars(found)]
 
 
-def test_bars_are_judged_on_the_best_family(paper: ModuleType, targets: ModuleType) -> None:
+def test_targets_are_judged_on_the_best_family(paper: ModuleType, targets: ModuleType) -> None:
     worse = [*five("gum-prompt-full", 60, *[10] * 5), *five("gum-prompt-fedavg", 60, *[8] * 5)]
     found = found_in(paper, [*GAINS, *worse])
     assert found.best(["gum"], "fedavg") == ("gum", "lora")
@@ -243,7 +243,7 @@ def test_weighting_may_send_ten_rows(paper: ModuleType, targets: ModuleType) -> 
     assert targets.bars(found_in(paper, [*heavy, *GAINS[5:]]))[9].met is False
 
 
-def test_what_was_not_measured_is_not_met(paper: ModuleType, targets: ModuleType) -> None:
+def test_targets_that_were_not_measured_are_not_met(paper: ModuleType, targets: ModuleType) -> None:
     assert not all(bar.met for bar in targets.bars(found_in(paper, [])))
     assert not all(bar.met for bar in targets.bars(found_in(paper, GAINS)))
 
@@ -268,7 +268,7 @@ def test_every_name_has_a_title(measured: ModuleType, studies: ModuleType) -> No
     } == measured.FAMILIES.keys()
 
 
-def test_what_is_missing_is_named(paper: ModuleType, studies: ModuleType) -> None:
+def test_missing_studies_are_named(paper: ModuleType, studies: ModuleType) -> None:
     known = {name: {} for name, found in studies.VARIATIONS.items() if "gum-lora" in found.tables}
     del known["gum-lora-hong"]
     said = paper.missing_text(paper.Measured({"studies": known}))
@@ -276,7 +276,7 @@ def test_what_is_missing_is_named(paper: ModuleType, studies: ModuleType) -> Non
     assert paper.missing_text(paper.Measured({})) == ""
 
 
-def test_rates_say_what_they_were_chosen_by(paper: ModuleType) -> None:
+def test_the_table_of_rates_shows_the_tries(paper: ModuleType) -> None:
     brief = found_in(paper, [run_of("tune-lora-5e-3", 0, scored(60, 40))]).studies
     chosen = {"lora": {"rate": 5e-3, "trusted_after": 12}, "prompt": {"rate": 2e-3, "trusted_after": 0}}
     settings = {"trusted_after": 5, "gum_rounds": 15}
@@ -287,7 +287,7 @@ def test_rates_say_what_they_were_chosen_by(paper: ModuleType) -> None:
     ]
 
 
-def test_tries_on_hospitals_are_told_the_best_first(paper: ModuleType) -> None:
+def test_tries_on_hospitals_are_sorted_by_score(paper: ModuleType) -> None:
     sites = SITES | {"synthetic": SITES["gum"]}
     names = {
         **{"tune-hospitals-posterior-0.002-5-4": 30, "tune-hospitals-posterior-0.005-12-2": 50},

@@ -74,7 +74,7 @@ def test_trainings_with_and_without_transfer_differ_in_nothing_else(studies: Mod
     assert len(same) == 1 and fresh["site"]["fraction"] == 0.1
 
 
-def test_presidio_begins_from_the_source_of_the_hospitals(studies: ModuleType, sites: Any) -> None:
+def test_presidio_starts_from_the_source_of_the_hospitals(studies: ModuleType, sites: Any) -> None:
     made = studies_of(studies, sites)
     assert made["presidio-100-all"]["transfer"] == made["synthetic-100-all"]["transfer"]
     assert made["presidio-100-all"]["model"]["vectors"] == str(sites.path / "english.npz")
@@ -122,7 +122,7 @@ def test_seeds_are_those_of_each_training(studies: ModuleType, sites: Any) -> No
     assert [run.seed for run in sweep.runs(wanted, [0, 4])] == [0, 4, 0, 0, 0]
 
 
-def test_a_missing_source_is_asked_for(studies: ModuleType, sites: Any, tmp_path: Path) -> None:
+def test_a_missing_source_model_is_reported(studies: ModuleType, sites: Any, tmp_path: Path) -> None:
     sweep = studies.Transfer(studies.Settings(), sites, sources=tmp_path)
     wanted = sweep.picked(["presidio-005-all", "synthetic-005-none"])
     with pytest.raises(SystemExit, match="no model of source-synthetic: run --only sources"):
@@ -144,7 +144,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def asked_for(one_run: ModuleType, folder: Path, data: Path, *, source: str = "", fraction: float = 1.0) -> Any:
+def request_of(one_run: ModuleType, folder: Path, data: Path, *, source: str = "", fraction: float = 1.0) -> Any:
     told = {
         "study": {"name": "x", "seed": 1},
         "site": {"data": str(data), "fraction": fraction},
@@ -155,18 +155,18 @@ def asked_for(one_run: ModuleType, folder: Path, data: Path, *, source: str = ""
     }
     folder.mkdir()
     (folder / "asked.toml").write_text(tomli_w.dumps(told))
-    return one_run.Asked.read(folder / "asked.toml")
+    return one_run.TrainingRequest.read(folder / "asked.toml")
 
 
-def test_a_target_begins_from_what_a_source_left(one_run: ModuleType, made: Path, tmp_path: Path) -> None:
+def test_a_target_starts_from_the_model_of_a_source(one_run: ModuleType, made: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    found = one_run.run(asked_for(one_run, first, made / "source"), first, "cpu")
+    found = one_run.run(request_of(one_run, first, made / "source"), first, "cpu")
     assert (found["notes"], found["rounds"], found["best_round"], found["layers"]) == (8, 1, 1, [])
     # A word that the network doubts is hidden beside all that it finds.
     assert found["recall_first"]["words"][0] >= found["leakage"]["words"][0]
     assert sum(found["recall_first"]["words"][::2]) == sum(found["leakage"]["words"][::2])
     source = str(first / "model")
-    found = one_run.run(asked_for(one_run, second, made / "target", source=source, fraction=0.5), second, "cpu")
+    found = one_run.run(request_of(one_run, second, made / "target", source=source, fraction=0.5), second, "cpu")
     how = {layer["layer"]: layer["how"] for layer in found["layers"]}
     assert how["words"] == how["lstm"] == how["dense"] == "copied" and how["output"] == how["crf"] == "fresh"
     assert found["notes"] == 5 and found["leakage"]["notes"] == 3 and not (second / "model").exists()
@@ -174,7 +174,7 @@ def test_a_target_begins_from_what_a_source_left(one_run: ModuleType, made: Path
     assert right + missed == found["leakage"]["mentions"]["mentions"] and wrong >= 0
 
 
-def test_few_sentences_are_gone_through_several_times(
+def test_few_sentences_are_repeated_within_an_epoch(
     one_run: ModuleType, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
@@ -189,18 +189,18 @@ def test_few_sentences_are_gone_through_several_times(
             return []
 
     monkeypatch.setattr(one_run, "TrainingLoop", Counting)
-    asked = asked_for(one_run, tmp_path / "x", made / "target")
-    notes = one_run.load_site(asked.data, Jsonl()).data
-    task = one_run.NerTask(one_run.network(asked, TagSet.of(notes.train))[0])
-    one_run.trained(task, notes, replace(asked, keep_model=False), tmp_path)
+    request = request_of(one_run, tmp_path / "x", made / "target")
+    notes = one_run.load_site(request.data, Jsonl()).data
+    task = one_run.NerTask(one_run.network(request, TagSet.of(notes.train))[0])
+    one_run.trained(task, notes, replace(request, keep_model=False), tmp_path)
     sentences = len(task.encode(notes.train))
     # As often as it takes to have 50.
     assert seen == [sentences * -(-50 // sentences)] and sentences <= seen[0] < 50 + sentences
 
 
 def test_a_type_that_no_training_note_had_counts_as_missed(one_run: ModuleType, made: Path, tmp_path: Path) -> None:
-    asked = asked_for(one_run, tmp_path / "x", made / "target")
-    network, _ = one_run.network(asked, TagSet(("AGE",)))
+    request = request_of(one_run, tmp_path / "x", made / "target")
+    network, _ = one_run.network(request, TagSet(("AGE",)))
     notes: list[Document] = list(Jsonl().read(made / "target" / "test.jsonl.gz"))
     found = one_run.scores(one_run.NerTask(network), notes)
     mentions = sum(len(note.entities) for note in notes)

@@ -23,7 +23,7 @@ def note(name: str, text: str, *kinds: str, template: str = "1") -> Document:
     return Document(name, text, tuple(found), attributes=(("template_id", template),))
 
 
-def test_a_note_of_meddocan_is_told_by_its_journal(make_sites: ModuleType) -> None:
+def test_a_note_of_meddocan_is_recognised_by_its_journal(make_sites: ModuleType) -> None:
     names = ("S0004-06142005000500011-1", "S0210-48062009000900013-1", "S0365-66912009000100009-2")
     assert [make_sites.is_urology(note(name, "x")) for name in names] == [True, True, False]
 

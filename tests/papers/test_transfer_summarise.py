@@ -60,7 +60,7 @@ OFFICIAL = [run_of("official-sgd", 0, 92), run_of("official-adam", 0, 94, words=
 # Figures.
 
 
-def test_gains_are_of_the_same_seeds(paper: ModuleType) -> None:
+def test_gains_compare_the_same_seeds(paper: ModuleType) -> None:
     found = measured_of(paper, POINTS)
     assert found.spread("synthetic-005-none").mean == pytest.approx(0.44)
     gain = found.transfer_gain("synthetic", 5, "token-lstm")
@@ -94,11 +94,11 @@ def test_labels_saved_by_hand(paper: ModuleType) -> None:
     ]
 
 
-def test_what_is_below_the_smallest_size_was_not_measured(measured: ModuleType) -> None:
+def test_sizes_below_the_smallest_one_are_stated_as_bounds(measured: ModuleType) -> None:
     assert measured.needed_without(measured.Saved(5, 0.2, 5.0, 100), 5) == "5% or less"
 
 
-def test_what_is_above_the_largest_size_was_not_measured(measured: ModuleType) -> None:
+def test_sizes_above_the_largest_one_are_stated_as_bounds(measured: ModuleType) -> None:
     few, all_ = measured.Saved(5, 0.9, None, 20), measured.Saved(20, 0.9, None, 20)
     assert (measured.needed_without(few, 5), measured.share_saved(few)) == ("more than 20%", "75% or more")
     assert measured.share_saved(all_) == "some"
@@ -113,7 +113,7 @@ def test_experiment_1_by_hand(paper: ModuleType) -> None:
     assert fresh.startswith("44.0 (") and full.startswith("64.0 (") and gain.startswith("+20.0 (+")
 
 
-def test_experiment_2_has_a_row_a_layer(paper: ModuleType) -> None:
+def test_experiment_2_has_one_row_per_layer(paper: ModuleType) -> None:
     rows = paper.experiment2_table(measured_of(paper, POINTS)).splitlines()
     # Only at 5% there is a layer between none and all.
     assert rows[2] == "| transferred up to | 5% |"
@@ -146,7 +146,7 @@ def test_plots_have_a_band_for_each_curve(paper: ModuleType) -> None:
 # Bars.
 
 
-def test_bars_by_hand(paper: ModuleType) -> None:
+def test_targets_by_hand(paper: ModuleType) -> None:
     found = measured_of(paper, [*POINTS, *OFFICIAL])
     told = [(bar.met, bar.measured) for bar in paper.bars(found)]
     # At 10% the interval has 0 in it: differences are 0, 2, -2, 4 and -4. With all labels 0.4 points are lost.
@@ -158,13 +158,13 @@ def test_bars_by_hand(paper: ModuleType) -> None:
     assert not all(met for met, _ in told)
 
 
-def test_too_few_seeds_leave_a_bar_open(paper: ModuleType) -> None:
+def test_too_few_seeds_leave_a_target_open(paper: ModuleType) -> None:
     runs = [*seeds_of("meddocan-005-none", 40, 40), *seeds_of("meddocan-005-all", 60, 62)]
     bar = paper.bars(measured_of(paper, runs))[2]
     assert bar.met is None and bar.verdict == "open" and bar.measured.endswith("2 seeds")
 
 
-def test_claims_are_told_from_what_was_measured(paper: ModuleType) -> None:
+def test_claims_by_hand(paper: ModuleType) -> None:
     rows = paper.claims(measured_of(paper, POINTS)).splitlines()[2:]
     assert "synthetic hospitals +20.0 (" in rows[0] and "with all" in rows[0]
     assert rows[1].endswith("| synthetic hospitals: 20% do what more than 100% do without |")
@@ -175,7 +175,7 @@ def test_claims_are_told_from_what_was_measured(paper: ModuleType) -> None:
 # The page.
 
 
-def test_what_is_missing_is_told(paper: ModuleType) -> None:
+def test_missing_runs_are_named(paper: ModuleType) -> None:
     found = measured_of(paper, POINTS)
     told = paper.missing_text(found)
     # 156 runs of Experiment 1, of which 8 trainings have their 5 seeds.
