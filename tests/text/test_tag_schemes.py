@@ -123,8 +123,8 @@ def test_empty_sentence(scheme: TagScheme) -> None:
     ("wrong", "message"),
     [
         (((0, 3, "X"),), "X at words 0-3 is outside a sentence of 2 words"),
-        (((-1, 1, "X"),), "X at words -1-1 lies outside"),
-        (((1, 1, "X"),), "X at words 1-1 lies outside"),
+        (((-1, 1, "X"),), "X at words -1-1 is outside"),
+        (((1, 1, "X"),), "X at words 1-1 is outside"),
         (((0, 2, "X"), (1, 2, "Y")), "Y at words 1-2 overlaps another mention"),
     ],
 )
