@@ -178,7 +178,7 @@ def test_an_index_cannot_lead_out_of_the_folder(encoder: Path, tmp_path: Path) -
 def test_an_adapter_beside_the_weights_is_not_loaded_with_them(encoder: Path) -> None:
     """PEFT's file names another model as its base, on the hub or on this machine, and `transformers` follows it."""
     change(encoder / "adapter_config.json", peft_type="LORA", base_model_name_or_path=HUB_ID, r=2)
-    with pytest.raises(ModelError, match=r"encoder/adapter_config\.json is an adapter's, .* merge"):
+    with pytest.raises(ModelError, match=r"encoder/adapter_config\.json belongs to an adapter, .* merge"):
         LOADERS["encoder tagger"](encoder)
 
 
@@ -237,7 +237,7 @@ def test_a_saved_model_is_looked_at_like_an_encoder(tmp_path: Path) -> None:
 
 def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(encoder: Path) -> None:
     os.mkfifo(encoder / "generation_config.json")
-    with pytest.raises(ModelError, match=r"encoder/generation_config\.json is no plain file"):
+    with pytest.raises(ModelError, match=r"encoder/generation_config\.json is not a plain file"):
         LOADERS["encoder tagger"](encoder)
 
 
@@ -247,7 +247,7 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(encoder: Path) 
         ('{"a": ' * 100_000 + "1" + "}" * 100_000, "nested too deeply"),
         ('{"vocab_size": ' + "9" * 5000 + "}", "too many digits"),
         ('{"hidden_dropout_prob": NaN}', "NaN"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
         ("{", "no JSON"),
     ],
     ids=["deep", "long number", "NaN", "list", "broken"],
@@ -405,7 +405,7 @@ def test_a_transfer_says_what_to_name_where_the_source_began_from_the_hub(saved:
     name_encoder(saved, encoder=HUB_ID)
     source = load_model(saved)
     assert isinstance(source, EncoderTagger)
-    with pytest.raises(ModelError, match=r"'encoder', cannot be had here; name one with --encoder"):
+    with pytest.raises(ModelError, match=r"'encoder', is not on this machine; name one with --encoder"):
         target_network(source, ModelChoice(preset=""), TYPES, seed=0)
 
 

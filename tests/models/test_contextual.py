@@ -66,7 +66,7 @@ def test_the_fingerprint_is_of_the_weights(tiny_encoder: Path, tmp_path: Path) -
 
 
 def test_an_encoder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"holds no config\.json"):
+    with pytest.raises(ModelError, match=r"contains no config\.json"):
         ContextualEmbedding(str(tmp_path))
     with pytest.raises(ModelError, match="no encoder or tokenizer could be loaded from 'nowhere'"):
         ContextualEmbedding(str(tmp_path / "nowhere"))

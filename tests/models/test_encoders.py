@@ -45,7 +45,7 @@ def test_where_encoders_are_found(source: str, tmp_path: Path, tiny_encoder: Pat
     assert encoder_source("bert-tiny") == source  # its tokenizer
     assert encoder_source("dmis-lab/biobert-v1.1") == "dmis-lab/biobert-v1.1"
     assert encoder_source(str(tiny_encoder)) == str(tiny_encoder)
-    with pytest.raises(ModelError, match=rf"^folder {tmp_path.name!r} holds no config\.json"):
+    with pytest.raises(ModelError, match=rf"^folder {tmp_path.name!r} contains no config\.json"):
         encoder_source(str(tmp_path))
 
 

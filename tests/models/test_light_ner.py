@@ -395,7 +395,7 @@ def test_settings_are_the_configuration_as_plain_values(bart: Path) -> None:
         ({"longest": 2}, "longest is 2; it must be at least 3"),
         ({"prompt_length": 0}, "prompt_length is 0; it must be at least 1"),
         ({"prompt_hidden": 0}, "prompt_hidden is 0; it must be at least 1"),
-        ({"labels": "ADE"}, "labels: 'ADE' is no label"),
+        ({"labels": "ADE"}, "labels: 'ADE' is not a label"),
     ],
 )
 def test_a_configuration_that_cannot_be(changes: dict[str, Any], message: str) -> None:

@@ -94,7 +94,7 @@ def test_labels_as_text() -> None:
 
 @pytest.mark.parametrize("text", ["ADE", "ADE=", "=adverse effect", "ADE=effect, Drug"])
 def test_labels_that_name_nothing_are_refused(text: str) -> None:
-    with pytest.raises(ModelError, match="is no label; write a type, = and words"):
+    with pytest.raises(ModelError, match="is not a label; write a type, = and words"):
         parse_labels(text)
 
 

@@ -82,7 +82,7 @@ def test_what_a_folder_lacks_is_told(tiny_encoder: Path) -> None:
 def test_every_failure_to_load_is_one_error(tmp_path: Path) -> None:
     folder = write_encoder(tmp_path / "broken")
     (folder / "config.json").write_text('{"model_type": "bert", "hidden_size": null, "num_hidden_layers": null}')
-    with pytest.raises(UnloadableError, match=r"^broken holds no model that can be loaded$"):
+    with pytest.raises(UnloadableError, match=r"^broken contains no model that can be loaded$"):
         load_encoder_network(str(folder))
     with pytest.raises(UnloadableError, match=r"^there is no folder 'absent'$"):
         load_configuration(str(tmp_path / "absent"))

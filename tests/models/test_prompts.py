@@ -289,7 +289,7 @@ def test_what_is_saved_is_the_prompt_alone() -> None:
 
 
 def test_networks_that_take_no_prompt() -> None:
-    with pytest.raises(ModelError, match="no self-attention layer was found in FNetModel; an adapter goes on encoders"):
+    with pytest.raises(ModelError, match="no self-attention layer was found in FNetModel; adapters support encoders"):
         Prompt(FNetModel(FNetConfig(hidden_size=8, **SIZES)))
-    with pytest.raises(ModelError, match=r"the attention of MPNetModel takes no prompt.*take adapter = lora"):
+    with pytest.raises(ModelError, match=r"MPNetModel does not support prompts.*use adapter = lora"):
         Prompt(MPNetModel(MPNetConfig(hidden_size=8, num_attention_heads=2, **SIZES)))

@@ -15,7 +15,7 @@ from wardround.tasks.joint_examples import (
     LabelledPair,
     encode,
     mention_rules,
-    wanted_of,
+    restrict_to_model,
 )
 from wardround.tasks.relation_instances import RelationCounts
 from wardround.text.alignment import AlignmentCounts
@@ -152,7 +152,7 @@ def test_relations_between_concepts_become_relations_between_mentions(encoder: P
     assert found.counts.concepts == RelationCounts(kept=1, out_of_window=1)
     assert found.counts.relations == RelationCounts(kept=2, out_of_window=1)
     assert found.counts.by_reason()["concepts_out_of_window"] == 1
-    wanted = wanted_of(document, model).document
+    wanted = restrict_to_model(document, model).document
     assert [(r.head, r.tail) for r in wanted.relations] == [("T1", "T2"), ("T1", "T3"), ("T1", "T4")]
     assert mention_rules(model).relations.level is Level.MENTION
     with pytest.raises(TextError, match="relation 'R1' is between concepts"):

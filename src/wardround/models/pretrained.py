@@ -1,8 +1,8 @@
-"""The one place that reads Hugging Face files: from folders on this machine, without code, pickles or links outside.
+"""The only module that reads Hugging Face files: from local folders, without code, pickles or links outside.
 
-Every load goes through here. A folder is looked at before `transformers` is: what could run code, unpickle, lead to
-other files or call a hub is refused by the name of its file. The hub is called for one thing, an encoder that somebody
-asked for by its id: `fetched` brings its files into the local cache, and from there it is a folder like any other.
+Every load goes through here. A folder is checked before `transformers` reads it: any file that could run code,
+unpickle, lead to other files or call a hub is rejected by name. The hub is called for one purpose, an encoder that a
+user named by its id: `fetched` downloads its files to the local cache, from where it is loaded like any other folder.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _CONFIG = "config.json"
 _CONFIGURATIONS = {_CONFIG, "tokenizer_config.json", "generation_config.json", "special_tokens_map.json"}
 _INDEX = "model.safetensors.index.json"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
-# What an encoder needs of a repository: no code, no pickles, no second copy of the weights in another framework.
+# The files of a repository that an encoder needs: no code, no pickles, no weights for another framework.
 _FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*.safetensors"]
 _CODE = (".py", ".pyc", ".pyd", ".so", ".dll", ".dylib")
-# Keys by which a configuration has `transformers` run or load something else than the folder's own weights.
+# Keys of a configuration that make `transformers` run or load something other than the folder's own weights.
 _LEADS_ELSEWHERE: Mapping[str, str] = {
-    "auto_map": "names Python code, which is never run; save the model without it, as a kind that transformers has",
+    "auto_map": "names Python code, which is never run; save the model without it, as a model type of transformers",
     "custom_pipelines": "names Python code, which is never run; save the model without it",
     "transformers_weights": "names other weights than model.safetensors; rename the file, and remove the setting",
     "quantization_config": "needs other software to be read; name the model that was not quantized",
     "kernel_config": "names code of a hub, which is never run; remove the setting",
 }
 _ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation")
-# A network is built before its weights are read, so that its configuration alone could ask for all memory.
+# A network is built before its weights are read, so its configuration alone could claim all memory.
 _LARGEST = 10_000_000
 _MOST_LAYERS = 1_000
 _SIZES: Mapping[str, int] = {
@@ -74,16 +74,16 @@ _SIZES: Mapping[str, int] = {
 
 
 class UnloadableError(ModelError):
-    """A folder holds no model that `transformers` can load; the caller says what it was to be."""
+    """A folder contains no model that `transformers` can load; the caller says what was expected."""
 
 
 def fetched(source: str, *, offline: bool) -> str:
     """Return the folder of a model named by folder or Hugging Face id.
 
     Args:
-        source: a folder, or an id, whose files are then brought into the local cache.
-        offline: look for an id in the local cache only. Only where a person has just named the id may this be False:
-            what a saved model says of its origin is no reason to call a hub.
+        source: a folder, or an id, whose files are then downloaded to the local cache.
+        offline: look for an id in the local cache only. It may be False only if a user has just named the id; the
+            origin that a saved model states is no reason to call a hub.
     """
     if Path(source).is_dir():
         return source
@@ -95,7 +95,7 @@ def fetched(source: str, *, offline: bool) -> str:
         )
     try:
         return snapshot_download(source, allow_patterns=_FILES, local_files_only=offline)
-    except Exception as error:  # of the hub, the network or the cache: of many kinds, none of them ours
+    except Exception as error:  # the hub, the network and the cache raise many kinds of errors
         remedy = "name a folder of this machine" if offline else "fetch it first, or name a folder"
         raise ModelError(
             f"no encoder or tokenizer could be loaded from {name!r}: the encoder {source!r} is not on this machine; "
@@ -104,7 +104,7 @@ def fetched(source: str, *, offline: bool) -> str:
 
 
 def shown_name(folder: str) -> str:
-    """Return what a folder is called in an error: its own name, or the id where it lies in the hub's cache."""
+    """Return the name of a folder for error messages: its own name, or the id if it is in the hub's cache."""
     path = Path(folder).absolute()
     if path.parent.name == "snapshots":
         return path.parent.parent.name.removeprefix("models--").replace("--", "/")
@@ -112,13 +112,13 @@ def shown_name(folder: str) -> str:
 
 
 def load_configuration(folder: str) -> Any:
-    """Return the configuration of a model; like every loader here, raise `UnloadableError` where it cannot be."""
+    """Return the configuration of a model; like every loader here, raise `UnloadableError` if that fails."""
     with _checked(folder):
         return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
 
 
 def load_tokenizer(folder: str, *, options: Mapping[str, Any]) -> Any:
-    """Return the tokenizer of a model; `options` are settings of it, such as `model_max_length`."""
+    """Return the tokenizer of a model; `options` are its settings, such as `model_max_length`."""
     with _checked(folder):
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
 
@@ -135,8 +135,8 @@ def load_network_for_tokens(folder: str, *, labels: Sequence[str], fresh: bool) 
     """Return an encoder that scores tokens, and the names of weights that the folder lacks.
 
     Args:
-        folder: where it was saved, or where an encoder was.
-        labels: what a token is scored for; where there are none, what the folder says.
+        folder: the folder of the saved network, or of an encoder.
+        labels: the labels of a token; by default those of the folder.
         fresh: accept weights of other shapes: an encoder that was trained for other labels gets a new output layer.
     """
     with _checked(folder):
@@ -169,7 +169,7 @@ def load_bart_network(folder: str) -> tuple[Any, list[str]]:
 
 
 def label_settings(labels: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of a configuration that name these labels; none where there are no labels."""
+    """Return the settings of a configuration for these labels; empty without labels."""
     if not labels:
         return {}
     rows = {label: row for row, label in enumerate(labels)}
@@ -182,14 +182,14 @@ def fresh_network(configuration: Any) -> Any:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Refuse a folder with anything in it that could run code or lead elsewhere when it is loaded.
+    """Raise `ModelError` if a folder contains anything that could run code or lead elsewhere when it is loaded.
 
     That is: Python and machine code; links out of the folder; pipes and devices; an adapter, which names another model
-    as its base; an index of weights that are no safetensors of this folder; and configurations with an `auto_map`, with
-    other such keys, nested without end, or of a network without bounds.
+    as its base; an index of weights other than safetensors files of this folder; and configurations with an `auto_map`
+    or similar keys, with endless nesting, or with unbounded sizes.
     """
     base, called = Path(os.path.realpath(folder)), shown_name(str(folder))
-    # The hub's cache keeps the files of a snapshot beside it, under their digests.
+    # The hub's cache stores the files of a snapshot in a folder beside it, named by their digests.
     homes = (base, base.parent.parent / "blobs") if base.parent.name == "snapshots" else (base,)
     for path in sorted(base.rglob("*")):
         name = f"{called}/{path.relative_to(base).as_posix()}"
@@ -198,52 +198,54 @@ def check_model_folder(folder: Path) -> None:
         if path.is_dir():
             continue
         if not path.is_file():
-            raise ModelError(f"{name} is no plain file; remove it")
+            raise ModelError(f"{name} is not a plain file; remove it")
         if path.suffix in _CODE:
-            raise ModelError(f"{name} is Python or machine code, and a model is data alone; remove it")
+            raise ModelError(f"{name} is Python or machine code, and a model consists of data only; remove it")
         if path.name == "adapter_config.json":
-            raise ModelError(f"{name} is an adapter's, and names another model as its base; merge the two first")
+            raise ModelError(f"{name} belongs to an adapter, which names another model as its base; merge them")
         if path.suffix == ".json":
             _check_json(path, name, is_top=path.parent == base)
 
 
 @contextmanager
 def _checked(folder: str) -> Iterator[None]:
-    """Look at the folder, then load from it; what goes wrong there is of many kinds, and one after this."""
+    """Check the folder before the body loads from it; turn any error of the body into `UnloadableError`."""
     if not Path(folder).is_dir():
         raise UnloadableError(f"there is no folder {shown_name(folder)!r}")
     check_model_folder(Path(folder))
     try:
         yield
     except Exception as error:
-        raise UnloadableError(f"{shown_name(folder)} holds no model that can be loaded") from error
+        raise UnloadableError(f"{shown_name(folder)} contains no model that can be loaded") from error
 
 
 def _check_json(path: Path, name: str, *, is_top: bool) -> None:
     is_configuration = is_top and path.name in _CONFIGURATIONS
     try:
-        # What only a trainer reads may hold NaN.
+        # Files that only a trainer reads may contain NaN.
         found = read_json(path, finite=is_configuration)
     except MalformedDataError as error:
         raise ModelError(f"{name} {error}; save the model again") from None
     except OSError as error:
         raise ModelError(f"{name} cannot be read ({error.strerror})") from None
     if is_configuration and not isinstance(found, dict):
-        raise ModelError(f"{name} is no JSON object; save the model again")
+        raise ModelError(f"{name} is not a JSON object; save the model again")
     for key, value in _settings_in(found):
-        # Values that are numbers belong to words of a vocabulary, which may be called anything.
+        # Keys with numbers as values are words of a vocabulary, which can be any text.
         if key in _LEADS_ELSEWHERE and isinstance(value, str | dict | list):
             raise ModelError(f"{name}: {key!r} {_LEADS_ELSEWHERE[key]}")
         if key in _ATTENTION and "/" in json.dumps(value):
             raise ModelError(f"{name}: {key!r} names code of a hub, which is never run; remove the setting")
-        if key in _SIZES and path.name == _CONFIG and not _is_size(value, _SIZES[key]):
-            raise ModelError(f"{name}: {key!r} is {_shown(value)}; it must be a whole number from 0 to {_SIZES[key]:,}")
+        if key in _SIZES and path.name == _CONFIG and value is not None:
+            if not is_whole(value) or not 0 <= value <= _SIZES[key]:
+                shown = str(value) if isinstance(value, int | float) else f"of type {type(value).__name__}"
+                raise ModelError(f"{name}: {key!r} is {shown}; it must be a whole number from 0 to {_SIZES[key]:,}")
     if path.name == _INDEX:
         _check_index(found, name)
 
 
 def _settings_in(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every key of every object in a JSON value, with what it holds."""
+    """Yield every key of every object in a JSON value, with its value."""
     waiting = [value]
     while waiting:
         found = waiting.pop()
@@ -254,14 +256,6 @@ def _settings_in(value: Any) -> Iterator[tuple[str, Any]]:
             waiting += found
 
 
-def _is_size(value: Any, most: int) -> bool:
-    return value is None or (is_whole(value) and 0 <= value <= most)
-
-
-def _shown(value: Any) -> str:
-    return str(value) if isinstance(value, int | float) else f"of kind {type(value).__name__}"
-
-
 def _check_index(index: Any, name: str) -> None:
     files = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(files, dict):
@@ -269,4 +263,4 @@ def _check_index(index: Any, name: str) -> None:
     for file in files.values():
         if not isinstance(file, str) or PurePosixPath(file).name != file or not file.endswith(".safetensors"):
             shown = PurePosixPath(file).name if isinstance(file, str) else type(file).__name__
-            raise ModelError(f"{name} names {shown!r}, which is no safetensors file of the folder; save it again")
+            raise ModelError(f"{name} names {shown!r}, which is not a safetensors file of the folder; save it again")

@@ -1,8 +1,8 @@
-"""Prompts for frozen transformers (Wang 2023, Appendix B): rows that every self-attention layer attends to as well.
+"""Prompts for frozen transformers (Wang 2023, Appendix B): additional rows that every self-attention layer attends to.
 
-One array q of prompt vectors serves all layers; each projects it to the keys and values that it appends to its own.
-Networks of `transformers` look their attention up by name. Under ours it is torch's, with these rows appended where a
-layer was given some; cross-attention is given none.
+One array q of prompt vectors serves all layers; each layer projects it to keys and values and appends them to its own.
+Networks of `transformers` look up their attention function by name. The function registered here is torch's attention
+with the appended rows, if a layer has any. Cross-attention layers have none.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from wardround.models.encoders import without_remarks
 
 __all__ = ["Prompt", "SelfAttention", "self_attentions"]
 
-_ATTENTION = "wardround-prompt"  # the name that our attention is looked up by
-_ROWS = "wardround_rows"  # the attribute of an attention layer that holds what it appends
+_ATTENTION = "wardround-prompt"  # the name under which this attention is registered
+_ROWS = "wardround_rows"  # the attribute of an attention layer that holds its appended rows
 
-# What networks call the projections to queries, keys and values, or the one to all three.
+# Names of the projections to queries, keys and values, or of the one projection to all three.
 _PROJECTIONS = (
     ("query", "key", "value"),
     ("q_proj", "k_proj", "v_proj"),
@@ -38,12 +38,9 @@ _PROJECTIONS = (
 )
 
 
-# Where a prompt goes.
-
-
 @dataclass(frozen=True)
 class SelfAttention:
-    """A self-attention layer, and what its projections to queries, keys and values, or to all three, are called."""
+    """A self-attention layer, and the names of its projections to queries, keys and values, or to all three."""
 
     path: str  # within its network
     layer: nn.Module
@@ -51,14 +48,14 @@ class SelfAttention:
 
     @property
     def width(self) -> int:
-        """Of its keys, all heads together."""
+        """Return the width of its keys, over all heads."""
         if len(self.names) == 1:
             return int(getattr(self.layer, self.names[0]).out_features) // 3
         return int(getattr(self.layer, self.names[1]).out_features)
 
 
 def self_attentions(network: Any) -> tuple[SelfAttention, ...]:
-    """The self-attention layers of a network of `transformers`, bottom to top, an encoder's before a decoder's."""
+    """Return the self-attention layers of a `transformers` network, bottom to top, encoder before decoder."""
     found = tuple(
         SelfAttention(path, layer, names)
         for path, layer in network.named_modules()
@@ -67,23 +64,20 @@ def self_attentions(network: Any) -> tuple[SelfAttention, ...]:
     )
     if not found:
         raise ModelError(
-            f"no self-attention layer was found in {type(network).__name__}; an adapter goes on encoders such as BERT, "
+            f"no self-attention layer was found in {type(network).__name__}; adapters support encoders such as BERT, "
             "RoBERTa, ELECTRA, DistilBERT, ModernBERT or BART"
         )
     return found
 
 
 def _crosses(path: str, layer: nn.Module) -> bool:
-    """Whether a decoder reads its encoder through this layer."""
+    """Return whether this is a cross-attention layer of a decoder."""
     named = f"{path}.{type(layer).__name__}".lower()
     return "cross" in named or "encdec" in named or path.endswith("encoder_attn")
 
 
-# What is appended.
-
-
 class _Appended:
-    """What an attention layer appends while its network reads."""
+    """The rows that an attention layer appends while a prompt is in use."""
 
     rows: Tensor | None = None  # [sequences, or 1 for all; prompt; keys, then values]
 
@@ -92,7 +86,7 @@ class Prompt(nn.Module):
     """Prompt vectors and their projections, for all self-attention layers of a network."""
 
     def __init__(self, network: Any, *, length: int = 10, hidden: int = 400) -> None:
-        """Prepare the network to be given prompts; until it is, it reads as before."""
+        """Prepare the network for prompts; it computes the same until one is given."""
         super().__init__()
         layers, width = self_attentions(network), int(network.config.hidden_size)
         _attend_ours(network)
@@ -105,9 +99,9 @@ class Prompt(nn.Module):
 
     @contextmanager
     def given(self, q: Tensor | None = None) -> Iterator[None]:
-        """While the network reads, its layers append the trained prompt, or each sequence's own of `q`.
+        """Append the trained prompt, or one prompt of `q` for each sequence, while the context is open.
 
-        `q` is [sequences, length, width], in the order in which the network reads the sequences.
+        `q` is [sequences, length, width], in the order of the sequences in the network's input.
         """
         given = self.q[None] if q is None else q
         try:
@@ -120,15 +114,15 @@ class Prompt(nn.Module):
 
 
 def _attend_ours(network: Any) -> None:
-    """Have the network look up our attention in place of its own."""
+    """Make the network use the attention with appended rows."""
     AttentionInterface.register(_ATTENTION, _attend)
-    AttentionMaskInterface.register(_ATTENTION, sdpa_mask)  # without one, padding would be read
+    AttentionMaskInterface.register(_ATTENTION, sdpa_mask)  # without a mask function, padding would be attended to
     with without_remarks():
         network.set_attn_implementation(_ATTENTION)
     if network.config._attn_implementation != _ATTENTION:
         raise ModelError(
-            f"the attention of {type(network).__name__} takes no prompt, since transformers does not look it up by "
-            "name; take adapter = lora, or an encoder such as BERT, RoBERTa or ELECTRA"
+            f"{type(network).__name__} does not support prompts, because transformers does not look up its attention "
+            "by name; use adapter = lora, or an encoder such as BERT, RoBERTa or ELECTRA"
         )
 
 
@@ -137,12 +131,12 @@ def _attend(
     query: Tensor,  # [batch, heads, queries, head]
     key: Tensor,  # [batch, heads, keys, head]
     value: Tensor,  # [batch, heads, keys, head]
-    attention_mask: Tensor | None,  # [batch, 1, queries, keys]: True or 0 where a key is read; None reads all
+    attention_mask: Tensor | None,  # [batch, 1, queries, keys]: True or 0 for keys to attend to; None means all
     is_causal: bool | None = None,
     position_bias: Tensor | None = None,  # [batch, heads, queries, keys]
-    **more: Any,  # what transformers hands on to any attention: dropout, scale and what is of no account here
+    **more: Any,  # further arguments of transformers: dropout, scale and others
 ) -> tuple[Tensor, None]:
-    """Eq. 14, where the layer was given rows: softmax(Q [K; Φ_K]ᵀ / √head) [V; Φ_V]; the rows are read by all."""
+    """Return softmax(Q [K; Φ_K]ᵀ / √head) [V; Φ_V] (Eq. 14) if the layer has rows; every query attends to them."""
     rows = getattr(layer, _ROWS, _Appended).rows
     if rows is None:
         more |= {"is_causal": is_causal, "position_bias": position_bias}
@@ -150,7 +144,7 @@ def _attend(
         return attended
     causal = getattr(layer, "is_causal", True) if is_causal is None else is_causal
     if attention_mask is None and causal and query.shape[2] > 1:
-        # transformers leaves a causal mask to torch, which would hide the rows as what is yet to come.
+        # transformers leaves causal masks to torch, which would hide the rows as future positions.
         attention_mask = query.new_ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()[None, None]
     length = rows.shape[1]
     keys, values = (_in_heads(part, key) for part in rows.chunk(2, dim=2))
@@ -161,12 +155,12 @@ def _attend(
 
 
 def _in_heads(part: Tensor, like: Tensor) -> Tensor:
-    """[sequences or 1, prompt, width] as [batch, heads, prompt, head]."""
+    """Reshape [sequences or 1, prompt, width] to [batch, heads, prompt, head]."""
     batch, heads, _, head = like.shape
     split = part.to(like.dtype).reshape(*part.shape[:2], heads, head)
     return split.transpose(1, 2).expand(batch, -1, -1, -1)
 
 
 def _widened(mask: Tensor | None, by: int) -> Tensor | None:
-    """A mask with as many more keys, all of them read."""
+    """Return a mask with `by` more keys, all of them attended to."""
     return None if mask is None else pad(mask, (0, by), value=mask.dtype == torch.bool)

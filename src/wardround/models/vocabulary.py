@@ -1,7 +1,7 @@
-"""From words and characters to numbers, without ever writing down a site's words.
+"""Numbers of words and characters, without storing a site's words.
 
-A list of the words of a hospital's notes is itself a leak, so a model knows words in one of two ways: from a public
-list (the words of pretrained vectors), or by hashing into buckets. Characters have a fixed table.
+A list of the words of a hospital's notes would leak information, so a model identifies words in one of two ways: by a
+public list (the words of pretrained vectors), or by hashing into buckets. Characters have a fixed table.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ _CHARACTER_TABLE = {
         + "áéíóúñüàèìòùçâêîôûäëïößÁÉÍÓÚÑÜÀÈÇÄÖØøåÅæºª°µμαβγδκ±²³·–—‘’“”…"
     )
 }
-_REMEMBERED = 8_192  # words whose numbers are kept at hand: few enough that a stream of notes holds constant memory
-_OTHER_CHARACTERS = 32  # buckets that every other character falls into
+_REMEMBERED = 8_192  # cached words: bounded, so that a stream of notes needs constant memory
+_OTHER_CHARACTERS = 32  # buckets of all other characters
 CHARACTERS = RESERVED + len(_CHARACTER_TABLE) + _OTHER_CHARACTERS
 
 
 class WordIndex(Protocol):
-    """A number for every word."""
+    """A mapping from words to rows of an embedding."""
 
     @property
     def size(self) -> int:
-        """How many rows an embedding of it needs."""
+        """Return how many rows the embedding needs."""
 
     def __call__(self, word: str) -> int:
-        """The row of `word`."""
+        """Return the row of `word`."""
 
 
 @dataclass(frozen=True)
 class HashedWords:
-    """Every lower-cased word in one of `buckets` rows; the same at every site, with nothing to exchange."""
+    """Lower-cased words hashed into `buckets` rows; the same at every site, without any exchange."""
 
     buckets: int = 16_384
 
     @property
     def size(self) -> int:
-        """Buckets, padding and unknown."""
+        """Return the number of buckets, with padding and unknown."""
         return self.buckets + RESERVED
 
     def __call__(self, word: str) -> int:
-        """The bucket of the word with its digits levelled, so that `2019` and `1987` are one."""
+        """Return the bucket of the word; all digits count as the same, so that `2019` and `1987` share one."""
         return RESERVED + _bucket(word.lower(), self.buckets)
 
 
 class ListedWords:
-    """The words of a public list, exact first, then lower-cased, else unknown."""
+    """The words of a public list, matched exactly, then in lower case; other words are unknown."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = tuple(words)
@@ -67,27 +67,24 @@ class ListedWords:
 
     @property
     def size(self) -> int:
-        """Words, padding and unknown."""
+        """Return the number of words, with padding and unknown."""
         return len(self.words) + RESERVED
 
     def __call__(self, word: str) -> int:
-        """The row of the word."""
+        """Return the row of the word."""
         return self._rows.get(word) or self._rows.get(word.lower(), UNKNOWN)
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def spelling(word: str, longest: int = 32) -> tuple[int, ...]:
-    """The characters of `word` as numbers; of a longer word, its beginning and its end."""
+    """Return the characters of `word` as numbers; for a long word, its beginning and its end."""
     if len(word) > longest:
         word = word[: longest // 2] + word[-(longest - longest // 2) :]
-    return tuple(_CHARACTER_TABLE.get(character) or _other(character) for character in word)
-
-
-def _other(character: str) -> int:
-    return RESERVED + len(_CHARACTER_TABLE) + ord(character) % _OTHER_CHARACTERS
+    first_other = RESERVED + len(_CHARACTER_TABLE)
+    return tuple(_CHARACTER_TABLE.get(char) or first_other + ord(char) % _OTHER_CHARACTERS for char in word)
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _bucket(word: str, buckets: int) -> int:
-    levelled = "".join("0" if character.isdigit() else character for character in word)
-    return int.from_bytes(blake2b(levelled.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") % buckets
+    plain = "".join("0" if character.isdigit() else character for character in word)
+    return int.from_bytes(blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") % buckets

@@ -22,19 +22,19 @@ _DAMAGED = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
 
 @dataclass(frozen=True)
 class WordVectors:
-    """A public list of words with a vector each."""
+    """A public list of words with one vector for each."""
 
     words: tuple[str, ...]
     vectors: npt.NDArray[np.float32]  # [words, dimension]
 
 
 def load_word_vectors(path: Path) -> WordVectors:
-    """Read `.npz`, or text with a word and its numbers a line (`.gz` allowed)."""
+    """Read `.npz`, or text with one word and its numbers per line (`.gz` allowed)."""
     if not path.is_file():
         raise ModelError(f"there is no word-vector file {path.name!r}")
     loaded = _from_archive(path) if path.suffix == ".npz" else _from_text(path)
     if not np.isfinite(loaded.vectors).all():
-        raise ModelError(f"{path.name}: a vector holds a value that is no number")
+        raise ModelError(f"{path.name}: a vector contains a value that is not finite")
     return loaded
 
 
@@ -43,7 +43,7 @@ def _from_archive(path: Path) -> WordVectors:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             words, vectors = archive["words"], archive["vectors"].astype(np.float32)
     except (*_DAMAGED, KeyError, AttributeError, TypeError) as error:
-        raise ModelError(f"{path.name}: is no numpy archive with plain arrays 'words' and 'vectors'") from error
+        raise ModelError(f"{path.name}: is not a numpy archive with plain arrays 'words' and 'vectors'") from error
     if vectors.ndim != 2 or words.shape != vectors.shape[:1]:
         raise ModelError(f"{path.name}: words of shape {words.shape} do not fit vectors of shape {vectors.shape}")
     return WordVectors(tuple(str(word) for word in words), vectors)
@@ -58,7 +58,7 @@ def _from_text(path: Path) -> WordVectors:
         words.append(word)
         rows.append(row)
     if not rows:
-        raise ModelError(f"{path.name}: holds no vectors")
+        raise ModelError(f"{path.name}: contains no vectors")
     return WordVectors(tuple(words), np.stack(rows))
 
 
@@ -69,7 +69,7 @@ def _text_rows(path: Path) -> Iterator[tuple[int, str, npt.NDArray[np.float32]]]
             for number, line in enumerate(stream, start=1):
                 word, _, numbers = line.rstrip().partition(" ")
                 if number == 1 and word.isdigit() and numbers.isdigit():
-                    continue  # word2vec's first line: how many words, how many numbers
+                    continue  # the first line of word2vec: the numbers of words and of dimensions
                 yield number, word, np.array(numbers.split(" "), dtype=np.float32)
         except _DAMAGED as error:
-            raise ModelError(f"{path.name}: is no word-vector text") from error
+            raise ModelError(f"{path.name}: is not a word-vector text") from error

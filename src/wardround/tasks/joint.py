@@ -20,7 +20,7 @@ from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.entity_scores import score_corpus
 from wardround.evaluation.relation_scores import gold_entity_counts, strict_counts
 from wardround.models.joint_extractor import JointExtractor, PairRows
-from wardround.tasks.joint_examples import JointExample, encode, mention_rules, wanted_of
+from wardround.tasks.joint_examples import JointExample, encode, mention_rules, restrict_to_model
 from wardround.tasks.passages import Candidate, CutDocument, Place, cut_passages
 from wardround.tasks.relation_instances import relations_of
 from wardround.tasks.task import Example, Task, TaskKind, TaskScore, TaskSettings, in_length_order
@@ -148,9 +148,9 @@ class _Read:
 
 def _gold(document: Document, model: JointExtractor) -> Document:
     """Return the document with the annotation that predictions are compared with."""
-    wanted = wanted_of(document, model).document
+    restricted = restrict_to_model(document, model).document
     relations = mention_rules(model).relations
-    return relations.with_ordered_ends(replace(wanted, relations=relations_of(wanted, relations)))
+    return relations.with_ordered_ends(replace(restricted, relations=relations_of(restricted, relations)))
 
 
 def _read(model: JointExtractor, documents: Iterable[Document], batch_size: int) -> Iterator[_Read]:

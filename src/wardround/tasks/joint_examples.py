@@ -1,33 +1,43 @@
-"""Passages with tags and labelled pairs, for a model of entities and relations, and what these cannot express.
+"""Passages with tags and labelled pairs, for a model of entities and relations, and counts of what they cannot express.
 
-The pairs of a passage are all that the relation set allows among its annotated mentions, those too that tags cannot
-express because another mention holds their words: a pair needs no tag. Relations between concepts are first put
-between mentions (`tasks.mention_relations`).
+The pairs of a passage are all pairs that the relation set allows among its annotated mentions, including mentions that
+tags cannot express because another mention has their words: a pair needs no tag.
+
+Relations between concepts are first turned into relations between mentions, because a model that finds mentions knows
+no concepts. Such a relation holds between every two mentions of its concepts within the window. If no pair can
+represent it, it is kept between its two nearest mentions, so that a score counts it as not found. It is dropped only if
+both concepts belong to the same single mention, or are the same concept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from random import Random
 
 from wardround.errors import TrainingError
 from wardround.models.joint_extractor import JointExtractor, SpanPair
-from wardround.tasks.mention_relations import relate_mentions
 from wardround.tasks.passages import CutDocument, cut_passages
-from wardround.tasks.relation_instances import LabelledInstances, PairRules, RelationCounts, labelled_instances
+from wardround.tasks.relation_instances import (
+    LabelledInstances,
+    PairRules,
+    RelationCounts,
+    labelled_instances,
+    relations_of,
+)
 from wardround.text.alignment import AlignmentCounts
-from wardround.text.document import Document, Level
+from wardround.text.document import Document, Entity, Level, Relation
 
 __all__ = [
     "JointCounts",
     "JointExample",
     "JointExamples",
     "LabelledPair",
-    "Wanted",
+    "RestrictedDocument",
     "encode",
     "mention_rules",
-    "wanted_of",
+    "relate_mentions",
+    "restrict_to_model",
 ]
 
 
@@ -50,19 +60,19 @@ class JointExample:
 
 @dataclass(frozen=True)
 class JointCounts:
-    """What became of the annotation, as counts that add."""
+    """Counts of what happened to the annotation; counts can be added."""
 
     entities: AlignmentCounts = field(default_factory=AlignmentCounts)
     relations: RelationCounts = field(default_factory=RelationCounts)  # between mentions
-    concepts: RelationCounts = field(default_factory=RelationCounts)  # of relations that were between concepts
-    relations_without_words: int = 0  # a mention lies in no word that is read
+    concepts: RelationCounts = field(default_factory=RelationCounts)  # relations between concepts
+    relations_without_words: int = 0  # a mention is outside the words that are read
     negatives_without_words: int = 0
 
     def __add__(self, other: JointCounts) -> JointCounts:
         return JointCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def by_reason(self) -> dict[str, int]:
-        """Plain values; those of concepts only where there are any."""
+        """Return plain values; those of concepts only if there are any."""
         parts = {"entities": asdict(self.entities), "relations": asdict(self.relations)}
         if self.concepts != RelationCounts():
             parts["concepts"] = asdict(self.concepts)
@@ -74,35 +84,62 @@ class JointCounts:
 
 @dataclass(frozen=True)
 class JointExamples:
-    """What a model trains on, and what became of the annotation."""
+    """Training examples, and counts of what happened to the annotation."""
 
     examples: tuple[JointExample, ...]
     counts: JointCounts
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A document with the annotation that a model looks for, its relations between mentions; and what that took."""
+class RestrictedDocument:
+    """A document with only the annotation that a model learns, with relations between mentions, and its counts."""
 
     document: Document
     counts: JointCounts
 
 
 def mention_rules(model: JointExtractor) -> PairRules:
-    """Which pairs of mentions this model is asked about."""
+    """Return which pairs of mentions this model classifies."""
     return PairRules(replace(model.relations, level=Level.MENTION), window=model.config.window)
 
 
-def wanted_of(document: Document, model: JointExtractor) -> Wanted:
-    """The entities of the types of the model, and the relations of its types among these, between mentions."""
+def restrict_to_model(document: Document, model: JointExtractor) -> RestrictedDocument:
+    """Keep the entities of the model's types, and the relations of its types among them, between mentions."""
     known = model.tag_set.restrict(document)
     before, after = (sum(r.type != model.relations.negative for r in d.relations) for d in (document, known))
-    # A relation of an entity of a type that is not looked for is not looked for either.
+    # A relation of an entity whose type is not learned is not learned either.
     counts = JointCounts(relations=RelationCounts(unknown_type=before - after))
     if model.relations.level is Level.CONCEPT:
         known, lost = relate_mentions(known, replace(mention_rules(model), relations=model.relations))
         counts += JointCounts(concepts=lost)
-    return Wanted(known, counts)
+    return RestrictedDocument(known, counts)
+
+
+def relate_mentions(document: Document, rules: PairRules) -> tuple[Document, RelationCounts]:
+    """Turn the concept-level relations of the set into relations between mentions; return their counts too."""
+    found = labelled_instances([document], rules)
+    represented = {example.relation for example in found.instances}
+    pairs: list[tuple[str, str, str]] = [
+        (e.label, e.instance.head, e.instance.tail) for e in found.instances if e.relation
+    ]
+    for relation in relations_of(document, rules.relations):
+        if relation.id not in represented:
+            pairs += _nearest(relation, document)
+    relations = tuple(Relation(f"R{number}", *ends) for number, ends in enumerate(dict.fromkeys(pairs), start=1))
+    return rules.relations.with_ordered_ends(replace(document, relations=relations)), found.counts
+
+
+def _nearest(relation: Relation, document: Document) -> Iterator[tuple[str, str, str]]:
+    heads, tails = ([e for e in document.entities if end in e.concepts] for end in (relation.head, relation.tail))
+    pairs = [(head, tail) for head in heads for tail in tails if head.id != tail.id]
+    if relation.head != relation.tail and pairs:
+        head, tail = min(pairs, key=lambda pair: _distance(*pair))
+        yield relation.type, head.id, tail.id
+
+
+def _distance(left: Entity, right: Entity) -> tuple[int, int, str, str]:
+    gap = max(left.start, right.start) - min(left.end, right.end)
+    return max(gap, 0), min(left.start, right.start), left.id, right.id
 
 
 def encode(
@@ -113,17 +150,17 @@ def encode(
     seed: int = 0,
     every_pair: bool = False,
 ) -> JointExamples:
-    """What the model trains on: every passage, and at most `negatives` pairs without a relation for each with one.
+    """Return every passage, with at most `negatives` pairs without a relation for each with one.
 
-    With `every_pair` its pairs do not depend on relations, as `labelled_instances` says.
+    With `every_pair`, the pairs do not depend on the annotated relations (see `labelled_instances`).
     """
     examples, counts = list[JointExample](), JointCounts()
     for document in documents:
-        wanted = wanted_of(document, model)
-        cut = cut_passages(wanted.document, model.config.window)
-        labelled = labelled_instances([wanted.document], mention_rules(model), every_pair=every_pair)
+        restricted = restrict_to_model(document, model)
+        cut = cut_passages(restricted.document, model.config.window)
+        labelled = labelled_instances([restricted.document], mention_rules(model), every_pair=every_pair)
         pairs, lost = _place(labelled, cut)
-        counts += wanted.counts + JointCounts(cut.counts, labelled.counts) + lost
+        counts += restricted.counts + JointCounts(cut.counts, labelled.counts) + lost
         for passage, some in zip(cut.passages, pairs, strict=True):
             tags = tuple(model.scheme.encode(passage.spans, passage.owned))
             examples.append(JointExample(cut.texts(passage), tags, tuple(some)))
@@ -135,7 +172,7 @@ def encode(
 
 
 def _place(labelled: LabelledInstances, cut: CutDocument) -> tuple[list[list[LabelledPair]], JointCounts]:
-    """The pairs of each passage, and a change of the counts for those that are in none."""
+    """Return the pairs of each passage, and a change of the counts for pairs that are in none."""
     entities = {entity.id: entity for entity in cut.document.entities}
     pairs: list[list[LabelledPair]] = [[] for _ in cut.passages]
     counts = JointCounts()
@@ -151,15 +188,15 @@ def _place(labelled: LabelledInstances, cut: CutDocument) -> tuple[list[list[Lab
 
 
 def _draw(found: JointExamples, negative: str, *, per_positive: float, seed: int) -> JointExamples:
-    """At most so many negatives for each positive, drawn by the seed; where there is no positive, one negative."""
+    """Keep at most `per_positive` negatives for each positive, drawn by the seed; one negative without positives."""
     if not per_positive >= 0:
         raise TrainingError(f"negatives per positive is {per_positive}; it must be zero or above")
     places = [(at, number) for at, e in enumerate(found.examples) for number in range(len(e.pairs))]
     negatives = [(at, number) for at, number in places if found.examples[at].pairs[number].label == negative]
     positives = len(places) - len(negatives)
-    wanted = round(min(len(negatives), per_positive * positives if positives else 1))
+    drawn_count = round(min(len(negatives), per_positive * positives if positives else 1))
     chance = Random(f"{seed}/negatives")  # noqa: S311 – a choice, not a secret
-    dropped = set(negatives) - set(chance.sample(negatives, wanted))
+    dropped = set(negatives) - set(chance.sample(negatives, drawn_count))
     left = RelationCounts(negatives=-len(dropped), negatives_not_drawn=len(dropped))
     examples = tuple(
         replace(e, pairs=tuple(pair for number, pair in enumerate(e.pairs) if (at, number) not in dropped))

@@ -1,8 +1,8 @@
 """Documents as passages: the words that an extractor of entities and relations reads together.
 
-With a window of W sentences, a passage owns W sentences in a row and reads the W − 1 that follow them as well. Every
-word is owned by one passage, and any two mentions within W sentences in a row lie together in the passage that owns
-the first word of the two. With W = 1 a passage is a sentence.
+With a window of W sentences, a passage owns W consecutive sentences and also reads the W − 1 that follow. Every word is
+owned by one passage, and any two mentions within W consecutive sentences are both read by the passage that owns the
+first word of the two. With W = 1 a passage is a sentence.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["Candidate", "CutDocument", "Passage", "Place", "cut_passages"]
 
 
 class Place(NamedTuple):
-    """The number of the passage that a pair belongs to, and its words there."""
+    """The number of the passage that a pair belongs to, and the words of the pair."""
 
     passage: int
     spans: SpanPair
 
 
 class Candidate(NamedTuple):
-    """Two mentions that may be related, and where they lie; None where one of them lies in no word that is read."""
+    """Two mentions that may be related, and their place; None if one of them is outside the words that are read."""
 
     head: Entity
     tail: Entity
@@ -39,14 +39,14 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Passage:
-    """Words in order, the owned ones first, and the mentions that tags can express as spans of these."""
+    """Words in order, the owned ones first, and the mentions that tags can express, as spans of words."""
 
     words: tuple[Range, ...]
     owned: int
     spans: tuple[WordSpan, ...] = ()
 
     def find(self, entity: Entity) -> WordSpan | None:
-        """The words that a mention touches, of a discontinuous one its longest part; None where they are not here."""
+        """Return the words of a mention, or of its longest part if discontinuous; None if the passage lacks them."""
         start, end = _longest(entity)
         first = bisect_right(self.words, start, key=lambda word: word.end)
         last = bisect_left(self.words, end, key=lambda word: word.start)
@@ -55,18 +55,18 @@ class Passage:
 
 @dataclass(frozen=True)
 class CutDocument:
-    """A document as passages, and what of its mentions tags cannot express."""
+    """A document as passages, and counts of mentions that tags cannot express."""
 
     document: Document = field(repr=False)
     passages: tuple[Passage, ...]
     counts: AlignmentCounts
 
     def texts(self, passage: Passage) -> tuple[str, ...]:
-        """The words of a passage as strings."""
+        """Return the words of a passage as strings."""
         return tuple(self.document.text[start:end] for start, end in passage.words)
 
     def place(self, head: Entity, tail: Entity) -> Place | None:
-        """Where a pair lies; None where one of the two lies in no word that its passage reads."""
+        """Return the place of a pair; None if one of the two is outside the words that its passage reads."""
         start = min(_longest(head), _longest(tail)).start
         number = bisect_right(self.passages, start, key=lambda passage: passage.words[passage.owned - 1].end)
         if number == len(self.passages):
@@ -75,20 +75,19 @@ class CutDocument:
         return None if one is None or other is None else Place(number, SpanPair(one, other))
 
     def candidates(self, document: Document, rules: PairRules) -> Iterator[Candidate]:
-        """The pairs of the same document with any entities, and where each lies.
+        """Yield the candidate pairs of the same document with other entities, and the place of each.
 
-        A model at the beginning of its training may take every other word for a mention: their pairs are given one
-        by one, and nobody need hold them.
+        An untrained model may find a mention at every other word, so the pairs are yielded one by one.
         """
         for head, tail in candidate_pairs(document, rules):
             yield Candidate(head, tail, self.place(head, tail))
 
 
 def cut_passages(document: Document, window: int) -> CutDocument:
-    """Cut a document into the passages of a window of so many sentences."""
+    """Cut a document into passages for a window of so many sentences."""
     sentences = sentences_of(document)
     blocks = [sentences[start : start + window] for start in range(0, len(sentences), window)]
-    # Tags are laid over what a passage owns as if it were one sentence.
+    # The owned part of a passage is tagged as one sentence.
     aligned = align(replace(document, sentences=tuple(Range(block[0].start, block[-1].end) for block in blocks)))
     words = [word for block in aligned.sentences for word in block.words]
     passages, start = list[Passage](), 0

@@ -1,9 +1,9 @@
-"""Pairs of entities as instances for a relation classifier, and what of the annotation they cannot express.
+"""Pairs of entities as instances for a relation classifier, and counts of relations that instances cannot express.
 
-A pair is a candidate where both mentions lie within a window of sentences and a relation type allows their types.
-Mentions that share characters cannot be marked apart and are no candidate; a discontinuous mention is marked range by
-range. A document of masked placeholders with a label (GAD, EU-ADR) is one instance, whatever its full stops.
-Every annotated relation is carried by an instance or counted among the lost.
+A pair is a candidate if both mentions are within a window of sentences and a relation type allows their types. Mentions
+that share characters cannot be marked separately and are no candidate; a discontinuous mention is marked range by
+range. A document of masked placeholders with a label (GAD, EU-ADR) is one instance, however many sentences it has.
+Every annotated relation is either represented by an instance or counted as lost.
 """
 
 from __future__ import annotations
@@ -42,30 +42,30 @@ class PairRules:
     """Which pairs of a document become instances, and in which form."""
 
     relations: RelationSet
-    window: int = 1  # sentences, in a row, that the two mentions may lie in
-    blinding: bool = True  # a mention is replaced by its type; the same words elsewhere stay
+    window: int = 1  # consecutive sentences that may contain the two mentions
+    blinding: bool = True  # replace a mention by its type; the same words elsewhere stay
 
     def __post_init__(self) -> None:
         if self.window < 1:
-            raise TextError(f"a window of {self.window} sentences holds no pair; it must be at least 1")
+            raise TextError(f"a window of {self.window} sentences contains no pair; it must be at least 1")
 
 
 @dataclass(frozen=True, slots=True)
 class RelationInstance:
-    """One pair of mentions: e1 is the head of a directed relation, and of an undirected one the first in the text."""
+    """One pair of mentions: e1 is the head of a directed relation, or the first mention of an undirected one."""
 
     document: str
     head: str  # entity ids
     tail: str
     head_type: str
     tail_type: str
-    ends: tuple[tuple[str, str], ...]  # what a relation of this pair may name: the mentions, or their concepts
+    ends: tuple[tuple[str, str], ...]  # possible ends of a relation of this pair: the mentions, or their concepts
     text: MarkedText = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledInstance:
-    """An instance and its class; `relation` is the id of the annotated relation it carries, empty for a negative."""
+    """An instance and its class; `relation` is the id of the annotated relation, empty for a negative."""
 
     instance: RelationInstance
     label: str
@@ -74,16 +74,16 @@ class LabelledInstance:
 
 @dataclass(frozen=True)
 class RelationCounts:
-    """What became of the annotated relations, and of the pairs without one, as counts that add."""
+    """Counts of annotated relations, and of pairs without one, by what happened to them; counts can be added."""
 
     kept: int = 0
-    unknown_type: int = 0  # not looked for; its pair is a negative
+    unknown_type: int = 0  # not a type to learn; its pair is a negative
     to_itself: int = 0
-    doubled: int = 0  # an earlier relation holds the same pair
+    doubled: int = 0  # an earlier relation has the same pair
     overlapping: int = 0  # the two mentions share characters
-    against_types: int = 0  # the set does not allow it between these types of entities
+    against_types: int = 0  # the relation set does not allow these entity types
     out_of_window: int = 0
-    too_long: int = 0  # the two mentions do not fit the encoder together
+    too_long: int = 0  # the two mentions do not fit into the encoder together
     negatives: int = 0
     negatives_too_long: int = 0
     negatives_not_drawn: int = 0
@@ -93,14 +93,14 @@ class RelationCounts:
 
     @property
     def lost(self) -> int:
-        """Relations of the wanted types that a classifier cannot learn or find in this form."""
+        """Return how many relations of the types to learn cannot be represented."""
         return (
             self.to_itself + self.doubled + self.overlapping + self.against_types + self.out_of_window + self.too_long
         )
 
     @property
     def relations(self) -> int:
-        """All that were annotated."""
+        """Return how many relations were annotated."""
         return self.kept + self.unknown_type + self.lost
 
 
@@ -112,11 +112,8 @@ class LabelledInstances:
     counts: RelationCounts
 
 
-# Candidates, in calling order.
-
-
 def instances_of(document: Document, rules: PairRules) -> tuple[RelationInstance, ...]:
-    """Every candidate pair once, in the order of the text; what is annotated as related does not matter."""
+    """Return every candidate pair once, in text order, whether it is annotated as related or not."""
     if _is_masked_pair(document):
         return (_masked_instance(document, rules),)
     layout = _Layout.of(document)
@@ -124,7 +121,7 @@ def instances_of(document: Document, rules: PairRules) -> tuple[RelationInstance
 
 
 def candidate_pairs(document: Document, rules: PairRules) -> Iterator[tuple[Entity, Entity]]:
-    """The same pairs without their text, head and tail, one by one: nobody need hold them all."""
+    """Yield the head and tail of the same pairs one by one, without their text, to save memory."""
     return _pairs(_Layout.of(document), rules)
 
 
@@ -138,7 +135,7 @@ def _is_masked_pair(document: Document) -> bool:
 
 
 def _masked_instance(document: Document, rules: PairRules) -> RelationInstance:
-    """The one pair: the way round that the set allows, and in the order of the text where it allows both or none."""
+    """Return the only pair, in the direction that the set allows; in text order if it allows both or none."""
     first, second = sorted(document.entities, key=_place)
     orders = [*_orders(first, second, rules.relations), (first, second)]
     head, tail = orders[0]
@@ -171,12 +168,12 @@ class _Layout:
         return cls(tuple(sorted(document.entities, key=_place)), sentences, held)
 
     def span(self, first: Entity, second: Entity) -> tuple[int, int]:
-        """The first and the last sentence that the two lie in."""
+        """Return the first and the last sentence that contain the two."""
         (start, end), (other_start, other_end) = self.held[first.id], self.held[second.id]
         return min(start, other_start), max(end, other_end)
 
     def is_close(self, first: Entity, second: Entity, window: int) -> bool:
-        """Whether both lie within so many sentences in a row."""
+        """Return whether both are within `window` consecutive sentences."""
         start, end = self.span(first, second)
         return end - start < window
 
@@ -186,22 +183,16 @@ def _place(entity: Entity) -> tuple[int, int, str]:
 
 
 def _pairs(layout: _Layout, rules: PairRules) -> Iterator[tuple[Entity, Entity]]:
-    for first, second in _close_pairs(layout, rules.window):
-        if not first.overlaps(second):
-            yield from _orders(first, second, rules.relations)
-
-
-def _close_pairs(layout: _Layout, window: int) -> Iterator[tuple[Entity, Entity]]:
     for number, first in enumerate(layout.entities):
         for second in layout.entities[number + 1 :]:
-            if layout.held[second.id][0] - layout.held[first.id][0] >= window:
-                break  # all that follow begin later still
-            if layout.is_close(first, second, window):
-                yield first, second
+            if layout.held[second.id][0] - layout.held[first.id][0] >= rules.window:
+                break  # all following entities start even later
+            if layout.is_close(first, second, rules.window) and not first.overlaps(second):
+                yield from _orders(first, second, rules.relations)
 
 
 def _orders(first: Entity, second: Entity, relations: RelationSet) -> Iterator[tuple[Entity, Entity]]:
-    """The ways round in which the pair may be related."""
+    """Yield the directions in which the pair may be related."""
     orders = ((first, second), (second, first)) if relations.directed else ((first, second),)
     for head, tail in orders:
         if relations.allowed(head.type, tail.type) and _ends(head, tail, relations.level):
@@ -243,16 +234,13 @@ def _marked(text: str, window: Range, pair: tuple[Entity, Entity], *, blinding: 
     return MarkedText((*parts, *rest))
 
 
-# Labels, in calling order.
-
-
 def labelled_instances(
     documents: Iterable[Document], rules: PairRules, *, every_pair: bool = False
 ) -> LabelledInstances:
-    """Every candidate pair with its class, and what became of each annotated relation.
+    """Return every candidate pair with its class, and counts of what happened to each annotated relation.
 
-    A pair that is related in a way the set forbids is left out, for it is no negative either; with `every_pair` it is
-    taken for one, so that what is annotated does not change which pairs there are.
+    A pair with a relation that the set does not allow is left out, because it is not a negative either. With
+    `every_pair` it counts as a negative, so that the annotation does not change which pairs there are.
     """
     found: list[LabelledInstance] = []
     counts = RelationCounts()
@@ -264,11 +252,11 @@ def labelled_instances(
 
 
 def _label(document: Document, rules: PairRules, every_pair: bool) -> tuple[list[LabelledInstance], RelationCounts]:
-    wanted, counts = _wanted(document, rules.relations)
+    learnable, counts = _learnable(document, rules.relations)
     labelled: list[LabelledInstance] = []
-    second: set[str] = set()  # relations whose pair an earlier one holds
+    second: set[str] = set()  # relations whose pair belongs to an earlier one
     for instance in instances_of(document, rules):
-        matching = _matching(instance, wanted, directed=rules.relations.directed)
+        matching = _matching(instance, learnable, directed=rules.relations.directed)
         allowed = rules.relations.allowed(instance.head_type, instance.tail_type)
         carried = [relation for relation in matching if relation.type in allowed]
         if carried:
@@ -280,22 +268,22 @@ def _label(document: Document, rules: PairRules, every_pair: bool) -> tuple[list
     negatives = sum(not example.relation for example in labelled)
     counts += RelationCounts(kept=len(kept), negatives=negatives)
     layout = _Layout.of(document)
-    for relation in wanted:
+    for relation in learnable:
         if relation.id not in kept:
             counts += _loss(_pairs_of(relation, document), layout, rules.window, doubled=relation.id in second)
     return labelled, counts
 
 
-def _wanted(document: Document, relations: RelationSet) -> tuple[list[Relation], RelationCounts]:
-    """The relations that instances may carry, and counts of those that none can."""
+def _learnable(document: Document, relations: RelationSet) -> tuple[list[Relation], RelationCounts]:
+    """Return the relations that instances can represent, and counts of the others."""
     annotated = sum(relation.type != relations.negative for relation in document.relations)
     known = relations_of(document, relations)
-    wanted = [relation for relation in known if relation.head != relation.tail]
-    return wanted, RelationCounts(unknown_type=annotated - len(known), to_itself=len(known) - len(wanted))
+    learnable = [relation for relation in known if relation.head != relation.tail]
+    return learnable, RelationCounts(unknown_type=annotated - len(known), to_itself=len(known) - len(learnable))
 
 
 def relations_of(document: Document, relations: RelationSet) -> tuple[Relation, ...]:
-    """The annotated relations of the types that are looked for, which must be at the level of the set."""
+    """Return the annotated relations of the types of a set; raise `TextError` if they have another level."""
     names = {kind.name for kind in relations.types}
     known = tuple(relation for relation in document.relations if relation.type in names)
     for relation in known:
@@ -313,7 +301,7 @@ def _matching(instance: RelationInstance, relations: Sequence[Relation], *, dire
 
 
 def _pairs_of(relation: Relation, document: Document) -> list[tuple[Entity, Entity]]:
-    """The pairs of mentions that a relation is about."""
+    """Return the pairs of mentions that a relation connects."""
 
     def named(end: str) -> list[Entity]:
         if relation.level is Level.CONCEPT:
@@ -324,12 +312,12 @@ def _pairs_of(relation: Relation, document: Document) -> list[tuple[Entity, Enti
 
 
 def _loss(pairs: Collection[tuple[Entity, Entity]], layout: _Layout, window: int, *, doubled: bool) -> RelationCounts:
-    """Why no instance carries a relation between these."""
+    """Return a count of one for the reason why no instance represents a relation between these mentions."""
     close = [pair for pair in pairs if layout.is_close(*pair, window)]
     if doubled:
         return RelationCounts(doubled=1)
     if not pairs:
-        return RelationCounts(overlapping=1)  # two concepts of one and the same mention
+        return RelationCounts(overlapping=1)  # two concepts of the same mention
     if not close:
         return RelationCounts(out_of_window=1)
     if all(head.overlaps(tail) for head, tail in close):
@@ -337,18 +325,15 @@ def _loss(pairs: Collection[tuple[Entity, Entity]], layout: _Layout, window: int
     return RelationCounts(against_types=1)
 
 
-# Negatives.
-
-
 def draw_negatives(found: LabelledInstances, *, per_positive: float, seed: int) -> LabelledInstances:
-    """At most so many negatives for each positive, drawn by the seed; where there is no positive, one negative."""
+    """Keep at most `per_positive` negatives for each positive, drawn by the seed; one negative without positives."""
     if not per_positive >= 0:
         raise TrainingError(f"negatives per positive is {per_positive}; it must be zero or above")
     negatives = [index for index, example in enumerate(found.instances) if not example.relation]
     positives = len(found.instances) - len(negatives)
-    wanted = round(min(len(negatives), per_positive * positives if positives else 1))
+    drawn_count = round(min(len(negatives), per_positive * positives if positives else 1))
     chance = Random(f"{seed}/negatives")  # noqa: S311 – a choice, not a secret
-    drawn = set(chance.sample(negatives, wanted))
+    drawn = set(chance.sample(negatives, drawn_count))
     kept = tuple(e for index, e in enumerate(found.instances) if e.relation or index in drawn)
-    left = len(negatives) - wanted
+    left = len(negatives) - drawn_count
     return LabelledInstances(kept, found.counts + RelationCounts(negatives=-left, negatives_not_drawn=left))

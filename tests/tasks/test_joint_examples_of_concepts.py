@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from wardround.errors import TextError
-from wardround.tasks.mention_relations import relate_mentions
+from wardround.tasks.joint_examples import relate_mentions
 from wardround.tasks.relation_instances import PairRules, RelationCounts
 from wardround.text.document import Document, Entity, Level, Range, Relation
 from wardround.text.relation_sets import RelationSet, RelationType
