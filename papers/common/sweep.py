@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,7 @@ from papers.common.runs import Run
 
 from wardround.errors import UsageError
 
-__all__ = ["UNBOUNDED", "Sweep", "Variation", "read_variations", "tables_of"]
+__all__ = ["UNBOUNDED", "Sweep", "Variation", "privacy", "read_variations", "tables_of"]
 
 # Privacy settings of every study: the papers bound neither the sentences of an update nor a site's share of the mean.
 # The measured figures come from studies on public corpora without these bounds.
@@ -30,6 +31,12 @@ class Variation:
 
 
 V = TypeVar("V", bound=Variation)
+
+
+def privacy(mechanism: str) -> dict[str, Any]:
+    """Return the section [privacy] of a study; without a name, updates are plain."""
+    fewest = 1 if mechanism in ("", "plain") else 3
+    return {"mechanism": mechanism or "plain", "minimum_sites": fewest, **UNBOUNDED}
 
 
 def read_variations(path: Path, kind: type[V]) -> dict[str, V]:
@@ -101,6 +108,13 @@ class Sweep:
 
     def check(self, variations: Sequence[Any]) -> None:
         """Exit with a message if something that these studies need is missing."""
+
+    def require_choices(self, needed: Collection[str], known: Collection[str], remedy: str) -> None:
+        """Exit if a learning rate was not chosen yet."""
+        if missing := set(needed) - set(known):
+            sys.exit(
+                f"no rate was chosen for {', '.join(sorted(missing))}: run --only tune, then papers.choose {remedy}"
+            )
 
     def check_files(self, variations: Sequence[Any]) -> None:
         """Exit with a message if a file that these studies read is missing."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from papers.common.sweep import UNBOUNDED, Sweep, Variation, read_variations
+from papers.common.sweep import Sweep, Variation, privacy, read_variations
 from papers.feded.make_sites import SITES, TUNE, Draws, site_names
 
 __all__ = ["FEDED", "FEDERATED", "SINGLE", "VARIATIONS", "FedEd", "Settings", "Study"]
@@ -93,9 +93,7 @@ class FedEd(Sweep):
     def check(self, variations: Sequence[Study]) -> None:
         """Exit if a rate or the target was not chosen yet."""
         needed = {v.choice for v in variations if not v.rate and not v.mechanism}
-        if missing := needed - self.rates.keys():
-            names = ", ".join(sorted(missing))
-            sys.exit(f"no rate was chosen for {names}: run --only tune, then papers.choose feded rates")
+        self.require_choices(needed, self.rates, "feded rates")
         if not self.chosen.get("target") and any(v.races for v in variations):
             sys.exit("no target F1 was chosen: run --only table3, then papers.choose feded target")
 
@@ -128,7 +126,6 @@ class FedEd(Sweep):
         if method in SINGLE:
             names = [names[SINGLE.index(method)]]
         public = {"public": self.sites.public(corpus, draw)} if method in (*FEDED, "public") else {}
-        mechanism = variation.mechanism or "plain"
         return {
             "study": {"name": variation.name, "seed": seed},
             "task": self.sites.task(corpus),
@@ -141,7 +138,7 @@ class FedEd(Sweep):
                 "schedule": "linear",
                 "clip": self.settings.clip,
             },
-            "privacy": {"mechanism": mechanism, "minimum_sites": 1 if mechanism == "plain" else 3, **UNBOUNDED},
+            "privacy": privacy(variation.mechanism),
             "evaluation": {"every": self.rounds(variation)},
             "sites": self.sites.sites(corpus, draw, names),
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,9 +66,7 @@ class FedHe(Sweep):
 
     def check(self, variations: Sequence[Study]) -> None:
         """Exit if a rate was not chosen yet."""
-        if missing := {v.encoder for v in variations if v.rate == "chosen"} - self.chosen.keys():
-            names = ", ".join(sorted(missing))
-            sys.exit(f"no rate was chosen for {names}: run --only tune, then papers.choose fedhe")
+        self.require_choices({v.encoder for v in variations if v.rate == "chosen"}, self.chosen, "fedhe")
 
     def rate(self, variation: Study) -> float:
         """Return the learning rate."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from papers.common.sweep import UNBOUNDED, Sweep, Variation, read_variations
+from papers.common.sweep import Sweep, Variation, privacy, read_variations
 from papers.tagsets.make_sites import TUNE, TagSites
 
 __all__ = ["ADVERSARIAL", "VARIATIONS", "Chosen", "Settings", "Study", "TagSetSweep", "tries_of"]
@@ -130,9 +130,7 @@ class TagSetSweep(Sweep):
     def check(self, variations: Sequence[Study]) -> None:
         """Exit if a rate was not chosen yet, or BART is missing."""
         needed = {v.choice for v in variations if not v.rate and not v.mechanism}
-        if missing := needed - self.chosen.keys():
-            names = ", ".join(sorted(missing))
-            sys.exit(f"no rate was chosen for {names}: run --only tune, then papers.choose tagsets")
+        self.require_choices(needed, self.chosen, "tagsets")
         if not self.settings.bart and any(v.family == "light-ner" for v in variations):
             remedy = "train one with papers.tagsets.small_bart and name it with --set bart=FOLDER"
             sys.exit(f"light-ner needs a BART: {remedy}; or leave light-ner out of --only")
@@ -176,7 +174,6 @@ class TagSetSweep(Sweep):
     def study(self, variation: Study, seed: int) -> dict[str, Any]:
         """Return the study file as tables."""
         rounds, pooled = self.rounds(variation), variation.method == "pooled"
-        mechanism = variation.mechanism or "plain"
         return {
             "study": {"name": variation.name, "seed": seed},
             "model": self._model(variation),
@@ -187,7 +184,7 @@ class TagSetSweep(Sweep):
                 "schedule": "linear",
                 "clip": self.settings.clip,
             },
-            "privacy": {"mechanism": mechanism, "minimum_sites": 1 if mechanism == "plain" else 3, **UNBOUNDED},
+            "privacy": privacy(variation.mechanism),
             # Nothing is chosen on the development notes: they do not annotate the types that a site does not.
             "evaluation": {"every": rounds, "keep": "last"},
             "federation": {"checkpoint_every": max(1, rounds // 3)},
