@@ -25,7 +25,7 @@ paper, tables, targets = fixture_of("feded.paper"), fixture_of("feded.tables"), 
 measured, studies = fixture_of("feded.measured"), fixture_of("feded.studies")
 
 
-# Runs as `one_run.py` and `measure.py` leave them.
+# Runs as `papers.measure` writes them.
 
 
 def counts(percent: int) -> list[int]:

@@ -22,7 +22,7 @@ paper, targets = fixture_of("tagsets.paper"), fixture_of("tagsets.targets")
 measured, studies, summarise = fixture_of("tagsets.measured"), fixture_of("tagsets.studies"), fixture_of("summarise")
 
 
-# Runs as `one_run.py` and `measure.py` leave them.
+# Runs as `papers.measure` writes them.
 
 
 def corpus() -> dict[str, Any]:

@@ -18,7 +18,7 @@ PAPER = ROOT / "papers" / "transfer"
 paper, measured = fixture_of("transfer.paper"), fixture_of("transfer.measured")
 
 
-# Runs as `one_run.py` and `measure.py` leave them.
+# Runs as `papers.measure` writes them.
 
 
 def counts(percent: int) -> list[int]:
