@@ -93,7 +93,7 @@ def foreseen(act: Callable[[], object]) -> None:
 # Study files, sweep files and mappings of names.
 
 
-STUDY_FAULTS = r"the study file (is no TOML|is nested too deeply|holds )|\[more\] is no section"
+STUDY_FAULTS = r"the study file (is no TOML|is nested too deeply|holds )|\[more\] is not a section"
 
 
 @pytest.mark.parametrize("text", TOML.values(), ids=TOML)
@@ -110,7 +110,7 @@ def test_a_study_file(text: str, tmp_path: Path) -> None:
 def test_a_sweep_file_and_the_study_it_names(text: str, tmp_path: Path) -> None:
     path = tmp_path / "sweep.toml"
     path.write_text(f"{text}\n")
-    with pytest.raises(StudyError, match=r"(is no TOML|is nested too deeply|holds |is no section)"):
+    with pytest.raises(StudyError, match=r"(is no TOML|is nested too deeply|holds |is not a section)"):
         read_sweep(path)
     (tmp_path / "study.toml").write_text(f"{text}\n")
     tiny_sweeps.write(path, base=None, sweep={"name": "tiny", "study": "study.toml"})

@@ -99,13 +99,13 @@ def test_an_error_of_ours_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch)
 def test_what_a_site_of_this_machine_said_is_told_with_the_round_that_failed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    error = FederationError("east cannot go on from round 0: CorpusError")
+    error = FederationError("east cannot resume from round 0: CorpusError")
     error.__cause__ = CorpusError("has 1\ncolumns", path=Path("/home/ward/private/notes.tsv"), line=3)
     monkeypatch.setattr(entry, "_assemble", lambda arguments: refusing(error))
-    said = "wardround: east cannot go on from round 0: CorpusError – notes.tsv:3: has 1 columns\n"
+    said = "wardround: east cannot resume from round 0: CorpusError – notes.tsv:3: has 1 columns\n"
     assert run().err == said
     error.__cause__ = LookupError(MARKER)  # which is none of ours, and might quote a note
-    assert run().err == "wardround: east cannot go on from round 0: CorpusError\n"
+    assert run().err == "wardround: east cannot resume from round 0: CorpusError\n"
     other = UsageError("too much")
     other.__cause__ = CorpusError("unasked")
     monkeypatch.setattr(entry, "_assemble", lambda arguments: refusing(other))

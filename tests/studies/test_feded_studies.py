@@ -484,7 +484,7 @@ def test_a_relation_to_what_is_not_there_is_refused_with_file_and_line(form: str
         load_notes("east", study.sites["east"], seed=7)
     # On its way to the coordinator an error is a code; whoever runs all sites is told the rest.
     refused_before_round_1(
-        study, "^east cannot go on from round 0: CorpusError$", tmp_path / "site", error=FederationError
+        study, "^east cannot resume from round 0: CorpusError$", tmp_path / "site", error=FederationError
     )
     with pytest.raises(FederationError) as stopped:
         run(study, tmp_path / "site")
@@ -540,8 +540,8 @@ def test_what_is_lost_of_a_sites_notes_is_told_to_the_site_alone(tmp_path: Path)
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ({"public": None}, r"^\[algorithm\] feded needs notes that everybody may read: name them in \[public\]$"),
-        ({"algorithm": {"name": "fedavg"}}, r"^\[public\] is read by nobody: fedavg has no use for it; leave it out$"),
+        ({"public": None}, r"^\[algorithm\] feded needs notes that all sites may read: name them in \[public\]$"),
+        ({"algorithm": {"name": "fedavg"}}, r"^\[public\] is not used by fedavg; leave it out$"),
         ({"task": {"relations": None}}, r"^\[task\] a task of kind relations needs its relations: name each type in "),
         ({"task": {"kind": "relation"}}, r"^\[task\] kind is 'relation' – did you mean 'relations'\?; it can be ner, "),
         ({"task": {"negatives": -0.5}}, r"^\[task\] negatives is -0.5; it must be zero or above$"),
@@ -557,11 +557,11 @@ def test_what_is_lost_of_a_sites_notes_is_told_to_the_site_alone(tmp_path: Path)
             r"^\[algorithm\] site_models is 'owns' – did you mean 'own'\?; it can be central",
         ),
         ({"model": {"shared": ["all"]}}, r"^\[model\] shared cannot be set for feded"),
-        ({"public": {"built_in": "harbour"}}, r"^\[public\] names a built-in hospital and data; one of them$"),
+        ({"public": {"built_in": "harbour"}}, r"^\[public\] names a built-in hospital and data; keep one of them$"),
         ({"public": {"format": None}}, r"^\[public\] names data; it needs a format as well$"),
         (
             {"algorithm": {"precision": "float16"}, "privacy": {"mechanism": "masked", "minimum_sites": 3}},
-            r"^\[algorithm\] precision float16 needs mechanism plain; under masked every number is packed alike$",
+            r"^\[algorithm\] precision float16 needs mechanism plain; under masked every number is packed the same$",
         ),
         ({"sites": {"east": {"encoder": "minilm"}}}, r'^\[sites.east\] encoder: .* feded with site_models = "own"$'),
         (
@@ -601,24 +601,24 @@ def test_public_sets_that_are_none_are_missed_before_round_1(
     [
         (
             {"sites": {"east": {"types": ["Drug"]}}},
-            r"\[sites.east\] types: a task of kind relations is given its entities and tags none; leave",
+            r"\[sites.east\] types: a task of kind relations uses given entities and tags none; leave",
         ),
         (
             {"sites": {"east": {"scheme": "BIO"}}},
-            r"\[sites.east\] scheme: a task of kind relations is given its entities and tags none; leave",
+            r"\[sites.east\] scheme: a task of kind relations uses given entities and tags none; leave",
         ),
-        ({"model": {"preset": "transfer"}}, r"\[model\] preset is of taggers; .* takes an encoder: leave"),
+        ({"model": {"preset": "transfer"}}, r"\[model\] preset is for taggers; .* uses an encoder: leave"),
         (
             {"model": {"preset": "transfer", "encoder": None}, "task": {"kind": "joint"}},
-            r"\[model\] preset is of taggers; a task of kind joint takes an encoder: leave it out$",
+            r"\[model\] preset is for taggers; a task of kind joint uses an encoder: leave it out$",
         ),
         (
             {"model": {"vectors": "glove.npz"}},
-            r"\[model\] vectors is of taggers; .* encoder: leave it out$",
+            r"\[model\] vectors is for taggers; .* encoder: leave it out$",
         ),
         (
             {"model": {"vectors": "glove.npz", "encoder": None}},
-            r"\[model\] vectors is of taggers; a task of kind relations takes an encoder: leave it out$",
+            r"\[model\] vectors is for taggers; a task of kind relations uses an encoder: leave it out$",
         ),
     ],
     ids=["types", "scheme", "preset", "preset of joint", "vectors", "vectors alone"],

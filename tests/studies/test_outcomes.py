@@ -32,7 +32,7 @@ def test_counts_as_a_site_sends_them() -> None:
 
 @pytest.mark.parametrize("row", [[1, 2], [1, 2, -3], [1, 2, True], "123", 3])
 def test_counts_that_are_none(row: Any) -> None:
-    with pytest.raises(MessageError, match="counts are three whole numbers a type"):
+    with pytest.raises(MessageError, match="counts must be three whole numbers per type"):
         counts_in(Message({"strict": {"Drug": row}}), "strict")
 
 
@@ -46,7 +46,7 @@ def test_an_outcome_as_a_site_sends_it() -> None:
     assert found.as_json()["types"]["Drug"]["strict"]["interval"] == [0.5, 1.0]
     assert "interval" not in found.as_json()["types"]["ADE"]["strict"]
     for wrong in ({"interval": [0.5, 1.5]}, {"type_intervals": {"Drug": [0.5]}}, {"type_intervals": {"Drug": 3}}):
-        with pytest.raises(MessageError, match="an interval is two shares"):
+        with pytest.raises(MessageError, match="an interval must be two numbers from 0 to 1"):
             check_outcome(READINGS, Message({**ANSWER, **wrong}))
     with pytest.raises(MessageError, match="of a type that was counted"):
         check_outcome(READINGS, Message({**ANSWER, "type_intervals": {"Dose": [0.5, 1.0]}}))

@@ -139,7 +139,7 @@ def test_a_site_trains_on_a_fraction_of_its_notes_and_is_scored_as_with_all(tmp_
 
 def test_a_fraction_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(
-        StudyError, match=r"fraction is 0\.0; it is a share of the training notes, above 0 and up to 1$"
+        StudyError, match=r"fraction is 0\.0; it must be a share of the training notes, above 0 and up to 1$"
     ):
         with_fraction(0.0)
     with pytest.raises(

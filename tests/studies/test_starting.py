@@ -87,7 +87,7 @@ def test_the_start_must_be_the_one_the_study_was_made_with(tmp_path: Path) -> No
     ("sections", "said"),
     [
         ({"algorithm": {"name": "single"}, "model": {"shared": None}}, r"single shares none here: leave it out"),
-        ({"model": {"start_up_to": "words", "start": None}}, r"start_up_to says how much of a start is taken"),
+        ({"model": {"start_up_to": "words", "start": None}}, r"start_up_to limits what is copied from a start"),
     ],
 )
 def test_a_start_that_would_reach_nobody(sections: Mapping[str, Any], said: str) -> None:

@@ -156,7 +156,7 @@ def refused(said: str, **sections: Any) -> None:
 
 
 def test_names_that_nobody_knows_and_what_was_meant() -> None:
-    refused(r"^\[algorihtm\] is no section – did you mean 'algorithm'\?; there are algorithm,", algorihtm={"a": 1})
+    refused(r"^\[algorihtm\] is not a section – did you mean 'algorithm'\?; there are algorithm,", algorihtm={"a": 1})
     refused(r"^\[algorithm\] 'roudns' is not a setting – did you mean 'rounds'\?", algorithm={"roudns": 3})
     refused(
         r"^\[algorithm\] name: 'fedavgg' is not an algorithm – did you mean 'fedavg'\?", algorithm={"name": "fedavgg"}
@@ -199,8 +199,8 @@ def test_a_setting_of_another_algorithm_is_none_of_this() -> None:
         ("training", "learning_rate", float("nan"), "learning_rate is nan; it must be above zero"),
         ("training", "clip", -1, "clip is -1.0; it must be zero or above"),
         ("privacy", "smallest_batch", -1, "smallest_batch is -1; it must be above zero, or 0 for the default"),
-        ("privacy", "largest_share", 0.0, "largest_share is 0.0; it is a share of a mean, above 0 and up to 1"),
-        ("privacy", "largest_share", 1.5, "largest_share is 1.5; it is a share of a mean, above 0 and up to 1"),
+        ("privacy", "largest_share", 0.0, "largest_share is 0.0; it must be a share of a mean, above 0 and up to 1"),
+        ("privacy", "largest_share", 1.5, "largest_share is 1.5; it must be a share of a mean, above 0 and up to 1"),
         ("evaluation", "every", -1, "every is -1; it must be zero or above"),
         ("evaluation", "patience", -1, "patience is -1; it must be zero or above"),
         ("federation", "deadline", 0, "deadline is 0.0; it must be above zero"),
@@ -244,7 +244,7 @@ def test_a_quorum_that_the_sites_cannot_give(least: int) -> None:
 
 
 def test_a_quorum_that_participation_cannot_give() -> None:
-    said = r"^\[algorithm\] participation asks 1 sites a round; \[privacy\] minimum_sites wants 2$"
+    said = r"^\[algorithm\] participation asks 1 sites per round; \[privacy\] minimum_sites requires 2$"
     refused(said, algorithm={"participation": 0.5}, privacy={"minimum_sites": 2})
     # A quarter of two sites is none: one is asked.
     assert tiny(algorithm={"participation": 0.25}).privacy.minimum_sites == 1
@@ -256,7 +256,8 @@ def test_a_quorum_that_participation_cannot_give() -> None:
 )
 def test_names_that_no_site_can_have(name: str) -> None:
     refused(
-        "a site's name is up to 63 small letters, digits and dashes; not admin, client, coordinator, keys, server$",
+        "a site's name is up to 63 lower-case letters, digits and dashes; not admin, client, coordinator, "
+        "keys, server$",
         sites={name: {}},
     )
 
@@ -268,7 +269,7 @@ def test_names_that_a_site_can_have(name: str) -> None:
 
 def test_where_the_notes_of_a_site_are_is_said_once_and_whole() -> None:
     refused(
-        r"^\[sites.harbour\] names a built-in hospital and data; one of them$",
+        r"^\[sites.harbour\] names a built-in hospital and data; keep one of them$",
         sites={"harbour": {"data": "a", "format": "brat"}},
     )
     refused(r"^\[sites.harbour\] names a built-in hospital and data", sites={"harbour": {"format": "brat"}})
@@ -301,7 +302,7 @@ def test_every_type_once_in_the_order_of_the_file() -> None:
         ),
         ({"scored": ["Drug", "Disease", "Dosage", "Ade"]}, r"scored: no site annotates 'Ade' – did you mean 'ADE'\?"),
         ({"scored": ["Drug", "ADE"]}, r"scored leaves out 'Disease', which the site annotates; name it as well$"),
-        ({"types": None, "scored": ["Drug"]}, r"scored needs types beside it: what the training notes are annotated"),
+        ({"types": None, "scored": ["Drug"]}, r"scored needs types as well: what the training notes are annotated"),
         ({"types": ["Drug", "Drug"]}, r"types names a type twice$"),
         ({"types": ["Drug"], "scored": ["Drug", "ADE", "ADE"]}, r"scored names a type twice$"),
         ({"scored": "Drug"}, r"scored must be a list of names$"),
@@ -315,8 +316,8 @@ def test_types_that_make_no_sense(site: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("joint", "scored is of a task of kind ner or deidentify; leave it out$"),
-        ("relations", "types: a task of kind relations is given its entities"),  # without them there is no scored
+        ("joint", "scored is for a task of kind ner or deidentify; leave it out$"),
+        ("relations", "types: a task of kind relations uses given entities"),  # without them there is no scored
     ],
 )
 def test_only_entities_are_scored_on_more_than_is_learned(kind: str, said: str) -> None:
@@ -504,7 +505,7 @@ def test_an_encoder_that_only_this_machine_has_is_in_no_kit(
     (tmp_path / "models" / "tiny").mkdir(parents=True)
     for place in (str(tmp_path / "models" / "tiny"), "models/tiny", str(tmp_path / "gone" / "tiny")):
         with pytest.raises(
-            StudyError, match=rf"^\[model\] {setting}: 'tiny' is a folder of this machine; name a Hugging"
+            StudyError, match=rf"^\[model\] {setting}: 'tiny' is a folder on this machine; name a Hugging"
         ):
             study_for_kits(tiny(model={setting: place}))
     for name in ("prajjwal1/bert-tiny", "minilm", "models"):
@@ -664,7 +665,7 @@ def test_of_a_public_set_others_are_given_its_name(tmp_path: Path) -> None:
 
 def test_an_encoder_of_a_site_that_only_this_machine_has_is_in_no_kit(tmp_path: Path) -> None:
     own = DISTILLED.replace('encoder = "bert-tiny"', f'encoder = "{tmp_path / "models" / "tiny"}"')
-    with pytest.raises(StudyError, match=r"^\[sites.harbour\] encoder: 'tiny' is a folder of this machine"):
+    with pytest.raises(StudyError, match=r"^\[sites.harbour\] encoder: 'tiny' is a folder on this machine"):
         study_for_kits(parse_study(own, folder=tmp_path))
 
 

@@ -276,7 +276,7 @@ def test_too_few_sites_at_the_end_lose_nothing(tmp_path: Path) -> None:
     ("step", "said"),
     [
         ("save", "hillside could not save its state: OSError"),
-        ("restore", "hillside cannot go on from round 0: OSError"),
+        ("restore", "hillside cannot resume from round 0: OSError"),
     ],
 )
 def test_on_one_machine_a_state_that_cannot_be_kept_stops_the_study(tmp_path: Path, step: str, said: str) -> None:
@@ -312,7 +312,7 @@ def test_a_round_is_tried_again_where_the_engine_has_patience(tmp_path: Path) ->
     assert [number for step, number in federation.steps() if step == "restore"] == [0, 1, 1, 2, 2]
     assert [event["round"] for event in events_of(tmp_path, "round_failed")] == [2, 2, 3, 3]
     assert [event["round"] for event in events_of(tmp_path, "round")] == [1, 2, 3]
-    assert onlooker.said[0].startswith("round 2 is tried again: 0 of 2 sites answered")
+    assert onlooker.said[0].startswith("round 2 is retried: 0 of 2 sites answered")
 
 
 def test_patience_of_the_engine_has_an_end(tmp_path: Path) -> None:
@@ -555,9 +555,7 @@ def test_a_round_that_failed_at_reveal_is_tried_again(kind: str, tmp_path: Path)
     protected_run(study, tmp_path / "run", federation, watcher=watcher)
     (failed,) = events_of(tmp_path / "run", "round_failed")
     assert failed["round"] == 3
-    assert watcher.said == [
-        "round 3 is tried again: west left after it had submitted; the round's sum cannot be opened"
-    ]
+    assert watcher.said == ["round 3 is retried: west left after it had submitted; the round's sum cannot be opened"]
     assert [record.number for record in watcher.rounds] == list(range(1, 9))
     redraws = {name: site.aggregation.record.redraws for name, site in federation.opened.items() if site.aggregation}
     assert redraws == {"east": 1, "west": 0, "north": 1}

@@ -66,7 +66,7 @@ def test_relations_belong_to_a_task_that_looks_for_them(kind: str) -> None:
 
 @pytest.mark.parametrize("value", [[], ["causes"], "causes", 3])
 def test_relations_are_a_section(value: object) -> None:
-    said = '[task.relations] must be a section: a line a type, as ADE = [["Drug", "Effect"]]'
+    said = '[task.relations] must be a section with one line per type, as ADE = [["Drug", "Effect"]]'
     refused_task(said, {"kind": "relations", "relations": value})
 
 
@@ -161,8 +161,11 @@ def test_every_setting_of_a_public_set() -> None:
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"built_in": "harbour", "data": "p", "format": "jsonl"}, "names a built-in hospital and data; one of them"),
-        ({"built_in": "harbour", "format": "jsonl"}, "names a built-in hospital and data; one of them"),
+        (
+            {"built_in": "harbour", "data": "p", "format": "jsonl"},
+            "names a built-in hospital and data; keep one of them",
+        ),
+        ({"built_in": "harbour", "format": "jsonl"}, "names a built-in hospital and data; keep one of them"),
         ({"data": "p.jsonl"}, "names data; it needs a format as well"),
         ({"data": "p", "format": "jsonl", "options": 3}, "options must be a table of the format's options"),
         ({"data": "p", "format": "jsonl", "labelled": "no"}, "labelled is 'no'; it must be true or false"),
@@ -183,7 +186,7 @@ def test_a_setting_of_a_public_set_that_nobody_knows() -> None:
 @pytest.mark.parametrize("name", ["feded", "public"])
 def test_what_learns_on_public_notes_needs_them(name: str) -> None:
     assert of_algorithm(name).public == PublicSection(built_in=PUBLIC["built_in"])
-    said = rf"^\[algorithm\] {name} needs notes that everybody may read: name them in \[public\]$"
+    said = rf"^\[algorithm\] {name} needs notes that all sites may read: name them in \[public\]$"
     for nothing in ({"built_in": None}, {"built_in": None, "labelled": True}):
         with pytest.raises(StudyError, match=said):
             of_algorithm(name, public=nothing)
@@ -191,7 +194,7 @@ def test_what_learns_on_public_notes_needs_them(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fedner", "fedavg", "single", "pooled"])
 def test_public_notes_that_nobody_reads_are_refused(name: str) -> None:
-    said = rf"^\[public\] is read by nobody: {name} has no use for it; leave it out$"
+    said = rf"^\[public\] is not used by {name}; leave it out$"
     with pytest.raises(StudyError, match=said):
         of_algorithm(name, public=PUBLIC)
 
@@ -235,7 +238,7 @@ def test_without_a_tag_set_the_types_are_the_sites_own() -> None:
 
 
 def test_a_tag_set_is_of_deidentification() -> None:
-    refused_task("[task] tag_set is of a task of kind deidentify; leave it out", {"tag_set": "hipaa"})
+    refused_task("[task] tag_set is for a task of kind deidentify; leave it out", {"tag_set": "hipaa"})
     refused_task(
         "[task] tag_set is 'hippa' – did you mean 'hipaa'?; it can be hipaa, i2b2-2014, meddocan",
         {"kind": "deidentify", "tag_set": "hippa"},

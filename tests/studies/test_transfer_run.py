@@ -293,12 +293,12 @@ def test_a_study_begins_where_a_saved_model_ended(tmp_path: Path) -> None:
 
 
 def test_how_much_of_a_start_needs_a_start() -> None:
-    with pytest.raises(StudyError, match=r"^\[model\] start_up_to says how much of a start is taken; name the start"):
+    with pytest.raises(StudyError, match=r"^\[model\] start_up_to limits what is copied from a start; name the start"):
         parse_study(STUDY + '[model]\nstart_up_to = "words"\n')
 
 
 def test_a_start_is_in_no_kit_without_the_digest_of_its_layers(tmp_path: Path) -> None:
     study = parse_study(STUDY + '[model]\nstart = "source"\n', folder=tmp_path)
-    with pytest.raises(StudyError, match=r"^\[model\] start goes into kits by the digest of its layers"):
+    with pytest.raises(StudyError, match=r"^\[model\] start is written to kits as a digest of its layers"):
         study_for_kits(study)
     assert "source" not in to_toml(study.for_hospitals())

@@ -77,7 +77,7 @@ def test_numeric_axes() -> None:
     [
         ({"algorithm__name": ["fedmer"]}, r"^fedmer: \[algorithm\] name: 'fedmer' is not an algorithm – did you mean"),
         ({"algorithm__roudns": [3]}, r"^roudns 3: \[algorithm\] 'roudns' is not a setting – did you mean 'rounds'"),
-        ({"a": {"long": {"rounds": 3}}}, r"^long: \[rounds\] is no section"),
+        ({"a": {"long": {"rounds": 3}}}, r"^long: \[rounds\] is not a section"),
         ({"algorithm__name": ["single"]}, r"^single: \[model\] shared cannot be set for"),
         ({"study__name__first": ["a"]}, r"study.name.first: 'name' is a value, not a section"),
         ({"a": {"b": {"unset": ["model.lsmt"]}}}, r"unset: the base has no model.lsmt"),

@@ -1,4 +1,4 @@
-"""What a study gave: each site's scores as it counted them itself, read from what it answered."""
+"""The results of a study: each site's scores, parsed from its answers."""
 
 from __future__ import annotations
 
@@ -20,32 +20,34 @@ __all__ = ["SiteOutcome", "StudyOutcome", "check_counts", "check_outcome", "coun
 
 @dataclass(frozen=True)
 class SiteOutcome:
-    """How a site's model scored on its test notes, as counts it gave itself."""
+    """The counts of a site's model on its test notes, as the site sent them."""
 
-    counts: Mapping[str, TypedCounts]  # by reading of the task, the main one first
+    counts: Mapping[str, TypedCounts]  # by matching mode of the task, the main one first
     documents: int
-    interval: Interval  # of the micro-F1 under the main reading
-    annotated: tuple[str, ...] = ()  # types of entities in its training notes, where the study names them
-    scored: tuple[str, ...] = ()  # the same of its test notes
-    type_intervals: Mapping[str, Interval] = field(default_factory=dict)  # of the F1 of types under the main reading
-    leakage: LeakageScore | None = None  # of a task of kind deidentify: what would stay readable
+    interval: Interval  # of the micro-F1 under the main matching mode
+    annotated: tuple[str, ...] = ()  # entity types in its training notes, if the study names them
+    scored: tuple[str, ...] = ()  # entity types in its test notes
+    type_intervals: Mapping[str, Interval] = field(
+        default_factory=dict
+    )  # of the F1 by type under the main matching mode
+    leakage: LeakageScore | None = None  # for deidentify: what would stay readable
 
     @property
     def main(self) -> TypedCounts:
-        """Under the reading by which rounds are compared."""
+        """Return the counts by which rounds are compared."""
         return next(iter(self.counts.values()))
 
     @property
     def tag_set(self) -> TagSetScores | None:
-        """The main reading, with the types that the site annotates told from the others; None where it names none."""
+        """Return the main counts, divided into types that the site annotates and others; None if it names none."""
         return TagSetScores(self.main, self.annotated, self.scored) if self.annotated else None
 
     def of(self, section: SiteSection) -> SiteOutcome:
-        """The same, knowing what the study file says of the site's types."""
+        """Return a copy with the site's types from the study file."""
         return replace(self, annotated=section.types, scored=section.scored_types)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for `scores.json`."""
+        """Return plain values for `scores.json`."""
         figures: dict[str, Any] = {name: typed.micro.figures() for name, typed in self.counts.items()}
         figures[next(iter(figures))]["interval"] = [self.interval.low, self.interval.high]
         macro = {"macro": self.tag_set.macro()} if self.tag_set else {}
@@ -56,7 +58,7 @@ class SiteOutcome:
 
 @dataclass(frozen=True)
 class StudyOutcome:
-    """What a study gave."""
+    """The result of a study."""
 
     sites: Mapping[SiteId, SiteOutcome]
     rounds: int
@@ -66,33 +68,33 @@ class StudyOutcome:
 
 
 def counts_in(message: Message, name: str) -> TypedCounts:
-    """Counts as `score_message` of a site sends them."""
+    """Parse counts as `score_message` of a site writes them."""
     found = message.value(name, dict)
     try:
         return TypedCounts({str(kind): _span_counts(row) for kind, row in found.items()})
     except (TypeError, ValueError):
-        raise MessageError("value", "counts are three whole numbers a type") from None
+        raise MessageError("value", "counts must be three whole numbers per type") from None
 
 
 def check_counts(readings: Sequence[str], message: Message) -> None:
-    """Refuse an answer to `score` that is none."""
+    """Raise a MessageError if a message is not an answer to `score`."""
     for name in readings:
         counts_in(message, name)
     interval_in(message)
 
 
 def interval_in(message: Message) -> tuple[float, float]:
-    """Where the micro-F1 under the main reading may lie."""
+    """Return the interval of the micro-F1 under the main matching mode."""
     return _ends(message.value("interval", list))
 
 
 def outcome_in(readings: Sequence[str], message: Message) -> SiteOutcome:
-    """The answer to `finish`."""
+    """Parse the answer to `finish`."""
     counts = {name: counts_in(message, name) for name in readings}
     main = counts[readings[0]]
     by_type = {kind: _ends(ends) for kind, ends in message.value("type_intervals", dict).items()}
     if not by_type.keys() <= main.keys():
-        raise MessageError("value", "an interval is of a type that was counted")
+        raise MessageError("value", "an interval must belong to a type that was counted")
     found = SiteOutcome(
         counts,
         message.value("documents", int),
@@ -103,7 +105,7 @@ def outcome_in(readings: Sequence[str], message: Message) -> SiteOutcome:
 
 
 def check_outcome(readings: Sequence[str], message: Message) -> None:
-    """Refuse an answer to `finish` that is none."""
+    """Raise a MessageError if a message is not an answer to `finish`."""
     outcome_in(readings, message)
 
 
@@ -111,13 +113,13 @@ def _leakage_in(message: Message) -> LeakageScore:
     try:
         return LeakageScore.from_values(message.value("leakage", dict))
     except ValueError:
-        raise MessageError("value", "leakage is counts of notes, words, characters and mentions by type") from None
+        raise MessageError("value", "leakage must be counts of notes, words, characters and mentions by type") from None
 
 
 def _ends(interval: Any) -> tuple[float, float]:
     shares = isinstance(interval, list) and all(isinstance(end, float) and 0 <= end <= 1 for end in interval)
     if not shares or len(interval) != 2:
-        raise MessageError("value", "an interval is two shares")
+        raise MessageError("value", "an interval must be two numbers from 0 to 1")
     return interval[0], interval[1]
 
 

@@ -1,4 +1,4 @@
-"""What a party brings to a study whose updates are protected: keys, identities, and who vouches for them."""
+"""The keys of a party in a study whose updates are protected: identity, certificates and sealing keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["InMemoryKeys", "PartyKeys"]
 
 @dataclass
 class PartyKeys:
-    """One party's means; without a certifier, for studies on one machine, cards are believed as they are."""
+    """The keys of one party; without a certifier, on one machine, public keys are not verified."""
 
     certifier: Signatures | None = None
     secrets: SecretSource | None = None  # at a site
@@ -31,7 +31,7 @@ class PartyKeys:
     _identities: dict[str, Identity] = field(default_factory=dict, repr=False)
 
     def identity(self, site: str) -> Identity:
-        """The site's keys, fresh in each process: a site that is laid aside and opened again keeps them."""
+        """Return the site's keys, created once per process: a site that is closed and opened again keeps them."""
         from wardround.secure_aggregation.identities import Identity
 
         if site not in self._identities:
@@ -40,7 +40,7 @@ class PartyKeys:
 
     @classmethod
     def of_site(cls, study: Study, party: PartySpec) -> PartyKeys:
-        """A hospital's: its certificate vouches for it, its sealing keys come from the service or from its vault."""
+        """Return a hospital's keys: its certificate, and sealing keys from the key service or its vault."""
         from wardround.secure_aggregation.keys.party import SiteKeys
         from wardround.secure_aggregation.signatures import open_signatures
 
@@ -52,7 +52,7 @@ class PartyKeys:
 
     @classmethod
     def of_coordinator(cls, study: Study, party: PartySpec) -> PartyKeys:
-        """The coordinator's, which holds no secret and stops where it finds one."""
+        """Return the coordinator's keys; raise an error if its folder holds a secret."""
         from wardround.secure_aggregation.keys.material import refuse_secrets
         from wardround.secure_aggregation.keys.party import CoordinatorKeys
         from wardround.secure_aggregation.signatures import open_signatures
@@ -73,7 +73,7 @@ def _files(party: PartySpec) -> PartyFiles:
 
 
 class InMemoryKeys:
-    """The sealing secret of a study on one machine: in memory, for as long as the study runs."""
+    """The sealing secret of a study on one machine, kept in memory while the study runs."""
 
     def __init__(self, data: bytes) -> None:
         from wardround.secure_aggregation.keys.material import SealingSecret
@@ -84,37 +84,37 @@ class InMemoryKeys:
 
     @classmethod
     def new(cls, scheme: str) -> InMemoryKeys:
-        """A fresh one."""
+        """Create a new secret."""
         from wardround.secure_aggregation.keys.material import SealingSecret, new_secret
 
         return cls(SealingSecret(1, scheme, new_secret(scheme)).to_bytes())
 
     @classmethod
     def read(cls, path: str) -> InMemoryKeys:
-        """In a worker process that inherited it: the one at the path that `path_for_workers` gave."""
+        """Read the secret in a worker process, from the path that `path_for_workers` returned."""
         return cls(Path(path).read_bytes())
 
     def secret(self, epoch: int) -> SealingSecret:
-        """There is one epoch."""
+        """Return the secret; there is only one epoch."""
         return self._secret
 
     def parameters(self, study: str) -> PublicParameters:
-        """What the coordinator may know."""
+        """Return what the coordinator may know about the secret."""
         return self._secret.public(study)
 
     def path_for_workers(self) -> str:
-        """Where a process that inherits `descriptors` reads it; nothing of it is on disk."""
+        """Return a path from which a process that inherits `descriptors` can read; nothing is written to disk."""
         if self._descriptor < 0:
             self._descriptor = os.memfd_create("wardround")
             os.write(self._descriptor, self._data)
         return f"/proc/self/fd/{self._descriptor}"
 
     def descriptors(self) -> tuple[int, ...]:
-        """What workers must inherit: no other process may open it."""
+        """Return the file descriptors that workers must inherit; no other process can open them."""
         return () if self._descriptor < 0 else (self._descriptor,)
 
     def close(self) -> None:
-        """Forget what workers could read."""
+        """Close the descriptor that workers read."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

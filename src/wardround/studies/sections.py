@@ -1,4 +1,4 @@
-"""A table of TOML as a frozen dataclass: each value of its field's type, and what nobody knows is refused."""
+"""Parsing of a TOML table into a frozen dataclass: values are checked, unknown settings are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true 
 
 
 def table_in(table: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A table within another; one that is not there is empty."""
+    """Return a table within another; empty if it is missing."""
     found = table.get(name, {})
     if not isinstance(found, dict):
         raise StudyError(f"[{name}] must be a section")
@@ -45,7 +45,7 @@ def with_present_names(table: Mapping[str, Any], renamed: Mapping[str, str], pla
 def parsed(
     cls: type[Section], table: Mapping[str, Any], place: str, *, more: Mapping[str, Any] | None = None
 ) -> Section:
-    """The table as a `cls`; `place` names it in an error, `more` are values that were read already."""
+    """Return the table as a `cls`; `place` names it in errors, `more` are values that are parsed already."""
     settings = {**_values(cls, table, place), **(more or {})}
     for setting in fields(cls):  # type: ignore[arg-type]
         needed = setting.default is MISSING and setting.default_factory is MISSING
@@ -55,13 +55,13 @@ def parsed(
 
 
 def parsed_over(config: Section, table: Mapping[str, Any], place: str) -> Section:
-    """`config` with what the table says replaced."""
+    """Return `config` with the settings of the table replaced."""
     settings = _values(type(config), table, place)
     return _built(lambda: replace(config, **settings), place)  # type: ignore[type-var]
 
 
 def as_text(value: Any) -> str:
-    """An option as the text a format or network reads it from."""
+    """Return an option as the text that a format or network parses."""
     if isinstance(value, list):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -75,7 +75,7 @@ def _built(build: Callable[[], Section], place: str) -> Section:
     for setting in fields(built):  # type: ignore[arg-type]
         value = getattr(built, setting.name)
         if isinstance(value, float) and not math.isfinite(value):
-            raise StudyError(f"[{place}] {setting.name} is {value}; it must be a number with an end")
+            raise StudyError(f"[{place}] {setting.name} is {value}; it must be a finite number")
     return built
 
 

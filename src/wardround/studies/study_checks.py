@@ -1,4 +1,4 @@
-"""What is refused of a study file as a whole: settings that contradict one another, before anybody is asked."""
+"""Checks of a study file as a whole: settings that contradict each other are refused before any site is asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["check_study"]
 
 
 def check_study(study: Study) -> None:
-    """Refuse what makes no sense."""
+    """Raise a StudyError if settings of different sections contradict each other."""
     _check_counts(study)
     _check_privacy(study)
     _check_public(study)
@@ -31,7 +31,7 @@ def check_study(study: Study) -> None:
             near = did_you_mean(site.scheme, SCHEMES)
             raise StudyError(f"[sites.{name}] scheme is {site.scheme!r}{near}; it can be {', '.join(SCHEMES)}")
         if site.built_in and (site.data or site.format):
-            raise StudyError(f"[sites.{name}] names a built-in hospital and data; one of them")
+            raise StudyError(f"[sites.{name}] names a built-in hospital and data; keep one of them")
         if site.data and not site.format:
             raise StudyError(f"[sites.{name}] names data; it needs a format as well")
     if study.algorithm.kind.shared_layers is not SharedLayers.CONFIGURED and study.model.shared is not None:
@@ -41,7 +41,7 @@ def check_study(study: Study) -> None:
 
 
 def _check_task(study: Study) -> None:
-    """Refuse settings of a tagger where none is trained: nobody would heed them."""
+    """Raise a StudyError for settings of a tagger in a study that trains none, where they would be ignored."""
     kind, model = study.task.kind, study.model
     if study.task.family not in study.algorithm.kind.tasks:
         raise StudyError(
@@ -52,27 +52,27 @@ def _check_task(study: Study) -> None:
         return
     if model.preset != ModelSection.preset or model.vectors is not None or model.bart:
         setting = "bart" if model.bart else "vectors" if model.vectors is not None else "preset"
-        raise StudyError(f"[model] {setting} is of taggers; a task of kind {kind} takes an encoder: leave it out")
+        raise StudyError(f"[model] {setting} is for taggers; a task of kind {kind} uses an encoder: leave it out")
     for name, site in study.sites.items():
         if kind == "relations" and (site.types or site.scheme):
             setting = "types" if site.types else "scheme"
             raise StudyError(
-                f"[sites.{name}] {setting}: a task of kind relations is given its entities and tags none; leave it out"
+                f"[sites.{name}] {setting}: a task of kind relations uses given entities and tags none; leave it out"
             )
 
 
 def _check_start(study: Study) -> None:
-    """Refuse a start that would reach nobody."""
+    """Raise a StudyError for a start model of which no layer would be used."""
     shares_nothing = study.algorithm.kind.shared_layers is SharedLayers.NONE or study.algorithm.sites_keep_models
     if study.model.begins and shares_nothing:
         raise StudyError(
-            f"[model] start is of the layers that sites share; {study.algorithm.name} shares none here: leave it out. "
-            "`wardround transfer` begins one site's training from another model"
+            f"[model] start is for the layers that sites share; {study.algorithm.name} shares none here: leave it out. "
+            "`wardround transfer` starts one site's training from another model"
         )
 
 
 def _check_tag_set(study: Study) -> None:
-    """Refuse types that the study's tag set does not hold."""
+    """Raise a StudyError for types that are not in the study's tag set."""
     known = study.task.phi_types
     for name, site in study.sites.items():
         for kind in site.types if known else ():
@@ -85,10 +85,10 @@ def _check_tag_set(study: Study) -> None:
 
 
 def _check_scored(study: Study) -> None:
-    """Refuse test notes with types that nobody teaches."""
+    """Raise a StudyError for scored types that no site annotates."""
     for name, site in study.sites.items():
         if site.scored and not study.task.tags:
-            raise StudyError(f"[sites.{name}] scored is of a task of kind ner or deidentify; leave it out")
+            raise StudyError(f"[sites.{name}] scored is for a task of kind ner or deidentify; leave it out")
         for kind in site.scored:
             if kind not in study.types:
                 near = nearest_type(kind, study.types)
@@ -101,10 +101,10 @@ def _check_public(study: Study) -> None:
     kind, public = study.algorithm.kind, study.public
     if kind.needs_public_set and not public.is_there:
         raise StudyError(
-            f"[algorithm] {study.algorithm.name} needs notes that everybody may read: name them in [public]"
+            f"[algorithm] {study.algorithm.name} needs notes that all sites may read: name them in [public]"
         )
     if not kind.needs_public_set and public.is_there:
-        raise StudyError(f"[public] is read by nobody: {study.algorithm.name} has no use for it; leave it out")
+        raise StudyError(f"[public] is not used by {study.algorithm.name}; leave it out")
     own = [name for name, site in study.sites.items() if site.encoder]
     if own and not study.algorithm.sites_keep_models:
         able = [f"{name} with {a.own_models_setting}" for name, a in ALGORITHMS.items() if a.own_models_setting]
@@ -131,7 +131,7 @@ def _check_privacy(study: Study) -> None:
         )
     if setting := kind.plain_only(study.algorithm.config):
         raise StudyError(
-            f"[algorithm] {setting} needs mechanism plain; under {privacy.mechanism} every number is packed alike"
+            f"[algorithm] {setting} needs mechanism plain; under {privacy.mechanism} every number is packed the same"
         )
     _check_bounds(study)
     refusal = privacy.protection.refusal(
@@ -162,4 +162,6 @@ def _check_counts(study: Study) -> None:
         raise StudyError(f"[privacy] minimum_sites is {least}; the study has {sites} sites")
     asked = max(1, round(study.algorithm.config.participation * sites))
     if asked < least:
-        raise StudyError(f"[algorithm] participation asks {asked} sites a round; [privacy] minimum_sites wants {least}")
+        raise StudyError(
+            f"[algorithm] participation asks {asked} sites per round; [privacy] minimum_sites requires {least}"
+        )

@@ -1,15 +1,15 @@
-"""The study file: one TOML, one frozen configuration a section; what nobody knows is refused.
+"""The study file: a TOML file with one frozen dataclass per section; unknown settings are refused.
 
 [study]       name, seed, description
 [task]        what is learned: entities, relations, or both
-[public]      a small set that everybody may read, where the algorithm wants one
+[public]      a small set that all parties may read, if the algorithm needs one
 [model]       which network, which of its layers are shared, and its options
 [algorithm]   which algorithm, for how many rounds, and its settings
-[training]    how a mini-batch steps the model
-[privacy]     how updates are protected, and how few sites a round may have
+[training]    batch size, learning rate and other settings of a training step
+[privacy]     how updates are protected, and the minimum number of sites per round
 [evaluation]  how often the development sets are scored
 [federation]  deadlines and checkpoints
-[sites.NAME]  each site: on one machine where its notes are, among hospitals only what it annotates
+[sites.NAME]  each site: what it annotates and, in a study on one machine, where its notes are
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ __all__ = [
 
 LARGEST_STUDY = 16_000_000  # bytes of a study file, or a sweep
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_RESERVED = {"coordinator", "keys", "server", "client", "admin"}  # what other parties are called
+_RESERVED = {"coordinator", "keys", "server", "client", "admin"}  # names of other parties
 
 
 @dataclass(frozen=True)
 class AlgorithmSection:
-    """Which algorithm, and its settings."""
+    """The section [algorithm]: the name of the algorithm and its settings."""
 
     name: str = DEFAULT_ALGORITHM
     config: RoundsConfig = field(default_factory=lambda: ALGORITHMS[DEFAULT_ALGORITHM].config)
@@ -91,7 +91,7 @@ class AlgorithmSection:
 
 @dataclass(frozen=True)
 class Study:
-    """One training among sites."""
+    """One study: a training among sites."""
 
     study: StudySection
     sites: Mapping[str, SiteSection]
@@ -112,27 +112,27 @@ class Study:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """Every type that some site says it annotates, in the order of the file."""
+        """Return every type that some site annotates, in the order of the file."""
         named = tuple(dict.fromkeys(kind for site in self.sites.values() for kind in site.types))
         return named or self.task.entity_types
 
     @property
     def shared_at_sites(self) -> bool:
-        """Whether the shared half is at the sites alone, for only they can open the sum that moves it."""
+        """Whether only the sites have the shared half, because only they can open the sum of the updates."""
         return self.privacy.protection.seals and not self.algorithm.kind.central_model
 
     @property
     def told_its_start(self) -> bool:
-        """Whether sites are told, before round 1, what the shared half begins from; else it comes with the round."""
+        """Whether sites receive the start of the shared half before round 1; otherwise it comes with the round."""
         return self.shared_at_sites and bool(self.model.start_sha256)
 
     @property
     def keeps_last(self) -> bool:
-        """Whether the study ends with the model of its last round, whatever the development notes say."""
+        """Whether the study ends with the model of its last round instead of its best one."""
         return (self.evaluation.keep or self.algorithm.kind.keep) == "last"
 
     def for_hospitals(self) -> Study:
-        """The same without where anybody's notes and vectors are: what may be given to others."""
+        """Return a copy without the locations of notes and vectors, which may be given to others."""
         cleared = {name: site.for_hospitals() for name, site in self.sites.items()}
         vectors = None if self.model.vectors is None else Path(self.model.vectors.name)
         public = self.public if self.public.data is None else replace(self.public, data=Path(self.public.data.name))
@@ -143,7 +143,7 @@ _SECTIONS = tuple(section.name for section in fields(Study) if section.name != "
 
 
 def read_study(path: Path) -> Study:
-    """The study in a file; paths in it begin where the file lies."""
+    """Read a study file; paths in it are relative to its folder."""
     try:
         text = str(read_limited(path, LARGEST_STUDY), "utf-8")
     except MalformedDataError as error:
@@ -154,21 +154,23 @@ def read_study(path: Path) -> Study:
 
 
 def study_for_kits(study: Study) -> bytes:
-    """What every participant of a networked study is given: all its settings, and nobody's paths."""
+    """Return the study file that every participant of a networked study receives: all settings, no paths."""
     if study.algorithm.kind.one_machine_only:
         raise StudyError(
             f"[algorithm] {study.algorithm.name} needs all notes in one place; hospitals use another algorithm"
         )
     if study.model.start is not None and not study.model.start_sha256:
-        raise StudyError("[model] start goes into kits by the digest of its layers; let `wardround provision` add it")
+        raise StudyError(
+            "[model] start is written to kits as a digest of its layers; use `wardround provision`, which adds it"
+        )
     named = {"[model] encoder": study.model.encoder, "[model] contextual": study.model.options.get("contextual")}
     named["[model] bart"] = study.model.bart
     named |= {f"[sites.{name}] encoder": site.encoder for name, site in study.sites.items()}
     for place, encoder in named.items():
         if isinstance(encoder, str) and _is_here_only(encoder):
             raise StudyError(
-                f"{place}: {Path(encoder).name!r} is a folder of this machine; name a Hugging Face id, which "
-                "every hospital can find"
+                f"{place}: {Path(encoder).name!r} is a folder on this machine; name a Hugging Face id, which "
+                "every hospital can load"
             )
     return to_toml(study.for_hospitals()).encode()
 
@@ -178,7 +180,7 @@ def _is_here_only(encoder: str) -> bool:
 
 
 def parse_study(text: str, *, folder: Path = Path()) -> Study:
-    """The study in a text."""
+    """Parse a study file; paths in it are relative to `folder`."""
     try:
         table = parse_toml(text, finite=False)
     except MalformedDataError as error:
@@ -187,11 +189,13 @@ def parse_study(text: str, *, folder: Path = Path()) -> Study:
 
 
 def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
-    """The study in a table of tables, as TOML gives it."""
+    """Return the study in a table of tables, as parsed from TOML."""
     known = set(_SECTIONS)
     for name in table:
         if name not in known:
-            raise StudyError(f"[{name}] is no section{did_you_mean(name, known)}; there are {', '.join(sorted(known))}")
+            raise StudyError(
+                f"[{name}] is not a section{did_you_mean(name, known)}; there are {', '.join(sorted(known))}"
+            )
     old_names = _old_names(table)
     table = {
         name: with_present_names(table_in(table, name), old_names.get(name, {}), name) if name in old_names else section
@@ -237,23 +241,23 @@ def _renamed(algorithm: Any) -> dict[str, Mapping[str, str]]:
 
 
 def digest_of(study: Study) -> str:
-    """By which the parties know that they mean the same study; of where anybody's notes are it says nothing."""
+    """Return the digest by which parties know that they have the same study; it does not depend on paths."""
     return sha256(to_toml(study.for_hospitals()).encode()).hexdigest()
 
 
 def key_scheme(study: Study) -> str:
-    """What the study's sealing key must be made for."""
+    """Return the encryption scheme that the study's sealing key is made for."""
     privacy = study.privacy
     return "ckks" if privacy.scheme == "ckks" else f"bfv-{privacy.packing}"
 
 
 def to_toml(study: Study) -> str:
-    """The study with every default written out; read again, it is the same study."""
+    """Return the study file with every default written out; parsing it returns an equal study."""
     import tomli_w
 
     sections: dict[str, Any] = {section: asdict(getattr(study, section)) for section in _SECTIONS if section != "sites"}
     if study.public == PublicSection():
-        del sections["public"]  # a study without one says nothing of where notes are
+        del sections["public"]
     sections["algorithm"] = {"name": study.algorithm.name, **asdict(study.algorithm.config)}
     sections["model"] |= sections["model"].pop("options")
     sections["sites"] = {
@@ -266,7 +270,7 @@ def to_toml(study: Study) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Without what TOML has no word for: None is left out, paths are text."""
+    """Return a value as TOML can hold it: None is left out, paths are text."""
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items() if part is not None}
     if isinstance(value, tuple):
@@ -296,10 +300,12 @@ def _model(table: dict[str, Any], folder: Path) -> ModelSection:
 
 
 def _site(name: str, table: dict[str, Any], folder: Path, types: tuple[str, ...]) -> SiteSection:
-    """One site; where it names no types, it annotates `types`."""
+    """Parse one site; if it names no types, it annotates `types`."""
     if not _NAME.fullmatch(name) or name in _RESERVED:
         others = ", ".join(sorted(_RESERVED))
-        raise StudyError(f"[sites.{name}]: a site's name is up to 63 small letters, digits and dashes; not {others}")
+        raise StudyError(
+            f"[sites.{name}]: a site's name is up to 63 lower-case letters, digits and dashes; not {others}"
+        )
     settings = dict(table)
     options = settings.pop("options", {})
     if not isinstance(options, dict):

@@ -1,4 +1,4 @@
-"""A study from its first round to its scores, on any engine; interrupted, it goes on where it was."""
+"""Runs a study from its first round to its scores, on any engine; an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -39,47 +39,47 @@ from wardround.training.state_files import save_tensors, under
 
 __all__ = ["Engine", "SiteOutcome", "StudyOutcome", "StudyRun", "Watcher"]
 
-_SCORINGS = 20  # in a study that does not say how often
-_DIGITS = 5  # of seconds in the log
+_SCORINGS = 20  # in a study that does not set `every`
+_DIGITS = 5  # decimals of seconds in the log
 _STUDY, _SCORES, _SHARED = "study.toml", "scores.json", "shared.safetensors"
-# By which a site shows that its copy of the shared half is old, of another history, or was left without a sum.
+# Codes of a site whose copy of the shared half is old, has another history, or missed a sum.
 _PARTED = frozenset({"behind", "round", "sum"})
 
 
 class Watcher(Protocol):
-    """Who looks on."""
+    """Receives the progress of a study."""
 
     def on_start(self, number: int) -> None:
-        """The study begins after this round."""
+        """Called when the study starts or resumes after this round."""
 
     def on_round(self, record: Round) -> None:
-        """A round is finished."""
+        """Called after a round."""
 
     def on_scores(self, number: int, f1: Mapping[SiteId, float]) -> None:
-        """The development sets were scored."""
+        """Called after the development notes were scored."""
 
     def on_event(self, text: str) -> None:
-        """Something that is neither."""
+        """Called for any other event worth showing."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """How a study is driven on an engine."""
+    """How a study is run on an engine."""
 
     checkpoint_every: int  # rounds
-    sites_save: bool  # each site writes its state before it answers; otherwise it is asked to at a checkpoint
-    retries: int = 0  # of a round that too few sites answered
-    pause: float = 5.0  # seconds before each
+    sites_save: bool  # sites write their state before each answer; otherwise they are asked to at a checkpoint
+    retries: int = 0  # for a round that too few sites answered
+    pause: float = 5.0  # seconds before each retry
 
 
 @dataclass
 class _Progress:
-    """What the runner itself must remember between rounds."""
+    """The state of the run between rounds, besides the coordinator's."""
 
-    best: dict[str, torch.Tensor]  # the shared half of the best round, or of the last where that is kept
+    best: dict[str, torch.Tensor]  # shared half of the best round, or of the last one if that is kept
     best_f1: float = -1.0
     best_round: int = 0
-    stale: int = 0  # scorings since
+    stale: int = 0  # scorings since the best one
     traffic: Traffic = field(default_factory=Traffic)
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -94,7 +94,7 @@ class _Progress:
 
 
 class StudyRun:
-    """Drives the rounds of one study in one run folder."""
+    """Runs the rounds of one study in one run folder."""
 
     def __init__(
         self,
@@ -124,9 +124,9 @@ class StudyRun:
         self._progress = _Progress(self._shared())
 
     def run(self) -> StudyOutcome:
-        """All rounds that are left, then the scores."""
+        """Run the remaining rounds and score the sites."""
         self._begin()
-        # A study that had stalled before it was interrupted is finished, not gone on with.
+        # A study that had stalled before it was interrupted only needs its scores.
         for record in () if self._has_stalled() else self._rounds():
             self._note(record)
             last = record.number == self.study.algorithm.config.rounds
@@ -153,7 +153,7 @@ class StudyRun:
         self._watcher.on_start(number)
 
     def _rounds(self) -> Iterator[Round]:
-        """The rounds; one that too few sites answered is tried again where the engine has patience."""
+        """Yield the rounds; retry a round that too few sites answered, if the engine allows retries."""
         left = self._engine.retries
         while True:
             try:
@@ -168,7 +168,7 @@ class StudyRun:
                 self._progress.traffic += spent.total
                 if not left:
                     raise
-                self._watcher.on_event(f"round {number} is tried again: {error}")
+                self._watcher.on_event(f"round {number} is retried: {error}")
             left -= 1
             time.sleep(self._engine.pause)
             self._put_sites_back(self.federation.sites)
@@ -190,17 +190,17 @@ class StudyRun:
         self.folder.log("round", figures | traffic | _costs(record.cost))
         self._progress.traffic += record.traffic
         self._watcher.on_round(record)
-        # A site that is ahead took part in a round that was lost at the coordinator.
+        # A site that is ahead took part in a round that the coordinator lost.
         ahead = list(dict.fromkeys(gone.site for gone in record.absent if gone.code == "round"))
         if ahead:
             self._put_sites_back(ahead)
         if self.study.shared_at_sites:
-            # From two exchanges of the round, it may be.
+            # A site may be absent from two exchanges of the round.
             self._catch_up(list(dict.fromkeys(gone.site for gone in record.absent if gone.code in _PARTED)))
         self._compare(record.digests)
 
     def _compare(self, digests: Mapping[SiteId, str]) -> None:
-        """Copies of the shared half must not differ; the fewer go on from one of the more."""
+        """Compare the sites' copies of the shared half; a minority that differs gets a copy of the majority's."""
         counted = Counter(digests.values())
         if len(counted) < 2:
             return
@@ -210,7 +210,7 @@ class StudyRun:
         self._catch_up(others)
 
     def _catch_up(self, behind: Sequence[SiteId]) -> None:
-        """Have sites whose copy of the shared half is old, or differs, go on from another's; nobody here reads it."""
+        """Send another site's copy of the shared half to sites that are behind; the coordinator cannot read it."""
         question = Message({"round": self.coordinator.number})
         for other in [site for site in self.federation.sites if site not in behind] if behind else []:
             for reply in self._asked("share_copy", question, to=[other], check=_check_copy):
@@ -222,18 +222,18 @@ class StudyRun:
                     return
 
     def _put_sites_back(self, sites: Any) -> None:
-        """Let sites go on from the last finished round, or from where they were before it."""
+        """Have sites restore their state of the last finished round, or an earlier one."""
         question = Message({"round": self.coordinator.number})
         for reply in self._asked("restore", question, to=sites):
             if reply.message is None and not self._engine.sites_save:
-                raise FederationError(f"{reply.site} cannot go on from round {self.coordinator.number}: {reply.code}")
+                raise FederationError(f"{reply.site} cannot resume from round {self.coordinator.number}: {reply.code}")
         if self.study.told_its_start and not self.coordinator.number:
             told = grouped("shared", self.coordinator.arrays())
             for _ in self._asked("begin", Message(question.values, told), to=sites):
-                pass  # who misses it is behind in round 1, and takes another site's copy after it
+                pass  # a site that misses it is behind in round 1 and then gets another site's copy
 
     def _score(self) -> None:
-        """The development sets under the shared half as it is now."""
+        """Score the development notes with the present shared half."""
         question = self._question(self._shared())
         scored = {}
         for reply in self._asked("score", question, check=partial(check_counts, self._readings)):
@@ -251,18 +251,18 @@ class StudyRun:
         better = bool(f1) and mean > progress.best_f1
         if better:
             progress.best_f1, progress.stale = mean, 0
-        # A round that no site was there to score is at no site either, where only sites have the shared half.
+        # If only sites have the shared half and none answered, no site kept this round either.
         if better or (self.study.keeps_last and (f1 or not self.study.shared_at_sites)):
             progress.best, progress.best_round = self._shared(), self.coordinator.number
 
     def _shared(self) -> dict[str, torch.Tensor]:
-        """A copy of the shared half, where the coordinator has it."""
+        """Return a copy of the shared half; empty if only the sites have it."""
         if self.study.shared_at_sites:
             return {}
         return {name: tensor.clone() for name, tensor in self.coordinator.shared.items()}
 
     def _question(self, shared: Mapping[str, torch.Tensor]) -> Message:
-        """Of the last finished round: with the shared half, or with which round's was the best."""
+        """Return a question about the last finished round, with the shared half or the number of the best round."""
         values: dict[str, Value] = {"round": self.coordinator.number}
         if self.study.shared_at_sites:
             values["best_round"] = self._progress.best_round
@@ -274,7 +274,7 @@ class StudyRun:
         return bool(patience) and self._progress.stale >= patience
 
     def _checkpoint(self) -> None:
-        """The sites first: what the coordinator has written, they can go back to."""
+        """Save the sites first, so that they can restore whatever round the coordinator has saved."""
         if not self._engine.sites_save:
             for reply in self._asked("save", Message({"round": self.coordinator.number})):
                 if reply.message is None:
@@ -284,7 +284,7 @@ class StudyRun:
     def _finish(self) -> StudyOutcome:
         best = {name: tensor.numpy() for name, tensor in self._progress.best.items()}
         sites = self._outcomes()
-        sites = {name: sites[name] for name in self.study.sites if name in sites}  # not as they happened to answer
+        sites = {name: sites[name] for name in self.study.sites if name in sites}  # in the order of the study file
         if len(sites) < self.study.privacy.minimum_sites:
             raise FederationError("too few sites scored the finished model; run the same command again")
         outcome = StudyOutcome(sites, self.coordinator.number, self._progress.best_round, self._progress.traffic, best)
@@ -292,7 +292,7 @@ class StudyRun:
         return outcome
 
     def _outcomes(self) -> dict[SiteId, SiteOutcome]:
-        """How each site scored; one that is behind is asked again once it has caught up."""
+        """Return how each site scored; a site that is behind is asked again after it has caught up."""
         question, left = self._question(self._progress.best), list(self.federation.sites)
         sites: dict[SiteId, SiteOutcome] = {}
         for _ in range(2):
@@ -300,7 +300,7 @@ class StudyRun:
             for reply in self._asked("finish", question, to=left, check=partial(check_outcome, self._readings)):
                 if reply.message is not None:
                     found = outcome_in(self._readings, reply.message)
-                    names_types = self.study.task.tags  # of joint they are everybody's
+                    names_types = self.study.task.tags  # for joint all sites have the same
                     sites[reply.site] = found.of(self.study.sites[reply.site]) if names_types else found
                 elif reply.code == "behind":
                     behind.append(reply.site)
@@ -326,7 +326,7 @@ class StudyRun:
         self.folder.log("finished", {"rounds": outcome.rounds, "best_round": outcome.best_round, "f1": f1})
 
     def _write_model(self, outcome: StudyOutcome) -> None:
-        """Where nothing is private, the study's model is whole; unless only sites have it."""
+        """Write the study's model if no layer is private and the coordinator has it."""
         if self.study.shared_at_sites or (self.study.task.tags and not self.study.types):
             return
         model = common_model(self.study)
@@ -340,7 +340,7 @@ class StudyRun:
     def _asked(
         self, step: str, message: Message, *, to: Any = None, check: Callable[[Message], None] | None = None
     ) -> Iterator[Reply]:
-        """Ask beside the rounds; bytes are counted, absences logged, those too whose answer `check` refuses."""
+        """Ask sites outside a round; count bytes, log absences, and treat an answer that `check` refuses as one."""
         cost = RoundCost()
         replies = cost.recorded(step, self.federation.ask(step, message, to=to))
         for reply in checked(replies, check) if check else replies:
@@ -362,7 +362,7 @@ def _holds(path: Path, study: Study) -> bool:
 
 
 def _costs(cost: RoundCost) -> dict[str, Any]:
-    """By step and site bytes down and up, seconds and those worked; by phase the coordinator's own seconds."""
+    """Return bytes down and up, seconds and working seconds by step and site, and the coordinator's by phase."""
     exchanges = {
         step: {site: [c.down, c.up, round(c.seconds, _DIGITS), round(c.worked, _DIGITS)] for site, c in sites.items()}
         for step, sites in cost.exchanges.items()
@@ -377,4 +377,4 @@ def _by_type(counts: TypedCounts) -> dict[str, list[int]]:
 
 def _check_copy(message: Message) -> None:
     if not message.blobs.get("copy"):
-        raise MessageError("value-missing", "a copy of the shared half")
+        raise MessageError("value-missing", "the answer has no copy of the shared half")

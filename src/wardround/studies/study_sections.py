@@ -1,4 +1,4 @@
-"""The sections of a study file that every study has; what is learned is in `task_sections`."""
+"""The sections of a study file, except those about the task and the public set, which are in `task_sections`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 
 @dataclass(frozen=True)
 class StudySection:
-    """Which study this is."""
+    """The section [study]: the study's name, seed and description."""
 
     name: str
     seed: int = 0
@@ -34,51 +34,51 @@ class StudySection:
 
     def __post_init__(self) -> None:
         if not _STUDY_NAME.fullmatch(self.name):
-            raise StudyError("name is up to 63 letters, digits, blanks and . _ -")
+            raise StudyError("name must be up to 63 letters, digits, spaces and . _ -")
 
 
 @dataclass(frozen=True)
 class ModelSection:
-    """Which network; every further key is an option of it, as `wardround model presets` lists them."""
+    """The section [model]: which network; every further key is an option of that network."""
 
     preset: str = "fedner"
-    encoder: str = ""  # takes the preset's place: Hugging Face id, folder or minilm
+    encoder: str = ""  # instead of a preset: Hugging Face id, folder or minilm
     vectors: Path | None = None  # word vectors for a preset: GloVe text or npz
-    shared: tuple[str, ...] | None = None  # layer groups; ["all"] is every one; unset is the network's own split
+    shared: tuple[str, ...] | None = None  # layer groups; ["all"] for every one; unset for the network's default
     options: Mapping[str, Any] = field(default_factory=dict)
-    bart: str = ""  # takes the preset's place: a BART, by id or folder, which LightNER prompts to write mentions
+    bart: str = ""  # instead of a preset: a BART, by id or folder, which LightNER prompts to write mentions
     family: str | None = None  # a model family by name, for those of installed packages
-    start: Path | None = None  # a saved model, or its run folder, from which the study's shared layers begin
-    start_up_to: str = ""  # the highest layer that is taken from it; empty is all that fit
-    start_sha256: str = ""  # of the shared layers that begin so; unset is not compared
+    start: Path | None = None  # a saved model, or its run folder, from which the shared layers start
+    start_up_to: str = ""  # the highest layer that is copied from it; empty means all that fit
+    start_sha256: str = ""  # digest of the shared layers at the start; not checked if empty
 
     def __post_init__(self) -> None:
         if self.encoder and self.bart:
-            raise StudyError("names an encoder and a bart; one of them")
+            raise StudyError("names an encoder and a bart; keep one of them")
         if self.start_up_to and not self.begins:
-            raise StudyError("start_up_to says how much of a start is taken; name the start as well")
+            raise StudyError("start_up_to limits what is copied from a start; name the start as well")
 
     @property
     def begins(self) -> bool:
-        """Whether the shared layers begin from another model; a hospital knows it by its digest alone."""
+        """Whether the shared layers start from another model; a hospital knows only its digest."""
         return self.start is not None or bool(self.start_sha256)
 
 
-DEFAULT_SMALLEST_BATCH = 16  # sentences; see docs/threat-model.md for what smaller updates give away
+DEFAULT_SMALLEST_BATCH = 16  # sentences; see docs/threat-model.md for what smaller updates reveal
 
 
 @dataclass(frozen=True)
 class PrivacySection:
-    """How updates are protected on their way into the sum."""
+    """The section [privacy]: how updates are protected when they are aggregated."""
 
     mechanism: str = "plain"  # a name in `MECHANISMS`
-    minimum_sites: int = 1  # answers that an exchange needs; fewer stop the study
-    smallest_batch: int = 0  # sentences that an update is made of at least; 0 is 16, or all that a site has
-    scheme: Literal["bfv", "ckks"] = "bfv"  # of sealed updates; ckks is the FedHE paper's, for comparison
-    packing: Literal["standard", "compact"] = "standard"  # of bfv: 22 bits a number, or 15 and two thirds of the bytes
+    minimum_sites: int = 1  # answers that an exchange needs; with fewer the study stops
+    smallest_batch: int = 0  # minimum number of sentences per update; 0 means 16, or all that a site has
+    scheme: Literal["bfv", "ckks"] = "bfv"  # encryption of sealed updates; ckks, as in FedHE, is for comparison
+    packing: Literal["standard", "compact"] = "standard"  # bfv: 22 bits per number, or 15 and two thirds of the size
     value_bounds: Mapping[str, float] = field(default_factory=dict)  # by layer group; missing ones are learned
-    error_feedback: bool = False  # what rounding takes from an update is added to the site's next
-    largest_share: float = 0.5  # of one site in a mean of three or more, whatever size it says it has
+    error_feedback: bool = False  # add the rounding error of an update to the site's next one
+    largest_share: float = 0.5  # of one site in a mean of three or more, whatever its size
 
     def __post_init__(self) -> None:
         if self.mechanism not in MECHANISMS:
@@ -87,14 +87,16 @@ class PrivacySection:
         if self.smallest_batch < 0:
             raise StudyError(f"smallest_batch is {self.smallest_batch}; it must be above zero, or 0 for the default")
         if not 0 < self.largest_share <= 1:
-            raise StudyError(f"largest_share is {self.largest_share}; it is a share of a mean, above 0 and up to 1")
+            raise StudyError(
+                f"largest_share is {self.largest_share}; it must be a share of a mean, above 0 and up to 1"
+            )
         for group, bound in self.value_bounds.items():
             if not 0 < bound < float("inf"):
                 raise StudyError(f"value_bounds of {group} is {bound}; it must be above zero")
 
     @property
     def fewest_sentences(self) -> int:
-        """Of which an update is made, where a site has so many."""
+        """Return the minimum number of sentences per update, if a site has that many."""
         return self.smallest_batch or DEFAULT_SMALLEST_BATCH
 
     @property
@@ -105,11 +107,11 @@ class PrivacySection:
 
 @dataclass(frozen=True)
 class EvaluationSection:
-    """When the development sets are scored, and which round's model the study ends with."""
+    """The section [evaluation]: when development notes are scored, and which model the study ends with."""
 
-    every: int = 0  # rounds; 0 is twenty times in the study
-    patience: int = 0  # scorings without a better mean F1 before the study ends early; 0 is never
-    keep: Literal["", "best", "last"] = ""  # empty is the algorithm's own
+    every: int = 0  # rounds between scorings; 0 means twenty scorings in the study
+    patience: int = 0  # scorings without a better mean F1 before the study ends early; 0 means never
+    keep: Literal["", "best", "last"] = ""  # empty means the algorithm's default
 
     def __post_init__(self) -> None:
         for name in ("every", "patience"):
@@ -119,11 +121,11 @@ class EvaluationSection:
 
 @dataclass(frozen=True)
 class FederationSection:
-    """What the engine must know."""
+    """The section [federation]: deadlines and checkpoints."""
 
-    deadline: float = 600.0  # seconds a hospital has for an answer
+    deadline: float = 600.0  # seconds that a hospital has for an answer
     wait: float = 3600.0  # seconds the coordinator waits for enough hospitals before it gives up
-    checkpoint_every: int = 50  # rounds between two checkpoints on one machine; among hospitals, each round has one
+    checkpoint_every: int = 50  # rounds between checkpoints on one machine; a networked study has one per round
 
     def __post_init__(self) -> None:
         for name in ("deadline", "wait", "checkpoint_every"):
@@ -133,36 +135,38 @@ class FederationSection:
 
 @dataclass(frozen=True)
 class SiteSection:
-    """One site. Where its notes are is for studies on one machine; a hospital says so itself and to nobody else."""
+    """A section [sites.NAME]; only a study on one machine says where the notes are."""
 
     data: Path | None = None
     format: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)  # of the format
-    built_in: str = ""  # a hospital of the synthetic corpus, in place of data and format
-    names: Path | None = None  # a mapping file: what its notes call a type of the study
-    types: tuple[str, ...] = ()  # what it annotates; empty is what its training notes hold
-    scored: tuple[str, ...] = ()  # what its test notes are annotated with; empty is the same
-    scheme: str = ""  # BIO, BIOES or IOB1; empty is the model's
-    encoder: str = ""  # of its own, where sites share nothing but predictions; empty is the study's
-    fraction: float = 1.0  # of its training notes, those that it trains on, drawn by the study's seed
+    options: Mapping[str, str] = field(default_factory=dict)  # options of the format
+    built_in: str = ""  # a synthetic hospital, instead of data and format
+    names: Path | None = None  # a mapping file from the type names in its notes to those of the study
+    types: tuple[str, ...] = ()  # what it annotates; empty means all types in its training notes
+    scored: tuple[str, ...] = ()  # what its test notes are annotated with; empty means the same
+    scheme: str = ""  # BIO, BIOES or IOB1; empty means the model's
+    encoder: str = ""  # its own encoder, if sites share no layers; empty means the study's
+    fraction: float = 1.0  # share of its training notes that it trains on, drawn by the study's seed
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
-            raise StudyError(f"fraction is {self.fraction}; it is a share of the training notes, above 0 and up to 1")
+            raise StudyError(
+                f"fraction is {self.fraction}; it must be a share of the training notes, above 0 and up to 1"
+            )
         for setting, types in (("types", self.types), ("scored", self.scored)):
             if len(set(types)) < len(types):
                 raise StudyError(f"{setting} names a type twice")
         if self.scored and not self.types:
-            raise StudyError("scored needs types beside it: what the training notes are annotated with")
+            raise StudyError("scored needs types as well: what the training notes are annotated with")
         for kind in self.types if self.scored else ():
             if kind not in self.scored:
                 raise StudyError(f"scored leaves out {kind!r}, which the site annotates; name it as well")
 
     @property
     def scored_types(self) -> tuple[str, ...]:
-        """The types that its test notes are annotated with, as far as it names any."""
+        """Return the types that its test notes are annotated with, if it names any."""
         return self.scored or self.types
 
     def for_hospitals(self) -> SiteSection:
-        """The same without where its notes are, and what they call things."""
+        """Return a copy without the location and the type names of its notes."""
         return replace(self, data=None, format="", options={}, built_in="", names=None)

@@ -1,4 +1,4 @@
-"""The sections of a study file that say what is learned, and what everybody may read."""
+"""The sections [task] and [public] of a study file."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from wardround.text.relation_sets import RelationSet, RelationType
 
 __all__ = ["Ends", "PublicSection", "TaskSection", "public_from", "task_from"]
 
-Ends = tuple[tuple[str, str], ...]  # between which types of entities; empty is any
+Ends = tuple[tuple[str, str], ...]  # pairs of entity types that a relation connects; empty means any
 
 
 @dataclass(frozen=True)
 class TaskSection:
-    """What is learned: entities, relations among entities that are given, or both from raw text."""
+    """The section [task]: entities, relations between given entities, or both from text."""
 
     kind: str = "ner"  # a name in the table of tasks
-    relations: Mapping[str, Ends] = field(default_factory=dict)  # the types that are looked for
-    directed: bool = True  # whether a relation runs from its head to its tail
-    level: Literal["mention", "concept"] = "mention"  # what relations of the corpus name as their ends
-    negatives: float | None = None  # in training, pairs without a relation for each with one; unset is all
-    relation_weight: float = 1.0  # of joint: the loss of relations beside that of entities
-    tag_set: Literal["", "hipaa", "i2b2-2014", "meddocan"] = ""  # of deidentify; empty is what sites annotate
+    relations: Mapping[str, Ends] = field(default_factory=dict)  # the relation types to learn
+    directed: bool = True  # whether the order of head and tail matters
+    level: Literal["mention", "concept"] = "mention"  # what the relations of the corpus connect
+    negatives: float | None = None  # unrelated pairs per related pair in training; unset means all
+    relation_weight: float = 1.0  # for joint: weight of the relation loss relative to the entity loss
+    tag_set: Literal["", "hipaa", "i2b2-2014", "meddocan"] = ""  # for deidentify; empty means what sites annotate
 
     def __post_init__(self) -> None:
         if self.kind not in TASKS:
             near = did_you_mean(self.kind, TASKS)
             raise StudyError(f"kind is {self.kind!r}{near}; it can be {', '.join(TASKS)}")
         if self.tag_set and self.kind != "deidentify":
-            raise StudyError("tag_set is of a task of kind deidentify; leave it out")
+            raise StudyError("tag_set is for a task of kind deidentify; leave it out")
         if self.tags and self.relations:
             raise StudyError("relations are for a task of kind relations or joint")
         if not self.tags and not self.relations:
@@ -66,50 +66,50 @@ class TaskSection:
 
     @property
     def phi_types(self) -> tuple[str, ...]:
-        """What every site of a study with a tag set annotates, unless it says less."""
+        """Return the types of the tag set, which every site annotates unless it names fewer."""
         return PHI_TAG_SETS[self.tag_set].types if self.tag_set else ()
 
     @property
     def relation_set(self) -> RelationSet:
-        """The classes of a pair."""
+        """Return the classes of an entity pair."""
         types = tuple(RelationType(name, ends) for name, ends in self.relations.items())
         return RelationSet(types, directed=self.directed, level=Level(self.level))
 
     @property
     def entity_types(self) -> tuple[str, ...]:
-        """Every type of entity that a relation names as its end."""
+        """Return every entity type that some relation connects."""
         return tuple(dict.fromkeys(end for ends in self.relations.values() for pair in ends for end in pair))
 
 
 @dataclass(frozen=True)
 class PublicSection:
-    """A small set of notes that everybody in the study may read; on it sites say what their models predict."""
+    """The section [public]: a small set of notes that all parties may read and sites predict on."""
 
     data: Path | None = None
     format: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)  # of the format
-    built_in: str = ""  # a hospital of the synthetic corpus that is no site, in place of data and format
-    labelled: bool = True  # whether its annotation is learned from; where not, only the teacher is
-    sha256: str = ""  # of what it holds; unset is not compared
+    options: Mapping[str, str] = field(default_factory=dict)  # options of the format
+    built_in: str = ""  # a synthetic hospital that is not a site, instead of data and format
+    labelled: bool = True  # whether its annotation is used for training, besides the teacher
+    sha256: str = ""  # digest of its documents; not checked if empty
 
     def __post_init__(self) -> None:
         if self.built_in and (self.data or self.format):
-            raise StudyError("names a built-in hospital and data; one of them")
+            raise StudyError("names a built-in hospital and data; keep one of them")
         if self.data and not self.format:
             raise StudyError("names data; it needs a format as well")
 
     @property
     def is_there(self) -> bool:
-        """Whether the study has one."""
+        """Whether the study has a public set."""
         return bool(self.built_in or self.data)
 
 
 def task_from(table: Mapping[str, Any]) -> TaskSection:
-    """The section [task]."""
+    """Parse the section [task]."""
     settings = dict(table)
     relations = settings.pop("relations", {})
     if not isinstance(relations, dict):
-        raise StudyError('[task.relations] must be a section: a line a type, as ADE = [["Drug", "Effect"]]')
+        raise StudyError('[task.relations] must be a section with one line per type, as ADE = [["Drug", "Effect"]]')
     ends = {name: _ends(name, found) for name, found in relations.items()}
     return parsed(TaskSection, settings, "task", more={"relations": ends})
 
@@ -122,7 +122,7 @@ def _ends(name: str, found: Any) -> Ends:
 
 
 def public_from(table: Mapping[str, Any], folder: Path) -> PublicSection:
-    """The section [public]; its path begins in `folder`."""
+    """Parse the section [public]; its path is relative to `folder`."""
     settings = dict(table)
     options = settings.pop("options", {})
     if not isinstance(options, dict):
