@@ -135,7 +135,7 @@ def test_commands_say_what_is_wrong(
     words = [word if word != "out" else str(tmp_path / "out") for word in command]
     assert exit_code(*words, path) == 2
     said = capsys.readouterr().err
-    assert "unforeseen" not in said
+    assert "unexpected" not in said
     assert len(said) < 1000
 
 
@@ -425,7 +425,7 @@ def test_a_report_on_a_model_with_notes_of_another_shape(
     card = {"format": 1, "kind": "word-tagger", "config": {}, "types": [], "notes": notes}
     (folder / "model" / "wardround.json").write_text(json.dumps(card))
     exit_code("report", folder)
-    assert "unforeseen" not in capsys.readouterr().err
+    assert "unexpected" not in capsys.readouterr().err
 
 
 # One place for parsers.

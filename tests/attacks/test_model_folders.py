@@ -356,7 +356,7 @@ def test_a_saved_model_never_calls_the_hub(encoder: Path, saved: Path, tmp_path:
     commands.append(("run", study, "--out", tmp_path / "run", "--device", "cpu"))
     called, said = connections(tmp_path, *commands)
     assert called == []
-    assert "unforeseen" not in said
+    assert "unexpected" not in said
     # The encoder tagger has all it needs in its folder; the other one says what it lacks, and what to do about it.
     assert "exit 0: evaluate" in said
     assert f"the encoder {HUB_ID!r} is not on this machine" in " ".join(said.split())

@@ -64,7 +64,7 @@ def test_a_certificate_without_its_key_is_refused(
     runs: Path, run: Run, certificate: tuple[str, ...], served: list[object]
 ) -> None:
     ran = run("console", runs, *certificate[:2])
-    assert (ran.code, ran.err) == (2, "wardround: --certificate and --key belong together; name both\n")
+    assert (ran.code, ran.err) == (2, "wardround: --certificate and --key need each other; give both\n")
     assert not served
 
 

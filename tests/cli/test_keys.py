@@ -122,7 +122,7 @@ def test_from_the_first_start_to_a_revocation(kits: Path, port: int, serve: Comm
     fingerprint = fingerprint_of(read_kit(kits / "keys").certificate.read_bytes())
     assert serve.said.splitlines() == [
         f"epoch 1 of tiny at localhost:{port}; log keys.jsonl",
-        "Sites see this fingerprint; tell it by another way:",
+        "Sites see this fingerprint; send it by another channel:",
         fingerprint,
     ]
     told = client(kits, "coordinator", port).parameters()
@@ -131,9 +131,9 @@ def test_from_the_first_start_to_a_revocation(kits: Path, port: int, serve: Comm
     kept = run("site", "key", kits / "harbour")
     assert kept.out.splitlines() == [
         f"epoch 1, id {told.id}",
-        "Compare this fingerprint by telephone with whoever runs the key service:",
+        "Compare this fingerprint by telephone with the operator of the key service:",
         fingerprint,
-        "This site's own certificate, where somebody asks for its fingerprint:",
+        "The fingerprint of this site's own certificate, if somebody asks for it:",
         fingerprint_of(read_kit(kits / "harbour").certificate.read_bytes()),
     ]
     assert run("keys", "show", kits / "keys").row("harbour")[:2] == ["has the key", "1"]
@@ -141,9 +141,7 @@ def test_from_the_first_start_to_a_revocation(kits: Path, port: int, serve: Comm
     rotated = run("keys", "rotate", kits / "keys")
     assert rotated.out.startswith("epoch 2, id ") and rotated.code == 0
     revoked = run("keys", "revoke", kits / "keys", "harbour").out.splitlines()
-    assert revoked[0].startswith("epoch 3, id ") and revoked[1:] == [
-        "Nothing is sealed under the keys before it any more."
-    ]
+    assert revoked[0].startswith("epoch 3, id ") and revoked[1:] == ["Earlier keys are no longer used."]
     assert [code(kits, "harbour", port, epoch) for epoch in (1, 2, 3)] == ["revoked"] * 3
     assert code(kits, "hillside", port, 3) == ""
     assert client(kits, "coordinator", port).parameters().id in revoked[0]
@@ -297,7 +295,7 @@ def test_copies_by_post(offline: Path, run: Run) -> None:
     taken = run("site", "key", offline / "hillside" / "kit", out / "hillside.epoch-1.key.sealed")
     assert taken.code == 0, taken.err
     assert taken.out.splitlines()[:2] == [
-        "epoch 1; compare this id by telephone with whoever issued it:",
+        "epoch 1; compare this id by telephone with the issuer:",
         told["id"],
     ]
     kit = read_kit(offline / "hillside" / "kit")

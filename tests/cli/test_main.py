@@ -123,7 +123,7 @@ def test_the_name_of_a_file_cannot_speak_to_the_terminal(run: Run, monkeypatch: 
 def test_an_unforeseen_error_says_where_but_not_what(run: Run) -> None:
     ran = run("model", "presets")
     assert (ran.code, ran.out) == (3, "")
-    said = r"wardround: unforeseen LookupError at test_main\.py:\d+; set WARDROUND_DEBUG=1 to see it whole\n"
+    said = r"wardround: unexpected LookupError at test_main\.py:\d+; set WARDROUND_DEBUG=1 for the traceback\n"
     assert re.fullmatch(said, ran.err)
     line = int(ran.err.split(":")[2].partition(";")[0])
     assert Path(__file__).read_text().splitlines()[line - 1].strip() == "raise LookupError(MARKER)"

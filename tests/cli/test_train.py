@@ -279,7 +279,7 @@ def test_a_run_that_fails_in_the_middle_quotes_no_note(
     monkeypatch.setattr(NerTask, "batch_loss", faulty)
     ran = run(*train(marked_site, tmp_path / "run"))
     assert (ran.code, ran.out) == (3, "")
-    assert re.search(r"^wardround: unforeseen ValueError at test_train\.py:\d+; set WARDROUND_DEBUG=1", ran.err, re.M)
+    assert re.search(r"^wardround: unexpected ValueError at test_train\.py:\d+; set WARDROUND_DEBUG=1", ran.err, re.M)
     assert epochs(tmp_path / "run") == [1]
     assert (tmp_path / "run" / "checkpoint.safetensors").is_file()
     assert quoting(tmp_path / "run") == []

@@ -20,20 +20,18 @@ def command(
     folder: Annotated[
         Path, typer.Argument(help="A folder with runs in it, one run, or a kit.", exists=True, file_okay=False)
     ],
-    host: Annotated[
-        str, typer.Option(help="Where to listen; another than this machine's own needs TLS.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on; any but the local one needs TLS.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port.", min=1, max=65535)] = 8800,
-    site: Annotated[bool, typer.Option("--site", help="The view of a site: what left it.")] = False,
+    site: Annotated[bool, typer.Option("--site", help="Show the view of a site: what left it.")] = False,
     certificate: Annotated[
         Path | None, typer.Option(help="A TLS certificate chain, PEM.", exists=True, dir_okay=False)
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Its private key, PEM.", exists=True, dir_okay=False)] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help="Where the login token is kept; written where it is not there.", dir_okay=False)
+        Path | None, typer.Option(help="File with the login token; created if it does not exist.", dir_okay=False)
     ] = None,
 ) -> None:
-    """Show runs as they happen, on a page that this machine serves; Ctrl-C ends it, and touches no run."""
+    """Serve a page that shows runs as they happen; Ctrl-C stops the page and affects no run."""
     try:
         from wardround.console.access import Access, Certificate, is_loopback, read_token
         from wardround.console.app import console_app, listen, serve
@@ -43,7 +41,7 @@ def command(
     from wardround.studies.watched_runs import runs_in
 
     if (certificate is None) != (key is None):
-        raise UsageError("--certificate and --key belong together; name both")
+        raise UsageError("--certificate and --key need each other; give both")
     tls = Certificate(certificate, key) if certificate and key else None
     token = read_token(token_file) if token_file else "" if is_loopback(host) else secrets.token_urlsafe(_TOKEN_BYTES)
     access = Access(host, port, tls, token)

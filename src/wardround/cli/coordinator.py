@@ -1,4 +1,4 @@
-"""`wardround coordinator`: lead a networked study."""
+"""`wardround coordinator`: coordinate a networked study."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Lead a networked study.", no_args_is_help=True)
+app = typer.Typer(help="Coordinate a networked study.", no_args_is_help=True)
 Start = Annotated[
     Path | None,
-    typer.Option(help="Where the saved model is that the study begins from.", exists=True, file_okay=False),
+    typer.Option(help="The saved model that the study starts from.", exists=True, file_okay=False),
 ]
 
 
@@ -43,14 +43,14 @@ def open_consortium(
     days: Days = 365,
     keys: KeysPlace = "",
 ) -> None:
-    """Make the study's certificate authority and the coordinator's own kit; sites ask for theirs."""
+    """Create the study's certificate authority and the coordinator's kit; sites request theirs."""
     with flare_needed():
         from wardround.provisioning import kits
     plan, content = planned(study, host=host, port=port, days=days, keys=keys)
     kit = kits.read_kit(kits.open_consortium(plan, content, out))
     typer.echo(f"{out.resolve().name}/{kit.path.name}: the coordinator's kit")
-    typer.echo(f"{out.resolve().name}/authority: whoever has this folder decides who takes part; keep it to yourself")
-    typer.echo(f"Each site will see this fingerprint; tell it by another way than the approval:\n{kit.fingerprint}")
+    typer.echo(f"{out.resolve().name}/authority: the owner of this folder decides who takes part; keep it secret")
+    typer.echo(f"Each site will see this fingerprint; send it by another channel than the approval:\n{kit.fingerprint}")
 
 
 @app.command()
@@ -60,9 +60,9 @@ def approve(
         Path, typer.Argument(help="The file a site, or the key service, sent.", exists=True, dir_okay=False)
     ],
     out: Annotated[Path, typer.Option(help="The folder for the approval.", file_okay=False)] = Path(),
-    again: Annotated[bool, typer.Option("--again", help="The site lost its key and asks a second time.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="The site lost its key and requests a second kit.")] = False,
 ) -> None:
-    """Let the site in that made the request; ask it first whether the request is its own."""
+    """Approve the request of a site; first ask the site whether the request is its own."""
     with flare_needed():
         from wardround.provisioning import kits
     approval = kits.approve(consortium, request, out, again=again)
@@ -74,7 +74,7 @@ def approve(
 def start(
     kit: KitFolder, vectors: Vectors = None, public: Public = None, start: Start = None, track: Track = ""
 ) -> None:
-    """Lead the study to its end; what was interrupted goes on at the round it had. Ctrl-C ends it, nothing is lost."""
+    """Run or resume the study to its end. Ctrl-C stops it without losing anything."""
     with flare_needed():
         from wardround.federation.engines.flare.supervisor import become
         from wardround.provisioning.kits import read_kit
@@ -86,7 +86,7 @@ def start(
 
     opened, places = _coordinator_kit(read_kit(kit)), LocalPaths(vectors, public, start)
     study = led_study(opened, places)
-    check_start(study)  # now, while somebody looks on
+    check_start(study)  # now, while the user can see the error
     public_documents(study)
     check_trackers(listed(track) or ())
     tracking = ("--track", track) if track else ()
@@ -97,7 +97,7 @@ def start(
 def work(
     kit: KitFolder, vectors: Vectors = None, public: Public = None, start: Start = None, track: Track = ""
 ) -> None:
-    """What `start` runs, and runs again when it dies."""
+    """Do the work of `start`, which runs this command again if it dies."""
     with flare_needed():
         from wardround.provisioning.kits import read_kit
         from wardround.studies.networked import lead
@@ -110,9 +110,9 @@ def work(
 @app.command()
 def key(
     kit: KitFolder,
-    file: Annotated[Path, typer.Argument(help="The `parameters.json` that came.", exists=True, dir_okay=False)],
+    file: Annotated[Path, typer.Argument(help="The `parameters.json` that was sent.", exists=True, dir_okay=False)],
 ) -> None:
-    """Note which key is in use, where keys are issued offline; a file that holds a secret is refused."""
+    """Record which key is in use, if keys are issued offline; a file that holds a secret is refused."""
     with flare_needed():
         from wardround.provisioning.kits import read_kit
     from wardround.secure_aggregation.keys.material import PublicParameters, refuse_secrets
@@ -129,7 +129,7 @@ def key(
 
 
 def _coordinator_kit(kit: Kit) -> Kit:
-    """The kit, once it is known to be the coordinator's and to hold no secret but the coordinator's own key."""
+    """Return the kit if it is the coordinator's and holds no secret but the coordinator's own key."""
     from wardround.secure_aggregation.keys.material import refuse_secrets
 
     if kit.role == "keys":

@@ -41,9 +41,9 @@ def check(
     path: Source,
     format: Format,
     option: FormatOptions = None,
-    types: Annotated[str | None, typer.Option(help="The types to expect, parted by commas.")] = None,
+    types: Annotated[str | None, typer.Option(help="The types to expect, comma-separated.")] = None,
 ) -> None:
-    """Report everything that is wrong in a corpus; exit with 1 where there is an error."""
+    """Report every problem in a corpus; exit with 1 if there is an error."""
     report = check_corpus(path, chosen_format(format, option), types=listed(types))
     for problem in report.problems:
         typer.echo(_line(problem, path))
@@ -92,9 +92,9 @@ def split(
     option: FormatOptions = None,
     dev: Annotated[float, typer.Option(min=0, max=1, help="The fraction for development.")] = 0.1,
     test: Annotated[float, typer.Option(min=0, max=1, help="The fraction for the test.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="The same seed parts the same texts the same way.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed splits the same texts in the same way.")] = 0,
 ) -> None:
-    """Part a corpus into train, dev and test, and write split.json, by which later changes are noticed."""
+    """Split a corpus into train, dev and test, and write split.json, which reveals later changes."""
     if dev + test >= 1:
         raise UsageError(f"--dev {dev} and --test {test} leave nothing for training")
     if find_splits(path):

@@ -1,4 +1,4 @@
-"""`wardround demo`: the main job on the built-in hospitals."""
+"""`wardround demo`: train and score on the built-in hospitals."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _MOST_WORKERS = 4  # there are four hospitals
 
 def command(
     out: OutFolder = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(help="Same seed, same machine: same result.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result on the same machine.")] = 0,
     device: Device = "auto",
 ) -> None:
     """Train at each built-in hospital alone, together by FedNER, and pooled; print scores, models and a report."""
-    torch.set_num_threads(1)  # layers this small gain little from a second thread, and lose much on a busy machine
+    torch.set_num_threads(1)  # small layers gain little from a second thread and lose much on a busy machine
     workers = 0 if pick_device(device).type == "cuda" else min(_MOST_WORKERS, os.cpu_count() or 0)
     result = run_demo(out, demo_studies(seed), watch=_watched, device=device, workers=workers)
     Console().print(sites_table(result.sites).to_rich())

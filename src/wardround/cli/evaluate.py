@@ -1,4 +1,4 @@
-"""`wardround evaluate`: a model against annotated notes."""
+"""`wardround evaluate`: score a model on annotated notes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ __all__ = ["command"]
 
 def command(
     model: ModelFolder,
-    data: Annotated[Path, typer.Argument(help="Annotated notes; of a split corpus, the test part.", exists=True)],
+    data: Annotated[
+        Path, typer.Argument(help="Annotated notes; for a split corpus, its test part is used.", exists=True)
+    ],
     format: Format,
     option: FormatOptions = None,
     device: Device = "auto",
-    csv: Annotated[Path | None, typer.Option(help="Write the table of scores here too.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also write the scores to this CSV file.")] = None,
     details: Annotated[bool, typer.Option(help="Show MUC categories and confusions.")] = False,
     leakage: Annotated[
         bool | None,
-        typer.Option(help="Show what redaction would leave readable; by default where all types identify people."),
+        typer.Option(help="Show what redaction would leave readable; the default if all types identify people."),
     ] = None,
     tag_set: PhiTagSet = "",
 ) -> None:
-    """Score by type, with a bootstrap interval: entities strictly and relaxed, relations given entities or not."""
+    """Score by type with bootstrap intervals: entities strict and relaxed, relations with and without gold entities."""
     task = task_of(load_model(model).to(pick_device(device)), leakage=leakage)
     documents = in_tag_set(load_part(data, chosen_format(format, option), "test"), checked_tag_set(tag_set))
     score = task.score(documents)

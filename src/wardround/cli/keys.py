@@ -1,4 +1,4 @@
-"""`wardround keys`: keep and give out the keys under which updates are sealed."""
+"""`wardround keys`: store and distribute the keys that encrypt updates."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Keep and give out the keys under which updates are sealed.", no_args_is_help=True)
+app = typer.Typer(help="Store and distribute the keys that encrypt updates.", no_args_is_help=True)
 
 _LOG_COLUMNS = ("time (UTC)", "who", "asked", "epoch", "outcome", "from", "certificate")
 
 
 @app.command()
 def request(out: KeyFolder) -> None:
-    """Make the key service's private key and the request that the coordinator approves."""
+    """Create the key service's private key and the request that the coordinator approves."""
     make_request(KEYS, out)
 
 
@@ -59,10 +59,10 @@ def serve(
     passphrase_file: PassphraseFile = None,
     keyring: KeyringOption = False,
     per_address: Annotated[
-        int, typer.Option(min=1, help="Connections of one address that may be in the TLS handshake at once.")
+        int, typer.Option(min=1, help="Connections of one address that may be in a TLS handshake at the same time.")
     ] = 64,
 ) -> None:
-    """Give keys to the sites of the study until Ctrl-C; the first start makes the first key."""
+    """Serve keys to the sites of the study until Ctrl-C; the first start creates the first key."""
     from wardround.secure_aggregation.keys.key_client import address
     from wardround.secure_aggregation.keys.key_log import KeyLog
     from wardround.secure_aggregation.keys.key_service import KeyDesk, KeyService
@@ -77,17 +77,19 @@ def serve(
     limits = Limits(strangers_per_address=per_address)
     with KeyService(desk, opened.files, host=host, port=port, limits=limits):
         typer.echo(f"epoch {epochs.state().current} of {opened.plan.study} at {opened.plan.keys}; log keys.jsonl")
-        typer.echo(f"Sites see this fingerprint; tell it by another way:\n{_own_fingerprint(opened)}")
+        typer.echo(f"Sites see this fingerprint; send it by another channel:\n{_own_fingerprint(opened)}")
         _until_interrupted()
 
 
 @app.command()
 def rotate(
     kit: KitFolder,
-    at_once: Annotated[bool, typer.Option("--at-once", help="A key became known: end the epoch before, too.")] = False,
+    at_once: Annotated[
+        bool, typer.Option("--at-once", help="A key was exposed: end the previous epoch as well.")
+    ] = False,
     passphrase_file: PassphraseFile = None,
 ) -> None:
-    """Begin a new epoch, under a new key, which a running service gives out from then on."""
+    """Start a new epoch with a new key, which a running service serves from then on."""
     from wardround.secure_aggregation.keys.material import new_secret
 
     opened = _issuer(kit)
@@ -96,7 +98,7 @@ def rotate(
 
 @app.command()
 def revoke(kit: KitFolder, site: SiteName, passphrase_file: PassphraseFile = None) -> None:
-    """Shut a site out, and begin a new epoch that it has no key of."""
+    """Exclude a site and start a new epoch for which it has no key."""
     from wardround.secure_aggregation.keys.material import new_secret
 
     opened = _issuer(kit)
@@ -108,10 +110,12 @@ def revoke(kit: KitFolder, site: SiteName, passphrase_file: PassphraseFile = Non
 def admit(
     kit: KitFolder,
     site: SiteName,
-    fingerprint: Annotated[str, typer.Option(help="Of the site's certificate, where several asked.")] = "",
+    fingerprint: Annotated[
+        str, typer.Option(help="Fingerprint of the site's certificate, if there were several requests.")
+    ] = "",
     passphrase_file: PassphraseFile = None,
 ) -> None:
-    """Let a site ask again that was revoked, or that comes with another certificate than before."""
+    """Admit a site again that was revoked or has a new certificate."""
     opened = _issuer(kit)
     _check_site(opened, site)
     chosen = _epochs(opened, passphrase_file).admit(site, fingerprint)
@@ -131,7 +135,7 @@ def issue(
     passphrase_file: PassphraseFile = None,
     keyring: KeyringOption = False,
 ) -> None:
-    """Seal a copy of the current key to each site's certificate, for the post; the first time makes the first key."""
+    """Encrypt a copy of the current key for each site's certificate, to be sent; the first call creates the key."""
     from wardround.secure_aggregation.keys.copies import read_certificates, seal_copies
 
     opened = _issuer(kit)
@@ -146,12 +150,12 @@ def issue(
         typer.echo(f"{missing} gets no copy: it was revoked, or its certificate is not there")
     parameters = epochs.parameters()
     typer.echo("Compare each fingerprint with its site by telephone, before the copy is sent.")
-    typer.echo(f"Sites will see epoch {parameters.epoch} and this id; tell it by telephone too:\n{parameters.id}")
+    typer.echo(f"Sites will see epoch {parameters.epoch} and this id; tell it by telephone as well:\n{parameters.id}")
 
 
 @app.command()
 def show(kit: KitFolder, passphrase_file: PassphraseFile = None) -> None:
-    """The current epoch, and which site has what."""
+    """Show the current epoch and which site has which key."""
     opened = _issuer(kit)
     epochs = _epochs(opened, passphrase_file)
     parameters, state = epochs.parameters(), epochs.state()
@@ -163,9 +167,9 @@ def show(kit: KitFolder, passphrase_file: PassphraseFile = None) -> None:
 @app.command()
 def log(
     kit: KitFolder,
-    last: Annotated[int, typer.Option(min=1, help="How many lines, counted from the newest.")] = 50,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest lines to show.")] = 50,
 ) -> None:
-    """Who asked for what, and what came of it, the newest last."""
+    """Show who requested what, and the outcome, newest last."""
     from wardround.secure_aggregation.keys.key_log import read_log
 
     opened = _issuer(kit)
@@ -174,7 +178,7 @@ def log(
 
 
 def _issuer(kit: Path) -> Kit:
-    """The kit of whoever issues keys: the key service, or offline some site; never the coordinator."""
+    """Return the kit of the party that issues keys: the key service or, offline, a site; never the coordinator."""
     with flare_needed():
         from wardround.provisioning.kits import read_kit
     opened = read_kit(kit)
@@ -216,7 +220,7 @@ def _begun(kit: Kit, what: str, parameters: PublicParameters) -> None:
     _note(kit, what, epoch=parameters.epoch)
     typer.echo(f"epoch {parameters.epoch}, id {parameters.id}")
     if parameters.oldest == parameters.epoch:
-        typer.echo("Nothing is sealed under the keys before it any more.")
+        typer.echo("Earlier keys are no longer used.")
     if not kit.plan.keys:
         typer.echo("Send every site its copy, and the coordinator the parameters: `wardround keys issue`.")
 
@@ -258,7 +262,7 @@ def _log_row(line: LogLine) -> tuple[str, ...]:
 
 
 def _short(fingerprint: str) -> str:
-    """Enough of a fingerprint to tell two apart in a table."""
+    """Return the beginning of a fingerprint, enough to distinguish two in a table."""
     return fingerprint.removeprefix("SHA256:")[:23]
 
 

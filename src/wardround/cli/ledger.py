@@ -27,9 +27,9 @@ _COLUMNS = ("time (UTC)", "study", "round", "step", "mechanism", "bytes", "SHA-2
 @app.command()
 def show(
     file: LedgerFile,
-    last: Annotated[int, typer.Option(min=1, help="How many entries, counted from the newest.")] = 50,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest entries to show.")] = 50,
 ) -> None:
-    """What left, when and how much, the newest last; never what was in it."""
+    """Show what left the site, when, and how many bytes, newest last; never the content."""
     verdict = verify_ledger(file)
     rows = tuple(_row(entry) for entry in deque(read_entries(file), maxlen=last))
     total = f"{len(rows):,} of {verdict.entries:,} entries shown; {verdict.bytes_out:,} bytes left in all of them."
@@ -39,9 +39,9 @@ def show(
 @app.command()
 def verify(
     file: LedgerFile,
-    head: Annotated[str, typer.Option(help="A head that was printed here before and noted elsewhere.")] = "",
+    head: Annotated[str, typer.Option(help="A head that was printed earlier and noted elsewhere.")] = "",
 ) -> None:
-    """Check that no line was altered, removed or added; exit with 1 where one was."""
+    """Check that no line was altered, removed or added; exit with 1 if one was."""
     try:
         verdict = verify_ledger(file, noted=head)
     except LedgerError as error:

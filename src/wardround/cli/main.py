@@ -1,4 +1,4 @@
-"""`wardround`: the entry point; a command's module is imported only when it is called."""
+"""`wardround`: the entry point; the module of a command is imported only when the command is called."""
 
 from __future__ import annotations
 
@@ -20,38 +20,39 @@ from wardround.settings import OldNameWarning
 
 __all__ = ["main"]
 
-# The line `--help` shows, so that help imports nothing heavy. Modules lie in `wardround.cli` under the same name;
-# each has either `command`, a function, or `app`, with commands below it.
+# The line that `--help` shows, so that help imports nothing heavy. Each command is a module of the same name in
+# `wardround.cli` with either `command`, a function, or `app`, a group of commands. A new command is a file and a line.
 _COMMANDS = {
     "demo": "Train and score on the built-in hospitals.",
     "data": "Check, convert, count and split corpora; write the built-in hospitals.",
-    "study": "Write, look at and check study files.",
+    "study": "Write, show and check study files.",
     "run": "Run a study with every site on this machine.",
-    "report": "Explain a run on one page, or compare several.",
-    "sweep": "Run many studies from one file, side by side, into one table.",
-    "paper": "Show the tables of the papers, measured beside published, or measure them again.",
+    "report": "Write a report about one run, or compare several.",
+    "sweep": "Run many studies from one file and compare them in one table.",
+    "paper": "Show the papers' tables, measured and published, or measure them again.",
     "console": "Watch runs in a browser.",
     "train": "Train a tagger at one site.",
-    "transfer": "Train a tagger that begins from the layers of another.",
+    "transfer": "Train a tagger that starts from the layers of another.",
     "evaluate": "Score a model against annotated notes.",
     "predict": "Find entities in notes.",
     "redact": "Hide what identifies people in notes.",
-    "provision": "Make all kits of a networked study at once, for a rehearsal.",
-    "coordinator": "Lead a networked study.",
+    "provision": "Create all kits of a networked study at once, for a rehearsal.",
+    "coordinator": "Coordinate a networked study.",
     "site": "Take part in a networked study.",
-    "keys": "Keep and give out the keys under which updates are sealed.",
+    "keys": "Store and distribute the keys that encrypt updates.",
     "ledger": "Show or verify the record of what left a site.",
-    "model": "Look at a saved model, or at the named networks.",
+    "model": "Show a saved model, or the available networks.",
 }
 
-# Our own bars and warnings are enough; these are read when the libraries are first imported.
+# Turn off the libraries' progress bars and warnings; the variables are read when the libraries are imported.
 _QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; an error of ours is one line, and no error ever prints a note.
+    """Run a command; print an error of Wardround as one line, and never print a note in an error.
 
-    Without `arguments` the process is ours, and is closed before it reads a note; else it is the caller's to close.
+    Without `arguments`, core dumps are forbidden before any note is read; a caller that passes arguments must do so
+    itself.
     """
     if arguments is None:
         forbid_core_dumps()
@@ -121,13 +122,13 @@ def _root(
 
 
 def _not_called() -> None:
-    """Stands in the list of commands; the real one is imported when it is called."""
+    """Stand for a command in the list; the real one is imported when it is called."""
 
 
 def _line(error: WardroundError) -> str:
-    """The message on one line; the name of a file, which may come from anybody, cannot speak to the terminal.
+    """Return the message on one line, without control characters that a file name may contain.
 
-    Where all sites are on this machine, a round that failed brings along what the first of them said.
+    If all sites are on this machine, a failed round includes the message of the first site that failed.
     """
     cause = error.__cause__ if isinstance(error, FederationError) else None
     said = f"{error} – {cause}" if isinstance(cause, WardroundError) else str(error)
@@ -135,10 +136,10 @@ def _line(error: WardroundError) -> str:
 
 
 def _where(error: Exception) -> str:
-    """Class and place of an unforeseen error; its message is withheld, for it might quote a note."""
+    """Return class and place of an unexpected error; its message is left out because it might quote a note."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-    return f"unforeseen {type(error).__name__} at {place}; set WARDROUND_DEBUG=1 to see it whole"
+    return f"unexpected {type(error).__name__} at {place}; set WARDROUND_DEBUG=1 for the traceback"
 
 
 if __name__ == "__main__":

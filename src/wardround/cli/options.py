@@ -34,21 +34,25 @@ Format = Annotated[str, typer.Option("--format", help=FORMAT_HELP)]
 FormatOptions = Annotated[
     list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="An option of the format.")
 ]
-Types = Annotated[str | None, typer.Option("--types", help="Entity types, parted by commas; all by default.")]
+Types = Annotated[str | None, typer.Option("--types", help="Entity types, comma-separated; all by default.")]
 PhiTagSet = Annotated[
     str,
-    typer.Option("--tag-set", help=f"Call the types of the notes as one of these does: {', '.join(PHI_TAG_SETS)}."),
+    typer.Option(
+        "--tag-set", help=f"Rename the types of the notes to those of this tag set: {', '.join(PHI_TAG_SETS)}."
+    ),
 ]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
 OutFolder = Annotated[
-    Path, typer.Option("--out", help="The run folder; what was interrupted goes on there.", file_okay=False)
+    Path, typer.Option("--out", help="The run folder; an interrupted run resumes there.", file_okay=False)
 ]
-Track = Annotated[str, typer.Option("--track", help="Show the run in tensorboard, in mlflow, or in both.")]
+Track = Annotated[
+    str, typer.Option("--track", help="Track the run with tensorboard, mlflow, or both (comma-separated).")
+]
 ModelFolder = Annotated[Path, typer.Argument(help="A folder that `wardround train` wrote.", exists=True)]
 
 
 def checked_tag_set(name: str) -> str:
-    """The name of a tag set of what identifies people, or nothing."""
+    """Return the name of a tag set of identifying types; raise a UsageError if it is unknown."""
     if name and name not in PHI_TAG_SETS:
         near = did_you_mean(name, PHI_TAG_SETS)
         raise UsageError(f"--tag-set {name!r} is unknown{near}; there are {', '.join(PHI_TAG_SETS)}")
@@ -56,16 +60,16 @@ def checked_tag_set(name: str) -> str:
 
 
 def chosen_format(name: str, options: list[str] | None) -> CorpusFormat:
-    """The format the two options name."""
+    """Return the format that the two options name."""
     return open_format(name, parse_settings(options))
 
 
 def listed(text: str | None) -> tuple[str, ...] | None:
-    """`"A, B"` as ("A", "B")."""
+    """Split a comma-separated list: `"A, B"` becomes ("A", "B")."""
     return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def refuse_existing(path: Path) -> None:
-    """What is there already, perhaps the very notes that are read, is never written over."""
+    """Raise a UsageError if a path exists: nothing is overwritten, least of all the notes that are read."""
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
         raise UsageError(f"{path.name} exists already; name a new file or folder")

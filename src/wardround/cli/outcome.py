@@ -1,4 +1,4 @@
-"""What `train` and `transfer` say when a model is finished: tables in the terminal, the report, and where both are."""
+"""What `train` and `transfer` print when a model is finished: scores, and the paths of model and report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["show_outcome", "show_warnings"]
 
 
 def show_warnings(warnings: Iterable[str]) -> None:
-    """Before a training, what is odd about its notes."""
+    """Print warnings about the notes before a training."""
     for warning in warnings:
         Console(stderr=True).print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
 
@@ -26,7 +26,7 @@ def show_warnings(warnings: Iterable[str]) -> None:
 def show_outcome(
     outcome: Outcome, folder: RunFolder, title: str, *, settings: Mapping[str, Any], more: Sequence[Table] = ()
 ) -> None:
-    """Print the scores, write the report, in which `more` tables follow them, and say where model and report are."""
+    """Print the scores, write the report with them and `more` tables, and print the paths of model and report."""
     reading, interval = next(iter(outcome.f1.items()))
     note = main_note(reading, interval, outcome.score.documents)
     tables = score_tables(outcome.score.counts, title=f"{title}, {outcome.scored_on}", note=note)
@@ -35,7 +35,7 @@ def show_outcome(
     Console().print(*(table.to_rich() for table in tables))
     entities = outcome.score.entities
     errors = None if entities is None else ErrorCounts.of(entities)
-    if errors is not None:  # for when the report is made again
+    if errors is not None:  # so that the report can be written again
         folder.write_json(ERROR_COUNTS, errors.as_json())
     write_training_page(
         folder.report,

@@ -1,4 +1,4 @@
-"""`wardround provision`: all kits of a networked study at once, and what the other commands about kits share."""
+"""`wardround provision`: create all kits of a networked study at once; options of all commands about kits."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ __all__ = [
 ]
 
 StudyFile = Annotated[Path, typer.Argument(help="The study, a TOML file.", exists=True, dir_okay=False)]
-Host = Annotated[str, typer.Option(help="Where sites reach the coordinator: a host name or an IPv4 address.")]
-Port = Annotated[int, typer.Option(help="The one port that the coordinator opens.")]
+Host = Annotated[str, typer.Option(help="Host name or IPv4 address at which sites reach the coordinator.")]
+Port = Annotated[int, typer.Option(help="The port that the coordinator listens on.")]
 KitFolder = Annotated[Path, typer.Argument(help="The participant's kit.", exists=True, file_okay=False)]
 Vectors = Annotated[
-    Path | None, typer.Option(help="Where the word vectors are that the study names.", exists=True, dir_okay=False)
+    Path | None, typer.Option(help="The word vectors that the study names.", exists=True, dir_okay=False)
 ]
-Public = Annotated[Path | None, typer.Option(help="Where the public set is that the study names.", exists=True)]
+Public = Annotated[Path | None, typer.Option(help="The public set that the study names.", exists=True)]
 KeysPlace = Annotated[
-    str, typer.Option("--keys", metavar="HOST:PORT", help="Where sites reach the key service, if there is one.")
+    str, typer.Option("--keys", metavar="HOST:PORT", help="Address of the key service, if there is one.")
 ]
 PassphraseFile = Annotated[
     Path | None,
-    typer.Option(help="A file with the vault's passphrase, which only you can read.", exists=True, dir_okay=False),
+    typer.Option(help="A file with the vault's passphrase, readable only by you.", exists=True, dir_okay=False),
 ]
 KeyringOption = Annotated[
     bool, typer.Option("--keyring", help="Keep a new vault's key in the operating system's keyring.")
 ]
 SiteName = Annotated[str, typer.Argument(help="The site's name in the study.")]
-KeyFolder = Annotated[Path, typer.Option(help="The folder for the key, which stays here.", file_okay=False)]
+KeyFolder = Annotated[Path, typer.Option(help="The folder for the private key, which stays here.", file_okay=False)]
 RequestFolder = Annotated[Path, typer.Argument(help="The folder of the request.", exists=True, file_okay=False)]
-Approval = Annotated[Path, typer.Argument(help="The file that came back.", exists=True, dir_okay=False)]
-Days = Annotated[int, typer.Option(help="For how long certificates are valid.")]
+Approval = Annotated[Path, typer.Argument(help="The approval that the coordinator sent.", exists=True, dir_okay=False)]
+Days = Annotated[int, typer.Option(help="Days that certificates are valid.")]
 
 
 def command(
@@ -67,10 +67,10 @@ def command(
     days: Days = 365,
     keys: KeysPlace = "",
 ) -> None:
-    """Make all kits of a study at once, for a rehearsal.
+    """Create all kits of a study at once, for a rehearsal.
 
-    Every private key is made on this machine. Among hospitals use `wardround coordinator open` and `wardround site
-    request` instead: there each site makes its own key, and none travels.
+    Every private key is created on this machine. Among hospitals use `wardround coordinator open` and `wardround site
+    request` instead: each site then creates its own key, and no key is sent.
     """
     with flare_needed():
         from wardround.provisioning.kits import provision
@@ -91,8 +91,8 @@ def flare_needed() -> Iterator[None]:
 
 
 def planned(path: Path, *, host: str, port: int, days: int, keys: str = "") -> tuple[KitPlan, bytes]:
-    """The plan for a study file, and the study as everybody may have it."""
-    # Here, for the process that answers for a site needs no model and loads none.
+    """Return the plan of the kits for a study file, and the study file that all participants receive."""
+    # Imported here, because the process that answers for a site loads no model.
     from wardround.studies.starting import with_start_digest
     from wardround.studies.study_file import read_study, study_for_kits
     from wardround.studies.study_notes import with_digest
@@ -102,7 +102,7 @@ def planned(path: Path, *, host: str, port: int, days: int, keys: str = "") -> t
 
 
 def make_request(name: str, out: Path) -> None:
-    """A private key in `out` and the request for its certificate, and what to do with them."""
+    """Create a private key and a certificate request in `out`, and print what to do with them."""
     with flare_needed():
         from wardround.provisioning import kits
     made = kits.request(name, out)
@@ -111,11 +111,13 @@ def make_request(name: str, out: Path) -> None:
 
 
 def make_kit(folder: Path, approval: Path) -> None:
-    """The kit of whoever made the request in `folder`, and what to compare."""
+    """Create the kit for the request in `folder`, and print the fingerprint to compare."""
     with flare_needed():
         from wardround.provisioning import kits
     kit = kits.read_kit(kits.complete(folder, approval))
     holder = "the key service" if kit.role == "keys" else kit.name
     typer.echo(f"{folder.resolve().name}/{kit.path.name}: the kit of {holder} in the study {kit.plan.study}")
     typer.echo(f"It trusts {kit.plan.host}:{kit.plan.port} until {kit.expires:%Y-%m-%d}.")
-    typer.echo(f"Compare this fingerprint with the coordinator, by another way than the approval:\n{kit.fingerprint}")
+    typer.echo(
+        f"Compare this fingerprint with the coordinator by another channel than the approval:\n{kit.fingerprint}"
+    )

@@ -27,12 +27,16 @@ def command(
     study: Annotated[Path, typer.Argument(help="A study file; `wardround study new` writes one.", exists=True)],
     out: OutFolder,
     device: Device = "auto",
-    workers: Annotated[int, typer.Option(help="Processes that share the sites; 0 is this one alone.", min=0)] = 0,
-    threads: Annotated[int, typer.Option(help="Threads of each process.", min=1)] = 1,
-    ledgers: Annotated[bool, typer.Option("--ledgers", help="Let each site write its ledger, as a rehearsal.")] = False,
+    workers: Annotated[
+        int, typer.Option(help="Worker processes that share the sites; 0 uses this process only.", min=0)
+    ] = 0,
+    threads: Annotated[int, typer.Option(help="Threads per process.", min=1)] = 1,
+    ledgers: Annotated[
+        bool, typer.Option("--ledgers", help="Have each site write its ledger, as in a networked study.")
+    ] = False,
     track: Track = "",
 ) -> None:
-    """Run a study, or go on with it: score every site, write its model, the events and a report."""
+    """Run or resume a study: score every site, write its model, the events and a report."""
     torch.set_num_threads(threads)
     described = read_study(study)
     folder = RunFolder(out)

@@ -41,7 +41,7 @@ app = typer.Typer(help="Take part in a networked study.", no_args_is_help=True)
 
 @app.command()
 def request(name: SiteName, out: KeyFolder) -> None:
-    """Make a private key and the request that the coordinator approves."""
+    """Create a private key and the request that the coordinator approves."""
     make_request(name, out)
 
 
@@ -54,28 +54,27 @@ def complete(folder: RequestFolder, approval: Approval) -> None:
 @app.command()
 def review(
     kit: KitFolder,
-    accept: Annotated[bool, typer.Option("--accept", help="Let the site answer in this study.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the study, so that the site answers.")] = False,
     vectors: Vectors = None,
     public: Public = None,
 ) -> None:
-    """Say in plain words what the study would do here and what would leave; the site answers once it is accepted."""
+    """Explain what the study would do here and what would leave; the site answers only after it is accepted."""
     with flare_needed():
         from wardround.provisioning.kits import read_kit
-        from wardround.studies import networked
-        from wardround.studies import site_agent as attendance
+        from wardround.studies import networked, site_agent
     from wardround.studies.site_review import review as reviewed
 
     opened = _site_kit(read_kit(kit))
     place = f"{opened.plan.host}:{opened.plan.port}"
     for section in reviewed(
-        networked.study_of(opened, attendance.LocalPaths(vectors, public)), opened.name, coordinator=place
+        networked.study_of(opened, site_agent.LocalPaths(vectors, public)), opened.name, coordinator=place
     ):
         typer.secho(f"\n{section.heading}", bold=True)
         for line in section.lines:
             typer.echo(f"  {line}")
     if accept:
-        attendance.accept(opened)
-    stands = "Accepted." if attendance.has_accepted(opened) else "Not accepted: add --accept to take part."
+        site_agent.accept(opened)
+    stands = "Accepted." if site_agent.has_accepted(opened) else "Not accepted: add --accept to take part."
     typer.echo(f"\n{stands}")
 
 
@@ -85,23 +84,24 @@ def start(
     data: Annotated[Path | None, typer.Option(help="The notes: train, dev and test in a folder.", exists=True)] = None,
     format: Annotated[str, typer.Option("--format", help="The format of the notes.")] = "",
     option: FormatOptions = None,
-    built_in: Annotated[str, typer.Option(help="For a rehearsal: a synthetic hospital in place of notes.")] = "",
+    built_in: Annotated[str, typer.Option(help="For a rehearsal: a synthetic hospital instead of notes.")] = "",
     names: Annotated[
         Path | None,
-        typer.Option(help="A mapping file: what the notes call the study's types.", exists=True, dir_okay=False),
+        typer.Option(
+            help="A mapping file from the type names of the notes to those of the study.", exists=True, dir_okay=False
+        ),
     ] = None,
     vectors: Vectors = None,
     public: Public = None,
     device: Device = "auto",
-    threads: Annotated[int, typer.Option(help="Threads of the training.", min=1)] = 1,
+    threads: Annotated[int, typer.Option(help="Threads for the training.", min=1)] = 1,
     passphrase_file: PassphraseFile = None,
 ) -> None:
-    """Take part in the study to its end. Where the notes are stays here; Ctrl-C ends it, nothing is lost."""
+    """Take part in the study to its end. The location of the notes stays here; Ctrl-C stops without losing anything."""
     with flare_needed():
         from wardround.federation.engines.flare.supervisor import become
         from wardround.provisioning.kits import read_kit
-        from wardround.studies import networked
-        from wardround.studies import site_agent as attendance
+        from wardround.studies import networked, site_agent
     from wardround.secure_aggregation.keys.passphrase import hand_on
     from wardround.studies.study_file import SiteSection
     from wardround.studies.study_notes import load_notes, public_documents
@@ -109,11 +109,11 @@ def start(
     if bool(data) == bool(built_in) or bool(data) != bool(format):
         raise UsageError("name the notes by --data and --format, or a synthetic hospital by --built-in")
     opened = _site_kit(read_kit(kit))
-    if not attendance.has_accepted(opened):
+    if not site_agent.has_accepted(opened):
         raise UsageError(f"the study was not accepted; read `wardround site review {kit.name}`, then add --accept")
     notes = SiteSection(data and data.resolve(), format, parse_settings(option), built_in, names)
-    # Now, while somebody looks on: later, notes that cannot be read are an absence with a code.
-    places = attendance.LocalPaths(vectors, public)
+    # Now, while the user can see the error; later, unreadable notes would be an absence with a code.
+    places = site_agent.LocalPaths(vectors, public)
     study = networked.study_of(opened, places)
     read = load_notes(opened.name, notes, seed=study.study.seed, types=study.types, tag_set=study.task.tag_set)
     _tell_unknown(study.types if study.sites[opened.name].types else (), read.train)
@@ -121,13 +121,13 @@ def start(
     hand_on(passphrase_file, opened.files.vault)
     networked.SiteChoice(notes, device, threads, places).write_spec(opened)
     typer.echo(f"{opened.name} takes part in {opened.plan.study}; coordinator {opened.plan.host}:{opened.plan.port}")
-    typer.echo(f"ledger  {attendance.site_folder(opened).path / 'ledger.jsonl'}")
-    raise typer.Exit(become(attendance.party_command("site", kit)))
+    typer.echo(f"ledger  {site_agent.site_folder(opened).path / 'ledger.jsonl'}")
+    raise typer.Exit(become(site_agent.party_command("site", kit)))
 
 
 @app.command(hidden=True)
 def work(kit: KitFolder) -> None:
-    """What `start` runs, and runs again when it dies."""
+    """Do the work of `start`, which runs this command again if it dies."""
     with flare_needed():
         from wardround.provisioning.kits import read_kit
         from wardround.studies.site_agent import take_part
@@ -137,14 +137,16 @@ def work(kit: KitFolder) -> None:
 @app.command()
 def key(
     kit: KitFolder,
-    file: Annotated[Path | None, typer.Argument(help="The copy that came, for a site.", dir_okay=False)] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="The copy of the key that was sent to this site.", dir_okay=False)
+    ] = None,
     passphrase_file: PassphraseFile = None,
     keyring: KeyringOption = False,
     new_service: Annotated[
-        bool, typer.Option("--new-service", help="The key service has a new certificate; meet it anew.")
+        bool, typer.Option("--new-service", help="The key service has a new certificate; accept it.")
     ] = False,
 ) -> None:
-    """Keep the study's sealing key in this site's vault: from a copy that came, or from the key service."""
+    """Store the study's sealing key in this site's vault, from a copy that was sent or from the key service."""
     with flare_needed():
         from wardround.provisioning.kits import read_kit
     from wardround.secure_aggregation.keys.passphrase import lock_from
@@ -157,11 +159,11 @@ def key(
         opened.files.service.unlink(missing_ok=True)
     _keep_key(opened, file, lock_from(passphrase_file, keyring=keyring and not opened.files.vault.exists()))
     own = fingerprint_of(opened.certificate.read_bytes())
-    typer.echo(f"This site's own certificate, where somebody asks for its fingerprint:\n{own}")
+    typer.echo(f"The fingerprint of this site's own certificate, if somebody asks for it:\n{own}")
 
 
 def _tell_unknown(types: Sequence[str], documents: Iterable[Document]) -> None:
-    """Names of types that the study does not know: told here, where they can be mapped, and to nobody else."""
+    """Print type names that the study does not know, so that they can be mapped; nobody else is told."""
     found = TagSet(tuple(types)).count_other_types(documents) if types else {}
     for kind, count in found.items():
         near = nearest_type(kind, types)
@@ -175,12 +177,12 @@ def _keep_key(kit: Kit, file: Path | None, lock: Lock) -> None:
     keys = SiteKeys(kit.files, study=kit.study_digest, service=kit.plan.keys, lock=lock)
     if file is not None:
         secret = keys.take_copy(SealedCopy.from_bytes(file.read_bytes()), kit.name)
-        typer.echo(f"epoch {secret.epoch}; compare this id by telephone with whoever issued it:\n{secret.id}")
+        typer.echo(f"epoch {secret.epoch}; compare this id by telephone with the issuer:\n{secret.id}")
         return
     parameters, _ = keys.current()
     service = kit.files.service.read_text(encoding="ascii").strip()
     typer.echo(f"epoch {parameters.epoch}, id {parameters.id}")
-    typer.echo(f"Compare this fingerprint by telephone with whoever runs the key service:\n{service}")
+    typer.echo(f"Compare this fingerprint by telephone with the operator of the key service:\n{service}")
 
 
 def _site_kit(kit: Kit) -> Kit:

@@ -1,4 +1,4 @@
-"""`wardround study`: write, look at and check study files."""
+"""`wardround study`: write, show and check study files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ StudyFile = Annotated[Path, typer.Argument(help="A study file.", exists=True)]
 
 @app.command()
 def new(path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("study.toml")) -> None:
-    """Write a commented study on the built-in hospitals, ready to run and to change."""
+    """Write a commented study on the built-in hospitals, ready to run and to edit."""
     refuse_existing(path)
     path.write_text(TEMPLATE, encoding="utf-8")
     typer.echo(f"study   {path}\nrun it: wardround run {path} --out runs/{path.stem}")
@@ -33,20 +33,20 @@ def new(path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path(
 
 @app.command()
 def show(study: StudyFile) -> None:
-    """Print the study with every default written out; a study that makes no sense is refused."""
+    """Print the study with every default written out; a study with contradictions is refused."""
     typer.echo(to_toml(read_study(study)), nl=False)
 
 
 @app.command()
 def check(study: StudyFile) -> None:
-    """Build what the coordinator would, and say what the study shares; nothing is trained."""
+    """Build what the coordinator would build and print what the study shares; nothing is trained."""
     described = read_study(study)
     task = common_task(described)
     public = public_set(described, task)
     coordinator = coordinator_of(described, task, public)
     mechanism, form = described.privacy.mechanism, payload_of(described, task, public)
     if described.privacy.protection.protects:
-        mechanism_of(described, form)  # which refuses what cannot be protected so
+        mechanism_of(described, form)  # raises an error if the updates cannot be protected
     numbers = sum(tensor.numel() for tensor in coordinator.shared.values())
     kind = described.algorithm.kind
     typer.echo(f"{described.study.name}: {len(described.sites)} sites, {described.algorithm.config.rounds} rounds")

@@ -1,4 +1,4 @@
-"""`wardround sweep`: many studies from one file, and one table of them."""
+"""`wardround sweep`: run many studies from one file and show them in one table."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _ENDLESS = 10_000  # columns of a terminal
 
 def command(
     sweep: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file: see docs/sweeps.md.", exists=True)],
-    out: Annotated[Path, typer.Option("--out", help="Where the runs are; what is missing there is run.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the runs; those that are missing are run.")],
     processes: Annotated[int, typer.Option(help="Runs at once, each on one core.", min=1)] = 1,
     device: Device = "auto",
-    minutes: Annotated[float, typer.Option(help="Stop after so many; 0 is never.", min=0.0)] = 0.0,
+    minutes: Annotated[float, typer.Option(help="Stop after this many minutes; 0 means never.", min=0.0)] = 0.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and list the runs.")] = False,
 ) -> None:
-    """Run what is missing of a sweep, or go on with it; print its table and write it with a plot."""
+    """Run or resume a sweep; print its table and write it with a plot."""
     described = read_sweep(sweep)
     runs = plan_runs(described)
     check_plan(runs, described.figures)
@@ -73,5 +73,5 @@ def _fits(table: Table, console: Console) -> bool:
 
 
 def _width(table: Table, console: Console) -> int:
-    """Of the table as it would be on a screen without end."""
+    """Return the width of the table on an infinitely wide screen."""
     return Measurement.get(console, console.options.update(max_width=_ENDLESS), table.to_rich()).maximum

@@ -1,4 +1,4 @@
-"""`wardround train`: one model at one site: of entities, of relations, or of both."""
+"""`wardround train`: train one model at one site, for entities, relations, or both."""
 
 from __future__ import annotations
 
@@ -40,21 +40,27 @@ def command(
     out: OutFolder,
     option: FormatOptions = None,
     preset: Annotated[str, typer.Option(help="A named network; see `wardround model presets`.")] = "fedner",
-    encoder: Annotated[str, typer.Option(help="In place of a preset: Hugging Face id, folder or minilm.")] = "",
-    bart: Annotated[str, typer.Option(help="The same with a BART, which LightNER prompts to write mentions.")] = "",
+    encoder: Annotated[str, typer.Option(help="Instead of a preset: Hugging Face id, folder or minilm.")] = "",
+    bart: Annotated[
+        str, typer.Option(help="Instead of a preset: a BART, which LightNER prompts to write mentions.")
+    ] = "",
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe text or npz.", exists=True)] = None,
     types: Types = None,
     task: Annotated[str, typer.Option(help="ner, deidentify, relations (among given entities) or joint.")] = "ner",
     tag_set: PhiTagSet = "",
     undirected: Annotated[
-        bool, typer.Option("--undirected", help="The ends of a relation may stand either way.")
+        bool, typer.Option("--undirected", help="Ignore the order of a relation's two entities.")
     ] = False,
     negatives: Annotated[
-        float | None, typer.Option(min=0.0, help="Unrelated pairs to train on for each related; else all.")
+        float | None, typer.Option(min=0.0, help="Unrelated pairs per related pair in training; all by default.")
     ] = None,
-    model_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As scheme=BIOES.")] = None,
-    training_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As epochs=20.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same machine: same model.")] = 0,
+    model_option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example scheme=BIOES.")
+    ] = None,
+    training_option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example epochs=20.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same model on the same machine.")] = 0,
     device: Device = "auto",
     track: Track = "",
 ) -> None:

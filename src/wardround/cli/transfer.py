@@ -1,4 +1,4 @@
-"""`wardround transfer`: one tagger at one site that begins from the layers of another."""
+"""`wardround transfer`: train a tagger at one site that starts from the layers of another."""
 
 from __future__ import annotations
 
@@ -36,24 +36,30 @@ def command(
     data: Annotated[Path, typer.Option(help="A corpus, or a folder that holds train, dev and test.", exists=True)],
     format: Format,
     out: OutFolder,
-    up_to: Annotated[str, typer.Option(help="The topmost layer to take, with all below it; else every one.")] = "",
-    freeze: Annotated[str | None, typer.Option(help="Layers that are not trained further, parted by commas.")] = None,
-    freeze_up_to: Annotated[str, typer.Option(help="The same: a layer and all below it.")] = "",
+    up_to: Annotated[str, typer.Option(help="The highest layer to copy, with all below it; all by default.")] = "",
+    freeze: Annotated[str | None, typer.Option(help="Layers that are not trained, comma-separated.")] = None,
+    freeze_up_to: Annotated[str, typer.Option(help="Freeze this layer and all below it.")] = "",
     past_gaps: Annotated[
-        bool, typer.Option("--past-gaps", help="Take layers that fit although one below them was skipped.")
+        bool, typer.Option("--past-gaps", help="Copy layers that fit even if a layer below them was skipped.")
     ] = False,
     option: FormatOptions = None,
     types: Types = None,
-    preset: Annotated[str, typer.Option(help="A named network in place of the source's own.")] = "",
-    encoder: Annotated[str, typer.Option(help="The same: Hugging Face id, folder or minilm.")] = "",
+    preset: Annotated[str, typer.Option(help="A named network instead of the source's.")] = "",
+    encoder: Annotated[
+        str, typer.Option(help="An encoder instead of the source's network: Hugging Face id, folder or minilm.")
+    ] = "",
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe text or npz.", exists=True)] = None,
-    model_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As scheme=BIOES.")] = None,
-    training_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As epochs=20.")] = None,
-    fraction: Annotated[float, typer.Option(help="Of the training notes, the share to train on.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Same seed, same machine: same model.")] = 0,
+    model_option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example scheme=BIOES.")
+    ] = None,
+    training_option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For example epochs=20.")
+    ] = None,
+    fraction: Annotated[float, typer.Option(help="Share of the training notes to train on.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same model on the same machine.")] = 0,
     device: Device = "auto",
 ) -> None:
-    """Begin from a saved model, train on the target's notes, score, save model and report."""
+    """Start from a saved model, train on the target's notes, score, save model and report."""
     transfer = TransferSettings(up_to, past_gaps, listed(freeze) or (), freeze_up_to)
     choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option))
     start, site = load_source(source), load_site(data, chosen_format(format, option))
@@ -73,6 +79,6 @@ def command(
 
 
 def _called(source: Path) -> str:
-    """The name of the run: every model folder in one is called the same."""
+    """Return the name of the run, because every model folder has the same name."""
     place = source.resolve()
     return place.parent.name if place.name == "model" else place.name
