@@ -3,19 +3,19 @@
 WardroundError
 ├── TextError            a document, entity or tag that contradicts itself
 │   └── TagError         a tag or tag sequence outside its scheme
-├── CorpusError          a file that cannot be read as the format it was said to be: names file and line
+├── CorpusError          a file that is not in the expected format: names file and line
 │   └── SplitError       a split that overlaps, leaks or no longer matches its checksums
 ├── ModelError           a model folder or configuration that cannot be used
-├── TrainingError        a training that cannot start, or whose numbers stopped making sense
-├── MessageError         bytes that are no message, or a message without what a step needs: names a code
+├── TrainingError        a training that cannot start, or whose numbers are not finite
+├── MessageError         bytes that are not a message, or a message that a step refuses: has a code
 │   └── RefusedSumError  a sum that a site does not open
-├── FederationError      a round that cannot go on: too few sites answered
+├── FederationError      a round that cannot continue: too few sites answered
 │   └── SpoiledSumError  a sum that a site spoiled, so that it cannot be opened
-├── KitError             a kit, request or approval that is incomplete, altered, expired or somebody else's
-├── KeyMaterialError     a key, a copy of one or a vault that cannot be used, or a secret where none may be
+├── KitError             a kit, request or approval that is incomplete, altered, expired or for another party
+├── KeyMaterialError     a key, key copy or vault that cannot be used, or a secret where none may be
 ├── LedgerError          a ledger that was altered, cut short or cannot be written
-├── StudyError           a study file that makes no sense: names section and setting
-│   └── SweepError       a sweep file that makes no sense: names section or cell
+├── StudyError           a study file with a wrong setting: names section and setting
+│   └── SweepError       a sweep file with a wrong setting: names section or cell
 └── UsageError           a command whose arguments do not fit together
 
 A message names the thing, the place and the remedy; it never quotes a note.
@@ -48,7 +48,7 @@ __all__ = [
 
 
 class WardroundError(Exception):
-    """The root: catch it to catch everything Wardround refuses."""
+    """The base class of every error that Wardround raises on purpose."""
 
 
 class TextError(WardroundError):
@@ -60,7 +60,7 @@ class TagError(TextError):
 
 
 class CorpusError(WardroundError):
-    """A corpus file is not what its format says; `path` and `line` say where."""
+    """A corpus file is not in its format; `path` and `line` say where."""
 
     def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None) -> None:
         self.reason = message
@@ -79,11 +79,11 @@ class ModelError(WardroundError):
 
 
 class TrainingError(WardroundError):
-    """A training cannot start, or its numbers stopped making sense."""
+    """A training cannot start, or its numbers are not finite."""
 
 
 class MessageError(WardroundError):
-    """Bytes are no message, or a message lacks what a step needs; `code` is all that crosses the wire of it."""
+    """Bytes are not a message, or a step refuses a message; only `code` is sent to another party."""
 
     def __init__(self, code: str, message: str = "") -> None:
         self.code = code
@@ -93,7 +93,7 @@ class MessageError(WardroundError):
 class RefusedSumError(MessageError):
     """A site does not open a sum; whatever the reason, the code is the same.
 
-    `counts` where the list of contributions was good, so that the reason depends on a secret.
+    `counts` is true if the list of contributions was valid, so that the reason depends on a secret.
     """
 
     def __init__(self, message: str, *, counts: bool) -> None:
@@ -102,11 +102,11 @@ class RefusedSumError(MessageError):
 
 
 class FederationError(WardroundError):
-    """A round cannot go on."""
+    """A round cannot continue."""
 
 
 class SpoiledSumError(FederationError):
-    """The sum of these sites cannot be opened, because one of them spoiled it; `culprit` where it is known which."""
+    """The sum of `sites` cannot be opened because one of them spoiled it; `culprit` names it if it is known."""
 
     def __init__(self, message: str, *, sites: Sequence[str], culprit: str = "") -> None:
         self.sites, self.culprit = tuple(sites), culprit
@@ -114,11 +114,11 @@ class SpoiledSumError(FederationError):
 
 
 class KitError(WardroundError):
-    """A kit, a request or an approval cannot be used: incomplete, altered, expired or somebody else's."""
+    """A kit, a request or an approval cannot be used: incomplete, altered, expired or for another party."""
 
 
 class KeyMaterialError(WardroundError):
-    """A key, a copy of one or a vault cannot be used, or a secret lies where none may be."""
+    """A key, key copy or vault cannot be used, or a secret was found where none may be."""
 
 
 class LedgerError(WardroundError):
@@ -126,11 +126,11 @@ class LedgerError(WardroundError):
 
 
 class StudyError(WardroundError):
-    """A study file makes no sense; refused before round 1."""
+    """A study file has a wrong setting; it is refused before round 1."""
 
 
 class SweepError(StudyError):
-    """A sweep file makes no sense, or one of its cells does not; refused before the first run."""
+    """A sweep file or one of its cells has a wrong setting; it is refused before the first run."""
 
 
 class UsageError(WardroundError):

@@ -1,4 +1,4 @@
-"""JSON and TOML from users and other parties: parsed within limits, and refused in words that quote nothing.
+"""JSON and TOML from users and other parties: parsed within limits; errors never quote the content.
 
 Python's own parsers end in errors of several kinds where a text is nested without end or holds a number of many digits.
 Here all of them are one, a `ValueError` whose message continues a sentence that begins with the name of the file.
@@ -27,16 +27,16 @@ __all__ = [
 ]
 
 MAXIMUM_BYTES = 64_000_000  # of a file that is parsed whole
-MAXIMUM_DEPTH = 64  # lists and tables in one another
-_MOST_DIGITS = 100  # of a whole number; a float holds what has so many
+MAXIMUM_DEPTH = 64  # nested lists and tables
+_MOST_DIGITS = 100  # of an integer; larger ones do not fit into a float
 _LARGEST = 10**_MOST_DIGITS
-# `a.b.c` of more parts than there may be levels: `tomllib` takes time and memory by the square of their number.
+# `a.b.c` with more parts than levels are allowed: `tomllib` needs time and memory quadratic in their number.
 _PART_OF_NAME = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _LONG_NAME = re.compile(rf"(?:^|(?<=[\s\[{{,]))(?:{_PART_OF_NAME}){{{MAXIMUM_DEPTH}}}")
 
 
 class MalformedDataError(ValueError):
-    """A text is no JSON or TOML, or lies outside the limits; the message says how and quotes nothing of it."""
+    """A text is not JSON or TOML, or exceeds the limits; the message never quotes it."""
 
 
 def parse_json(
@@ -50,8 +50,8 @@ def parse_json(
 
     Args:
         data: the text; bytes are UTF-8.
-        depth: how many lists and objects may lie in one another.
-        finite: whether NaN and infinite numbers are refused; records of our own may hold them.
+        depth: how deep lists and objects may be nested.
+        finite: whether NaN and infinite numbers are refused; our own records may hold them.
         object_pairs_hook: as in `json.loads`.
     """
     try:
@@ -63,7 +63,7 @@ def parse_json(
             parse_constant=_constant if finite else None,
             object_pairs_hook=object_pairs_hook,
         )
-        # A text with fewer brackets than levels cannot be too deep: most are not walked through.
+        # A text with fewer brackets than levels cannot be too deep, so most texts are not checked.
         if text.count("[") + text.count("{") > depth:
             _check(found, depth, finite=finite)
         return found
@@ -96,7 +96,7 @@ def parse_toml(data: str | bytes, *, depth: int = MAXIMUM_DEPTH, finite: bool = 
         raise MalformedDataError(f"is no TOML: {error}") from None
     except RecursionError:
         raise MalformedDataError(_too_deep(depth)) from None
-    except (ValueError, OverflowError):  # a number of too many digits, or a date that is none
+    except (ValueError, OverflowError):  # a number with too many digits, or an impossible date
         raise MalformedDataError("is no TOML: it holds a number or date that cannot be read") from None
 
 
@@ -111,7 +111,7 @@ def read_toml(path: Path, *, most: int = MAXIMUM_BYTES, finite: bool = True) -> 
 
 
 def read_limited(path: Path, most: int = MAXIMUM_BYTES) -> bytes:
-    """Return what a file holds, at most `most` bytes; an `OSError` passes."""
+    """Return the content of a file of at most `most` bytes; an `OSError` is passed on."""
     with path.open("rb") as stream:
         data = stream.read(most + 1)
     if len(data) > most:
@@ -120,12 +120,12 @@ def read_limited(path: Path, most: int = MAXIMUM_BYTES) -> bytes:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Return whether a value is a whole number, which `true` is not although Python counts with it."""
+    """Return whether a value is an integer; a boolean is not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _check(value: Any, depth: int, *, finite: bool) -> None:
-    """Refuse what lies too deep, and numbers without end; level by level, since recursion itself has a limit."""
+    """Raise for deep nesting and infinite numbers; works level by level, since recursion itself has a limit."""
     level = [value]
     for _ in range(depth + 1):
         for part in level:

@@ -1,4 +1,4 @@
-"""What every process that handles notes or keys does first: it dumps no core, and hides its memory from others."""
+"""Hardening of every process that handles notes or keys: no core dumps, and no access to its memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SET_DUMPABLE = 4  # PR_SET_DUMPABLE
 
 
 def forbid_core_dumps() -> None:
-    """Let this process write no core dump, and on Linux be read by no other process of the same user.
+    """Prevent core dumps of this process and, on Linux, access to its memory by other processes of the same user.
 
     The limit of zero holds for every process that this one starts. Linux obeys it where a core is a file, but not where
     it is piped into a program such as systemd-coredump; a process that is not dumpable has none of either kind. That
@@ -27,7 +27,7 @@ def forbid_core_dumps() -> None:
     those of its parent: descriptors that processes share are inherited.
     """
     if resource is not None:
-        with suppress(ValueError, OSError):  # where the system forbids it, the limit stays
+        with suppress(ValueError, OSError):  # the system may forbid it; then the limit stays
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # a C library without prctl

@@ -7,7 +7,7 @@ import pytest
 
 from wardround.errors import LedgerError, MessageError
 from wardround.federation.message import Message, decode, encode
-from wardround.federation.request_handler import RequestHandler, heard
+from wardround.federation.request_handler import RequestHandler, decode_answer
 
 
 class Worker:
@@ -47,19 +47,19 @@ def test_what_goes_out_is_what_the_record_gave() -> None:
 
 def test_an_answer_tells_how_long_the_site_worked_and_is_else_as_it_was() -> None:
     question = Message({"round": 3}, {"w": np.array([1.0, 2.0])})
-    answer, seconds = heard(RequestHandler(Worker()).answer_bytes("train", 3, encode(question)))
+    answer, seconds = decode_answer(RequestHandler(Worker()).answer_bytes("train", 3, encode(question)))
     assert answer == Message({"step": "train"}, {"w": np.array([2.0, 3.0])})
     assert seconds > 0
 
 
 def test_what_came_through_no_door_worked_for_nobody_knows_how_long() -> None:
-    assert heard(encode(Message({"a": 1}))) == (Message({"a": 1}), 0.0)
+    assert decode_answer(encode(Message({"a": 1}))) == (Message({"a": 1}), 0.0)
 
 
 @pytest.mark.parametrize("told", [b"", b"1234567", struct.pack("<d", -1.0), struct.pack("<d", float("inf"))])
 def test_seconds_that_are_none_are_refused(told: bytes) -> None:
     with pytest.raises(MessageError) as refused:
-        heard(encode(Message({}, {}, {"worked": told})))
+        decode_answer(encode(Message({}, {}, {"worked": told})))
     assert refused.value.code == "value"
 
 

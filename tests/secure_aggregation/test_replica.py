@@ -107,7 +107,7 @@ def test_every_change_that_must_be_written_is_counted() -> None:
     replica.keep_scored(0)
     copy = replica.to_bytes()
     assert replica.changes == 2
-    replica.take_up(copy)  # of the same round: what came out differently is replaced
+    replica.load_bytes(copy)  # of the same round: what came out differently is replaced
     assert replica.changes == 3
     replica.arrays(after=1)
     assert replica.changes == 3
@@ -120,7 +120,7 @@ def test_a_copy_goes_on_as_the_one_it_was_made_of(kind: str) -> None:
         replica.step(mean(1.0, -1.0), {}, number=number)
         replica.keep_scored(number - 1)
     other = Replica(server(kind))
-    other.take_up(replica.to_bytes())
+    other.load_bytes(replica.to_bytes())
     assert other.number == 3
     assert other.shared_bytes() == replica.shared_bytes()
     assert numbers(other.best(2)) == numbers(replica.best(2))
@@ -146,7 +146,7 @@ def test_what_is_no_copy_is_refused_and_changes_nothing() -> None:
     replica, wide = stepped(1), Replica(server(width=3))
     before = replica.shared_bytes()
     for wrong in (b"", b"copy", replica.to_bytes()[:-1], wide.to_bytes()):
-        assert code_of(replica.take_up, wrong) == "state"
+        assert code_of(replica.load_bytes, wrong) == "state"
     assert (replica.shared_bytes(), replica.number, replica.changes) == (before, 1, 1)
 
 
@@ -190,5 +190,5 @@ def test_the_digest_of_a_start_tells_names_shapes_and_numbers() -> None:
 def test_a_copy_of_one_that_has_begun_has_begun_too() -> None:
     one, late = Replica(server(), digest_of_start(TOLD)), Replica(server(), digest_of_start(TOLD))
     one.begin(TOLD)
-    late.take_up(one.to_bytes())
+    late.load_bytes(one.to_bytes())
     assert late.has_begun and late.shared_bytes() == one.shared_bytes()

@@ -18,7 +18,7 @@ from wardround.errors import FederationError, MessageError
 from wardround.secure_aggregation import workers as module
 from wardround.secure_aggregation.bfv import BfvParameters, BfvSum, Ciphertexts, Opener, Sealer
 from wardround.secure_aggregation.codecs import BfvCodec
-from wardround.secure_aggregation.worker_loop import Stretches
+from wardround.secure_aggregation.worker_loop import ChunkSums
 from wardround.secure_aggregation.workers import DividedSum, RunningSum, WorkerPool, running_sum
 
 pytest.importorskip("tenseal", reason="install wardround[sealed]")
@@ -360,9 +360,9 @@ def buffer(own: WorkerPool) -> module._SharedBuffer:
     return own.all[0].buffer
 
 
-def begun(buffer: module._SharedBuffer) -> Stretches:
+def begun(buffer: module._SharedBuffer) -> ChunkSums:
     """A worker's end, here, with a sum that is called 7."""
-    chunks = Stretches()
+    chunks = ChunkSums()
     said = json.dumps({"packing": "standard", "buffer": buffer.path}).encode()
     assert chunks.answer_bytes("begin", 7, said) == b""
     return chunks

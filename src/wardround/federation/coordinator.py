@@ -1,9 +1,9 @@
-"""What the coordinator's side of every algorithm has in common.
+"""The coordinator's round loop, which every algorithm shares.
 
-It holds the shared half and, of the sites, nothing but their sizes. An algorithm says what is asked in a round
-(`gather`) and what becomes of the mean (`step`); drawing sites, weighing, counting, saving and going on are here.
-Where the mean opens at the sites, each holds a copy of this object and steps it; the coordinator's own then keeps the
-rounds, and its shared half stays as it was before the first.
+The coordinator holds the shared half and, of the sites, only their sizes. An algorithm defines what is asked in a round
+(`gather`) and how the mean changes the shared half (`step`); drawing sites, weighting, counting, saving and resuming
+are here. If the mean opens at the sites, each site holds a copy of this object and steps it; the coordinator's own then
+counts the rounds, and its shared half stays as it was before the first.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from wardround.training.training_config import RoundTrainingConfig
 __all__ = ["Absent", "Coordinator", "Round", "RoundContext", "RoundSum", "RoundsConfig"]
 
 _MOST_VANISHING = 3  # rounds in a row in which an update rounds to zero
-_MOST_RELEARNED = 4  # times that clips are learned again, and once more for each …
-_ROUNDS_A_RELEARNING = 20
+_MOST_RELEARNED = 4  # times that clips are learned again, plus one for every …
+_ROUNDS_PER_RELEARNING = 20
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class RoundsConfig:
 
 @dataclass(frozen=True)
 class Absent:
-    """A site that gave nothing to an exchange, and why."""
+    """A site without a usable answer in an exchange, and why."""
 
     site: SiteId
     absence: Absence
@@ -70,49 +70,49 @@ class Absent:
 
 @dataclass(frozen=True)
 class Round:
-    """One round in figures."""
+    """The figures of one round."""
 
     number: int
     loss: float  # mean over the sites that answered, weighted by their sizes
     answered: int
     absent: tuple[Absent, ...]
-    traffic: Traffic  # of all its exchanges; seconds of sites that work side by side are added
-    clipped: int = 0  # numbers of updates that lay outside their clip
+    traffic: Traffic  # of all exchanges; seconds of sites that work in parallel are added
+    clipped: int = 0  # numbers of updates outside their clip
     vanished: Mapping[SiteId, int] = field(default_factory=dict)  # layer groups that rounding left nothing of
     digests: Mapping[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
-    figures: Mapping[str, float] = field(default_factory=dict)  # what the algorithm has to tell beside the loss
-    cost: RoundCost = field(default_factory=RoundCost)  # of every exchange, and of the coordinator's own work
+    figures: Mapping[str, float] = field(default_factory=dict)  # of the algorithm, in addition to the loss
+    cost: RoundCost = field(default_factory=RoundCost)  # of every exchange and of the coordinator's own work
 
 
 @dataclass
 class RoundContext:
-    """One round while it runs: asks the sites drawn for it, and counts what passes."""
+    """The state of one running round: asks the sites drawn for it and counts the cost."""
 
     coordinator: Coordinator
     federation: Federation
     aggregator: AggregationServer
     quorum: Quorum
     sites: Sequence[SiteId]
-    unmet: list[Reply]  # of sites that never said their size; they count as absent from the first exchange
+    unmet: list[Reply]  # of sites that never sent their size; they are absent from the first exchange
     absent: list[Absent] = field(default_factory=list)
     cost: RoundCost = field(default_factory=RoundCost)
     present: list[SiteId] = field(default_factory=list)  # in the last exchange
-    clipped: int = 0  # numbers of updates that lay outside their clip
+    clipped: int = 0  # numbers of updates outside their clip
     vanished: dict[SiteId, int] = field(default_factory=dict)  # layer groups that rounding left nothing of
     digests: dict[SiteId, str] = field(default_factory=dict)  # of the sites' copies of the shared half
     _loss: float = 0.0
     _weight: int = 0
 
     def gather(self, step: str, values: Mapping[str, Value]) -> RoundSum:
-        """The updates that the sites give in a step, as Σ n_i u_i / Σ n_i."""
+        """Have the sites do `step` and return the sum of their updates, whose mean is Σ n_i u_i / Σ n_i."""
         return self.aggregator.aggregate(self, step, values)
 
     def question(self, values: Mapping[str, Value]) -> Message:
-        """A question of the coming round, with the shared half where the coordinator has it."""
+        """Return a question of the next round, with the shared half if the coordinator has it."""
         at_sites = self.aggregator.reader is Reader.SITE and not self.coordinator.central
-        # No copy: what is asked is fixed at once, and the shared half changes after the last answer.
-        told = {} if at_sites else self.coordinator.broadcast_arrays()
-        return Message({**values, "round": self.coordinator.number + 1}, told)
+        # No copy is needed: the message is encoded at once, and the shared half changes after the last answer.
+        arrays = {} if at_sites else self.coordinator.broadcast_arrays()
+        return Message({**values, "round": self.coordinator.number + 1}, arrays)
 
     def answers(
         self,
@@ -122,19 +122,16 @@ class RoundContext:
         check: Callable[[Message], None] | None = None,
         everybody: bool = False,
     ) -> Iterator[tuple[SiteId, Message]]:
-        """The usable answers as they arrive; too few of them are an error at the end.
-
-        Asked are the sites of the round, or every site of the study.
-        """
+        """Ask the sites of the round, or `everybody` in the study; yield usable answers, raise if they are too few."""
         replies = self.ask(step, question, to=self.federation.sites if everybody else self.sites)
         yield from self.usable(checked(replies, check) if check else replies)
 
     def ask(self, step: str, question: Message, *, to: Sequence[SiteId]) -> Replies:
-        """Every reply as it arrives; what it cost is noted."""
+        """Ask sites; yield every reply as it arrives, and record its cost."""
         return self.cost.recorded(step, self.federation.ask(step, question, to=to))
 
     def usable(self, replies: Replies) -> Iterator[tuple[SiteId, Message]]:
-        """Those of the replies that count; too few of them are an error at the end."""
+        """Yield the answers among the replies; raise a `FederationError` at the end if they are too few."""
         self.present = []
         replies, self.unmet = chain(self.unmet, replies), []
         for site, message in self.quorum.present(self._counted(replies)):
@@ -142,17 +139,17 @@ class RoundContext:
             yield site, message
 
     def answered(self, replies: Replies) -> Iterator[tuple[SiteId, Message]]:
-        """Return the answers, however few; sites without one are noted as absent."""
+        """Yield the answers, however few; sites without one are noted as absent."""
         for reply in self._counted(replies):
             if reply.message is not None:
                 yield reply.site, reply.message
 
     def note_loss(self, loss: float) -> None:
-        """Of a round in which the coordinator alone trained."""
+        """Note the loss of a round in which only the coordinator trained."""
         self._loss, self._weight = self._loss + loss, self._weight + 1
 
     def loss(self) -> float:
-        """Over the answers that gave one."""
+        """Return the mean loss of the answers that have one."""
         return self._loss / self._weight if self._weight else float("nan")
 
     def _counted(self, replies: Replies) -> Iterator[Reply]:
@@ -167,10 +164,10 @@ class RoundContext:
 
 
 class Coordinator(ABC):
-    """The server of an algorithm; `output` names the shared parameters of output layers."""
+    """The coordinator's side of an algorithm; `output` names the shared parameters of output layers."""
 
-    uniform_weights = False  # whether the mean is over sites, whatever their sizes
-    central = False  # whether the shared half stays here, also where only sites can open what they gave
+    uniform_weights = False  # whether every site counts the same, whatever its size
+    central = False  # whether the shared half stays here even if only sites can open the sum
 
     def __init__(
         self,
@@ -183,34 +180,34 @@ class Coordinator(ABC):
     ) -> None:
         self.config, self.training, self.seed, self.output = config, training, seed, tuple(output)
         self.shared = {name: torch.from_numpy(np.array(array)) for name, array in shared.items()}
-        self.number = 0  # the last round that is finished
-        self.failed_round_cost = RoundCost()  # in the last round that too few sites answered
+        self.number = 0  # the last finished round
+        self.failed_round_cost = RoundCost()  # of the last round that failed
         self.sizes: dict[SiteId, int] = {}  # |S_i|
-        self.clips: dict[str, float] = {}  # by layer group, once learned; under a mechanism that needs them
+        self.clips: dict[str, float] = {}  # by layer group, once learned, if the mechanism needs them
         self.largest_share = 1.0  # of one site in a mean of three or more
         self.search = CulpritSearch()  # for a site that spoils sums
         self._vanishing = 0  # rounds in a row in which an update rounded to zero
         self._relearned = 0  # times that clips were learned again
-        self.figures: dict[str, float] = {}  # of the last round: what an algorithm has to tell beside the loss
+        self.figures: dict[str, float] = {}  # of the last round, in addition to the loss
 
     @abstractmethod
     def gather(self, context: RoundContext) -> RoundSum | None:
-        """One round: ask, and gather the updates, where there are any."""
+        """Run one round: ask the sites and gather their updates; return None if there are none."""
 
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
-        """Change the shared half by the mean; `values` are those of what was gathered, and may come from anybody."""
+        """Change the shared half by the mean; `values` are those of the `RoundSum` and are not authenticated."""
         raise NotImplementedError
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """What the coming rounds depend on beside the shared half."""
+        """Return what the next rounds depend on in addition to the shared half."""
         return {}
 
-    def load_optimizer_state(self, memory: Mapping[str, Tensor]) -> None:
-        """Take up what `memory` gave."""
-        assert not memory
+    def load_optimizer_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `optimizer_state` returned."""
+        assert not state
 
     def rounds(self, federation: Federation, aggregator: AggregationServer, quorum: Quorum) -> Iterator[Round]:
-        """From the round after the last one done."""
+        """Run the remaining rounds and yield their figures."""
         self.search.minimum = quorum.least
         while self.number < self.config.rounds:
             cost = RoundCost()
@@ -247,36 +244,36 @@ class Coordinator(ABC):
             )
 
     def check_weight(self, site: SiteId, weight: float) -> None:
-        """Refuse, with a `MessageError`, a weight that is not the one the site described itself with."""
+        """Raise a `MessageError` for a weight that is not the size the site described."""
         if weight != self.weight_of(site):
             raise MessageError("weight", "is not the size that the site described, or 1 where all sites weigh the same")
 
     def weight_of(self, site: SiteId) -> float:
-        """The weight of a site: its size, or 1 where all weigh alike."""
+        """Return the weight of a site: its size, or 1 with uniform weights."""
         return 1.0 if self.uniform_weights else float(self.sizes[site])
 
     def weights_of(self, sites: Sequence[SiteId]) -> dict[SiteId, float]:
-        """The weights of the sites of a round, none of which has more than the largest share."""
+        """Return the weights of sites, capped so that none has more than the largest share."""
         return capped_weights({site: self.weight_of(site) for site in sites}, self.largest_share)
 
     def _after_spoiled_sum(self, error: SpoiledSumError) -> str:
-        """Decide who sits out the next try; the sentence that says so."""
+        """Decide which sites sit out the next try; return the sentence that says so."""
         if error.culprit:
             self.search.exclude(error.culprit)
             return f"{error}; it is excluded from the study"
         before = len(self.search.excluded)
         if not self.search.note_spoiled(error.sites):
-            return f"{error}: a site spoils it, and minimum_sites leaves none to do without, so it cannot be found"
+            return f"{error}: a site spoils it, but minimum_sites allows leaving none out, so it cannot be found"
         if len(self.search.excluded) > before:
             return f"{error}: {self.search.excluded[-1]} spoils it, and is excluded from the study"
-        return f"{error}: a site spoils it; it is tried without {', '.join(sorted(self.search.absent))}"
+        return f"{error}: a site spoils it; the round is tried without {', '.join(sorted(self.search.absent))}"
 
     def _note_vanished(self, vanished: Mapping[SiteId, int]) -> None:
-        """Have clips learned again after an update rounded to zero; where that does not help, the study ends."""
+        """Learn clips again after an update rounded to zero; raise a `TrainingError` if that does not help."""
         self._vanishing = self._vanishing + 1 if vanished else 0
-        # Sites tell how large their numbers are only so often; a site that says untruly that its update vanished must
-        # not use that up.
-        if vanished and self._relearned < _MOST_RELEARNED + self.config.rounds // _ROUNDS_A_RELEARNING:
+        # Sites reveal how large their numbers are only so often; a site that falsely reports a vanished update must not
+        # use that up.
+        if vanished and self._relearned < _MOST_RELEARNED + self.config.rounds // _ROUNDS_PER_RELEARNING:
             self._relearned += 1
             self.clips.clear()
         if self._vanishing >= _MOST_VANISHING:
@@ -286,37 +283,37 @@ class Coordinator(ABC):
             )
 
     def broadcast_arrays(self) -> dict[str, Array]:
-        """What sites are told of the coming round's start."""
+        """Return the arrays that sites receive at the start of a round."""
         return grouped("shared", self.as_asked())
 
     def expected_arrays(self) -> dict[str, Array]:
-        """Arrays such as a site gives in a round."""
+        """Return arrays with the names and shapes of an update."""
         return self.as_asked()
 
     def as_asked(self) -> dict[str, Array]:
-        """The shared half as it is now; its numbers change with it."""
+        """Return the shared half without copying; its numbers change with it."""
         return {name: tensor.numpy() for name, tensor in self.shared.items()}
 
     def arrays(self) -> dict[str, Array]:
-        """A copy of the shared half as it is now."""
+        """Return a copy of the shared half."""
         return {name: tensor.numpy().copy() for name, tensor in self.shared.items()}
 
     def settings(self) -> dict[str, Value]:
-        """The part of a question that says how to step in the coming round."""
+        """Return the values of a question that say how to train in the next round."""
         rates = self.training.rates(self.number + 1, self.config.rounds)
         return {**rates.as_values(), "batch_size": self.training.batch_size, "clip": self.training.clip}
 
     def save(self, path: Path, *, more: Mapping[str, Tensor] | None = None) -> None:
-        """Write all that the coming rounds depend on, whole or not at all; `more` goes with it."""
+        """Write everything that the next rounds depend on, and `more`, atomically."""
         tensors = self.state() | {f"size/{site}": torch.tensor(size) for site, size in self.sizes.items()}
         tensors |= {f"clip/{group}": torch.tensor(clip, dtype=torch.float64) for group, clip in self.clips.items()}
         tensors |= {f"excluded/{site}": torch.tensor(place) for place, site in enumerate(self.search.excluded)}
         save_tensors(path, tensors | {f"more/{name}": tensor for name, tensor in (more or {}).items()})
 
     def restore(self, path: Path) -> dict[str, Tensor]:
-        """Go on from a file of a study with the same model and settings; gives back what went with it."""
+        """Continue from a file of a study with the same model and settings; return the `more` in it."""
         tensors = load_tensors(path)
-        self.take_up(tensors)
+        self.load_state(tensors)
         self.sizes = {site: int(size) for site, size in under("size", tensors).items()}
         self.clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
         excluded = under("excluded", tensors)
@@ -324,19 +321,19 @@ class Coordinator(ABC):
         return under("more", tensors)
 
     def state(self) -> dict[str, Tensor]:
-        """The shared half, what goes with it, and the last finished round."""
+        """Return the shared half, the optimizer state and the last finished round."""
         tensors = {f"shared/{name}": tensor for name, tensor in self.shared.items()}
         tensors |= {f"memory/{name}": tensor for name, tensor in self.optimizer_state().items()}
         return tensors | {"round": torch.tensor(self.number)}
 
-    def take_up(self, tensors: Mapping[str, Tensor]) -> None:
-        """Be as another one was that gave its `state`."""
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore what another coordinator's `state` returned."""
         copy_into(self.shared, under("shared", tensors))
         self.load_optimizer_state(under("memory", tensors))
         self.number = int(tensors["round"])
 
     def _meet(self, federation: Federation, cost: RoundCost) -> list[Reply]:
-        """Learn the sizes of sites never met; returns the absences of those that gave none."""
+        """Ask sites whose size is unknown for it; return the absences among them."""
         unknown = [site for site in federation.sites if site not in self.sizes]
         if not unknown:
             return []
@@ -350,13 +347,13 @@ class Coordinator(ABC):
         return absent
 
     def _drawn(self, sites: Sequence[SiteId]) -> list[SiteId]:
-        """The sites of the coming round: the same ones for the same seed, whatever happened before."""
+        """Return the sites of the next round, which depend on the seed and the round number only."""
         known = [site for site in sites if site in self.sizes and site not in self.search.absent]
         if self.config.participation == 1:
             return known
-        wanted = max(1, round(self.config.participation * len(sites)))
+        count = max(1, round(self.config.participation * len(sites)))
         random = Random(f"{self.seed}/round-{self.number + 1}")  # noqa: S311 – order, not secrecy
-        drawn = set(random.sample(list(sites), wanted))
+        drawn = set(random.sample(list(sites), count))
         return [site for site in known if site in drawn]
 
 

@@ -1,12 +1,12 @@
-"""Find, by leaving sites out, which one spoils the sums of a study.
+"""Find the site that spoils the sums of a study by leaving sites out.
 
-Under masks, nobody sees a single update: that one is wrong shows only in the sum. The round is tried again without some
-of its sites. A good sum without them puts the fault among those left out, a spoiled one among the others; each answer
-halves the suspects, as far as the study's `minimum_sites` lets sites be left out. The last suspect takes part again,
-and is excluded when a sum is spoiled once more.
+Under masks nobody sees a single update, and a wrong one shows only in the sum. The round is tried again without some of
+its sites. If the sum is good without them, the culprit is among them, otherwise among the others; each try halves the
+suspects, as far as the study's `minimum_sites` allows leaving sites out. The last suspect takes part again and is
+excluded when a sum is spoiled once more.
 
-What this finds is the site whose presence goes with spoiled sums. An attacker that spoils sums only while another site
-takes part puts the blame on that site; sums alone cannot tell the two apart.
+This finds the site whose presence coincides with spoiled sums. An attacker that spoils sums only while another site
+takes part incriminates that site; sums alone cannot distinguish the two.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ __all__ = ["CulpritSearch"]
 
 
 class CulpritSearch:
-    """Says which sites sit out the next try, and which are out for good."""
+    """Decides which sites sit out the next try, and which are excluded permanently."""
 
     def __init__(self, minimum: int = 1) -> None:
-        self.minimum = minimum  # sites that must stay in a sum
-        self.excluded: list[SiteId] = []  # for good
+        self.minimum = minimum  # fewest sites in a sum
+        self.excluded: list[SiteId] = []  # permanently
         self._suspects: list[SiteId] = []
         self._sitting_out: list[SiteId] = []
 
     @property
     def absent(self) -> frozenset[SiteId]:
-        """Who is not asked in the coming round."""
+        """Return the sites that are not asked in the next round."""
         return frozenset([*self.excluded, *self._sitting_out])
 
     def exclude(self, site: SiteId) -> None:
-        """Leave out for good a site that is known to have cheated."""
+        """Exclude a site that is known to have cheated."""
         if site not in self.excluded:
             self.excluded.append(site)
         self._suspects, self._sitting_out = [], []
 
     def note_good(self, sites: Sequence[SiteId]) -> None:
-        """The sum of these sites was good: one of those that sat out is to blame for the last spoiled one."""
+        """Note that the sum of these sites was good: a site that sat out spoiled the last one."""
         if self._sitting_out:
             spare = self._spare(sites)
             self._suspects = self._sitting_out
             self._sitting_out = self._half(spare)
 
     def note_spoiled(self, sites: Sequence[SiteId]) -> bool:
-        """The sum of these sites was spoiled; False where no site can be done without, so that nothing is found."""
+        """Note that the sum of these sites was spoiled; return False if no site can be left out to find the culprit."""
         self._suspects = [site for site in self._suspects if site in sites] or list(sites)
         spare = self._spare(sites)
         if spare < 1:
@@ -59,9 +59,9 @@ class CulpritSearch:
         return True
 
     def _spare(self, sites: Sequence[SiteId]) -> int:
-        """How many sites a sum can do without, of those that were in the last one or sat it out."""
+        """Return how many sites can be left out, of those that were in the last sum or sat it out."""
         return len({*sites, *self._sitting_out}) - self.minimum
 
     def _half(self, spare: int) -> list[SiteId]:
-        """About half of the suspects; none where there is only one, who takes part again."""
+        """Return about half of the suspects; none of a single one, which takes part again."""
         return self._suspects[: min(spare, len(self._suspects) // 2)]

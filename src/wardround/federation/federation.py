@@ -42,21 +42,21 @@ _MOST_NAMED = 10  # absent sites in an error's line
 
 
 class Absence(Enum):
-    """Why a site gave no answer that counts."""
+    """Why a site has no answer that counts."""
 
     LATE = "late"  # not before the deadline
-    FAILED = "failed"  # it tried and could not, or what it sent cannot be used
-    REFUSED = "refused"  # it would not: not accepted, forged request, wrong version
+    FAILED = "failed"  # it tried and failed, or its answer cannot be used
+    REFUSED = "refused"  # it refused: not accepted, forged request, wrong version
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one exchange with one site cost, counted at the door."""
+    """The cost of one exchange with one site, counted where messages pass."""
 
     down: int = 0  # bytes to the site
     up: int = 0  # bytes from it
-    seconds: float = 0.0  # from asking to answer
-    worked: float = 0.0  # of them, those that the site says it worked
+    seconds: float = 0.0  # from question to answer
+    worked: float = 0.0  # of these, how long the site says it worked
 
     def __add__(self, other: Traffic) -> Traffic:
         seconds, worked = self.seconds + other.seconds, self.worked + other.worked
@@ -81,28 +81,28 @@ Replies = Iterator[Reply]
 
 
 class Federation(Protocol):
-    """Sites that can be asked."""
+    """The sites of a study, which can be asked to do steps."""
 
     @property
     def sites(self) -> Sequence[SiteId]:
-        """Everybody in the study."""
+        """Return every site of the study."""
 
     def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
         """Send at once to all (or to some); yield each reply as it arrives, so that they are never all in memory.
 
-        What is sent is fixed when `ask` returns. Consume the replies to their end before the next `ask`: an engine
-        may do a site's work only when its reply is wanted.
+        The message is fixed when `ask` returns. Consume all replies before the next `ask`: an engine may do a site's
+        work only when its reply is consumed.
         """
 
 
 def those_asked(to: Sequence[SiteId] | None, sites: Sequence[SiteId]) -> tuple[SiteId, ...]:
-    """The sites a question goes to, all of them by default; each must be of the study and is asked once."""
+    """Return the sites to ask, all by default; raise if one is not in the study or is named twice."""
     asked = tuple(sites if to is None else to)
     unknown = sorted(set(asked).difference(sites))
     if unknown:
-        raise FederationError(f"{unknown[0]} is no site of this study")
+        raise FederationError(f"{unknown[0]} is not a site of this study")
     if len(set(asked)) < len(asked):
-        raise FederationError("a site is named twice; each is asked once")
+        raise FederationError("a site is named twice; each can be asked once")
     return asked
 
 
@@ -114,10 +114,10 @@ class Quorum:
 
     def __post_init__(self) -> None:
         if self.least < 1:
-            raise FederationError(f"a quorum of {self.least} sites makes no sense; ask for at least 1")
+            raise FederationError(f"a quorum of {self.least} sites is not possible; it must be at least 1")
 
     def present(self, replies: Iterable[Reply]) -> Iterator[tuple[SiteId, Message]]:
-        """The answers; once they are all in, an error where they are too few."""
+        """Yield the answers; raise a `FederationError` at the end if they are too few."""
         answered = 0
         absent: list[Reply] = []
         for reply in replies:
@@ -129,29 +129,29 @@ class Quorum:
         if answered < self.least:
             asked = answered + len(absent)
             raise FederationError(
-                f"{answered} of {asked} sites answered where the study wants at least {self.least}{_named(absent)}"
+                f"{answered} of {asked} sites answered; the study needs at least {self.least}{_named(absent)}"
             )
 
 
 def checked(replies: Iterable[Reply], check: Callable[[Message], None]) -> Replies:
-    """The replies as they arrive; one that `check` refuses with a `MessageError` becomes an absence with its code."""
+    """Yield the replies; one that `check` refuses with a `MessageError` becomes an absence with its code."""
     for reply in replies:
         yield reply if reply.message is None else _checked(reply, reply.message, check)
 
 
 def each_checked(replies: Iterable[Reply], check: Callable[[SiteId, Message], None]) -> Replies:
-    """As `checked`, for a check that depends on who answered."""
+    """Do the same as `checked`, for a check that depends on the site."""
     for reply in replies:
         yield from checked([reply], partial(check, reply.site))
 
 
 def code_of(error: Exception) -> str:
-    """All of a site's error that may cross the wire: the code of a `MessageError`, the class of any other."""
+    """Return what may leave a site of its error: the code of a `MessageError`, the class name of any other."""
     return error.code if isinstance(error, MessageError) else type(error).__name__
 
 
 def safe_code(code: object) -> str:
-    """Return a code that came from elsewhere if it has the form of one; text of a site never passes for a code."""
+    """Return a received code if it has the form of a code, otherwise `unknown`; text from a site never passes."""
     return code if isinstance(code, str) and _CODE.fullmatch(code) else "unknown"
 
 

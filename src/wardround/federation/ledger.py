@@ -1,13 +1,12 @@
 """The egress ledger: every message that leaves a site, and every refusal, in one append-only, hash-chained JSONL file.
 
-Each line holds the digest of the line before it, and a file `<name>.head` beside it the digest of the last: a line that
-was altered, removed, inserted or cut off breaks the chain. A line is written, and forced to disk, before its message is
-sent; so a line may stand for a message that a power cut kept from being sent, but never the other way round.
+Each line holds the digest of the line before it, and the file `<name>.head` holds the digest of the last line: a line
+that was altered, removed, inserted or cut off breaks the chain. A line is written, and forced to disk, before its
+message is sent; so a line may describe a message that a power cut prevented, but no message leaves without a line.
 
-A line says what left and how much, never what was in it. The chain tells against one file that was touched; whoever can
-write both files can forge both, and a single well-made line added while the site is off looks like the power cut it
-imitates. Who needs more notes the head elsewhere: `wardround ledger verify` prints it, and `--head` holds it against
-the file again.
+A line records what left and how much, never the content. The chain reveals changes to one of the two files; a person
+who can write both can forge both, and a single valid line added while the site is off looks like a power cut. For more
+protection, keep the head elsewhere: `wardround ledger verify` prints it, and `--head` checks it against the file.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from wardround.parsing import parse_json
 
 __all__ = ["Entry", "Ledger", "Verdict", "read_entries", "verify"]
 
-_FIRST = "0" * 64  # what the first line follows
-_LONGEST_LINE = 4_000_000  # bytes; the names in a message, which make a line long, take at most one million
+_FIRST = "0" * 64  # the predecessor of the first line
+_LONGEST_LINE = 4_000_000  # bytes; the names in a message take at most one million
 _PRIVATE = 0o600
 _LONGEST_STEP = 100
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One outgoing message: names, shapes and sizes. Of its values only a weight that is a number is on record."""
+    """One outgoing message: names, shapes and sizes. The only value on record is a numeric weight."""
 
     time: float  # seconds since 1970
     study: str
@@ -48,12 +47,12 @@ class Entry:
     arrays: list[Any]  # of [name, shape]
     values: list[Any]  # of names
     blobs: dict[str, Any]  # name: length
-    bytes: int  # of the message as it was sent
+    bytes: int  # of the encoded message
     digest: str  # SHA-256 of those bytes
     mechanism: str
     weight: float | None
-    previous: str  # SHA-256 of the line before, without its end
-    refusal: str = ""  # the code with which the site refused to answer; nothing else left then
+    previous: str  # SHA-256 of the line before, without its newline
+    refusal: str = ""  # the code with which the site refused to answer; nothing else left
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -76,25 +75,25 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 class _Link(NamedTuple):
     entry: Entry
     digest: str  # of its line
-    end: int  # where that ends in the file
+    end: int  # offset of its end in the file
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a verified ledger holds."""
+    """The facts of a verified ledger."""
 
     entries: int
     bytes_out: int
     head: str  # digest of the last line
     size: int  # bytes of the file up to the last line's end
-    torn: int = 0  # bytes after it: a line that was being written when the power went; its message was never sent
+    torn: int = 0  # bytes after it: an incomplete line of a power cut; its message was never sent
 
 
 class Ledger:
-    """One file a site: open it, record, and it is never rewritten.
+    """The ledger file of one site, which is only appended to.
 
-    Opening verifies it and drops a torn line. Only one process can write: of two that opened the same file, the one
-    that finds it longer than it left it is refused. Without `lasting`, for rehearsals in which nothing leaves the
+    Opening verifies the file and drops an incomplete last line. Only one process can write: a process that finds the
+    file longer than it left it raises a `LedgerError`. Without `lasting`, for rehearsals in which nothing leaves the
     machine, lines are not forced to disk, which takes milliseconds each.
     """
 
@@ -107,16 +106,16 @@ class Ledger:
         with _faults(path), self._alone() as stream:
             os.ftruncate(stream.fileno(), verdict.size)
             self._size = verdict.size
-            # Here the head catches up where the power went after a line: it must never be two lines behind.
+            # The head catches up after a power cut behind a line: it must never be two lines behind.
             self._write_head(verdict.head)
 
     @property
     def head(self) -> str:
-        """Digest of the last line."""
+        """Return the digest of the last line."""
         return self._head
 
     def record(self, message: Message, *, study: str, step: str, round_number: int, mechanism: str) -> bytes:
-        """Write the line for an outgoing message, then give back the bytes to send; an error means do not send."""
+        """Write the line of an outgoing message and return the bytes to send; on an error, do not send."""
         data = encode(message)
         weight = message.values.get("weight")
         entry = Entry(
@@ -137,7 +136,7 @@ class Ledger:
         return data
 
     def record_refusal(self, code: str, *, study: str, step: str, round_number: int, mechanism: str) -> None:
-        """Write the line for a refusal, of which nothing but its code leaves."""
+        """Write the line of a refusal, of which only its code leaves."""
         entry = Entry(
             time=round(time.time(), 3),
             study=study,
@@ -172,11 +171,13 @@ class Ledger:
 
     @contextmanager
     def _alone(self) -> Iterator[IO[bytes]]:
-        """The file, to append to while nobody else does, as long as we left it."""
+        """Open the file to append under a lock; raise if another process wrote to it."""
         with self.path.open("ab", buffering=0) as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             if os.fstat(stream.fileno()).st_size != self._size:
-                raise LedgerError(f"{self.path.name}: somebody else wrote to it; only one process can, open it again")
+                raise LedgerError(
+                    f"{self.path.name}: another process wrote to it; only one process can write, so open it again"
+                )
             yield stream
 
     def _append(self, line: bytes) -> None:
@@ -194,22 +195,22 @@ class Ledger:
         self._head, self._size = head, self._size + len(line) + 1
 
     def _write_head(self, head: str) -> None:
-        """In place: so few bytes lie in one sector of a disk, which holds the old digest or the new one."""
+        """Write the head in place: it fits into one disk sector, which holds either the old digest or the new one."""
         with _head_file(self.path).open("r+b", buffering=0) as stream:
             stream.write(head.encode() + b"\n")
             self._force(stream.fileno())
 
 
 def read_entries(path: Path) -> Iterator[Entry]:
-    """Every entry, oldest first; a broken chain is a `LedgerError` that names the line. Changes nothing."""
+    """Yield every entry, oldest first; raise a `LedgerError` that names the line if the chain is broken."""
     for link in _walk(path, _snapshot(path)[1]):
         yield link.entry
 
 
 def verify(path: Path, *, noted: str = "") -> Verdict:
-    """Walk the chain to the head; changes nothing, and may run while the site writes.
+    """Verify the chain up to the head; this changes nothing and may run while the site writes.
 
-    `noted` is a head that was noted elsewhere before: it must be the digest of some line.
+    `noted` is a head that was kept elsewhere: it must be the digest of a line.
     """
     known, size = _snapshot(path)
     entries = bytes_out = end = 0
@@ -219,16 +220,16 @@ def verify(path: Path, *, noted: str = "") -> Verdict:
         entries, bytes_out, end = entries + 1, bytes_out + link.entry.bytes, link.end
         digests.append(link.digest)
         found = found or link.digest == noted
-    # A power cut between a line and its head leaves the head one line behind: that is no forgery.
+    # A power cut between a line and its head leaves the head one line behind, which is not a forgery.
     if known != digests[-1] and (known != digests[0] or end < size):
         raise LedgerError(f"{path.name}: its end is missing or altered, or lines were added from outside")
     if not found:
-        raise LedgerError(f"{path.name}: no line of it has the head that was noted; it was written anew")
+        raise LedgerError(f"{path.name}: no line has the noted head; the file was rewritten")
     return Verdict(entries, bytes_out, digests[-1], size=end, torn=size - end)
 
 
 def _snapshot(path: Path) -> tuple[str, int]:
-    """Head and length of the file at one moment, between two lines of whoever is writing."""
+    """Return the head and the length of the file at one moment, between two lines of a writer."""
     with _faults(path), path.open("rb") as stream:
         fcntl.flock(stream, fcntl.LOCK_SH)
         head = _head_file(path)
@@ -237,7 +238,7 @@ def _snapshot(path: Path) -> tuple[str, int]:
 
 
 def _walk(path: Path, size: int) -> Iterator[_Link]:
-    """The lines in the first `size` bytes; stops before one without its end."""
+    """Yield the lines in the first `size` bytes, up to an incomplete one."""
     previous, end = _FIRST, 0
     with _faults(path), path.open("rb") as stream:
         for number in count(1):
@@ -246,7 +247,7 @@ def _walk(path: Path, size: int) -> Iterator[_Link]:
                 return
             entry = _parsed(line)
             if entry is None:
-                raise LedgerError(f"{path.name}:{number}: is no entry of a ledger")
+                raise LedgerError(f"{path.name}:{number}: is not an entry of a ledger")
             if entry.previous != previous:
                 raise LedgerError(f"{path.name}:{number}: does not follow the line before it")
             previous, end = sha256(line[:-1]).hexdigest(), end + len(line)

@@ -1,12 +1,12 @@
-"""A message: named arrays, plain values, bytes; and the one codec every engine uses.
+"""A message of named arrays, plain values and bytes, and the one codec that every engine uses.
 
-    4 bytes  b"WRM1"             the version is part of the mark
+    4 bytes  b"WRM1"             the version is part of it
     4 bytes  length of the header, little-endian
     header   JSON: {"values": {…}, "arrays": [[name, dtype, shape], …], "blobs": [[name, length], …]}
     rest     the arrays, little-endian, then the blobs, in the header's order, with nothing between or after
 
-Decoding executes nothing and refuses what it does not know. Arrays are views of the bytes that came; beside those,
-only the blobs and the header, which is at most a million bytes long, take memory, whatever sizes a message claims.
+Decoding executes nothing and refuses what it does not know. Arrays are views of the received bytes; only the blobs and
+the header, which is at most a million bytes long, take further memory, whatever sizes a message claims.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LENGTH = struct.Struct("<I")
 _START = len(_MARK) + _LENGTH.size
 _PARTS = ("values", "arrays", "blobs")
 _LARGEST_HEADER = 1_000_000  # bytes; as Python objects a forged header takes some thirty times as much
-_DEEPEST_VALUE = 32  # lists and dictionaries within one another
+_DEEPEST_VALUE = 32  # nested lists and dictionaries
 _MOST_AXES = 8
 _LONGEST_AXIS = 2**40
 _DTYPES = frozenset({"<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "<u2", "|u1", "|b1"})
@@ -43,14 +43,14 @@ _DTYPES = frozenset({"<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "<u8", "<u
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """What crosses a door."""
+    """What the coordinator and a site send to each other."""
 
     values: Mapping[str, Value] = field(default_factory=dict)
     arrays: Mapping[str, Array] = field(default_factory=dict)
     blobs: Mapping[str, bytes] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        """Same names, values, bytes and numbers; byte order in memory does not count, and NaN equals NaN."""
+        """Compare names, values, bytes and numbers; byte order in memory does not matter, and NaN equals NaN."""
         if not isinstance(other, Message):
             return NotImplemented
         return (
@@ -61,31 +61,31 @@ class Message:
         )
 
     def __repr__(self) -> str:
-        """Names and sizes only: a log that shows a message shows nothing of what it says."""
+        """Show names and sizes only, so that a log never shows the content of a message."""
         shapes = {name: array.shape for name, array in self.arrays.items()}
         lengths = {name: len(blob) for name, blob in self.blobs.items()}
         return f"Message(values={list(self.values)}, arrays={shapes}, blobs={lengths})"
 
     def value(self, name: str, kind: type[Kind]) -> Kind:
-        """A value that must be there and be of `kind`; True is no number here."""
+        """Return a value; raise a `MessageError` if it is missing or not of `kind`. True does not count as a number."""
         found = self.values.get(name)
         if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
             raise MessageError("value-missing", f"{name} as {kind.__name__}")
         return found
 
     def group(self, prefix: str) -> dict[str, Array]:
-        """The arrays called `prefix/…`, without the prefix."""
+        """Return the arrays called `prefix/…`, without the prefix."""
         start = prefix + "/"
         return {name[len(start) :]: array for name, array in self.arrays.items() if name.startswith(start)}
 
 
 def grouped(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Arrays under a prefix, as `Message.group` finds them."""
+    """Return arrays with a prefix, as `Message.group` finds them."""
     return {f"{prefix}/{name}": array for name, array in arrays.items()}
 
 
 def encode(message: Message) -> bytes:
-    """The message as bytes; what `decode` would refuse is refused here."""
+    """Return the message as bytes; raise a `MessageError` for what `decode` would refuse."""
     values = dict(message.values)
     _check_value(values)
     arrays = {name: _wire_array(name, array) for name, array in message.arrays.items()}
@@ -97,15 +97,15 @@ def encode(message: Message) -> bytes:
     header = json.dumps(dict(zip(_PARTS, (values, shapes, lengths), strict=True)), separators=(",", ":")).encode()
     if len(header) > _LARGEST_HEADER:
         raise MessageError("header", f"values and names take over {_LARGEST_HEADER:,} bytes; send a blob")
-    # An array joins by its buffer: encoding holds the message once, and no copy of a body beside it.
+    # Arrays are joined through their buffers, so encoding copies each body once.
     parts: list[Any] = [_MARK, _LENGTH.pack(len(header)), header, *arrays.values(), *message.blobs.values()]
     return b"".join(parts)
 
 
 def content_digest(message: Message, *, purpose: str, without: str = "") -> str:
-    """Return the SHA-256 of what a message says, whatever order its parts have, but for one blob.
+    """Return the SHA-256 of a message, independent of the order of its parts; the blob `without` is left out.
 
-    Arrays and blobs count by digests of their own: joined into one text, the whole message would be copied.
+    Arrays and blobs are hashed one by one, so that the message is not copied.
     """
     values: dict[str, Value] = {
         "version": purpose,
@@ -117,11 +117,13 @@ def content_digest(message: Message, *, purpose: str, without: str = "") -> str:
 
 
 def decode(data: bytes) -> Message:
-    """The message in `data`; its arrays are read-only views that keep `data` alive."""
+    """Return the message in `data`; its arrays are read-only views that keep `data` alive."""
     if len(data) >= len(_MARK) and data[:3] == _MARK[:3] and data[:4] != _MARK:
-        raise MessageError("version", "the other side speaks another version")
+        raise MessageError(
+            "version", "the other side runs another version of Wardround; install the same version everywhere"
+        )
     if len(data) < _START or data[:4] != _MARK:
-        raise MessageError("mark", "this is no message")
+        raise MessageError("mark", "this is not a message")
     (length,) = _LENGTH.unpack_from(data, len(_MARK))
     if length > _LARGEST_HEADER:
         raise MessageError("header", f"is longer than {_LARGEST_HEADER:,} bytes")
@@ -140,9 +142,9 @@ def _header(text: bytes) -> tuple[dict[str, Value], list[Any], list[Any]]:
         header = json.loads(str(text, "utf-8"), object_pairs_hook=_without_repeats)
         values, shapes, lengths = (header.pop(part) for part in _PARTS)
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
-        raise MessageError("header", "is not the JSON it should be") from None
+        raise MessageError("header", "is not valid JSON of a header") from None
     if header or not (isinstance(values, dict) and isinstance(shapes, list) and isinstance(lengths, list)):
-        raise MessageError("header", "has other parts than it should")
+        raise MessageError("header", "has other parts than a header")
     _check_value(values)
     return values, shapes, lengths
 
@@ -152,7 +154,7 @@ def _arrays(rest: memoryview, shapes: list[Any]) -> tuple[dict[str, Array], int]
     position = 0
     for name, dtype, shape in _items(shapes, 3):
         if not isinstance(name, str) or name in arrays or not isinstance(dtype, str) or dtype not in _DTYPES:
-            raise MessageError("array", "has no name of its own, or numbers of a kind that is not sent")
+            raise MessageError("array", "has no unique name, or a dtype that is not supported")
         _check_shape(shape)
         end = position + math.prod(shape) * np.dtype(dtype).itemsize
         _check_end(end, rest)
@@ -163,10 +165,10 @@ def _arrays(rest: memoryview, shapes: list[Any]) -> tuple[dict[str, Array], int]
 
 def _view(body: memoryview, dtype: str, shape: list[int]) -> Array:
     if dtype == "|b1" and np.frombuffer(body, "|u1").max(initial=0) > 1:
-        raise MessageError("array", "a truth value is a byte 0 or 1")
+        raise MessageError("array", "a boolean must be a byte 0 or 1")
     try:
         return np.frombuffer(body, dtype).reshape(shape)
-    except ValueError:  # an empty array whose other axes multiply to more than numpy can index
+    except ValueError:  # an empty array whose other axes exceed what numpy can index
         raise MessageError("array", "has an impossible shape") from None
 
 
@@ -174,7 +176,7 @@ def _blobs(rest: memoryview, lengths: list[Any], position: int) -> tuple[dict[st
     blobs: dict[str, bytes] = {}
     for name, length in _items(lengths, 2):
         if not isinstance(name, str) or name in blobs or not _is_size(length):
-            raise MessageError("blob", "has no name of its own, or no length")
+            raise MessageError("blob", "has no unique name, or no length")
         _check_end(position + length, rest)
         blobs[name] = bytes(rest[position : position + length])
         position += length
@@ -184,7 +186,7 @@ def _blobs(rest: memoryview, lengths: list[Any], position: int) -> tuple[dict[st
 def _items(listed: list[Any], length: int) -> Iterator[Any]:
     for item in listed:
         if not isinstance(item, list) or len(item) != length:
-            raise MessageError("header", "lists something else than it should")
+            raise MessageError("header", "has an entry of another form")
         yield item
 
 
@@ -195,7 +197,7 @@ def _check_end(end: int, data: bytes | memoryview) -> None:
 
 def _check_shape(shape: Any) -> None:
     if not isinstance(shape, list | tuple) or len(shape) > _MOST_AXES or not all(map(_is_size, shape)):
-        raise MessageError("array", f"a shape is at most {_MOST_AXES} whole numbers")
+        raise MessageError("array", f"a shape has at most {_MOST_AXES} whole numbers")
 
 
 def _is_size(size: Any) -> bool:
@@ -203,9 +205,9 @@ def _is_size(size: Any) -> bool:
 
 
 def _check_value(value: Any, depth: int = 0) -> None:
-    """Refuse what JSON would change or lose: NaN, keys that are no text, tuples, and nesting without end."""
+    """Raise for what JSON would change or lose: NaN, keys that are not text, tuples, and deep nesting."""
     if depth > _DEEPEST_VALUE:
-        raise MessageError("value-kind", f"values lie more than {_DEEPEST_VALUE} deep in one another")
+        raise MessageError("value-kind", f"values are nested more than {_DEEPEST_VALUE} deep")
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         value = list(value.values())
     if isinstance(value, list):
@@ -224,12 +226,12 @@ def _is_scalar(value: Any) -> bool:
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name is given twice")
+        raise ValueError("a name occurs twice")
     return found
 
 
 def _wire_array(name: str, array: Array) -> Array:
-    """The array as its bytes are sent: contiguous, little-endian; copied only where it is not."""
+    """Return the array as it is sent, contiguous and little-endian; it is copied only if necessary."""
     if not isinstance(name, str):
         raise MessageError("array", "an array's name is text")
     dtype = np.asarray(array).dtype.newbyteorder("<")

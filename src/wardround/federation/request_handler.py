@@ -1,4 +1,4 @@
-"""The site's side of the first door: bytes come in, a step is done, bytes go out, and what goes out is on record."""
+"""Answer encoded requests at a site: decode, do the step, record the answer, encode it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from wardround.errors import MessageError
 from wardround.federation.federation import code_of, safe_code
 from wardround.federation.message import Message, decode, encode
 
-__all__ = ["Refuse", "RequestHandler", "Send", "SiteWorker", "heard"]
+__all__ = ["Refuse", "RequestHandler", "Send", "SiteWorker", "decode_answer"]
 
-Send = Callable[[Message, str, int], bytes]  # answer, step, round: writes the record, gives the bytes to send
+Send = Callable[[Message, str, int], bytes]  # answer, step, round: writes the record, returns the bytes to send
 Refuse = Callable[[str, str, int], None]  # code, step, round: writes the record of a refusal
 
-_WORKED = "worked"  # a blob of every answer: how long the site worked at it
-_SECONDS = struct.Struct("<d")  # always as long, so that the bytes of an answer do not depend on how long it took
+_WORKED = "worked"  # a blob of every answer: how long the site worked
+_SECONDS = struct.Struct("<d")  # of fixed length, so that the size of an answer does not depend on the time
 
 
 class SiteWorker(Protocol):
-    """A site at work: it answers steps and can lay its state aside."""
+    """A site that answers steps and can save its state."""
 
     def answer(self, step: str, message: Message) -> Message:
-        """Do the step; any exception is this site's absence, and of it only a code leaves."""
+        """Do the step; an exception makes this site absent, and only its code leaves."""
 
     def close(self) -> None:
-        """Put what must last on disk; the worker is not asked again, a later one of the same site may be opened."""
+        """Save what must last; the worker is not asked again, but another one of the same site may be opened."""
 
 
 class RequestHandler:
-    """A site's worker for every engine; without `send`, nothing is on record but what the engine counts."""
+    """Answers encoded requests with a site's worker; without `send`, answers are not recorded in a ledger."""
 
     def __init__(self, worker: SiteWorker, send: Send | None = None, refuse: Refuse | None = None) -> None:
         self._worker = worker
@@ -41,7 +41,7 @@ class RequestHandler:
         self._refuse = refuse
 
     def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
-        """Do the step; the answer, with the seconds it took, is recorded before it is given out."""
+        """Do the step; the answer, with the seconds it took, is recorded before it is returned."""
         try:
             question, started = decode(data), perf_counter()
             answer = self._worker.answer(step, question)
@@ -57,14 +57,14 @@ class RequestHandler:
         self._worker.close()
 
 
-def heard(data: bytes) -> tuple[Message, float]:
-    """The answer as its worker gave it, and the seconds it worked; 0 where it came through no `SiteDoor`."""
+def decode_answer(data: bytes) -> tuple[Message, float]:
+    """Return the worker's answer and the seconds it worked; 0 without a `RequestHandler`."""
     answer = decode(data)
     blobs = dict(answer.blobs)
-    told = blobs.pop(_WORKED, None)
-    if told is None:
+    packed = blobs.pop(_WORKED, None)
+    if packed is None:
         return answer, 0.0
-    seconds = _SECONDS.unpack(told)[0] if len(told) == _SECONDS.size else math.nan
+    seconds = _SECONDS.unpack(packed)[0] if len(packed) == _SECONDS.size else math.nan
     if not 0 <= seconds < math.inf:
-        raise MessageError("value", "the seconds of a site's work are a number from zero on")
+        raise MessageError("value", "the seconds that a site worked must be zero or more")
     return replace(answer, blobs=blobs), seconds

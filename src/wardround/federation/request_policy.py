@@ -1,4 +1,4 @@
-"""The terms of a study: what a site holds each question against, so that it gives no more than was accepted."""
+"""What a study allows a coordinator to ask; a site checks each request against it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["RequestPolicy"]
 
 @dataclass(frozen=True)
 class RequestPolicy:
-    """What the study lets a site be asked."""
+    """What a site allows a coordinator to ask."""
 
     rounds: int
-    constant_settings: Mapping[str, Value] = field(default_factory=dict)  # what a question that names it must say
-    highest: Mapping[str, float] = field(default_factory=dict)  # of rates, which go down over the rounds
-    smallest_batch: int = 1  # sentences of an update, where a site has so many
-    sites: int = 1  # of the study: of no more is a mean that a site is told
-    names: frozenset[str] = frozenset()  # of those sites; empty is not known
+    constant_settings: Mapping[str, Value] = field(default_factory=dict)  # values that a request must not change
+    highest: Mapping[str, float] = field(default_factory=dict)  # upper bounds of rates, which decrease over the rounds
+    smallest_batch: int = 1  # fewest sentences of an update, if the site has so many
+    sites: int = 1  # of the study; a mean that a site receives is of at most so many
+    names: frozenset[str] = frozenset()  # of these sites; empty if they are not known
 
     def check(self, values: Mapping[str, Value]) -> None:
-        """Refuse a question outside the terms; what it leaves out is for the step to miss."""
+        """Raise a `MessageError` for a request outside the policy; missing values are left to the step."""
         number = values.get("round", 0)
         if isinstance(number, int) and not 0 <= number <= self.rounds:
             raise MessageError("policy", f"the study has {self.rounds} rounds")

@@ -1,4 +1,4 @@
-"""What a round cost: every exchange with every site, and the coordinator's own seconds by phase."""
+"""The cost of a round: every exchange with every site, and the coordinator's own seconds by phase."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["RoundCost"]
 
 @dataclass
 class RoundCost:
-    """Kept while a round runs; `phase` and `heard` take the time."""
+    """Collects the cost while a round runs; `phase` and `recorded` measure time."""
 
     exchanges: dict[str, dict[SiteId, Traffic]] = field(default_factory=dict)  # by step and site
-    seconds: dict[str, float] = field(default_factory=dict)  # of the coordinator, by phase
+    seconds: dict[str, float] = field(default_factory=dict)  # the coordinator's own, by phase
     _waited: float = 0.0  # for sites
 
     @property
     def total(self) -> Traffic:
-        """Of all exchanges; seconds of sites that work side by side are added."""
+        """Return the sum over all exchanges; seconds of sites that work in parallel are added."""
         return sum((cost for sites in self.exchanges.values() for cost in sites.values()), Traffic())
 
     def recorded(self, step: str, replies: Replies) -> Iterator[Reply]:
-        """The replies as they arrive, each counted; what passes until then is waiting, and no work of ours."""
+        """Yield the replies and count them; the time until a reply arrives counts as waiting, not as work."""
         while True:
             started = perf_counter()
             reply = next(replies, None)
@@ -39,11 +39,11 @@ class RoundCost:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """The seconds of the work below, but for those in which sites were waited for, are of this phase."""
+        """Count the seconds of the enclosed work for this phase, without the time spent waiting for sites."""
         started, waited, others = perf_counter(), self._waited, sum(self.seconds.values())
         try:
             yield
         finally:
             passed = perf_counter() - started - (self._waited - waited)
-            inner = sum(self.seconds.values()) - others  # of phases within this one
+            inner = sum(self.seconds.values()) - others  # of nested phases
             self.seconds[name] = self.seconds.get(name, 0.0) + max(0.0, passed - inner)

@@ -1,14 +1,13 @@
-"""What a site never forgets, whatever state it is put back to.
+"""A site's permanent record, which restoring an earlier state does not change.
 
-`history.jsonl` in the site's folder only grows; `restore` does not touch it. It says which rounds the site trained in,
-and by which question; which sums it opened, and how many it refused under each sealing key; the clips it gave under;
-and the sizes of the other sites that it was told. So a coordinator gains nothing by putting a site back to an earlier
-state:
+`history.jsonl` in the site's folder only grows. It records the rounds the site trained in and the question of each; the
+sums it opened, and how many it refused under each sealing key; the clips it used; and the sizes of the other sites. A
+coordinator therefore gains nothing by restoring a site to an earlier state:
 
-- a round that is asked again draws other sentences, unless the question and all that came before it are the same, so
-  that the answer is the same too;
+- a repeated round draws other sentences, unless the question and everything before it are the same, so that the answer
+  is the same too;
 - a sum is opened once;
-- refused sums are counted for good, and too many under one key end the use of that key.
+- refused sums are counted permanently, and too many under one key end the use of that key.
 """
 
 from __future__ import annotations
@@ -25,27 +24,27 @@ from wardround.parsing import parse_json
 
 __all__ = ["REFUSED_SUMS", "Drawn", "SiteHistory", "most_repeats"]
 
-REFUSED_SUMS = 32  # under one sealing key; finding out which of 100 sites spoils sums takes up to 9
+REFUSED_SUMS = 32  # under one sealing key; finding the one of 100 sites that spoils sums takes up to 9
 _FILE = "history.jsonl"
 _PRIVATE = 0o600
-_REPEATS, _ROUNDS_A_REPEAT = 16, 10  # of rounds in one study: so many, and one more for so many rounds
-_SCORINGS = 16  # of a site's notes, beside two for each round
+_REPEATS, _ROUNDS_A_REPEAT = 16, 10  # repeated rounds in one study: so many, and one more for every so many rounds
+_SCORINGS = 16  # of a site's notes, in addition to two for each round
 
 
 class Drawn(NamedTuple):
     """How a site drew the sentences of a round."""
 
-    question: str  # digest of the question and of all before it
+    question: str  # digest of the question and of everything before it
     redraw: int  # 0 is the first draw
 
 
 def most_repeats(rounds: int) -> int:
-    """How many rounds of a study of so many may be asked again and drawn anew."""
+    """Return how often rounds may be repeated with other sentences in a study of `rounds` rounds."""
     return _REPEATS + rounds // _ROUNDS_A_REPEAT
 
 
 class SiteHistory:
-    """The record of one site; without `lasting`, for studies on one machine, lines are not forced to disk."""
+    """The record of one site; `lasting` forces each line to disk, which studies on one machine do not need."""
 
     def __init__(self, folder: Path, *, lasting: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,27 +58,27 @@ class SiteHistory:
         self._read()
 
     def draw_of(self, number: int, question: str, *, after: int, rounds: int) -> int:
-        """Return the index of the draw for a round: a new one if the site was put back to an older state.
+        """Return the index of the draw for a round: a new one if the site was restored to an older state.
 
         From an older state the site would draw sentences that it drew before, whatever number the round has. Only the
-        same question of the same state gets the same draw.
+        same question from the same state gets the same draw.
 
         Args:
-            number: of the round that is asked for.
-            question: digest of the question and of all that led to the state.
+            number: the round that is asked for.
+            question: digest of the question and of everything that led to the state.
             after: the last round that the state has seen.
-            rounds: of the study; they bound how often there may be a new draw.
+            rounds: number of rounds of the study, which bounds how often there may be a new draw.
         """
         if self.knows(number, question):
             return self._rounds[number].redraw
         if after >= max(self._rounds, default=0):
             return self._counts["repeat"]
         if self._counts["repeat"] >= most_repeats(rounds):
-            raise MessageError("repeats", "too many rounds of this study were asked again with other questions")
+            raise MessageError("repeats", "too many rounds of this study were repeated with other questions")
         return self._counts["repeat"] + 1
 
     def knows(self, number: int, question: str) -> bool:
-        """Return whether this question was the last that came for the round."""
+        """Return whether this was the last question for the round."""
         before = self._rounds.get(number)
         return before is not None and before.question == question
 
@@ -89,13 +88,13 @@ class SiteHistory:
             self._write({"round": number, "question": drawn.question, "redraw": drawn.redraw})
 
     def check_sum(self, nonce: str, epoch: int) -> None:
-        """Refuse a sum that was opened before, and any sum under a key under which too many were refused."""
+        """Raise a `MessageError` for a sum that was opened before, or a key under which too many sums were refused."""
         if nonce in self._opened:
             raise MessageError("replay", "this site has opened the sum of the exchange before")
         self.check_key(epoch)
 
     def check_key(self, epoch: int) -> None:
-        """Refuse to use a sealing key under which too many sums were refused."""
+        """Raise a `MessageError` for a sealing key under which too many sums were refused."""
         if self._refused[epoch] >= REFUSED_SUMS:
             raise MessageError(
                 "rotate", f"{REFUSED_SUMS} sums were refused under the key of epoch {epoch}; have the keys rotated"
@@ -110,23 +109,23 @@ class SiteHistory:
         self._write({"refused": epoch})
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
-        """Refuse sizes of sites that differ from what was said before; remember those of sites that are new."""
+        """Raise a `MessageError` for a size that differs from an earlier one; record the sizes of new sites."""
         if any(self._sizes.get(site, size) != size for site, size in sizes.items()):
-            raise MessageError("sizes", "a site's size is another than in an earlier round")
+            raise MessageError("sizes", "a site's size differs from an earlier round")
         new = {site: size for site, size in sizes.items() if site not in self._sizes}
         if new:
             self._write({"sizes": new})
 
     def count_scoring(self, *, rounds: int) -> None:
-        """Count a scoring of the site's notes, and refuse more than a study of so many rounds has use for."""
+        """Count a scoring of the site's notes; raise if a study of `rounds` rounds does not need so many."""
         self._count("scoring", _SCORINGS + 2 * rounds, "this site's notes were scored too often")
 
     def count_learning(self, *, rounds: int) -> None:
-        """Count that the site tells how large the numbers of a new update are, for clips to be learned."""
+        """Count that the site reveals how large the numbers of a new update are, to learn clips."""
         self._count("learning", most_repeats(rounds), "clips were learned too often")
 
     def check_clips(self, clips: Mapping[str, float], *, rounds: int) -> None:
-        """Refuse to change clips too often: how many numbers they cut tells something of an update."""
+        """Raise if clips change too often: how many numbers they cut reveals something about an update."""
         if dict(clips) != self._clips:
             self._count("clips", most_repeats(rounds), "clips were changed too often")
             self._write({"clips": dict(clips)})
@@ -137,7 +136,7 @@ class SiteHistory:
         self._write({"count": kind})
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        """To disk before anything leaves."""
+        """Write a line to disk before anything leaves."""
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _PRIVATE)
         try:
             os.write(descriptor, json.dumps(line).encode() + b"\n")
@@ -148,7 +147,7 @@ class SiteHistory:
         self._take(line)
 
     def _read(self) -> None:
-        """Take up the lines; one that a power cut left without its end was never acted upon, and is cut off."""
+        """Read the lines; an incomplete last line, left by a power cut, was never acted upon and is removed."""
         if not self._path.is_file():
             return
         data = self._path.read_bytes()

@@ -1,9 +1,9 @@
-"""A site at work in a study: its notes, its model, and its private half on its own disk.
+"""A site in a study: its notes, its model, and its private half on its own disk.
 
-An algorithm gives a site its steps; what every algorithm needs (describe, score, finish, save, restore) is here; those
-of an exchange in which updates are sealed for one another are in `exchange_steps`.
-A site's folder is of one study. There lie the states of the last finished rounds, from round 0 on, and, where the site
-was closed since, `laid-aside.safetensors`, which is newer than those; a site opened again goes on from the newest.
+An algorithm defines the steps of a site; those that every algorithm needs (describe, score, finish, save, restore) are
+here, and those of the later aggregation phases come from the `AggregationClient`. A site's folder belongs to one study.
+It holds the states of the last finished rounds, from round 0 on, and, if the site was closed since, the newer
+`laid-aside.safetensors`; a site that is opened again continues from the newest.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from wardround.training.training_config import Rates
 
 __all__ = ["COMMON_STEPS", "PublicSet", "Site", "SiteNotes", "Step", "rates_in", "score_message"]
 
-_GENERATIONS = 2  # states kept on disk: the newest, and the one before in case the coordinator never saw it
+_GENERATIONS = 2  # states kept on disk: the newest, and the one before it in case the coordinator never saw the newest
 
 
 @dataclass(frozen=True)
 class PublicSet:
-    """The examples of a small set that everybody in a study may read; empty where the algorithm wants none."""
+    """A small set of examples that everybody in a study may read; empty if the algorithm needs none."""
 
     examples: Sequence[Example] = field(default=(), repr=False)
-    labelled: bool = True  # whether their labels are to be believed
+    labelled: bool = True  # whether their labels may be used
 
 
 @dataclass(frozen=True)
 class SiteNotes:
-    """What a site trains and is scored on; it never leaves this object."""
+    """The notes that a site trains and is scored on; they never leave this object."""
 
     train: Sequence[Example] = field(repr=False)
     dev: Sequence[Document] = field(repr=False)
     test: Sequence[Document] = field(repr=False)
-    public: PublicSet = field(default_factory=PublicSet, repr=False)  # what everybody in the study may read
+    public: PublicSet = field(default_factory=PublicSet, repr=False)  # readable by everybody in the study
 
 
 class Site:
     """Answers the steps of one algorithm, within the request policy of its study.
 
-    `lasting` writes the state of a round before its answer is given, so that a site that dies has lost nothing it said;
+    `lasting` writes the state of a round before its answer leaves, so that a site that dies loses nothing it sent;
     otherwise the coordinator asks for it. With `keeps_last`, a site with a private half ends with its last model, not
-    with the one that its development notes liked best.
+    with the one that scored best on its development notes.
     """
 
     def __init__(
@@ -81,30 +81,30 @@ class Site:
         self.name, self.task, self.notes, self.aggregation, self.folder = name, task, notes, aggregation, folder
         self.model = model = task.model
         self.history = aggregation.history
-        self.replica = replica  # of the shared half, where only sites can open the sum
+        self.replica = replica  # of the shared half, if only sites can open the sum
         self.steps, self.seed = {**COMMON_STEPS, **steps, **aggregation.steps(replica)}, seed
         self._algorithm_steps = frozenset(steps)
         self.request_policy, self.on_finish = request_policy, on_finish
         self.private, self.shared = model.private_parameters(), model.shared_parameters()
         self.private_optimizer, self.shared_optimizer = self._stepper(self.private), self._stepper(self.shared)
-        self.round = 0  # the last one this site trained in
+        self.round = 0  # the last round this site trained in
         self.batches_drawn = 0
-        self.held: dict[str, Tensor] = {}  # what an algorithm keeps here, and nowhere else, until a later exchange
+        self.held: dict[str, Tensor] = {}  # what an algorithm keeps at the site until a later exchange
         self._order: list[list[int]] = []
         self._order_of = (-1, 0, 0, "")
-        self._asked = ("", Message())  # the step that is being done, and its question
-        self._training: tuple[int, Drawn] | None = None  # the round that it is about
+        self._asked = ("", Message())  # the present step and its question
+        self._training: tuple[int, Drawn] | None = None  # the round of the present step, if it trains
         self._redraw = 0
-        self._draws_anew = False  # whether this question was not asked before
-        self._past = bytes(32)  # digest of all that brought this site to its state
+        self._is_new_question = False
+        self._past = bytes(32)  # digest of everything that led to this state
         self._kept: dict[str, Tensor] = {}
         self._kept_f1 = -1.0
         self._lasting, self._keeps_last = lasting, keeps_last
         folder.mkdir(parents=True, exist_ok=True)
-        self._go_on()
+        self._resume()
 
     def answer(self, step: str, message: Message) -> Message:
-        """Do a step; only those the algorithm has can be asked for."""
+        """Do a step; raise a `MessageError` for one that the algorithm does not have."""
         if step not in self.steps:
             raise MessageError("step", "this site does not know the step")
         self.check_policy(message.values)
@@ -114,41 +114,43 @@ class Site:
             answer = self.steps[step](self, message)
         finally:
             self._asked = ("", Message())
-            self.model.zero_grad(set_to_none=True)  # as large as the model; the next question may be to another site
+            self.model.zero_grad(
+                set_to_none=True
+            )  # they are as large as the model; the next question may go to another site
         if self._training is not None:
             self._past = bytes.fromhex(self._training[1].question)
-        elif step in self._algorithm_steps:  # what it said may change what the site trains on next
+        elif step in self._algorithm_steps:  # its message may change what the site trains on next
             self.note_past(content_digest(message, purpose=step).encode())
         if self._lasting and self._progress() != before:
             self.save(max(self.round, self.replica.number if self.replica else 0))
         return answer
 
     def close(self) -> None:
-        """Lay the state aside: a later site in the same folder goes on where this one was."""
+        """Save the state, so that a later site in the same folder continues from it."""
         save_tensors(self._laid_aside, self.state())
 
     def check_policy(self, values: Mapping[str, Value]) -> None:
-        """Refuse what lies outside the study that this site takes part in."""
+        """Raise a `MessageError` for values outside the request policy."""
         if self.request_policy is not None:
             self.request_policy.check(values)
 
     def check_round(self, number: int) -> None:
-        """Refuse a round that this site has trained in: it would step twice, or holds the state of another run."""
+        """Raise a `MessageError` for a round that this site has trained in already; note the round otherwise."""
         if number <= self.round:
             raise MessageError("round", f"this site has done round {self.round}; restore an earlier state first")
         step, message = self._asked
-        # On one machine, where all parties are the same person's, the arrays need not be hashed at every site.
+        # On one machine, where all parties belong to one person, the arrays need not be hashed at every site.
         asked = message if self._lasting else Message(message.values)
         question = sha256(self._past + content_digest(asked, purpose=step).encode()).hexdigest()
-        self._draws_anew = not self.history.knows(number, question)
+        self._is_new_question = not self.history.knows(number, question)
         self._redraw = self.history.draw_of(number, question, after=self.round, rounds=self.rounds)
         self._training = number, Drawn(question, self._redraw)
-        # Before anything is drawn: a training that fails tells something of its sentences too, if only that it failed.
+        # Before anything is drawn: a training that fails reveals something about its sentences too.
         self.history.note_round(*self._training)
         self.aggregation.begin(number, after=self.round, most_redraws=most_repeats(self.rounds))
 
     def note_past(self, what: bytes) -> None:
-        """Add something to the digest of all that led to the state of this site."""
+        """Add to the digest of everything that led to the state of this site."""
         self._past = sha256(self._past + what).digest()
 
     @property
@@ -158,27 +160,27 @@ class Site:
 
     @property
     def fewest_sentences(self) -> int:
-        """Return how many sentences an update of this site is made of at least."""
+        """Return the fewest sentences of which an update of this site is made."""
         return min(self.request_policy.smallest_batch, len(self.notes.train)) if self.request_policy else 1
 
     def announce(self, update: Tensors, *, weight: float, values: Mapping[str, Value]) -> Message:
-        """The answer with an update: sealed at once, or held until it is known who else gives."""
+        """Return the answer to a training step: the update, or the announcement of one that is held."""
         learn_clips = self._asked[1].values.get("learn_clips") is True
-        if learn_clips and self._draws_anew:
+        if learn_clips and self._is_new_question:
             self.history.count_learning(rounds=self.rounds)
         return self.aggregation.announce(update, weight=weight, values=values, learn_clips=learn_clips)
 
     def receive(self, message: Message, *, back: int = 1) -> None:
-        """Put the shared half into the model: as it was so many rounds before the message's."""
+        """Load the shared half into the model, as it was `back` rounds before that of the message."""
         arrays = message.group("shared")
         if self.replica is not None:
             if arrays:
-                raise MessageError("policy", "in this study nobody tells a site what the shared half is")
+                raise MessageError("policy", "in this study sites keep the shared half themselves; it must not be sent")
             arrays = self.replica.arrays(after=message.value("round", int) - back)
         self.fill(arrays)
 
     def fill(self, arrays: Mapping[str, Array]) -> None:
-        """Put a shared half into the model."""
+        """Load a shared half into the model."""
         expected = {name: (np.dtype(np.float32), tuple(parameter.shape)) for name, parameter in self.shared.items()}
         if {name: (array.dtype, array.shape) for name, array in arrays.items()} != expected:
             raise MessageError("shapes", "the shared half has other names or shapes than this site's model")
@@ -187,38 +189,38 @@ class Site:
                 _fill(parameter, arrays[name])
 
     def next_batch(self, size: int, *, fewest: int = 1) -> list[Example]:
-        """The next mini-batch."""
+        """Return the next mini-batch."""
         return [self.notes.train[row] for row in self.next_rows(size, fewest=fewest)]
 
     def next_rows(self, size: int, *, fewest: int = 1) -> list[int]:
-        """The training examples of the next mini-batch; each epoch is shuffled by seed, site and the epoch's number.
+        """Return the rows of the next mini-batch; each epoch is shuffled by seed, site and the epoch's number.
 
         The last one of an epoch holds what is left, filled up to `fewest`.
         """
         per_epoch = -(-len(self.notes.train) // size)
         epoch, position = divmod(self.batches_drawn, per_epoch)
-        if self._order_of != (epoch, size, fewest, self._again()):
+        if self._order_of != (epoch, size, fewest, self._redraw_suffix()):
             lengths = [self.task.length(example) for example in self.notes.train]
-            batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}{self._again()}")
+            batches = length_buckets(lengths, size, f"{self.seed}/{self.name}/epoch-{epoch}{self._redraw_suffix()}")
             self._order = pad_batches(batches, fewest)
-            self._order_of = (epoch, size, fewest, self._again())
+            self._order_of = (epoch, size, fewest, self._redraw_suffix())
         self.batches_drawn += 1
         return self._order[position]
 
     @contextmanager
     def randomness(self, round_number: int) -> Iterator[None]:
-        """Dropout that depends on seed, site and round alone, whatever was done before."""
-        with seeded_from(f"{self.seed}/{self.name}/round-{round_number}{self._again()}", self.model):
+        """Seed the generators from seed, site and round; restore them on exit."""
+        with seeded_from(f"{self.seed}/{self.name}/round-{round_number}{self._redraw_suffix()}", self.model):
             yield
 
     def keep_if_best(self, f1: float) -> None:
-        """Remember the whole model where no round before scored higher; without a private half there is no need to."""
+        """Keep the whole model if no earlier round scored higher; a site without a private half keeps none."""
         if self.private and not self._keeps_last and f1 > self._kept_f1:
             self._kept_f1 = f1
             self._kept = {name: p.detach().clone() for name, p in (self.private | self.shared).items()}
 
-    def put_kept_back(self) -> None:
-        """The model of this site's best round, where it has kept one."""
+    def restore_best(self) -> None:
+        """Load the model of this site's best round, if it kept one."""
         parameters = self.private | self.shared
         with torch.no_grad():
             for name, tensor in self._kept.items():
@@ -226,7 +228,7 @@ class Site:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Where the work below is refused half-way, the site is as it was before."""
+        """Restore the site's state if the enclosed work raises."""
         before = {name: tensor.clone() for name, tensor in self.state().items()}
         try:
             yield
@@ -235,12 +237,12 @@ class Site:
             raise
 
     def save(self, round_number: int) -> None:
-        """Write the state of a finished round, whole or not at all."""
+        """Write the state of a finished round atomically."""
         save_tensors(self._state_file(round_number), self.state())
         self._discard(self._saved()[:-_GENERATIONS])
 
     def restore(self, round_number: int) -> None:
-        """Go back to the newest state up to a finished round; what came after it is discarded."""
+        """Restore the newest state up to a finished round; later states are discarded."""
         latest = self._state_file(round_number)
         earlier = [path for path in self._saved() if path <= latest]
         if not earlier:
@@ -249,7 +251,7 @@ class Site:
         self._discard([later for later in self._saved() if later > latest])
 
     def state(self) -> dict[str, Tensor]:
-        """All that the coming rounds of this site depend on."""
+        """Return everything that the next rounds of this site depend on."""
         tensors = {f"private/{name}": parameter.detach() for name, parameter in self.private.items()}
         tensors |= {f"kept/{name}": tensor for name, tensor in self._kept.items()}
         tensors |= {f"held/{name}": tensor for name, tensor in self.held.items()}
@@ -261,8 +263,8 @@ class Site:
         tensors["past"] = torch.tensor(list(self._past), dtype=torch.uint8)
         return tensors | {"round": torch.tensor(self.round), "batches_drawn": torch.tensor(self.batches_drawn)}
 
-    def _go_on(self) -> None:
-        """Take up the newest state; a site that has none writes the first."""
+    def _resume(self) -> None:
+        """Load the newest state; a site without one writes the first."""
         newest = [*self._saved(), *([self._laid_aside] if self._laid_aside.is_file() else [])]
         if newest:
             self._load(newest[-1])
@@ -290,11 +292,11 @@ class Site:
         self.round, self.batches_drawn = int(tensors["round"]), int(tensors["batches_drawn"])
 
     def _progress(self) -> tuple[float, ...]:
-        """What a state must be written again for."""
+        """Return the numbers whose change requires writing the state."""
         return self.round, self._kept_f1, *(part.changes for part in (self.aggregation, self.replica) if part)
 
-    def _again(self) -> str:
-        """Names what is drawn anew because its first draw must not be used again."""
+    def _redraw_suffix(self) -> str:
+        """Return a suffix for seeds, empty unless the first draw of a round must not be used again."""
         revealed = self.aggregation.redraws
         return f"/again-{revealed}-{self._redraw}" if revealed or self._redraw else ""
 
@@ -302,7 +304,7 @@ class Site:
         return ParameterOptimizer(parameters, self.model.output_names(parameters))
 
     def _discard(self, paths: Sequence[Path]) -> None:
-        """Remove these states, and what was laid aside: it is no longer the newest."""
+        """Remove these states, and `laid-aside.safetensors`, which is no longer the newest."""
         for path in (*paths, self._laid_aside):
             path.unlink(missing_ok=True)
 
@@ -322,7 +324,7 @@ Step = Callable[[Site, Message], Message]
 
 def _fill(parameter: Tensor, array: Array) -> None:
     if parameter.is_cpu:
-        np.copyto(parameter.detach().numpy(), array)  # at once; a tensor cannot be made of what must not be written to
+        np.copyto(parameter.detach().numpy(), array)  # directly: a tensor cannot share a read-only array
     else:
         parameter.copy_(torch.from_numpy(array.copy()))
 
@@ -333,7 +335,7 @@ def rates_in(message: Message) -> Rates:
 
 
 def score_message(score: TaskScore) -> Message:
-    """Counts by type under each reading: numbers that add; beside them, where the main F1 may lie."""
+    """Return counts by matching mode and type, which can be added, and the interval of the main F1."""
     counts: dict[str, Value] = {
         reading: {kind: [c.tp, c.fp, c.fn] for kind, c in typed.items()} for reading, typed in score.counts.items()
     }
@@ -362,7 +364,7 @@ def _finish(site: Site, message: Message) -> Message:
         site.receive(message)
     else:
         site.fill(site.replica.best(message.value("best_round", int)))
-    site.put_kept_back()
+    site.restore_best()
     score = site.task.score_test(site.notes.test) if site.notes.test else site.task.score(site.notes.dev)
     if site.on_finish is not None:
         site.on_finish(site.task, score)

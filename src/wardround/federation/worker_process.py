@@ -1,14 +1,14 @@
-"""A site's worker in a process of its own: what happens to it there cannot take the site's engine along.
+"""A site's worker in its own process, so that its death cannot stop the site's engine.
 
-Parent and child talk over the child's standard input and output, in frames:
+Parent and child exchange frames over the child's standard input and output:
 
     4 bytes  length of the head, little-endian
     8 bytes  length of the body, little-endian
-    head     JSON: {"step": …, "round": …} one way, {"code": …} the other; an empty code is an answer
-    body     a message as the codec wrote it
+    head     JSON: {"step": …, "round": …} one way, {"code": …} the other way; an empty code means success
+    body     an encoded message
 
-The child keeps the real output for frames and points everything it prints at its standard error. Of an error only its
-code crosses. The child ends when its input does: a parent that was killed leaves nobody behind.
+The child keeps its real output for frames and redirects everything it prints to standard error. Only the code of an
+error is sent. The child ends when its input ends, so a killed parent leaves no process behind.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _log = logging.getLogger(__name__)
 _LENGTHS = struct.Struct("<IQ")
 _LARGEST_HEAD = 100_000  # bytes
 _DIED = "worker-died"
-_SECONDS_TO_CLOSE = 30.0  # laying a site's state aside takes a disk's time
-_SECONDS_TO_FINISH = 1.0  # for an answer that is nearly there
+_SECONDS_TO_CLOSE = 30.0  # saving a site's state takes time
+_SECONDS_TO_FINISH = 1.0  # for an answer that is nearly ready
 
 
 class BytesWorker(Protocol):
-    """A site at work on encoded messages: between its answer and the wire it can write the ledger's line."""
+    """Answers encoded messages, so that it can write the ledger before the answer leaves."""
 
     def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
-        """Do the step; any exception is this site's absence, and of it only a code leaves."""
+        """Do the step; an exception makes this site absent, and only its code leaves."""
 
     def close(self) -> None:
-        """Put what must last on disk."""
+        """Save what must last."""
 
 
 class _Frame(NamedTuple):
@@ -57,7 +57,7 @@ class _Frame(NamedTuple):
 
 
 def round_of(message: Message) -> int:
-    """The round a message says it belongs to; 0 where it says nothing."""
+    """Return the round that a message names; 0 if it names none."""
     found = message.values.get("round")
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
 
@@ -65,9 +65,9 @@ def round_of(message: Message) -> int:
 class WorkerProcess:
     """The parent's end: starts `command` when it is first asked, and again after it died.
 
-    `command` runs a program that calls `serve_worker`. What it writes to its standard error goes where `errors` says:
-    None leaves it with the parent's. It inherits `descriptors` under their numbers, asked for at each start.
-    May be asked by several threads; they are answered one after the other.
+    `command` runs a program that calls `serve_worker`. Its standard error goes to `errors`; None is the parent's own.
+    It inherits the file descriptors that `descriptors` returns at each start. Several threads may ask; they are
+    answered one after the other.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class WorkerProcess:
         return decode(self.answer_bytes(step, round_of(message), encode(message)))
 
     def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
-        """Have the child do the step; its error is a `MessageError` with its code, its death one with `worker-died`."""
+        """Have the child do the step; raise a `MessageError` with its code, or `worker-died` if it died."""
         with self._lock:
             process = self._running()
             try:
@@ -104,7 +104,7 @@ class WorkerProcess:
         return frame.body
 
     def close(self) -> None:
-        """End the child's input, so that it lays its state aside; one in the middle of an answer is killed."""
+        """End the child's input, so that it saves its state; kill it if it is still answering."""
         if not self._lock.acquire(timeout=_SECONDS_TO_FINISH):
             self.kill()
             self._lock.acquire()
@@ -116,7 +116,7 @@ class WorkerProcess:
             self._lock.release()
 
     def kill(self) -> None:
-        """End the child at once, also in the middle of an answer; a later question starts another."""
+        """Kill the child at once, even while it answers; a later question starts another."""
         process = self._process
         if process is not None:
             process.kill()
@@ -135,7 +135,7 @@ class WorkerProcess:
         return self._process
 
     def _bury(self) -> None:
-        """Leave no zombie and no open pipe."""
+        """Wait for the ended process and close its pipes."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -145,7 +145,7 @@ class WorkerProcess:
 
 
 def serve_worker(open_worker: Callable[[], BytesWorker]) -> None:
-    """The child's whole life: answer frames until the input ends; the worker is opened when it is first asked.
+    """Answer frames until the input ends; the worker is opened at the first question.
 
     A failed step leaves the worker open; a worker that cannot be opened is tried again at the next question.
     """
@@ -157,17 +157,17 @@ def serve_worker(open_worker: Callable[[], BytesWorker]) -> None:
             worker = worker or open_worker()
             body = worker.answer_bytes(str(frame.head["step"]), int(frame.head["round"]), frame.body)
             head = {"code": ""}
-        except Exception as error:  # whatever goes wrong here is an absence there
+        except Exception as error:  # any error here is an absence at the coordinator
             _log.warning("a step failed: %s", where(error))
             head, body = {"code": safe_code(code_of(error))}, b""
-        frames.done()  # before the parent can know: it may end the input as soon as it has the answer
+        frames.done()  # first: the parent may end the input as soon as it has the answer
         _write(sink, head, body)
     if worker is not None:
         worker.close()
 
 
 class _Frames:
-    """The input, read ahead by a thread, so that its end is noticed in the middle of an answer."""
+    """Reads the input ahead in a thread, so that its end is noticed during an answer."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -186,12 +186,12 @@ class _Frames:
             self._busy.set()
             self._queue.put(frame)
         if self._busy.is_set():
-            os._exit(1)  # nobody is left to answer, and a step may take hours
+            os._exit(1)  # the parent is gone, and a step may take hours
         self._queue.put(None)
 
 
 def _take_over_streams() -> tuple[IO[bytes], IO[bytes]]:
-    """The pipes to the parent, away from everybody else: prints go to standard error, input reads nothing."""
+    """Return the pipes to the parent, and redirect prints to standard error and input to nothing."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -210,14 +210,14 @@ def _write(stream: IO[bytes] | None, head: dict[str, Any], body: bytes) -> None:
 
 
 def _read(stream: IO[bytes] | None) -> _Frame | None:
-    """The next frame; None where the stream ends, also within a frame."""
+    """Return the next frame; None at the end of the stream, also within a frame."""
     assert stream is not None
     start = stream.read(_LENGTHS.size)
     if len(start) < _LENGTHS.size:
         return None
     head_length, body_length = _LENGTHS.unpack(start)
     if head_length > _LARGEST_HEAD:
-        raise MessageError("frame", "the other end writes no frames")
+        raise MessageError("frame", "the other end does not write frames")
     text, body = stream.read(head_length), stream.read(body_length)
     if len(text) < head_length or len(body) < body_length:
         return None
@@ -230,7 +230,7 @@ def _head(text: bytes) -> dict[str, Any]:
     except ValueError:
         head = None
     if not isinstance(head, dict):
-        raise MessageError("frame", "the other end writes no frames")
+        raise MessageError("frame", "the other end does not write frames")
     return head
 
 
@@ -247,10 +247,10 @@ def _close(stream: IO[bytes] | None) -> None:
         if stream is not None:
             stream.close()
     except OSError:
-        pass  # what was still to be written has no reader any more
+        pass  # unwritten data has no reader any more
 
 
 def where(error: Exception) -> str:
-    """Code or class, and place; the text is withheld, for it might quote a note."""
+    """Return the code or class of an error and its place; its text is withheld because it might quote a note."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{safe_code(code_of(error))} at {Path(frame.filename).name}:{frame.lineno}"

@@ -1,15 +1,15 @@
-"""Sealed slots: BFV of Microsoft SEAL, through TenSEAL's bindings, no larger than the numbers and as quick as adding.
+"""Slots encrypted with BFV of Microsoft SEAL through TenSEAL's bindings; ciphertexts are as small as the numbers.
 
-Sites alone hold the secret key and encrypt under it, so that half of a fresh ciphertext is random and is sent as the
-seed it grows from. The coordinator adds, and needs nothing for it but the parameters. A block is one ciphertext of 4096
-slots. Nothing in here tells whether a sum is the one it should be: `ciphertext_mac` does, before anything is decrypted.
+Only sites hold the secret key and encrypt with it, so half of a fresh ciphertext is random and is sent as the seed that
+it is expanded from. The coordinator adds, and needs only the parameters. A block is one ciphertext of 4096 slots.
+Nothing here authenticates a sum: `mac` does, before anything is decrypted.
 
 What is sent are SEAL's own bytes, which under these parameters have one form and one length:
 
-    fresh block  123 bytes that are always the same · 4096 coefficients · 17 bytes, always the same · 64 of seed
-    sum          123 bytes that are always the same · 8192 coefficients
+    fresh block  123 constant bytes · 4096 coefficients · 17 constant bytes · 64 bytes of seed
+    sum          123 constant bytes · 8192 coefficients
 
-Anything else is refused before SEAL reads it: SEAL would unpack a few bytes into gigabytes where they say so.
+Anything else is refused before SEAL reads it: SEAL would expand a few malicious bytes into gigabytes.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ __all__ = [
     "is_secret",
 ]
 
-HALF = 30  # bits; a block's weight is two such halves, each below half of the smallest ring
+HALF = 30  # bits; the weight of a block is two such halves, each below half of the smallest ring
 
 _DEGREE = 4096  # N: coefficients of a polynomial, and slots of a block
 _COEFFICIENT_BITS = 60  # log₂ q; 128-bit security allows 109 at this N
-# log₂ t, bits a number, numbers a slot, and sites whose noise, measured, leaves a bit of the budget.
+# log₂ t, bits per number, numbers per slot, and the most sites whose measured noise leaves a bit of the budget.
 _PACKINGS = {"standard": (46, 22, 2, 2**14), "compact": (48, 15, 3, 2**11)}
-_LEAST_BUDGET = 1  # bits of noise budget; none are left under another key, or in a sum of too many sites
+_LEAST_BUDGET = 1  # bits of noise budget; none is left under another key, or in a sum of too many sites
 _ATTEMPTS = 3
-_REFUSALS = (RuntimeError, ValueError, IndexError, OverflowError)  # what SEAL's exceptions become
-_UNKNOWN_FORM = "this SEAL writes ciphertexts in an unknown form; install wardround[sealed] anew"
+_REFUSALS = (RuntimeError, ValueError, IndexError, OverflowError)  # Python's classes of SEAL's exceptions
+_UNKNOWN_FORM = "this version of SEAL writes ciphertexts in an unknown form; reinstall wardround[sealed]"
 
 # SEAL's serialisation: a header (mark, its length, version, compression, length of all), then the members.
 _HEADER = struct.Struct("<HBBBBxxQ")
@@ -64,12 +64,12 @@ _COUNT = struct.Struct("<Q")
 _FRAME = struct.Struct("<IBH")  # of zstd: mark, kind, length less 256
 _FRAME_LENGTH = _FRAME.size + 3  # with the header of its one block, which is stored as it is
 _BODY = _HEADER.size + _FRAME_LENGTH
-_BLAKE2 = b"\x01"  # SEAL's number for the generator that a seed is for
+_BLAKE2 = b"\x01"  # SEAL's number for the generator of a seed
 _SEED = 64
 
-_OBJECT = re.compile(rb"\x5e\xa1\x10")  # how whatever SEAL saves begins
-# A secret key begins with the id of its parameters, a count and the scale 1.0, stored as they are; a ciphertext has
-# more before its numbers, and a plaintext of BFV has no id.
+_OBJECT = re.compile(rb"\x5e\xa1\x10")  # the first bytes of whatever SEAL saves
+# A secret key begins with the id of its parameters, a count and the scale 1.0, uncompressed; a ciphertext has more
+# before its numbers, and a BFV plaintext has no id.
 _SECRET = re.compile(
     rb"\x5e\xa1\x10..[\x00\x02]\x00\x00.{8}(?:\x28\xb5\x2f\xfd.{5,12})?(?!\x00{32}).{40}\x00{6}\xf0\x3f\x5e\xa1\x10",
     re.DOTALL,
@@ -81,7 +81,7 @@ _LONGEST_TAGS = 12
 
 @dataclass(frozen=True, eq=False)
 class Ciphertexts:
-    """Blocks one after the other, as they are sent."""
+    """Consecutive blocks, as they are sent."""
 
     data: Array  # [bytes], uint8
     lengths: Array  # [blocks], int32
@@ -97,7 +97,7 @@ class Sealed:
 
 
 class BfvParameters:
-    """N = 4096, a modulus of 60 bits, and a ring of 46 bits (`standard`) or 48 bits (`compact`) for the slots."""
+    """Parameters of BFV: N = 4096, a 60-bit modulus, and a 46-bit (`standard`) or 48-bit (`compact`) ring of slots."""
 
     block = _DEGREE
     coefficients = 2 * _DEGREE  # of a block: c0, then c1
@@ -115,17 +115,17 @@ class BfvParameters:
         self.coefficient_modulus = self.summed.modulus  # q, a prime
 
     def blocks(self, slots: int) -> int:
-        """How many hold so many slots."""
+        """Return how many blocks hold so many slots."""
         return -(-slots // self.block)
 
     def new_secret(self) -> bytes:
-        """A new secret key, serialised."""
+        """Return a new secret key, serialised."""
         with _memory_file() as file:
             return file.saved(_seal().KeyGenerator(self.context).secret_key())
 
 
 class Sealer:
-    """Words in, ciphertexts out; at a site."""
+    """Encrypts slots, at a site."""
 
     def __init__(self, parameters: BfvParameters, secret: bytes) -> None:
         self._parameters = parameters
@@ -133,14 +133,14 @@ class Sealer:
         self._encryptor = _seal().Encryptor(parameters.context, _secret_key(parameters, secret))
 
     def seal(self, slots: Array, weights: Array) -> Sealed:
-        """Encrypt slots modulo the ring, zeros after the last; `weights` has one number below 2^60 per block.
+        """Encrypt slots, padded with zeros; `weights` has one number below 2^60 per block.
 
-        The weighted sum is over whole ciphertexts, the half that is sent as a seed included, so SEAL grows it first.
+        The weighted sum is over whole ciphertexts, including the half that is sent as a seed, so SEAL expands it first.
         """
         parameters, length = self._parameters, self._parameters.fresh.length
         blocks = parameters.blocks(len(slots))
-        assert len(weights) == blocks, "one weight a block"
-        assert slots.max(initial=0) < parameters.packing.modulus, "words of another ring"
+        assert len(weights) == blocks, "one weight per block"
+        assert slots.max(initial=0) < parameters.packing.modulus, "slots of another ring"
         data = np.empty(blocks * length, np.uint8)
         padded = np.zeros(parameters.block, np.uint64)
         high, low = _Combination(parameters), _Combination(parameters)
@@ -160,8 +160,8 @@ class Sealer:
     def _encrypt(self, slots: Array, file: _MemoryFile, row: memoryview) -> None:
         plain = _seal().Plaintext()
         self._encoder.encode(slots.tolist(), plain)
-        # SEAL compresses what it saves, and leaves as it is what does not shrink. Random coefficients do not; should
-        # some ever, they are drawn again, since only the one form is accepted.
+        # SEAL compresses what it saves if that makes it smaller. Random coefficients do not shrink; if some ever do,
+        # they are drawn again, since only one form is accepted.
         for _ in range(_ATTEMPTS):
             if file.save_into(self._encryptor.encrypt_symmetric(plain), row):
                 return
@@ -169,7 +169,7 @@ class Sealer:
 
 
 class _Combination:
-    """Adds ciphertexts, each times a whole number below 2^30."""
+    """Adds ciphertexts, each times an integer below 2^30."""
 
     def __init__(self, parameters: BfvParameters) -> None:
         self._parameters = parameters
@@ -199,9 +199,9 @@ class _Combination:
 
 
 class BfvSum:
-    """Adds ciphertexts as they come; at the coordinator, without any key, in the memory of one sum.
+    """Adds ciphertexts as they arrive, at the coordinator, without any key and in the memory of one sum.
 
-    `blocks` is how many everybody must have; without it the first to come decides.
+    `blocks` is the number of blocks of every update; without it the first one decides.
     """
 
     def __init__(self, parameters: BfvParameters, blocks: int | None = None) -> None:
@@ -211,7 +211,7 @@ class BfvSum:
         self._sums: list[Any] = []
 
     def add(self, ciphertexts: Ciphertexts) -> None:
-        """Add one site's; what is refused, as by `check`, leaves the sum as it was."""
+        """Add one site's ciphertexts; those that `check` refuses leave the sum unchanged."""
         blocks = len(ciphertexts.lengths) if self._blocks is None else self._blocks
         check(self._parameters, ciphertexts, blocks)
         with _loading(self._parameters, self._parameters.fresh) as load:
@@ -225,7 +225,7 @@ class BfvSum:
         self._blocks = blocks
 
     def total(self) -> Ciphertexts:
-        """The sum so far; adding may go on."""
+        """Return the sum so far; adding may continue."""
         if not self._sums:
             raise MessageError("empty", "there is no ciphertext to add")
         length = self._parameters.summed.length
@@ -233,12 +233,12 @@ class BfvSum:
         with _memory_file() as file:
             for total, row in zip(self._sums, _rows(data, length), strict=True):
                 if not file.save_into(total, row):
-                    raise MessageError("ciphertext", "a sum is not random: no honest site is in it; ask others")
+                    raise MessageError("ciphertext", "a sum is not random, so no honest site is in it; ask other sites")
         return Ciphertexts(data, np.full(len(self._sums), length, np.int32))
 
 
 class Opener:
-    """Ciphertexts in, slots out; at a site."""
+    """Decrypts slots, at a site."""
 
     def __init__(self, parameters: BfvParameters, secret: bytes) -> None:
         self._parameters = parameters
@@ -247,7 +247,7 @@ class Opener:
         self._decryptor = _seal().Decryptor(parameters.context, self._key)
 
     def open(self, ciphertexts: Ciphertexts, slots: int) -> Array:
-        """Decrypt so many slots of a sum, or of one site's ciphertexts, that were authenticated before."""
+        """Decrypt `slots` slots of a sum, or of one site's ciphertexts, that were authenticated before."""
         parameters = self._parameters
         blocks = parameters.blocks(slots)
         form = parameters.fresh if _all_are(ciphertexts, parameters.fresh) else parameters.summed
@@ -255,7 +255,7 @@ class Opener:
         return self._opened(_rows(ciphertexts.data, form.length), form, slots)
 
     def open_stand_in(self, slots: int) -> Array:
-        """Do the work of `open` on encrypted zeros: a sum that is refused must take as long as one that is not."""
+        """Do the work of `open` on encrypted zeros, so that refusing a sum takes as long as opening it."""
         row = self._stand_in()
         return self._opened(repeat(row, self._parameters.blocks(slots)), self._parameters.summed, slots)
 
@@ -279,9 +279,9 @@ class Opener:
     def _decrypted(self, cipher: Any, *, first: bool) -> Array:
         if cipher.is_transparent():
             raise MessageError("ciphertext", "a block is not encrypted at all")
-        # The MAC has shown whose blocks these are; what is left to find out is a sum of too many sites.
+        # The MAC has shown whose blocks these are; a sum of too many sites is still possible.
         if first and self._decryptor.invariant_noise_budget(cipher) < _LEAST_BUDGET:
-            raise MessageError("key", "was sealed under another key, or is the sum of too many sites")
+            raise MessageError("key", "was encrypted under another key, or is the sum of too many sites")
         plain = _seal().Plaintext()
         self._decryptor.decrypt(cipher, plain)
         return np.fromiter(self._encoder.decode_uint64(plain), np.uint64, _DEGREE)
@@ -290,7 +290,7 @@ class Opener:
 def coefficients(parameters: BfvParameters, ciphertexts: Ciphertexts, blocks: int) -> Array:
     """Return the coefficients of a sum, [blocks, coefficients], as uint64 below q; needs no key.
 
-    Refuse, with a `MessageError`, what is not the sum of so many blocks.
+    Raise a `MessageError` for what is not a sum of so many blocks.
     """
     form = parameters.summed
     _check(form, ciphertexts, blocks)
@@ -298,17 +298,17 @@ def coefficients(parameters: BfvParameters, ciphertexts: Ciphertexts, blocks: in
 
 
 def check(parameters: BfvParameters, ciphertexts: Ciphertexts, blocks: int) -> None:
-    """Refuse, with a `MessageError`, what are not so many fresh ciphertexts of these parameters.
+    """Raise a `MessageError` for what are not so many fresh ciphertexts of these parameters.
 
-    Whether they hold what a site says, and are of this exchange, no form shows: signatures and the MAC do.
+    The form does not show whose they are or for which exchange: signatures and the MAC do.
     """
     _check(parameters.fresh, ciphertexts, blocks)
 
 
 def is_secret(data: bytes) -> bool:
-    """Whether a secret key of SEAL lies somewhere in these bytes, by itself or in a TenSEAL context.
+    """Return whether these bytes contain a secret key of SEAL, alone or in a TenSEAL context.
 
-    One that is encrypted, written as text, or by itself and of parameters under which it can be compressed is not seen.
+    A key that is encrypted, written as text, or alone and of parameters that allow compression is not found.
     """
     starts = (found.start() for found in _OBJECT.finditer(data))
     return any(
@@ -318,7 +318,7 @@ def is_secret(data: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _Form:
-    """The one form in which ciphertexts of a kind are accepted."""
+    """The only accepted form of a kind of ciphertexts."""
 
     head: bytes
     numbers: int
@@ -332,12 +332,12 @@ class _Form:
 
     @property
     def plain_head(self) -> bytes:
-        """The head without zstd's frame, in which SEAL reads a block some 0.03 ms sooner."""
+        """Return the head without zstd's frame, with which SEAL reads a block about 0.03 ms faster."""
         return _header(_PLAIN, self.length - _FRAME_LENGTH) + self.head[_BODY:]
 
 
 def _form(context: Any, *, seeded: bool) -> _Form:
-    """SEAL's bytes of a ciphertext of two polynomials, of which a seed may replace the second."""
+    """Return the form of SEAL's ciphertexts of two polynomials; a seed may replace the second."""
     numbers, seed = (_DEGREE, _SEED) if seeded else (2 * _DEGREE, 0)
     tail = _header(_PLAIN, _HEADER.size + len(_BLAKE2) + _SEED) + _BLAKE2 if seeded else b""
     body = _MEMBERS.pack(*context.first_parms_id(), False, 2, _DEGREE, 1, 1.0, 1)
@@ -373,19 +373,19 @@ def _check(form: _Form, ciphertexts: Ciphertexts, blocks: int) -> None:
     start, stop = len(form.head), len(form.head) + 8 * form.numbers
     fixed = (rows[:, :start], form.head), (rows[:, stop : stop + len(form.tail)], form.tail)
     if not all((found == np.frombuffer(expected, np.uint8)).all() for found, expected in fixed):
-        raise MessageError("ciphertext", "a block is of other parameters, or no ciphertext at all")
+        raise MessageError("ciphertext", "a block has other parameters, or is not a ciphertext")
     if rows[:, start:stop].view("<u8").max(initial=0) >= form.modulus:
         raise MessageError("ciphertext", "a block holds numbers outside its ring")
 
 
 def _rows(data: Array, length: int) -> Iterator[memoryview]:
-    """Each block's bytes, not copied."""
+    """Yield the bytes of each block without copying."""
     view = data.data
     return (view[start : start + length] for start in range(0, len(data), length))
 
 
 class _MemoryFile:
-    """A file that never touches a disk: SEAL's bindings read and write nothing but paths."""
+    """A file in memory, because SEAL's bindings read and write only paths."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -396,7 +396,7 @@ class _MemoryFile:
         return os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
 
     def save_into(self, thing: Any, row: memoryview) -> bool:
-        """Whether it is as long as `row`, which holds it then."""
+        """Save into `row`; return whether the size fits."""
         thing.save(self.path)
         fits = os.fstat(self._descriptor).st_size == len(row)
         return fits and os.preadv(self._descriptor, [row], 0) == len(row)
@@ -416,14 +416,14 @@ def _memory_file() -> Iterator[_MemoryFile]:
 
 
 def _save_sum(file: _MemoryFile, cipher: Any, row: memoryview) -> None:
-    """Write what a site has made itself, so that it is random and has the one form."""
+    """Save a ciphertext that this site made, which is random and therefore has the accepted form."""
     if not file.save_into(cipher, row):
         raise UsageError(_UNKNOWN_FORM)
 
 
 @contextmanager
 def _loading(parameters: BfvParameters, form: _Form) -> Iterator[Any]:
-    """A function that makes a checked block SEAL's; only what differs between blocks is written for each."""
+    """Yield a function that loads a checked block into SEAL; it writes only the part that differs between blocks."""
     with _memory_file() as file:
         file.write(form.plain_head)
 
@@ -442,14 +442,14 @@ def _secret_key(parameters: BfvParameters, data: bytes) -> Any:
         try:
             key.load(parameters.context, file.path)
         except _REFUSALS:
-            raise MessageError("key", f"is no secret key for the packing {parameters.name!r}") from None
+            raise MessageError("key", f"is not a secret key for the packing {parameters.name!r}") from None
     return key
 
 
 @lru_cache(maxsize=1)
 def _seal() -> Any:
     if not hasattr(os, "memfd_create"):
-        raise UsageError("sealed updates need Linux, where files can lie in memory alone")
+        raise UsageError("sealed updates need Linux, which has files in memory")
     try:
         return import_module("tenseal.sealapi")
     except ImportError:
@@ -458,7 +458,7 @@ def _seal() -> Any:
 
 @lru_cache(maxsize=len(_PACKINGS))
 def _context(plain_bits: int) -> Any:
-    """A context of SEAL, kept because it takes long to make; it holds no key."""
+    """Return a context of SEAL, cached because it is slow to make; it holds no key."""
     seal = _seal()
     parameters = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV)
     parameters.set_poly_modulus_degree(_DEGREE)

@@ -1,9 +1,9 @@
-"""Sealed numbers as the FedHE paper has them: CKKS through TenSEAL, for comparison with `bfv`.
+"""Numbers encrypted as in the FedHE paper: CKKS through TenSEAL, for comparison with `bfv`.
 
-N = 8192, moduli of 60, 40, 40 and 60 bits, scale 2^40, encrypted under the public key, 4096 numbers a block. An update
-grows twentyfold, a mean comes with an error of about 1e-8, and masks do not fit in: numbers add only nearly. No
-coordinator may learn an opened mean: from a ciphertext and the numbers, with their error, that it opens to, the secret
-key can be computed. As under BFV, `ciphertext_mac` authenticates a sum before it is decrypted.
+N = 8192, moduli of 60, 40, 40 and 60 bits, scale 2^40, encrypted under the public key, 4096 numbers per block. An
+update grows twentyfold, a mean has an error of about 1e-8, and masks are impossible because sums are approximate. The
+coordinator must not learn an opened mean: from a ciphertext and its decryption, with the error, the secret key can be
+computed. As under BFV, `mac` authenticates a sum before it is decrypted.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _DEGREE = 8192
 _COEFFICIENT_BITS = [60, 40, 40, 60]
 _SCALE = 2.0**40
 _POLYNOMIALS = 2  # of a ciphertext that was never multiplied by another
-_LONGEST_BLOCK = 2 * 3 * 8 * _DEGREE + 4096  # bytes; as they come, without what compression saves
+_LONGEST_BLOCK = 2 * 3 * 8 * _DEGREE + 4096  # bytes, without compression
 _REFUSALS = (RuntimeError, ValueError, IndexError, OverflowError)
 
 
 def new_secret() -> bytes:
-    """A new secret key and its public key, as a serialised TenSEAL context."""
+    """Return a new secret key and its public key, as a serialised TenSEAL context."""
     tenseal = _tenseal()
     context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, _DEGREE, coeff_mod_bit_sizes=_COEFFICIENT_BITS)
     context.global_scale = _SCALE
@@ -53,20 +53,20 @@ def new_secret() -> bytes:
 
 
 def public_part(secret: bytes) -> bytes:
-    """The same without the secret key: all that a coordinator needs, and may have."""
+    """Return the context without the secret key, which is all that a coordinator needs and may have."""
     return _serialised(_with_secret(secret), secret=False)
 
 
 def blocks(numbers: int) -> int:
-    """How many hold so many numbers."""
+    """Return how many blocks hold so many numbers."""
     return -(-numbers // BLOCK)
 
 
 def seal(numbers: Array, secret: bytes, weights: Array) -> Sealed:
-    """Encrypt numbers, block by block; `weights` has one number below 2^60 per block. At a site."""
+    """Encrypt numbers block by block, at a site; `weights` has one number below 2^60 per block."""
     if not np.isfinite(numbers).all():
         raise MessageError("not-a-number", "the update holds NaN or infinity")
-    assert len(weights) == blocks(len(numbers)), "one weight a block"
+    assert len(weights) == blocks(len(numbers)), "one weight per block"
     context, vector = _with_secret(secret), _tenseal().ckks_vector
     combined, parts = _Combination(context), []
     for block, weight in enumerate(weights.tolist()):
@@ -86,19 +86,19 @@ def combination(ciphertexts: Ciphertexts, secret: bytes, numbers: int, weights: 
 
 
 def open(ciphertexts: Ciphertexts, secret: bytes, numbers: int) -> Array:
-    """So many numbers, float64; at a site. Under another key they would be noise, which is refused."""
+    """Decrypt `numbers` numbers as float64, at a site; raise a `MessageError` for noise, the result of another key."""
     context = _with_secret(secret)
     found: Array = np.empty(numbers)
     for block, vector in enumerate(_loaded(context, ciphertexts, numbers)):
         found[block * BLOCK : (block + 1) * BLOCK] = vector.decrypt()
-    # Another key gives numbers as large as the modulus, 2^100 over the scale of 2^40; an update has none of 2^40.
+    # Another key yields numbers as large as the modulus over the scale, 2^100 / 2^40; an update has none of 2^40.
     if np.abs(found).max(initial=0.0) > _SCALE:
-        raise MessageError("key", "was sealed under another key")
+        raise MessageError("key", "was encrypted under another key")
     return found
 
 
 def open_stand_in(secret: bytes, numbers: int) -> Array:
-    """Do the work of `open` on encrypted zeros: a sum that is refused must take as long as one that is not."""
+    """Do the work of `open` on encrypted zeros, so that refusing a sum takes as long as opening it."""
     context, found = _with_secret(secret), np.empty(numbers)
     stand_in = _tenseal().ckks_vector(context, [0.0] * BLOCK).serialize()
     for block in range(blocks(numbers)):
@@ -108,14 +108,14 @@ def open_stand_in(secret: bytes, numbers: int) -> Array:
 
 
 def check(public: bytes, ciphertexts: Ciphertexts, numbers: int) -> None:
-    """Refuse, with a `MessageError`, what are not fresh ciphertexts of so many numbers."""
+    """Raise a `MessageError` for what are not fresh ciphertexts of so many numbers."""
     _loaded(_without_secret(public), ciphertexts, numbers)
 
 
 class CkksSum:
-    """Adds ciphertexts as they come; at the coordinator, in the memory of one sum and one update.
+    """Adds ciphertexts as they arrive, at the coordinator, in the memory of one sum and one update.
 
-    `public` is a context without its secret key; one with it is refused.
+    `public` is a context without its secret key; one with a secret key is refused.
     """
 
     def __init__(self, public: bytes, numbers: int) -> None:
@@ -124,7 +124,7 @@ class CkksSum:
         self._sums: list[Any] = []
 
     def add(self, ciphertexts: Ciphertexts) -> None:
-        """Add one site's; what is refused, as by `check`, leaves the sum as it was."""
+        """Add one site's ciphertexts; those that `check` refuses leave the sum unchanged."""
         vectors = _loaded(self._context, ciphertexts, self._numbers)
         if not self._sums:
             self._sums = vectors
@@ -133,14 +133,14 @@ class CkksSum:
             total.add_(vector)
 
     def total(self) -> Ciphertexts:
-        """The sum so far; adding may go on."""
+        """Return the sum so far; adding may continue."""
         if not self._sums:
             raise MessageError("empty", "there is no ciphertext to add")
         return _joined([total.serialize() for total in self._sums])
 
 
 def _loaded(context: Any, ciphertexts: Ciphertexts, numbers: int) -> list[Any]:
-    """Every block, of the right size, level and scale: of another, TenSEAL would change the whole sum to match."""
+    """Load every block after checking size, level and scale; otherwise TenSEAL would change the whole sum to match."""
     level = context.seal_context().data.first_parms_id()
     data, lengths = ciphertexts.data, ciphertexts.lengths
     if data.dtype != np.uint8 or lengths.dtype != np.int32 or data.ndim != 1 or lengths.shape != (blocks(numbers),):
@@ -160,7 +160,7 @@ def _vector(context: Any, data: bytes, *, size: int, level: list[int]) -> Any:
         vector = _tenseal().ckks_vector_from(context, data)
         found = vector.ciphertext()
     except _REFUSALS:
-        raise MessageError("ciphertext", "a block is of other parameters, or no ciphertext at all") from None
+        raise MessageError("ciphertext", "a block has other parameters, or is not a ciphertext") from None
     if vector.size() != size or len(found) != 1 or not _is_fresh(found[0], level):
         raise MessageError("ciphertext", "a block has another size, level, form or scale than a fresh one")
     return vector
@@ -169,7 +169,7 @@ def _vector(context: Any, data: bytes, *, size: int, level: list[int]) -> Any:
 def _is_fresh(cipher: Any, level: list[int]) -> bool:
     return (
         cipher.parms_id() == level
-        and cipher.is_ntt_form()  # else SEAL refuses, with an error of its own, to add it or to multiply it
+        and cipher.is_ntt_form()  # otherwise SEAL raises its own error when it adds or multiplies it
         and cipher.scale == _SCALE
         and cipher.size() == _POLYNOMIALS
         and not cipher.is_transparent()
@@ -177,7 +177,7 @@ def _is_fresh(cipher: Any, level: list[int]) -> bool:
 
 
 class _Combination:
-    """Σ weight · block over the coefficients, for the upper and the lower half of the weights."""
+    """Computes Σ weight · block over the coefficients, for the upper and the lower half of the weights."""
 
     def __init__(self, context: Any) -> None:
         self._library = import_module("tenseal.sealapi")
@@ -199,13 +199,13 @@ class _Combination:
                 self._evaluator.add_inplace(self._sums[half], product)
 
     def halves(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-        """The upper and the lower half, each with a row per prime."""
+        """Return the upper and the lower half, each with one row per prime."""
         high, low = map(_residues, self._sums)
         return high, low
 
 
 def _residues(cipher: Any) -> tuple[Array, ...]:
-    """The coefficients of both polynomials, modulo each prime."""
+    """Return the coefficients of both polynomials, modulo each prime."""
     if cipher is None:
         return tuple(np.zeros(COEFFICIENTS, np.uint64) for _ in PRIMES)
     count = _POLYNOMIALS * len(PRIMES) * _DEGREE
@@ -229,14 +229,14 @@ def _serialised(context: Any, *, secret: bool) -> bytes:
 def _with_secret(data: bytes) -> Any:
     context = _context(data)
     if not context.is_private():
-        raise MessageError("key", "is a public context: a site needs the one with the secret key")
+        raise MessageError("key", "is a public context; a site needs the one with the secret key")
     return context
 
 
 def _without_secret(data: bytes) -> Any:
     context = _context(data)
     if not context.is_public():
-        raise MessageError("key", "the secret key came to the coordinator, where it may not be; have it rotated")
+        raise MessageError("key", "the secret key reached the coordinator, which must never have it; rotate the keys")
     return context
 
 
@@ -249,14 +249,14 @@ def _context(data: bytes) -> Any:
     except _REFUSALS:
         ours = False
     if not ours:
-        raise MessageError("key", "is no key of CKKS with the parameters in use here")
+        raise MessageError("key", "is not a CKKS key with the parameters used here")
     return context
 
 
 @lru_cache(maxsize=1)
 def _tenseal() -> Any:
     try:
-        import_module("tenseal.sealapi")  # without it Python knows no primes and no ciphertexts of a context
+        import_module("tenseal.sealapi")  # without it Python cannot read the primes and ciphertexts of a context
         return import_module("tenseal")
     except ImportError:
         raise UsageError("sealed updates need TenSEAL: pip install 'wardround[sealed]'") from None

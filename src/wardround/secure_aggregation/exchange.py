@@ -1,4 +1,4 @@
-"""What an exchange is: which updates are added up, under what, as everybody who takes part must understand it."""
+"""An exchange: which updates are added, with which weights, clips and key. All parties must agree on it."""
 
 from __future__ import annotations
 
@@ -24,67 +24,67 @@ _NONCE = re.compile(r"[0-9a-f]{32}")
 _KEY = re.compile(r"[0-9a-f]{0,64}")
 _LONGEST_STEP = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-# These parties hold certificates of the study too: a coordinator must not count as one more site.
+# These parties hold certificates of the study too: a coordinator must not count as a site.
 _NO_SITES = frozenset({"admin", "client", "coordinator", "keys", "server"})
 
 
 def is_site_name(name: str) -> bool:
-    """Whether a site may be called so: plain letters, and no other party's name."""
+    """Return whether a site may have this name: plain characters, and not the name of another party."""
     return _NAME.fullmatch(name) is not None and name not in _NO_SITES
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One adding-up of updates, as everybody who takes part must understand it."""
+    """One sum of updates, described so that every party computes the same digest."""
 
     study: str  # SHA-256, in hex
     round: int
     step: str
     nonce: str
-    weights: Mapping[SiteId, float]  # of the cohort
+    weights: Mapping[SiteId, float]  # of the sites that take part
     clips: Mapping[str, float]  # by layer group
     epoch: int = 0  # of the sealing key
-    key: str = ""  # its id, in hex; empty where nothing is sealed
+    key: str = ""  # its id, in hex; empty if nothing is encrypted
 
     def __post_init__(self) -> None:
         for name in ("weights", "clips"):
             numbers = {key: float(number) for key, number in getattr(self, name).items()}
-            # The digest is made once: what it was made of must not change under it.
+            # The digest is computed once, so its input must not change.
             object.__setattr__(self, name, MappingProxyType(numbers))
-        self._check_words()
+        self._check_text()
         self._check_numbers()
 
     @staticmethod
     def new_nonce() -> str:
-        """A nonce that no other exchange has."""
+        """Return a nonce that no other exchange has."""
         return secrets.token_hex(16)
 
     @cached_property
     def context(self) -> bytes:
-        """The raw digest, from which masks and MAC keys are derived; the order of the cohort does not count."""
+        """Return the raw digest, from which masks and MAC keys are derived; the order of the sites does not matter."""
         canonical = json.dumps({"version": _VERSION, **self.to_values()}, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode("ascii")).digest()
 
     def digest(self) -> str:
-        """The digest in hex."""
+        """Return the digest in hex."""
         return self.context.hex()
 
     def share_of(self, *sites: SiteId) -> float:
-        """The part of the mean that one site's update is, or several together."""
+        """Return the share of one or several sites in the mean."""
         for site in sites:
             if site not in self.weights:
-                raise MessageError("exchange", "a site has no share in an exchange that does not name it")
-        # Exactly rounded: a plain sum depends on the order, and on the version of Python.
+                raise MessageError("exchange", "the exchange does not name this site")
+        # Exactly rounded: a plain sum depends on the order and on the version of Python.
         return math.fsum(self.weights[site] for site in sites) / math.fsum(self.weights.values())
 
     def to_values(self) -> dict[str, Value]:
-        """As `from_values` reads them, to be sent under a name of their own."""
+        """Return the values that `from_values` reads."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: dict(value) if isinstance(value, Mapping) else value for name, value in found.items()}
 
     @classmethod
     def from_values(cls, values: Mapping[str, Value]) -> Exchange:
-        """The exchange that `to_values` described; anything missing, besides or of another kind is refused."""
+        """Return the exchange of `to_values`; raise a `MessageError` for missing, extra or mistyped values."""
         if not isinstance(values, Mapping) or values.keys() != {field.name for field in fields(cls)}:
             raise MessageError("exchange", "has other parts than an exchange")
         return cls(
@@ -98,39 +98,39 @@ class Exchange:
             key=_text(values["key"]),
         )
 
-    def _check_words(self) -> None:
+    def _check_text(self) -> None:
         if not DIGEST.fullmatch(self.study) or not _NONCE.fullmatch(self.nonce) or not _KEY.fullmatch(self.key):
-            raise MessageError("exchange", "study, nonce or key are not the hex digits they should be")
+            raise MessageError("exchange", "study, nonce and key must be hex digits")
         if not 0 < len(self.step) <= _LONGEST_STEP:
-            raise MessageError("exchange", f"a step has a name of at most {_LONGEST_STEP} letters")
+            raise MessageError("exchange", f"a step name has 1 to {_LONGEST_STEP} characters")
         if not self.weights or not all(map(is_site_name, self.weights)) or "" in self.clips:
-            raise MessageError("exchange", "names no site, what cannot be a site, or a layer group without a name")
+            raise MessageError("exchange", "names no site, an impossible site, or a layer group without a name")
 
     def _check_numbers(self) -> None:
         if self.round < 0 or self.epoch < 0:
-            raise MessageError("exchange", "round and epoch are counted from 0")
+            raise MessageError("exchange", "round and epoch must not be negative")
         if not all(0 < number < math.inf for number in (*self.weights.values(), *self.clips.values())):
-            raise MessageError("exchange", "a weight and a clip are numbers above 0")
+            raise MessageError("exchange", "weights and clips must be above 0")
         if not max(self.weights.values()) * len(self.weights) < math.inf:
-            raise MessageError("exchange", "the weights add up to more than a number can hold")
+            raise MessageError("exchange", "the sum of the weights overflows")
 
 
 def _text(value: Value) -> str:
     if not isinstance(value, str):
-        raise MessageError("exchange", "has something else where text should be")
+        raise MessageError("exchange", "a value must be text")
     return value
 
 
 def _count(value: Value) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise MessageError("exchange", "has something else where a whole number should be")
+        raise MessageError("exchange", "a value must be a whole number")
     return value
 
 
 def _numbers(value: Value) -> dict[str, float]:
     if not isinstance(value, dict):
-        raise MessageError("exchange", "has something else where numbers by name should be")
+        raise MessageError("exchange", "a value must map names to numbers")
     found = {name: number for name, number in value.items() if isinstance(number, float)}
     if len(found) < len(value):
-        raise MessageError("exchange", "has something else where a number should be")
+        raise MessageError("exchange", "a value must be a number")
     return found

@@ -1,7 +1,6 @@
-"""Which certificates and requests are fit to be trusted: RSA keys of a size that nobody factors, signed with SHA-2.
+"""Which certificates and requests are strong enough: RSA keys of sufficient size, signed with SHA-2.
 
-FLARE makes keys of 2048 bits and signs with SHA-256; but what a request asks for, and what is in a certificate, is
-somebody else's choice.
+FLARE makes keys of 2048 bits and signs with SHA-256; but another party chooses what is in a request or a certificate.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 __all__ = ["weakness", "weakness_of_certificate", "weakness_of_request"]
 
-_FEWEST_BITS, _MOST_BITS = 2048, 8192  # of a longer key, one signature takes long to check
+_FEWEST_BITS, _MOST_BITS = 2048, 8192  # a signature of a longer key takes long to verify
 _SMALLEST_EXPONENT = 65537
 _HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
 
 
 def weakness(signed: x509.Certificate | x509.CertificateSigningRequest) -> str:
-    """Return why a certificate or request must not be trusted, as the rest of a sentence; empty where it may be."""
+    """Return why a certificate or request must not be trusted, as the rest of a sentence; empty if it may be."""
     try:
         key = signed.public_key()
         digest = signed.signature_hash_algorithm
@@ -38,10 +37,10 @@ def weakness(signed: x509.Certificate | x509.CertificateSigningRequest) -> str:
 
 
 def weakness_of_certificate(pem: bytes) -> str:
-    """The same of a certificate in PEM; a `ValueError` where it is none."""
+    """Return the weakness of a certificate in PEM; raise a `ValueError` if it is none."""
     return weakness(x509.load_pem_x509_certificate(pem))
 
 
 def weakness_of_request(pem: bytes) -> str:
-    """The same of a request for a certificate in PEM; a `ValueError` where it is none."""
+    """Return the weakness of a request in PEM; raise a `ValueError` if it is none."""
     return weakness(x509.load_pem_x509_csr(pem))

@@ -14,16 +14,16 @@ Ciphertexts add coefficient by coefficient modulo q, and so do tags: a sum S of 
 accepted only if ρᵀ S r + Σ p_i = Σ t_i. The coordinator holds no group key.
 
 **Forgery bound.** All keys are outputs of HKDF-SHA256 and AES-256-CTR under the group key, taken as uniform. A pad is
-used for one matrix only, because its key names the digest of that matrix: tags therefore say nothing about ρ and r,
+used for one matrix only, because its key names the digest of that matrix: tags therefore reveal nothing about ρ and r,
 whatever is repeated or restored. To have another matrix S' accepted, an attacker needs ρᵀ(S' − S) r = δ for a matrix
 S' − S ≠ 0 and a δ of his choice. (S' − S) r is zero with probability at most 1/q, because r is uniform modulo q; if it
 is not, ρ meets δ with probability at most 1/q, because ρ is. So one attempt succeeds with probability at most 2/q, and
 k attempts, each answered with nothing but "refused", with at most 2k/q. To have a site listed that did not contribute,
 its pad must be guessed: 1/q. A site accepts at most `REFUSED_SUMS` refusals under one sealing key (see
-`algorithms.site_history`), so that k is at most that number times the number of sites; how many sums the key is used
-for does not matter. For BFV q has 60 bits: with 32 refusals and 100 sites, 2k/q is below 2⁻⁴⁷. For CKKS each of three
-primes, of 60, 40 and 40 bits, has a tag; an attacker may leave alone all residues but those of one prime, so that the
-smallest decides: below 2⁻²⁷. There ρ is uniform modulo the largest prime only; modulo one of 40 bits no residue is more
+`federation.site_history`), so k is at most that number times the number of sites; the number of sums under the key
+does not matter. For BFV q has 60 bits: with 32 refusals and 100 sites, 2k/q is below 2⁻⁴⁷. For CKKS each of three
+primes, of 60, 40 and 40 bits, has a tag; an attacker may change only the residues of one prime, so the smallest prime
+decides: below 2⁻²⁷. There ρ is uniform modulo the largest prime only; modulo one of 40 bits no residue is more
 than 1 + 2⁻¹⁹ times as likely as another.
 
 This is Carter and Wegman's construction over a linear universal hash; Agrawal and Boneh (2009) describe its use for
@@ -53,8 +53,8 @@ _COEFFICIENTS = b"wardround-mac-coefficients-2\x00"
 _WEIGHT = 2 * HALF
 _WORD = 32  # bits of the halves in which coefficients are multiplied
 _LIMB = 7  # bits; 2^32 · 2^7 · 2^14 products stay below 2^53 and are exact in float64
-_LONGEST = 1 << 14  # slots of 32 bits in a block
-# So small a product is computed on one core. For larger ones BLAS wakes threads, which may take longer than the work.
+_LONGEST = 1 << 14  # 32-bit words in a block
+# Products of this size stay on one core. For larger ones BLAS starts threads, which may take longer than the work.
 _BLOCKS_AT_ONCE, _WORDS_AT_ONCE = 8, 2048
 
 
@@ -69,7 +69,7 @@ class CiphertextHash:
     def of_matrix(self, rows: Array) -> int:
         """Hash the coefficients of a whole sum; `rows` is [blocks, coefficients], uint64 below the one modulus."""
         (modulus,), (r,) = self.moduli, self.coefficients
-        assert rows.shape == (len(self.blocks), len(r)), "the hash is of another number of blocks or coefficients"
+        assert rows.shape == (len(self.blocks), len(r)), "the hash has another number of blocks or coefficients"
         limbs, total = self._limbs, 0
         for start in range(0, len(rows), _BLOCKS_AT_ONCE):
             chunk = slice(start, start + _BLOCKS_AT_ONCE)
@@ -83,7 +83,7 @@ class CiphertextHash:
         return total % modulus
 
     def of_combination(self, high: Sequence[Array], low: Sequence[Array]) -> MacTag:
-        """Hash from Σ ρ_b V_b, which the sealing library adds up in two halves of the weights; one row per prime."""
+        """Hash from Σ ρ_b V_b, computed by the encryption library in two halves of the weights; one row per prime."""
         found = []
         for modulus, r, upper, lower in zip(self.moduli, self.coefficients, high, low, strict=True):
             combined = (upper.astype(object) << HALF) + lower.astype(object)
@@ -107,7 +107,7 @@ def hash_of(
 ) -> CiphertextHash:
     """Derive the hash of one exchange; `context` is its digest."""
     assert max(moduli) <= 1 << _WEIGHT, "a weight is two halves"
-    # Below the largest prime: drawn below 2^60, zero would be twice as likely as most other residues.
+    # Below the largest prime: below 2^60, zero would be twice as likely as most other residues.
     weights = masks.stream(masks.derived(group_key, _BLOCKS, context), blocks, max(moduli))
     vectors = [
         masks.stream(masks.derived(group_key, _COEFFICIENTS, context, str(place).encode()), coefficients, modulus)

@@ -1,10 +1,10 @@
-"""Masks: slots that look random, modulo the number that updates are added by, and cancel where they should.
+"""Masks: random slots that hide an update and cancel in the sum of all sites of an exchange.
 
-Two sites share a secret that nobody else knows. From it and from the exchange both derive the same slots; the one whose
-name comes first adds them, the other subtracts them: in the sum of the whole cohort nothing is left of them, and any
-smaller sum is noise. A site's own mask stays until the site gives its seed.
+Two sites share a secret that nobody else knows. From it and from the exchange both derive the same slots; the site
+whose name comes first adds them, the other subtracts them: they cancel in the sum of the whole cohort, and any smaller
+sum is noise. A site's own mask remains until the site sends its seed.
 
-A key is used for one stream only. Contexts therefore name one exchange, and each kind of mask has a label of its own.
+A key is used for one stream only. Contexts therefore name one exchange, and each kind of mask has its own label.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ __all__ = ["add", "commitment", "derived", "new_seed", "own", "pairwise", "remov
 _PAIR, _OWN = b"wardround-mask-1\x00", b"wardround-own-1\x00"
 _COMMITMENT = b"wardround-seed-commitment-2\x00"
 _KEY_LENGTH = 32
-_CHUNK = 1 << 15  # slots at a time: what is worked on stays in the processor's cache
-_NOTHING = bytes(8 * _CHUNK)  # enciphered, it is the key stream itself
+_CHUNK = 1 << 15  # slots at a time, so that they stay in the processor's cache
+_ZEROS = bytes(8 * _CHUNK)  # encrypted zeros are the key stream itself
 _LARGEST_MODULUS = 1 << 63  # the sum of two slots must fit in 64 bits
 
 
 def new_seed() -> bytes:
-    """A seed for a site's own mask in one exchange."""
+    """Return a fresh seed for a site's own mask in one exchange."""
     return secrets.token_bytes(_KEY_LENGTH)
 
 
 def stream(key: bytes, slots: int, modulus: int) -> Array:
-    """Words that are uniform below `modulus`, as uint64: the key stream of AES-256 in counter mode, which starts at 0.
+    """Return slots that are uniform below `modulus`, as uint64: the key stream of AES-256 in counter mode from 0.
 
-    A slot is 64 bits of it, or 32 where the modulus needs no more, lowest byte first, cut to the bits that a number
-    below the modulus has. Where that is not below it, the next slot that is, after the first `slots` of them, takes its
-    place: a remainder instead would favour small numbers.
+    A slot is 64 bits of the stream, or 32 if the modulus needs no more, lowest byte first, cut to the bits of a number
+    below the modulus. A slot that is not below the modulus is replaced by the next one after the first `slots` that is:
+    taking remainders would favour small numbers.
     """
     assert len(key) == _KEY_LENGTH and 2 <= modulus < _LARGEST_MODULUS, "a key of 32 bytes, a modulus below 2^63"
     # The nonce may be zero because a key is never used twice.
@@ -64,11 +64,11 @@ def pairwise(
 ) -> Array:
     """The masks this site shares with each other of the cohort, added up; over the whole cohort they cancel.
 
-    The public_keys are those of the cohort, one's own among them, and were checked before.
+    `public_keys` are those of the cohort, this site included, and were checked before.
     """
     me = identity.public_keys.name
     if public_keys.get(me) != identity.public_keys or any(keys.name != name for name, keys in public_keys.items()):
-        raise MessageError("public-keys", "the cohort lists a keys under another name, or not this site's own")
+        raise MessageError("public-keys", "the cohort lists public keys under another name, or not this site's own")
     total: Array = np.zeros(slots, np.uint64)
     for name, keys in public_keys.items():
         if name != me:
@@ -78,7 +78,7 @@ def pairwise(
 
 
 def own(seed: bytes, *, context: bytes, slots: int, modulus: int) -> Array:
-    """The mask of one site alone, until it gives the seed."""
+    """Return the mask of one site alone, which remains until the site sends the seed."""
     if len(seed) != _KEY_LENGTH:
         raise MessageError("seed", f"a seed has {_KEY_LENGTH} bytes")
     return stream(derived(seed, _OWN, context), slots, modulus)
@@ -93,7 +93,7 @@ def remove_self_masks(slots: Array, exchange: Exchange, seeds: Mapping[SiteId, b
 
 
 def commitment(seed: bytes, *, context: bytes, site: SiteId) -> str:
-    """Return the digest by which a site binds itself to the seed of its own mask before it reveals it."""
+    """Return the digest that commits a site to the seed of its own mask before it sends the seed."""
     return sha256(_COMMITMENT + context + seed + site.encode("ascii")).hexdigest()
 
 
@@ -112,29 +112,31 @@ def subtract(into: Array, other: Array, modulus: int) -> None:
 
 
 def derived(secret: bytes, label: bytes, *parts: bytes) -> bytes:
-    """A key for one purpose; each part follows its length, so that no two lists of parts read the same."""
+    """Derive a key for one purpose; each part follows its length, so that different lists of parts never collide."""
     info = label + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
     return HKDF(algorithm=SHA256(), length=_KEY_LENGTH, salt=None, info=info).derive(secret)
 
 
 def _drawn(source: CipherContext, slots: int, modulus: int) -> Array:
-    """The next slots of a key stream, cut to the bits that a number below the modulus has."""
+    """Return the next slots of a key stream, cut to the bits of a number below the modulus."""
     bits = (modulus - 1).bit_length()
     dtype = np.dtype("<u4" if bits <= 32 else "<u8")
     low, drawn = dtype.type(2**bits - 1), np.empty(slots, np.uint64)
     for start in range(0, slots, _CHUNK):
         part = drawn[start : start + _CHUNK]
-        raw = source.update(memoryview(_NOTHING)[: len(part) * dtype.itemsize])
+        raw = source.update(memoryview(_ZEROS)[: len(part) * dtype.itemsize])
         np.bitwise_and(np.frombuffer(raw, dtype), low, out=part)
     return drawn
 
 
 def _chunks(into: Array, other: Array) -> Iterator[tuple[Array, Array]]:
-    assert into.dtype == other.dtype == np.uint64 and into.shape == other.shape, "words are uint64, as many as others"
+    assert into.dtype == other.dtype == np.uint64 and into.shape == other.shape, (
+        "both are uint64 and of the same length"
+    )
     for start in range(0, len(into), _CHUNK):
         yield into[start : start + _CHUNK], other[start : start + _CHUNK]
 
 
 def _reduce(part: Array, modulus: int) -> None:
-    """From below twice the modulus to below it: of a smaller number the difference wraps round, and is the larger."""
+    """Reduce numbers below twice the modulus; for a number below it the difference wraps round to a larger one."""
     np.minimum(part, part - np.uint64(modulus), out=part)

@@ -1,11 +1,11 @@
-"""Updates as whole numbers: clipped, scaled, rounded, and several packed into one slot that can be added.
+"""Updates as integers: clipped, scaled, rounded, and several packed into one slot that can be added.
 
 A slot is a number modulo the ring's modulus and holds `fields` signed numbers:
 
     slot = n₀ + n₁·2^(width+1) + n₂·2^(2·(width+1)) …   (mod modulus)
 
-Words add field by field as long as no field leaves its width + 1 bits. It cannot: the shares of an exchange add up to
-at most 1, so that a sum of clipped updates is itself within the clip, and the spare bit takes what rounding adds.
+Slots add field by field as long as no field exceeds its width + 1 bits. None does: the shares of an exchange add up to
+at most 1, so a sum of clipped updates is itself within the clip, and the spare bit holds what rounding adds.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ from wardround.federation.message import Array
 
 __all__ = ["MASKED", "Layout", "Packed", "Packing", "SlotLayout"]
 
-_EXACT = 2**53  # whole numbers below it are exact in float64, in which all of this is reckoned
+_EXACT = 2**53  # integers below it are exact in float64, in which everything here is computed
 _MOST_SITES = 2**20
-_SMALLEST_CLIP, _LARGEST_CLIP = 1e-20, 1e20  # so that no mean leaves float32, however small the shares
+_SMALLEST_CLIP, _LARGEST_CLIP = 1e-20, 1e20  # so that every mean fits into float32, however small the shares
 _SMALLEST_SHARE = 1e-9
-_TINY = 1e-9  # by which shares may add up to more than their sum said
-_STRETCH = 6 * 2**14  # numbers reckoned at once: they stay in the cache, and 1, 2 or 3 fields divide them
+_TINY = 1e-9  # by which rounding may raise a sum of shares
+_CHUNK = 6 * 2**14  # numbers at a time: they stay in the cache, and 1, 2 or 3 fields divide the count
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How many signed numbers of how many bits share a slot, each with a spare bit, modulo what."""
+    """How signed numbers share a slot: `fields` numbers of `width` bits and a spare bit each, modulo `modulus`."""
 
     width: int
     fields: int
     modulus: int
 
     def __post_init__(self) -> None:
-        assert self.width >= 2 and self.fields >= 1 and _STRETCH % self.fields == 0, "no such fields"
-        assert self.modulus < _EXACT, "words are reckoned in float64"
-        largest = 3 * 2 ** (self.width - 2)  # a field, with as much from rounding as `most_sites` add
-        assert largest * sum(self.base**field for field in range(self.fields)) < self.modulus / 2, "words overflow"
+        assert self.width >= 2 and self.fields >= 1 and _CHUNK % self.fields == 0, "no such fields"
+        assert self.modulus < _EXACT, "slots are computed in float64"
+        largest = 3 * 2 ** (self.width - 2)  # of a field, with the rounding of `most_sites`
+        assert largest * sum(self.base**field for field in range(self.fields)) < self.modulus / 2, "slots overflow"
 
     @property
     def scale(self) -> int:
-        """The whole number that stands for the clip."""
+        """Return the integer that represents the clip."""
         return 1 << (self.width - 1)
 
     @property
     def base(self) -> int:
-        """What one field counts in the next."""
+        """Return the factor between one field and the next."""
         return 1 << (self.width + 1)
 
     @property
     def most_sites(self) -> int:
-        """Whose rounding, all in one direction, still leaves half of the spare bit."""
+        """Return the most sites whose rounding, all in one direction, still leaves half of the spare bit."""
         return min(_MOST_SITES, self.scale)
 
 
@@ -67,12 +67,12 @@ MASKED = Packing(31, 1, 2**32)
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """An update times its share, as slots; how many of its numbers were clipped, and what rounding lost."""
+    """An update times its share, as slots, with the count of clipped numbers and what rounding lost."""
 
     slots: Array  # [slots], uint64
     clipped: int
-    residue: dict[str, Array]  # float32, in units of the update; what the clip cut off is not in it
-    largest: dict[str, float]  # the largest number of each array before rounding, in units: up to 0.5 it rounds to zero
+    residue: dict[str, Array]  # float32, in units of the update, without what the clip cut off
+    largest: dict[str, float]  # the largest number of each array before rounding; up to 0.5 it rounds to zero
 
 
 class SlotLayout(Protocol):
@@ -90,7 +90,7 @@ class SlotLayout(Protocol):
 
 
 class _Part(NamedTuple):
-    """Where some numbers of one array lie within a chunk of all numbers."""
+    """Where numbers of one array lie within a chunk."""
 
     name: str
     numbers: slice  # of the array
@@ -98,11 +98,11 @@ class _Part(NamedTuple):
 
 
 class Layout:
-    """Which number of which array lies where: one after the other, in the order of `shapes`."""
+    """A `SlotLayout` with the arrays one after the other, in the order of `shapes`."""
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], clips: Mapping[str, float], packing: Packing) -> None:
         if shapes.keys() != clips.keys():
-            raise MessageError("clip", "there is one clip for each array, and none besides")
+            raise MessageError("clip", "there must be exactly one clip for each array")
         if not all(_SMALLEST_CLIP <= clip <= _LARGEST_CLIP for clip in clips.values()):
             raise MessageError("clip", f"a clip lies between {_SMALLEST_CLIP:g} and {_LARGEST_CLIP:g}")
         self.shapes = dict(shapes)
@@ -114,7 +114,7 @@ class Layout:
         self.slots = -(-self.numbers // packing.fields)
 
     def pack(self, update: Mapping[str, Array], *, share: float) -> Packed:
-        """The clipped update times its share, rounded; beside the result only one chunk takes memory."""
+        """Return the clipped update times its share, rounded; needs the memory of the result and one chunk."""
         _check_share(share)
         if {name: array.shape for name, array in update.items()} != self.shapes:
             raise MessageError("shapes", "an update has other names or shapes than its exchange")
@@ -123,7 +123,7 @@ class Layout:
         lost = {name: array.reshape(-1) for name, array in residue.items()}
         slots, clipped = np.empty(self.slots, np.uint64), 0
         largest = dict.fromkeys(self.shapes, 0.0)
-        for place, parts in self._stretches():
+        for place, parts in self._chunks():
             numbers = np.zeros((place.stop - place.start) * self.packing.fields)
             for part in parts:
                 own, clip = numbers[part.place], self.clips[part.name]
@@ -136,17 +136,17 @@ class Layout:
         return Packed(slots, clipped, residue, largest)
 
     def unpack(self, slots: Array, *, share: float, sites: int) -> dict[str, Array]:
-        """The mean: the summed slots over the summed shares, of as many sites.
+        """Return the mean: the summed slots of `sites` sites over their summed share.
 
-        A field beyond what clipped updates can add up to is refused: some site ignored the clip or its weight. One that
-        did so within those bounds cannot be told from an honest one.
+        Raise a `MessageError` for a field above the sum of clipped updates: a site ignored the clip or its weight. A
+        site that did so within these bounds cannot be distinguished from an honest one.
         """
         _check_share(share)
-        self._check_words(slots, sites)
+        self._check_slots(slots, sites)
         most = self.packing.scale * share * (1 + _TINY) + sites / 2 + 1
         mean = {name: np.empty(shape, np.float32) for name, shape in self.shapes.items()}
         flat = {name: array.reshape(-1) for name, array in mean.items()}
-        for place, parts in self._stretches():
+        for place, parts in self._chunks():
             numbers = _unfold(slots[place], self.packing)
             if np.abs(numbers).max() > most:
                 raise MessageError("range", "a sum exceeds its clip: a site ignored the clip or its weight")
@@ -155,7 +155,7 @@ class Layout:
                 np.multiply(numbers[part.place], unit, out=flat[part.name][part.numbers], casting="same_kind")
         return mean
 
-    def _check_words(self, slots: Array, sites: int) -> None:
+    def _check_slots(self, slots: Array, sites: int) -> None:
         if slots.dtype != np.uint64 or slots.shape != (self.slots,):
             raise MessageError("slots", "a sum has another number of slots than its exchange")
         if not 1 <= sites <= self.packing.most_sites:
@@ -163,11 +163,11 @@ class Layout:
         if slots.max(initial=0) >= self.packing.modulus:
             raise MessageError("range", "a slot lies outside its ring")
 
-    def _stretches(self) -> Iterator[tuple[slice, list[_Part]]]:
-        """All numbers, a chunk at a time: which slots it fills, and from what."""
+    def _chunks(self) -> Iterator[tuple[slice, list[_Part]]]:
+        """Yield the numbers chunk by chunk: the slots that a chunk fills, and the arrays it comes from."""
         fields = self.packing.fields
-        for start in range(0, self.numbers, _STRETCH):
-            stop = min(start + _STRETCH, self.numbers)
+        for start in range(0, self.numbers, _CHUNK):
+            stop = min(start + _CHUNK, self.numbers)
             yield slice(start // fields, -(-stop // fields)), list(self._parts(start, stop))
 
     def _parts(self, start: int, stop: int) -> Iterator[_Part]:
@@ -185,9 +185,9 @@ def _check_share(share: float) -> None:
 
 
 def _clip(numbers: Array, clip: float, name: str) -> int:
-    """Clip in place; how many needed it."""
+    """Clip in place; return how many numbers were clipped."""
     low, high = numbers.min(initial=0), numbers.max(initial=0)
-    if not (math.isfinite(low) and math.isfinite(high)):  # the ends speak for all, NaN included
+    if not (math.isfinite(low) and math.isfinite(high)):  # the smallest and the largest are enough, NaN included
         raise MessageError("not-a-number", f"{name} holds NaN or infinity")
     if -clip <= low and high <= clip:
         return 0
@@ -197,7 +197,7 @@ def _clip(numbers: Array, clip: float, name: str) -> int:
 
 
 def _round(numbers: Array, scale: float) -> Array:
-    """Round scaled numbers in place; what rounding lost, in units of the numbers as they came."""
+    """Round scaled numbers in place; return what rounding lost, in units of the numbers before scaling."""
     lost = numbers.copy()
     np.rint(numbers, out=numbers)
     lost -= numbers
@@ -206,7 +206,7 @@ def _round(numbers: Array, scale: float) -> Array:
 
 
 def _fold(numbers: Array, packing: Packing) -> Array:
-    """Several numbers to a slot, from the last field to the first; a negative slot counts from the modulus down."""
+    """Pack numbers into slots, from the last field to the first; negative slots wrap around the modulus."""
     slots = numbers[packing.fields - 1 :: packing.fields].copy()
     for field in reversed(range(packing.fields - 1)):
         slots *= packing.base
@@ -216,7 +216,7 @@ def _fold(numbers: Array, packing: Packing) -> Array:
 
 
 def _unfold(slots: Array, packing: Packing) -> Array:
-    """The numbers of each slot, the last field keeping whatever is left over."""
+    """Return the numbers of each slot; the last field holds the rest."""
     rest = slots.astype(np.float64)
     rest[rest > packing.modulus / 2] -= packing.modulus
     numbers = np.empty(len(rest) * packing.fields)

@@ -1,4 +1,4 @@
-"""A site's copy of the shared half, where only sites can open the sum: same start, same steps, same result."""
+"""A site's copy of the shared half, for sums that only sites can open: same start, same steps, same result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load as load_bytes
+from safetensors.torch import load as parse_safetensors
 from safetensors.torch import save as save_bytes
 from torch import Tensor
 
@@ -20,7 +20,7 @@ __all__ = ["Replica", "digest_of_start"]
 
 
 def digest_of_start(shared: Mapping[str, Array]) -> str:
-    """By which the parties know that a study begins everywhere from the same shared half."""
+    """Return the digest by which all parties check that a study starts from the same shared half."""
     digest = sha256()
     for name, array in sorted(shared.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
@@ -29,9 +29,9 @@ def digest_of_start(shared: Mapping[str, Array]) -> str:
 
 
 class Replica:
-    """Steps as the coordinator would, and keeps the shared half of the best round.
+    """Steps its copy as the coordinator would, and keeps the shared half of the best round.
 
-    `begins` is the digest of a shared half that the study begins from and the seed does not give: it has to be told.
+    `begins` is the digest of a starting point that is sent to the sites; empty if the seed determines it.
     """
 
     def __init__(self, server: Coordinator, begins: str = "") -> None:
@@ -40,37 +40,37 @@ class Replica:
         self._scored_round = 0
         self._best: dict[str, Tensor] = {}
         self._best_round = 0
-        self.changes = 0  # by which it is known that its state must be written again
+        self.changes = 0  # grows whenever the state must be written again
 
     @property
     def number(self) -> int:
-        """The last round that this copy has stepped."""
+        """Return the last round that this copy has stepped."""
         return self._server.number
 
     def arrays(self, *, after: int) -> dict[str, Array]:
-        """The shared half after a round, which must be the last this copy has stepped."""
+        """Return the shared half after a round, which must be the last that this copy has stepped."""
         if not self.has_begun:
-            raise MessageError("behind", "this site was not told yet what the study begins from")
+            raise MessageError("behind", "this site has not received the starting point of the study yet")
         if self.number < after:
-            raise MessageError("behind", f"this site's shared half is of round {self.number}")
+            raise MessageError("behind", f"this site's shared half belongs to round {self.number}")
         if self.number > after:
-            raise MessageError("round", f"this site's shared half is of round {self.number}")
+            raise MessageError("round", f"this site's shared half belongs to round {self.number}")
         return self._server.as_asked()
 
     @property
     def is_told_its_start(self) -> bool:
-        """Whether it begins from something that the seed does not give."""
+        """Return whether the starting point is sent to the sites."""
         return bool(self._begins)
 
     @property
     def has_begun(self) -> bool:
-        """Whether this copy has what the study begins from."""
+        """Return whether this copy has its starting point."""
         return not self._begins or bool(self.number) or digest_of_start(self._server.as_asked()) == self._begins
 
     def begin(self, shared: Mapping[str, Array]) -> None:
-        """Begin from what was told, which must be what the study says; a copy that has begun stays as it is."""
+        """Load the starting point, which must have the study's digest; a copy that has begun stays unchanged."""
         if not self._begins or digest_of_start(shared) != self._begins:
-            raise MessageError("start", "is not what the study begins from")
+            raise MessageError("start", "is not the starting point of the study")
         if self.has_begun:
             return
         try:
@@ -80,18 +80,18 @@ class Replica:
         self.changes += 1
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """What goes with the shared half."""
+        """Return the optimizer state that belongs to the shared half."""
         return self._server.optimizer_state()
 
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value], *, number: int) -> None:
-        """Step by the mean of round `number`."""
+        """Step with the mean of round `number`."""
         self.arrays(after=number - 1)
         self._server.step(mean, values)
         self._server.number = number
         self.changes += 1
 
     def keep_scored(self, best_round: int) -> None:
-        """The shared half as it is now is being scored; `best_round` is the best before it."""
+        """Keep the shared half that is being scored; `best_round` is the best round before it."""
         if best_round == self._scored_round:
             self._best, self._best_round = self._scored, best_round
         self._scored = {name: tensor.clone() for name, tensor in self._server.shared.items()}
@@ -99,7 +99,7 @@ class Replica:
         self.changes += 1
 
     def best(self, best_round: int) -> dict[str, Array]:
-        """The shared half of the best round, which was scored last or was the best before that; of none, as it is."""
+        """Return the shared half of the best round: the last scored or the best before it; without one, the present."""
         if not best_round:
             return self.arrays(after=self.number)
         for number, kept in ((self._scored_round, self._scored), (self._best_round, self._best)):
@@ -108,7 +108,7 @@ class Replica:
         raise MessageError("behind", "this site has not kept the shared half of that round")
 
     def state(self) -> dict[str, Tensor]:
-        """All of it, for the site's disk."""
+        """Return everything that must be saved on the site's disk."""
         tensors = {f"server/{name}": tensor for name, tensor in self._server.state().items()}
         for round_number, kept, prefix in (
             (self._scored_round, self._scored, "scored"),
@@ -118,25 +118,25 @@ class Replica:
         return tensors
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Be as another copy was."""
-        self._server.take_up(under("server", tensors))
+        """Restore what another copy's `state` returned."""
+        self._server.load_state(under("server", tensors))
         self._scored_round, self._scored = _kept("scored", tensors)
         self._best_round, self._best = _kept("best", tensors)
 
     def shared_bytes(self) -> bytes:
-        """The numbers of the shared half alone: by them two copies are compared."""
+        """Return the bytes of the shared half alone, to compare two copies."""
         return b"".join(self._server.shared[name].numpy().tobytes() for name in sorted(self._server.shared))
 
     def to_bytes(self) -> bytes:
-        """All of it, for a site that is behind."""
+        """Return the whole state as bytes, for a site that is behind."""
         return save_bytes({name: tensor.detach().contiguous() for name, tensor in self.state().items()})
 
-    def take_up(self, data: bytes) -> None:
-        """Go on from what another site's `to_bytes` gave."""
+    def load_bytes(self, data: bytes) -> None:
+        """Continue from what another site's `to_bytes` returned."""
         try:
-            self.load(load_bytes(data))
+            self.load(parse_safetensors(data))
         except (SafetensorError, TrainingError, KeyError, ValueError):
-            raise MessageError("state", "is no copy of this study's shared half") from None
+            raise MessageError("state", "is not a copy of this study's shared half") from None
         self.changes += 1
 
 

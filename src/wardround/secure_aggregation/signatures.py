@@ -1,4 +1,4 @@
-"""Signatures of a networked study: who wrote this header, according to a certificate that the study's root issued."""
+"""Signatures of a networked study, verified with certificates that the study's root issued."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from wardround.secure_aggregation.key_strength import weakness
 
 __all__ = ["Signatures", "open_signatures"]
 
-_CONTEXT = b"wardround-1\x00"  # the same keys serve TLS: what is signed here means nothing there
+_CONTEXT = b"wardround-1\x00"  # the same keys serve TLS; the prefix separates the two uses
 _HASH = hashes.SHA256()
 _PADDING = padding.PSS(mgf=padding.MGF1(_HASH), salt_length=_HASH.digest_size)
 
 
 class Signatures:
-    """Signs with one's own key; checks what others signed, up to the root of the study."""
+    """Signs with a party's own key; verifies what others signed, up to the root of the study."""
 
     def __init__(self, *, key: bytes, certificate: bytes, root: bytes) -> None:
         self.certificate = certificate
@@ -37,14 +37,14 @@ class Signatures:
                 raise FederationError(f"{what} {weak}; make the kit again")
 
     def sign(self, data: bytes) -> bytes:
-        """The signature over `data`, RSA-PSS with SHA-256."""
+        """Return the signature over `data`, RSA-PSS with SHA-256."""
         return self._key.sign(_CONTEXT + data, _PADDING, _HASH)
 
     def check(self, data: bytes, signature: bytes, *, certificate: bytes, name: str | None) -> None:
-        """Refuse, with a `MessageError`, what the holder of `certificate` did not sign.
+        """Raise a `MessageError` unless the holder of `certificate` signed `data`.
 
-        The certificate must be in force, issued by the root, no root itself, of a key that nobody breaks, and made out
-        to `name` where one is given: None is for a certificate that is known beforehand.
+        The certificate must be in force, issued by the root, not a root itself, have a strong key, and be issued to
+        `name`; None is for a certificate that is known beforehand.
         """
         key = _trusted_key(certificate, self._root, name)
         _check_in_force(_loaded(certificate))
@@ -55,7 +55,7 @@ class Signatures:
 
 
 def open_signatures(*, key: Path, certificate: Path, root: Path) -> Signatures:
-    """The signatures of a kit, from its PEM files."""
+    """Open the signatures of a kit from its PEM files."""
     try:
         return Signatures(key=key.read_bytes(), certificate=certificate.read_bytes(), root=root.read_bytes())
     except OSError as error:
@@ -68,7 +68,7 @@ def _private_key(pem: bytes) -> rsa.RSAPrivateKey:
     except (ValueError, TypeError):
         raise FederationError("the kit's key cannot be read; make the kit again") from None
     if not isinstance(key, rsa.RSAPrivateKey):
-        raise FederationError("the kit's key is no RSA key; make the kit again")
+        raise FederationError("the kit's key is not an RSA key; make the kit again")
     return key
 
 
@@ -77,12 +77,12 @@ def _loaded(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError:
-        raise MessageError("certificate", "is no certificate") from None
+        raise MessageError("certificate", "is not a certificate") from None
 
 
 @lru_cache(maxsize=4096)
 def _trusted_key(pem: bytes, root: bytes, name: str | None) -> rsa.RSAPublicKey:
-    """The key of a certificate that the root issued to `name`; its dates are not looked at."""
+    """Return the key of a certificate that the root issued to `name`; its dates are not checked."""
     certificate = _loaded(pem)
     if weak := weakness(certificate):
         raise MessageError("certificate", weak)
@@ -92,10 +92,10 @@ def _trusted_key(pem: bytes, root: bytes, name: str | None) -> rsa.RSAPublicKey:
         raise MessageError("certificate", "another root issued it") from None
     names = [attribute.value for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if name is not None and names != [name]:
-        raise MessageError("certificate", "is made out to somebody else")
+        raise MessageError("certificate", "was issued to another party")
     key = certificate.public_key()
     if _is_authority(certificate) or not isinstance(key, rsa.RSAPublicKey):
-        raise MessageError("certificate", "is of another kind than a party's")
+        raise MessageError("certificate", "is not a certificate of a party")
     return key
 
 

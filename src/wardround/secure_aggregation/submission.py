@@ -1,4 +1,4 @@
-"""A site's updates under a mechanism that seals them for one another: held, given, revealed, opened as a sum.
+"""A site's update through the phases of secure aggregation: announced, submitted, unmasked, opened as part of a sum.
 
 What was submitted and unmasked is written to `submissions.json` before it leaves, and is not restored with the site's
 state: an update that was unmasked as part of one sum is never submitted to another. If its round is asked for again,
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from wardround.errors import MessageError, RefusedSumError
-from wardround.federation.aggregation import Reader, Rows, Tensors, share_limit
+from wardround.federation.aggregation import Reader, Tensors, dense, share_limit
 from wardround.federation.message import Array, Message, Value, grouped
 from wardround.federation.site_history import SiteHistory, most_repeats
 from wardround.parsing import read_json
@@ -35,37 +35,37 @@ __all__ = ["Record", "Submission", "replica_steps"]
 
 _FILE, _OLD_FILE = "submissions.json", "given.json"  # 0.1 wrote the second
 _PRIVATE = 0o600
-_FAR = 1000.0  # times above or below a site's own largest number: a clip that would leave nothing of its update
+_FAR = 1000.0  # a clip so many times above or below the site's largest number would leave nothing of its update
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a site has given last, and how often it had to draw anew."""
+    """The site's last submission, and how often it drew other sentences after an update was unmasked."""
 
     round: int = 0
     nonce: str = ""
-    nonces: tuple[str, ...] = ()  # of the round, the last among them
+    nonces: tuple[str, ...] = ()  # of all exchanges of the round, this one included
     digest: str = ""
-    seed: str = ""  # of its own mask, until it is revealed
-    revealed: int = 0  # the last round whose update must not be given again
+    seed: str = ""  # of its own mask, until it is sent
+    revealed: int = 0  # the last round whose update was unmasked and must not be submitted again
     redraws: int = 0
 
-    def having_given(self, exchange: Exchange, given: SealedUpdate) -> Record:
-        """The record after one more exchange; with it, the seed of the one before is gone."""
+    def after_submission(self, exchange: Exchange, sealed: SealedUpdate) -> Record:
+        """Return the record after a submission; the previous seed is dropped."""
         before = self.nonces if exchange.round == self.round else ()
         return replace(
             self,
             round=exchange.round,
             nonce=exchange.nonce,
             nonces=(*before, exchange.nonce),
-            digest=given.digest,
-            seed=given.seed.hex(),
+            digest=sealed.digest,
+            seed=sealed.seed.hex(),
         )
 
 
 class Submission:
-    """What `Site` needs beside the giver: the update between two exchanges, and what was done with it."""
+    """A site's end of a protecting mechanism: holds the update between the phases and records its use."""
 
     def __init__(
         self,
@@ -79,23 +79,23 @@ class Submission:
     ) -> None:
         self.client = client
         self.history = SiteHistory(folder, lasting=lasting)
-        self._largest_share = largest_share  # that the study lets one site have in a mean
+        self._largest_share = largest_share  # of one site in a mean, as the study allows
         folder.mkdir(parents=True, exist_ok=True)
         self._path, self._feedback, self._lasting = folder / _FILE, feedback, lasting
-        self._agreed = dict(clips)  # of the study
-        self._clips: dict[str, float] = {}  # of the exchanges so far
+        self._agreed = dict(clips)  # set by the study
+        self._clips: dict[str, float] = {}  # used in the exchanges so far
         self._update: dict[str, Tensor] = {}
-        self._residue: dict[str, Tensor] = {}  # of the last update that was used
-        self._left: dict[str, Tensor] = {}  # of the last one that was given
+        self._residue: dict[str, Tensor] = {}  # what rounding took from the last update that was used
+        self._left: dict[str, Tensor] = {}  # the same of the last update that was submitted
         self._weight = 0.0
-        self._largest_by_group: dict[str, float] = {}  # largest numbers of the update that is held, by layer group
-        self.changes = 0  # of what goes with the state of the site, beside the update
+        self._largest_by_group: dict[str, float] = {}  # of the update that is held
+        self.changes = 0  # of the state, the held update not counted
         old = folder / _OLD_FILE
         self.record = _read(old if old.is_file() and not self._path.is_file() else self._path)
 
     @property
     def redraws(self) -> int:
-        """Return how often this site drew other sentences because its update had been revealed."""
+        """Return how often this site drew other sentences because its update had been unmasked."""
         return self.record.redraws
 
     def steps(self, replica: Replica | None) -> dict[str, Callable[[Site, Message], Message]]:
@@ -111,22 +111,22 @@ class Submission:
         return steps | (replica_steps(replica, self) if replica is not None else {})
 
     def begin(self, round_number: int, *, after: int, most_redraws: int = most_repeats(0)) -> None:
-        """Before training from the state after a round; where a later one was revealed, what is drawn is drawn anew.
+        """Prepare for training from the state after a round; count a redraw if a later round was unmasked.
 
-        Whatever its number, a round from an old state could else give once more what was revealed from there.
+        From an old state, a round of any number could otherwise submit again what was unmasked from that state.
         """
         if after < self.record.revealed:
             if self.record.redraws >= most_redraws:
-                raise MessageError("repeats", "too many rounds were asked again after their updates were revealed")
-            # Of the rounds before it, what was revealed stays so: their updates may still be held.
+                raise MessageError("repeats", "too many rounds were repeated after their updates were unmasked")
+            # Earlier rounds stay unmasked: their updates may still be held.
             revealed = min(self.record.revealed, round_number - 1)
             self._note(replace(self.record, revealed=revealed, redraws=self.record.redraws + 1))
 
     def announce(
         self, update: Tensors, *, weight: float, values: Mapping[str, Value], learn_clips: bool = False
     ) -> Message:
-        """Keep an update until it is known who else gives; while clips are learned, tell how large its numbers are."""
-        whole = {name: part.whole() if isinstance(part, Rows) else np.array(part) for name, part in update.items()}
+        """Hold an update until it is known who takes part; while clips are learned, say how large its numbers are."""
+        whole = {name: np.array(dense(part)) for name, part in update.items()}
         for name, left in self._residue.items():
             whole[name] += left.numpy()
         self._largest_by_group = self.client.largest_by_group(whole)
@@ -134,41 +134,41 @@ class Submission:
             self._clips = {}
         self._update = {name: torch.from_numpy(array) for name, array in whole.items()}
         self._weight = weight
-        said: dict[str, Value] = {**values, "weight": weight}
+        announced: dict[str, Value] = {**values, "weight": weight}
         if not self._clips:
-            said["largest_by_group"] = {
+            announced["largest_by_group"] = {
                 group: size for group, size in self._largest_by_group.items() if group not in self._agreed
             }
-        return Message(said, {}, {"public_keys": self.client.public_keys})
+        return Message(announced, {}, {"public_keys": self.client.public_keys})
 
     def submit(self, message: Message, *, name: str, round_number: int, rounds: int = 0) -> Message:
-        """Seal the held update for the sites of an exchange; `rounds` are those of the study."""
+        """Protect the held update for the sites of an exchange; `rounds` is the number of rounds of the study."""
         exchange = Exchange.from_values(message.value("exchange", dict))
         self._check(exchange, name, round_number)
         self.history.check_clips(exchange.clips, rounds=rounds)
-        given = self.client.seal(
+        sealed = self.client.seal(
             {part: tensor.numpy() for part, tensor in self._update.items()},
             exchange=exchange,
             public_keys={site.removeprefix("public_keys/"): keys for site, keys in message.blobs.items()},
         )
         self.changes += self._clips != exchange.clips
         self._clips = dict(exchange.clips)
-        residue = given.residue if self._feedback else {}
+        residue = sealed.residue if self._feedback else {}
         self._left = {part: torch.from_numpy(array) for part, array in residue.items()}
-        self._note(self.record.having_given(exchange, given))
-        return given.message
+        self._note(self.record.after_submission(exchange, sealed))
+        return sealed.message
 
     def unmask(self, message: Message) -> Message:
-        """Give up the seed of this site's own mask, and with it the right to give the update again."""
+        """Return the seed of this site's own mask; the update is never submitted again."""
         if not self.record.seed or message.value("nonce", str) != self.record.nonce:
-            raise MessageError("nonce", "this site has given nothing to the exchange that could be revealed")
+            raise MessageError("nonce", "this site has no submission in this exchange to unmask")
         seed = bytes.fromhex(self.record.seed)
         self._note(replace(self.record, seed="", revealed=self.record.round))
         self._used()
         return Message({}, {}, {"seed": seed})
 
     def open(self, message: Message) -> dict[str, Array]:
-        """The mean of an exchange."""
+        """Return the mean of an exchange."""
         exchange = Exchange.from_values(message.value("exchange", dict))
         self.history.check_sum(exchange.nonce, exchange.epoch)
         own = self.record.digest if exchange.nonce == self.record.nonce else None
@@ -184,7 +184,7 @@ class Submission:
         return mean
 
     def state(self) -> dict[str, Tensor]:
-        """What goes with the state of the site."""
+        """Return what must be saved with the state of the site."""
         tensors = {f"update/{name}": tensor for name, tensor in self._update.items()}
         tensors |= {f"residue/{name}": tensor for name, tensor in self._residue.items()}
         tensors |= {f"left/{name}": tensor for name, tensor in self._left.items()}
@@ -196,7 +196,7 @@ class Submission:
         return tensors | {"weight": torch.tensor(self._weight, dtype=torch.float64)}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take up what `state` gave."""
+        """Restore what `state` returned."""
         self._update, self._residue = under("update", tensors), under("residue", tensors)
         self._left = under("left", tensors)
         self._clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
@@ -211,20 +211,20 @@ class Submission:
         if not self._update or exchange.round != round_number:
             raise MessageError("round", "this site holds no update of the round")
         if exchange.round <= self.record.revealed:
-            raise MessageError("spent", "this update was revealed in another exchange; it is not given again")
+            raise MessageError("spent", "this update was unmasked in another exchange; it is not submitted again")
         if exchange.nonce in self.record.nonces:
-            raise MessageError("replay", "this site has given to the exchange before")
+            raise MessageError("replay", "this site has submitted to the exchange before")
         self._check_weight(exchange, name)
         agreed = self._clips or self._agreed
         if any(exchange.clips.get(group) != clip for group, clip in agreed.items()):
-            raise MessageError("clip", "the exchange has another clip than the study, or than the rounds before")
+            raise MessageError("clip", "the exchange has another clip than the study or the earlier rounds")
         for group, clip in exchange.clips.items():
             extent = self._largest_by_group.get(group, 0.0)
             if group not in agreed and extent and not extent / _FAR <= clip <= extent * _FAR:
                 raise MessageError("clip", "a learned clip is far from the largest number of this site's update")
 
     def _check_weight(self, exchange: Exchange, name: str) -> None:
-        """Refuse a weight that is neither this site's nor what the study's largest share leaves of it."""
+        """Raise a `MessageError` for a weight that is neither this site's own nor the study's cap of it."""
         if name not in exchange.weights:
             raise MessageError("weight", "the exchange has no weight for this site")
         weight, share = exchange.weights[name], exchange.share_of(name)
@@ -233,19 +233,19 @@ class Submission:
             raise MessageError("weight", "this site's update would be most of the sum")
         capped = weight < self._weight and abs(share - largest) <= _ROUNDING
         if weight != self._weight and not capped:
-            raise MessageError("weight", "the exchange has another weight for this site than its own")
+            raise MessageError("weight", "the exchange gives this site another weight than its own")
 
     def _used(self) -> None:
-        """The update went into a mean: what rounding took from it is made up for next time.
+        """Note that the update went into a mean, so that what rounding took from it is added to the next update.
 
-        Under both masks and seals it is told so twice, when it is revealed and when the mean is opened.
+        With masks and encryption this is called twice: when the update is unmasked and when the mean is opened.
         """
         if self._left:
             self._residue, self._left = self._left, {}
             self.changes += 1
 
     def _note(self, record: Record) -> None:
-        """To disk before anything leaves."""
+        """Write the record to disk before anything leaves."""
         partial = self._path.with_name(_FILE + ".partial")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
         with os.fdopen(descriptor, "w") as stream:
@@ -254,7 +254,7 @@ class Submission:
             force(partial)
         partial.replace(self._path)
         if self._lasting:
-            force(self._path.parent)  # else a power cut may take the new name back, and with it what was revealed
+            force(self._path.parent)  # otherwise a power cut could undo the renaming, and with it what was unmasked
         self.record = record
 
 
@@ -290,10 +290,10 @@ def replica_steps(replica: Replica, submission: Submission) -> dict[str, Callabl
         """Continue from another site's copy of the shared half, if this one's is older or differs."""
         number = message.value("round", int)
         if replica.number > number:
-            raise MessageError("round", f"this site's shared half is of round {replica.number}")
+            raise MessageError("round", f"this site's shared half belongs to round {replica.number}")
         copy = client.unlock(message.blobs.get("copy", b""), purpose=f"copy/{number}")
         with site.all_or_nothing():
-            replica.take_up(copy)
+            replica.load_bytes(copy)
             replica.arrays(after=number)
             site.note_past(replica.shared_bytes())
         return Message({"shared": client.fingerprint(replica.shared_bytes())})

@@ -1,7 +1,7 @@
-"""Who gave what to an exchange, and the check that lets a site trust a sum it did not add up itself.
+"""The signed list of the contributions in a sum, by which a site trusts a sum that it did not compute.
 
-The coordinator names an `Exchange`; each site signs a `Contribution` to it; with the sum each site gets the
-`Transcript`, the signed list of the contributions in it. A sum of too few sites, without one's own contribution, or of
+The coordinator names an `Exchange`; each site signs a `Contribution` to it; with the sum each site receives the
+`Transcript`, the signed list of the contributions. A sum of too few sites, without the site's own contribution, or of
 another exchange is refused before it is opened.
 """
 
@@ -31,48 +31,48 @@ __all__ = [
 _SEALED = "wardround-sealed-2"
 _SIGNATURE_LENGTH = 64
 _TAG_LENGTH, _MOST_TAGS = 8, 3  # bytes of one number of a tag; numbers of a tag
-_CONTRIBUTION, _TRANSCRIPT = "contribution", "transcript"  # what their blobs are called in a message
+_CONTRIBUTION, _TRANSCRIPT = "contribution", "transcript"  # names of blobs in a message
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """A site's signed statement that it gave something, known by its digest, to an exchange."""
+    """A site's signed statement that it submitted an update, named by its digest, to an exchange."""
 
     site: SiteId
-    digest: str  # of what it gave: see `sealed_digest`
+    digest: str  # of the protected update: see `sealed_digest`
     signature: bytes
-    tag: MacTag = ()  # over the ciphertexts: see `ciphertext_mac`; empty where nothing is sealed
-    commitment: str = ""  # to the seed of the site's own mask; empty where it has none
+    tag: MacTag = ()  # over the ciphertexts: see `mac`; empty if nothing is encrypted
+    commitment: str = ""  # to the seed of the site's own mask; empty if it has none
 
     def __post_init__(self) -> None:
         if not is_site_name(self.site) or not DIGEST.fullmatch(self.digest):
-            raise MessageError("contribution", "names no site or no digest")
+            raise MessageError("contribution", "names no site or has no digest")
         if self.commitment and not DIGEST.fullmatch(self.commitment):
-            raise MessageError("contribution", f"{self.site}: its commitment is no digest")
+            raise MessageError("contribution", f"{self.site}: the commitment is not a digest")
         if len(self.tag) > _MOST_TAGS or not all(0 <= number < 1 << (8 * _TAG_LENGTH) for number in self.tag):
-            raise MessageError("contribution", f"{self.site}: its tag is no tag")
+            raise MessageError("contribution", f"{self.site}: the tag is not a tag")
         if len(self.signature) != _SIGNATURE_LENGTH:
             raise MessageError("contribution", f"{self.site}: a signature has {_SIGNATURE_LENGTH} bytes")
 
     def to_blobs(self) -> dict[str, bytes]:
-        """To be put beside what was given; `sealed_digest` leaves this blob out."""
+        """Return the blob to add to the submitted message; `sealed_digest` leaves it out."""
         return {_CONTRIBUTION: self.to_bytes()}
 
     @classmethod
     def from_message(cls, message: Message) -> Contribution:
-        """The contribution that a message brings with it."""
+        """Return the contribution in a message."""
         if _CONTRIBUTION not in message.blobs:
             raise MessageError("contribution", "is missing")
         return cls.from_bytes(message.blobs[_CONTRIBUTION])
 
     def to_bytes(self) -> bytes:
-        """As `from_bytes` reads it."""
+        """Return the bytes that `from_bytes` reads."""
         values: dict[str, Value] = {"site": self.site, "digest": self.digest, "commitment": self.commitment}
         return encode(Message(values, {}, {"signature": self.signature, "tag": _tag_bytes(self.tag)}))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Contribution:
-        """The contribution in `data`, unchecked beyond its shape."""
+        """Return the contribution in `data`; only its form is checked."""
         with _refused_as("contribution"):
             message = decode(data)
             site, digest, commitment = (message.value(name, str) for name in ("site", "digest", "commitment"))
@@ -87,32 +87,34 @@ class Contribution:
 
 
 def sealed_digest(message: Message) -> str:
-    """SHA-256 of all that a message says but its contribution, whatever order its parts have."""
+    """Return the SHA-256 of a message without its contribution; the order of its parts does not matter."""
     return content_digest(message, purpose=_SEALED, without=_CONTRIBUTION)
 
 
 def contribute(
     identity: Identity, exchange: Exchange, digest: str, *, tag: MacTag = (), commitment: str = ""
 ) -> Contribution:
-    """Sign, as a site of the cohort, that it gave what has this digest, under this tag and this commitment."""
+    """Sign that this site submitted an update with this digest, tag and commitment."""
     site = identity.public_keys.name
     if site not in exchange.weights:
-        raise MessageError("exchange", f"{site} cannot give to an exchange that does not name it")
+        raise MessageError("exchange", f"{site} cannot contribute to an exchange that does not name it")
     signature = identity.sign(_signed(exchange, site, digest, tag, commitment))
     return Contribution(site, digest, signature, tag, commitment)
 
 
 def check_contribution(contribution: Contribution, exchange: Exchange, keys: PublicKeys) -> None:
-    """Refuse, with a `MessageError`, what the keys's holder did not sign or what is for another exchange."""
+    """Raise a `MessageError` unless the holder of `keys` signed the contribution for this exchange."""
     site = contribution.site
     if site != keys.name or site not in exchange.weights:
-        raise MessageError("contribution", f"{site}: is no site of the exchange, or the keys is another's")
+        raise MessageError(
+            "contribution", f"{site}: is not a site of the exchange, or the public keys belong to another site"
+        )
     signed = _signed(exchange, site, contribution.digest, contribution.tag, contribution.commitment)
     check_signature(keys, signed, contribution.signature)
 
 
 def check_seed(contribution: Contribution, exchange: Exchange, seed: bytes) -> None:
-    """Refuse, with a `MessageError`, a seed that is not the one the site committed to when it contributed."""
+    """Raise a `MessageError` for a seed that the site did not commit to when it contributed."""
     if masks.commitment(seed, context=exchange.context, site=contribution.site) != contribution.commitment:
         raise MessageError("seed", f"{contribution.site}: sent another seed than it committed to")
 
@@ -127,16 +129,16 @@ class Transcript:
 
     @property
     def sites(self) -> tuple[SiteId, ...]:
-        """Who contributed."""
+        """Return the sites that contributed."""
         return tuple(contribution.site for contribution in self.contributions)
 
     @property
     def share(self) -> float:
-        """The part of the whole cohort's mean that the contributions are; 1 where nobody is missing."""
+        """Return the share of the contributions in the mean of all sites; 1 if none is missing."""
         return self.exchange.share_of(*self.sites)
 
     def to_blobs(self) -> dict[str, bytes]:
-        """One blob to be put into a message; public_keys of those who did not contribute stay out of it."""
+        """Return the blob for a message; it holds the public keys of the sites that contributed only."""
         parts = {f"contribution/{number}": part.to_bytes() for number, part in enumerate(self.contributions)}
         public_keys = {
             f"public_keys/{number}": self.public_keys[site].to_bytes() for number, site in enumerate(self.sites)
@@ -145,7 +147,7 @@ class Transcript:
 
     @classmethod
     def from_message(cls, message: Message) -> Transcript:
-        """The transcript that a message brings with it, unchecked beyond its shape."""
+        """Return the transcript in a message; only its form is checked."""
         if _TRANSCRIPT not in message.blobs:
             raise MessageError("transcript", "is missing")
         with _refused_as("transcript"):
@@ -154,7 +156,7 @@ class Transcript:
             numbers = range(len(found.blobs) // 2)
             names = {f"{part}/{number}" for number in numbers for part in ("contribution", "public_keys")}
             if len(found.values) != 1 or found.arrays or {*found.blobs} != names:
-                raise MessageError("parts", "are others than a transcript's")
+                raise MessageError("parts", "are not those of a transcript")
             public_keys = [PublicKeys.from_bytes(found.blobs[f"public_keys/{number}"]) for number in numbers]
             contributions = [Contribution.from_bytes(found.blobs[f"contribution/{number}"]) for number in numbers]
         return cls(exchange, {keys.name: keys for keys in public_keys}, tuple(contributions))
@@ -162,13 +164,13 @@ class Transcript:
     def check(
         self, *, minimum: int, me: SiteId, own: str | None, study: str, round: int, certifier: Certifier | None
     ) -> None:
-        """Refuse, with a `MessageError`, the sum this stands for, unless it is what the site `me` may open.
+        """Raise a `MessageError` unless the site `me` may open this sum.
 
-        `own` is the digest of what the site gave to this exchange, None where it gave nothing. Whether the exchange was
-        seen before is for whoever opens its sum to know.
+        `own` is the digest of the site's submission to this exchange, None if it has none. The caller checks whether
+        the sum was opened before.
         """
         if self.exchange.study != study or self.exchange.round != round:
-            raise MessageError("transcript", "is of another study or another round")
+            raise MessageError("transcript", "belongs to another study or another round")
         self._check_sites(minimum)
         self._check_mine(me, own)
         with _refused_as("transcript"):
@@ -186,20 +188,20 @@ class Transcript:
         if not self.exchange.weights.keys() >= set(sites):
             raise MessageError("transcript", "lists a site outside the cohort")
         if len(sites) < minimum:
-            raise MessageError("transcript", f"lists {len(sites)} sites where the study wants at least {minimum}")
+            raise MessageError("transcript", f"lists {len(sites)} sites; the study needs at least {minimum}")
 
     def _check_mine(self, me: SiteId, own: str | None) -> None:
         mine = [contribution.digest for contribution in self.contributions if contribution.site == me]
         if own is None and mine:
-            raise MessageError("transcript", f"lists {me}, which gave nothing")
+            raise MessageError("transcript", f"lists {me}, which submitted nothing")
         if own is not None and not mine:
-            raise MessageError("transcript", f"leaves out what {me} gave")
+            raise MessageError("transcript", f"leaves out what {me} submitted")
         if own is not None and mine != [own]:
-            raise MessageError("transcript", f"lists {me} with something else than it gave")
+            raise MessageError("transcript", f"lists {me} with another update than it submitted")
 
 
 def _signed(exchange: Exchange, site: SiteId, digest: str, tag: MacTag, commitment: str) -> bytes:
-    """What a contribution signs; every part has a fixed length or follows its length, and the name comes last."""
+    """Return the signed bytes; every part has a fixed length or follows its length, and the name comes last."""
     parts = _tag_bytes(tag), bytes.fromhex(commitment)
     variable = b"".join(len(part).to_bytes(1, "big") + part for part in parts)
     return exchange.context + bytes.fromhex(digest) + variable + site.encode("ascii")
@@ -211,7 +213,7 @@ def _tag_bytes(tag: MacTag) -> bytes:
 
 @contextmanager
 def _refused_as(code: str) -> Iterator[None]:
-    """Under one code, whatever is wrong in detail."""
+    """Map any `MessageError` to one code."""
     try:
         yield
     except MessageError as error:

@@ -1,7 +1,6 @@
-"""A worker: a process that keeps some chunks of a sealed sum. Ciphertexts come, sums go, and no key is ever here.
+"""A worker process that holds some chunks of a sum of ciphertexts; it never has a key.
 
-Parent and worker tell one another over pipes what is to be done, and put the blocks themselves on a buffer: memory that
-both of them see.
+Requests travel over pipes, and blocks through a buffer in shared memory.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from wardround.parsing import parse_json
 from wardround.process_hardening import forbid_core_dumps
 from wardround.secure_aggregation.bfv import BfvParameters, BfvSum, Ciphertexts
 
-__all__ = ["Stretches", "buffer_of"]
+__all__ = ["ChunkSums", "buffer_of"]
 
 
 @dataclass(frozen=True, eq=False)
 class _Chunk:
-    """A running sum of as many blocks as lie on the buffer when the first are added."""
+    """The running sum of one chunk; the first update decides the number of blocks."""
 
     parameters: BfvParameters
     buffer: Array
@@ -36,37 +35,37 @@ class _Chunk:
         self.sum.add(Ciphertexts(self.buffer[: blocks * length], np.full(blocks, length, np.int32)))
 
     def total(self) -> int:
-        """Put the sum on the buffer; how many blocks it has."""
+        """Write the sum to the buffer; return its number of blocks."""
         total = self.sum.total()
         self.buffer[: len(total.data)] = total.data
         return len(total.lengths)
 
 
-class Stretches:
-    """Running sums, each known by a number; a `BytesWorker` to which that number comes in place of a round's."""
+class ChunkSums:
+    """Running sums by number; a `BytesWorker` that receives this number in place of a round."""
 
     def __init__(self) -> None:
-        self._stretches: dict[int, _Chunk] = {}
+        self._chunks: dict[int, _Chunk] = {}
         self._buffers: dict[str, Array] = {}
 
     def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
-        """`begin` a sum, `add` so many blocks from the buffer, put as many of the `total` on it, `forget` the sum."""
+        """Do one step: `begin` a sum, `add` blocks of the buffer, write the `total` to it, or `forget` the sum."""
         if step == "begin":
-            self._stretches[round_number] = self._begun(**parse_json(data))
+            self._chunks[round_number] = self._begin(**parse_json(data))
         elif step == "add":
-            self._stretch(round_number).add(int(data))
+            self._chunk(round_number).add(int(data))
         elif step == "total":
-            return b"%d" % self._stretch(round_number).total()
+            return b"%d" % self._chunk(round_number).total()
         elif step == "forget":
-            self._stretches.pop(round_number, None)
+            self._chunks.pop(round_number, None)
         else:
-            raise MessageError("step", "a lane does no such thing")
+            raise MessageError("step", "a worker does not know this step")
         return b""
 
     def close(self) -> None:
-        """Nothing of a sum must last."""
+        """Do nothing: a sum need not last."""
 
-    def _begun(self, packing: str, buffer: str) -> _Chunk:
+    def _begin(self, packing: str, buffer: str) -> _Chunk:
         if buffer not in self._buffers:
             descriptor = os.open(buffer, os.O_RDWR)
             self._buffers = {buffer: buffer_of(descriptor)}
@@ -74,21 +73,21 @@ class Stretches:
         parameters = BfvParameters(packing)
         return _Chunk(parameters, self._buffers[buffer], BfvSum(parameters))
 
-    def _stretch(self, number: int) -> _Chunk:
-        if number not in self._stretches:
-            raise MessageError("lost", "this sum was begun in a process that has ended since")
-        return self._stretches[number]
+    def _chunk(self, number: int) -> _Chunk:
+        if number not in self._chunks:
+            raise MessageError("lost", "this sum began in a process that has ended")
+        return self._chunks[number]
 
 
 def buffer_of(descriptor: int) -> Array:
-    """An open file's bytes, the same for all who have it open."""
+    """Map an open file into memory that all processes with the file share."""
     return np.frombuffer(mmap.mmap(descriptor, 0), np.uint8)
 
 
 def _main() -> None:
-    # A terminal's Ctrl-C comes to every process of its group; this one ends when its parent ends or wants it to.
+    # A terminal's Ctrl-C reaches every process of its group; this one ends with its parent, or when asked to.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    serve_worker(Stretches)
+    serve_worker(ChunkSums)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A sealed sum on several cores: its blocks are divided among processes, for SEAL's bindings keep threads waiting.
+"""A sum of ciphertexts on several cores: its blocks are divided among processes, because SEAL's bindings block threads.
 
 Most of an addition expands a ciphertext's random half from its seed, block by block, so that two processes take half
 as long as one. This process takes the first share, and each worker one of the others. Workers stay from one exchange to
@@ -35,15 +35,15 @@ __all__ = ["DividedSum", "WorkerPool", "running_sum"]
 
 _COMMAND = (sys.executable, "-P", "-m", "wardround.secure_aggregation.worker_loop")
 _MOST_CORES = 4
-_FEWEST_BLOCKS = 100  # of an update that is worth dividing; one core adds them in 0.015 s, two in 0.010 s
-_LONGEST_CHUNK = 512  # blocks that go to a worker at once
+_FEWEST_BLOCKS = 100  # smallest update worth dividing; one core adds it in 0.015 s, two in 0.010 s
+_LONGEST_CHUNK = 512  # blocks sent to a worker at once
 _BUFFER = _LONGEST_CHUNK * 66_000  # bytes; a block of a sum has 65,659
 _HEAD_START = 0.002  # seconds
-_SECONDS, _SECONDS_A_BLOCK = 60.0, 0.01  # that a worker may take; it needs 0.0002 a block
+_SECONDS, _SECONDS_A_BLOCK = 60.0, 0.01  # a worker's time limit; it needs 0.0002 per block
 
 
 def running_sum(parameters: BfvParameters, blocks: int) -> RunningSum[Ciphertexts, Ciphertexts]:
-    """A sum of so many blocks, divided where there are cores for it and it is long enough."""
+    """Return an empty sum of so many blocks, divided among processes if it is long and there are several cores."""
     cores = min(_MOST_CORES, len(os.sched_getaffinity(0)))
     if cores == 1 or blocks < _FEWEST_BLOCKS:
         return BfvSum(parameters, blocks)
@@ -51,13 +51,13 @@ def running_sum(parameters: BfvParameters, blocks: int) -> RunningSum[Ciphertext
 
 
 class WorkerPool:
-    """Processes that add beside this one; each starts when it is first needed, and anew when it has died."""
+    """Processes that add in parallel to this one; each starts when it is first needed, and again if it died."""
 
     def __init__(self, count: int) -> None:
         self.all = tuple(_Worker() for _ in range(count))
 
     def close(self) -> None:
-        """End the processes, and with them what they hold; the next sum starts others."""
+        """End the processes and drop their sums; the next sum starts others."""
         for worker in self.all:
             worker.process.close()
 
@@ -65,8 +65,8 @@ class WorkerPool:
 class DividedSum:
     """A running sum whose blocks are divided among this process and workers, at least one block for each.
 
-    A worker that dies takes its share along: that, and whatever is asked of the sum afterwards, is a `FederationError`.
-    The share of a worker that could not begin is added here.
+    If a worker dies, its share is lost: that call and all later ones raise a `FederationError`. The share of a worker
+    that could not begin is added in this process.
     """
 
     def __init__(self, parameters: BfvParameters, blocks: int, workers: WorkerPool) -> None:
@@ -74,12 +74,12 @@ class DividedSum:
         self._patience = _SECONDS + _SECONDS_A_BLOCK * blocks
         self._turns = _turns(blocks, 1 + len(workers.all))
         self._shares = [self._share_here()]
-        # Nobody waits for it yet: workers start while the sites are still sealing.
+        # Not awaited yet: workers start while the sites are still encrypting.
         self._beginning = [(worker, worker.begin(self, parameters, len(self._turns))) for worker in workers.all]
         self._is_whole = True
 
     def add(self, ciphertexts: Ciphertexts) -> None:
-        """Add one site's; what is refused, as by `check`, leaves the sum as it was."""
+        """Add one site's ciphertexts; those that `check` refuses leave the sum unchanged."""
         check(self._parameters, ciphertexts, self._blocks)
         length = self._parameters.fresh.length
 
@@ -87,13 +87,13 @@ class DividedSum:
             part.add(Ciphertexts(ciphertexts.data[_bytes(chunk, length)], ciphertexts.lengths[chunk]))
 
         self._check_whole()
-        self._settle()
-        self._is_whole = False  # unless all come to the end of it
+        self._assign_shares()
+        self._is_whole = False  # until every share is added
         self._each(work)
         self._is_whole = True
 
     def total(self) -> Ciphertexts:
-        """The sum so far; adding may go on."""
+        """Return the sum so far; adding may continue."""
         length = self._parameters.summed.length
         data: Array = np.empty(self._blocks * length, np.uint8)
 
@@ -101,7 +101,7 @@ class DividedSum:
             data[_bytes(chunk, length)] = part.total().data
 
         self._check_whole()
-        self._settle()
+        self._assign_shares()
         self._each(work)
         return Ciphertexts(data, np.full(self._blocks, length, np.int32))
 
@@ -109,8 +109,8 @@ class DividedSum:
         if not self._is_whole:
             raise FederationError("a part of the exchange's sum is lost; try the round again")
 
-    def _settle(self) -> None:
-        """Know who adds what."""
+    def _assign_shares(self) -> None:
+        """Wait for the workers to begin, and assign the shares."""
         for worker, begun in self._beginning:
             self._wait([(worker, begun)])
             self._shares.append(self._share_here() if begun.exception() else _Share(begun.result(), worker))
@@ -120,14 +120,14 @@ class DividedSum:
         return _Share([BfvSum(self._parameters) for _ in self._turns])
 
     def _each(self, work: Callable[[RunningSum[Ciphertexts, Ciphertexts], slice], None]) -> None:
-        """Have everybody work on his chunk, turn after turn."""
+        """Apply `work` to the chunks of every share, turn by turn."""
         for turn, chunks in enumerate(self._turns):
             shares = zip(self._shares, chunks, strict=True)
             self._at_once([(share.worker, partial(work, share.sums[turn], chunk)) for share, chunk in shares])
 
     def _at_once(self, tasks: Sequence[tuple[_Worker | None, Callable[[], None]]]) -> None:
         asked = [(worker, worker.thread.submit(task)) for worker, task in tasks if worker is not None]
-        # A thread that calls SEAL again and again hardly ever leaves others time to ask, so they go first.
+        # A thread that calls SEAL continuously hardly lets others run, so the workers are asked first.
         wait([done for _, done in asked], _HEAD_START)
         try:
             for worker, task in tasks:
@@ -139,7 +139,7 @@ class DividedSum:
             done.result()
 
     def _wait(self, asked: Sequence[tuple[_Worker, Future[Any]]]) -> None:
-        """Until all are done; one that takes too long is killed, which is an answer too."""
+        """Wait for all; a worker that takes too long is killed, which ends its call too."""
         late = wait([done for _, done in asked], self._patience).not_done
         for worker, done in asked:
             if done in late:
@@ -147,7 +147,7 @@ class DividedSum:
 
 
 class _Worker:
-    """A process, the thread that asks it one thing after the other, and the buffer between them."""
+    """A process, the thread that sends it one request after another, and the buffer that both share."""
 
     def __init__(self) -> None:
         self.process = WorkerProcess(_COMMAND, errors=subprocess.DEVNULL, descriptors=lambda: (self.buffer.descriptor,))
@@ -159,10 +159,10 @@ class _Worker:
     def buffer(self) -> _SharedBuffer:
         return _SharedBuffer()
 
-    def begin(self, owner: DividedSum, parameters: BfvParameters, sums: int) -> Future[list[_SumThere]]:
-        """Have as many sums begun, which are forgotten some time after their owner is gone."""
+    def begin(self, owner: DividedSum, parameters: BfvParameters, sums: int) -> Future[list[_RemoteSum]]:
+        """Start the sums; they are freed with `owner`."""
         numbers = [next(self._numbers) for _ in range(sums)]
-        # Python may say that the owner is gone in the midst of anything: it is noted, and told when the next begins.
+        # Python may finalize the owner at any moment: the numbers are noted, and freed when the next sum begins.
         weakref.finalize(owner, self._forgotten.append, numbers)
         return self.thread.submit(self._begin, parameters, numbers)
 
@@ -172,44 +172,44 @@ class _Worker:
         except (MessageError, OSError) as error:
             code = code_of(error)
             if code == "ciphertext":
-                raise MessageError(code, "a sum is not random: no honest site is in it; ask others") from None
+                raise MessageError(code, "a sum is not random, so no honest site is in it; ask other sites") from None
             raise FederationError(f"a process that adds sealed updates failed ({code}); try the round again") from None
 
-    def _begin(self, parameters: BfvParameters, numbers: Sequence[int]) -> list[_SumThere]:
+    def _begin(self, parameters: BfvParameters, numbers: Sequence[int]) -> list[_RemoteSum]:
         while self._forgotten:
             for number in self._forgotten.popleft():
                 self.ask("forget", number)
-        said = json.dumps({"packing": parameters.name, "buffer": self.buffer.path}).encode()
+        request = json.dumps({"packing": parameters.name, "buffer": self.buffer.path}).encode()
         for number in numbers:
-            self.ask("begin", number, said)
-        return [_SumThere(self, parameters, number) for number in numbers]
+            self.ask("begin", number, request)
+        return [_RemoteSum(self, parameters, number) for number in numbers]
 
 
 class _SharedBuffer:
-    """Memory that a worker sees too, once it has opened its path; room for the sum of the longest chunk.
+    """Memory shared with a worker that opens its path; it has room for the sum of the longest chunk.
 
-    A worker inherits the descriptor: it may not open files of a parent that is closed to others.
+    A worker inherits the descriptor, because it may not open files of a hardened parent.
     """
 
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("wardround", os.MFD_CLOEXEC)
         weakref.finalize(self, os.close, self.descriptor)
-        os.ftruncate(self.descriptor, _BUFFER)  # what is never written takes no memory
+        os.ftruncate(self.descriptor, _BUFFER)  # unwritten pages take no memory
         self.path = f"/proc/self/fd/{self.descriptor}"
         self.bytes = buffer_of(self.descriptor)
 
 
 @dataclass(frozen=True)
 class _Share:
-    """The sum of a chunk for each turn; here, where there is no worker."""
+    """The running sums of one process, one for each turn; without a worker they are in this process."""
 
     sums: Sequence[RunningSum[Ciphertexts, Ciphertexts]]
     worker: _Worker | None = None
 
 
 @dataclass(frozen=True)
-class _SumThere:
-    """A running sum in a worker; for the worker's thread alone."""
+class _RemoteSum:
+    """A running sum in a worker; only the worker's thread may use it."""
 
     worker: _Worker
     parameters: BfvParameters
@@ -220,7 +220,7 @@ class _SumThere:
         self.worker.ask("add", self.number, b"%d" % len(ciphertexts.lengths))
 
     def total(self) -> Ciphertexts:
-        """On the buffer, until the worker is asked again."""
+        """Return the sum in the shared buffer, which is valid until the next request."""
         blocks, length = int(self.worker.ask("total", self.number)), self.parameters.summed.length
         return Ciphertexts(self.worker.buffer.bytes[: blocks * length], np.full(blocks, length, np.int32))
 
@@ -230,20 +230,20 @@ def _bytes(chunk: slice, length: int) -> slice:
 
 
 def _turns(blocks: int, shares: int) -> list[list[slice]]:
-    """Blocks in turns, and each turn in a chunk a share that is not too long."""
+    """Divide blocks into turns, and each turn into one chunk of limited length per share."""
     assert blocks >= shares, "fewer blocks than processes"
     turns = _edges(0, blocks, -(-blocks // (shares * _LONGEST_CHUNK)))
     return [[slice(*ends) for ends in pairwise(_edges(*turn, shares))] for turn in pairwise(turns)]
 
 
 def _edges(start: int, stop: int, pieces: int) -> list[int]:
-    """Where the pieces begin, of which none is more than one longer than another, and where the last ends."""
+    """Return the boundaries of `pieces` pieces whose lengths differ by at most one."""
     return [start + (stop - start) * piece // pieces for piece in range(pieces + 1)]
 
 
 @lru_cache(maxsize=1)
 def _shared_workers(process: int, count: int) -> WorkerPool:
-    """The workers of a process; one that was forked off has none of its parent's."""
+    """Return the workers of this process; a forked process does not use those of its parent."""
     workers = WorkerPool(count)
     atexit.register(workers.close)
     return workers

@@ -75,5 +75,5 @@ def test_a_new_vault_goes_on_where_the_log_ends(log: KeyLog, tmp_path: Path) -> 
     epochs = Epochs.create(tmp_path / "epochs.vault", lock(), study=STUDY, scheme="ckks", new=new, after=logged)
     state = epochs.state()
     assert (state.current, state.oldest, state.revoked, state.pinned) == (3, 3, ("h2",), {"h1": "A"})
-    assert epochs.give(Peer("h1", "A"), 3) == epochs.current()
+    assert epochs.issue(Peer("h1", "A"), 3) == epochs.current()
     check_not_older(state, logged)

@@ -39,7 +39,7 @@ def epochs(tmp_path: Path, new: Maker) -> Epochs:
 
 def code(epochs: Epochs, peer: Peer, epoch: int) -> str:
     try:
-        epochs.give(peer, epoch)
+        epochs.issue(peer, epoch)
     except MessageError as error:
         return error.code
     return ""
@@ -53,14 +53,14 @@ def test_the_first_epoch(epochs: Epochs, new: Maker) -> None:
     secret = epochs.current()
     assert (secret.epoch, secret.scheme, secret.secret) == (1, "bfv-compact", bytes([1]) * 32)
     assert epochs.parameters() == secret.public(STUDY, oldest=1)
-    assert epochs.give(H1, 1) == secret
+    assert epochs.issue(H1, 1) == secret
     assert new.made == ["bfv-compact"]
 
 
 def test_a_rotation_leaves_the_epoch_before_in_use(epochs: Epochs, new: Maker, tmp_path: Path) -> None:
     told = epochs.rotate(new)
     assert (told.epoch, told.oldest) == (2, 1)
-    assert epochs.give(H1, 1).secret[0] == 1 and epochs.give(H1, 2).secret[0] == 2
+    assert epochs.issue(H1, 1).secret[0] == 1 and epochs.issue(H1, 2).secret[0] == 2
     told = epochs.rotate(new)
     assert (told.epoch, told.oldest) == (3, 2)
     assert code(epochs, H1, 1) == "epoch" and not code(epochs, H1, 2)
@@ -150,7 +150,7 @@ def test_a_certificate_can_be_pinned_before_the_site_asks(epochs: Epochs) -> Non
 def test_who_has_what(epochs: Epochs, new: Maker) -> None:
     epochs.rotate(new)
     for peer, epoch in ((H1, 2), (H1, 1), (H1, 2), (H2, 2)):
-        epochs.give(peer, epoch)
+        epochs.issue(peer, epoch)
     assert epochs.state().given == {"h1": (1, 2), "h2": (2,)}
 
 

@@ -1,4 +1,4 @@
-"""Every site on one machine: deterministic, in bounded memory, through the same codec as a network."""
+"""Engines that run every site on one machine: deterministic, in bounded memory, with the codec of a network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wardround.errors import FederationError, WardroundError
 from wardround.federation.engines.open_sites import SEPARATOR, OpenSites
 from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, code_of, those_asked
 from wardround.federation.message import Message, encode
-from wardround.federation.request_handler import heard
+from wardround.federation.request_handler import decode_answer
 from wardround.federation.worker_process import BytesWorker, round_of, where
 
 __all__ = ["InProcessFederation", "WorkerPoolFederation"]
@@ -30,19 +30,19 @@ class _Question(NamedTuple):
 
 
 class _OneMachine:
-    """The sites of a study, and what is asked of them."""
+    """The sites of a study on one machine."""
 
     def __init__(self, sites: Sequence[SiteId]) -> None:
         self._sites = those_asked(None, sites)
-        self.fault: WardroundError | None = None  # the first of a site in this process since it was last asked
+        self.fault: WardroundError | None = None  # the first error of a site in this process since the last question
 
     @property
     def sites(self) -> Sequence[SiteId]:
-        """Everybody in the study."""
+        """Return every site of the study."""
         return self._sites
 
     def ask(self, step: str, message: Message, *, to: Sequence[SiteId] | None = None) -> Replies:
-        """Ask sites in order; the question is encoded once, here."""
+        """Ask sites in order; the question is encoded once."""
         asked = those_asked(to, self._sites)
         self.fault = None
         return self._exchanges(asked, _Question(step, round_of(message), encode(message)))
@@ -52,12 +52,11 @@ class _OneMachine:
 
 
 class InProcessFederation(_OneMachine):
-    """Sites one after the other, in the order they are asked; at most `open_at_once` of them exist at a time.
+    """Runs sites one after another, in the order they are asked; at most `open_at_once` of them exist at a time.
 
-    Of a site's error a reply has its code alone, as everywhere. `fault` is for whoever runs all sites, and so may know.
-
-    `ask` fixes the bytes of the question at once; a site works when its reply is consumed, and not before, so that
-    one reply at a time is in memory. Replies that nobody consumes are work that nobody does.
+    A reply has only the code of a site's error, as in every engine. `fault` holds the error itself, for the person who
+    runs all sites. `ask` encodes the question at once; a site works only when its reply is consumed, so that one reply
+    at a time is in memory.
     """
 
     def __init__(
@@ -72,19 +71,19 @@ class InProcessFederation(_OneMachine):
 
     def _exchanges(self, sites: Sequence[SiteId], question: _Question) -> Iterator[Reply]:
         for site in sites:
-            # Outside the exchange: another site's state that cannot be laid aside is no absence of this one.
+            # Outside the exchange: if another site's state cannot be saved, this site is not absent.
             self._open.make_room(site)
             yield _exchange(site, question, partial(self._open.worker, site), step=question.step, note=self._note)
 
     def _note(self, error: WardroundError) -> None:
-        self.fault = self.fault or error.with_traceback(None)  # whose frames would keep the site in memory
+        self.fault = self.fault or error.with_traceback(None)  # its frames would keep the site in memory
 
 
 class WorkerPoolFederation(_OneMachine):
-    """Sites shared out among worker processes that work side by side; replies come in the order of asking.
+    """Divides sites among worker processes that run in parallel; replies arrive in the order of asking.
 
-    Each worker is one `BytesWorker` for several sites, asked for `site/step`. A worker is one reply ahead at most: of N
-    workers, 2 N replies are in memory, however many sites there are.
+    Each worker is a `BytesWorker` for several sites and is asked for `site/step`. A worker is at most one reply ahead:
+    with N workers, 2 N replies are in memory, however many sites there are.
     """
 
     def __init__(self, sites: Sequence[SiteId], workers: Sequence[BytesWorker]) -> None:
@@ -95,7 +94,7 @@ class WorkerPoolFederation(_OneMachine):
         self._place = {site: number % len(workers) for number, site in enumerate(self._sites)}
 
     def close(self) -> None:
-        """Close every worker, also where closing one of them fails."""
+        """Close every worker, even if closing one of them fails."""
         with ExitStack() as closing:
             for worker in self._workers:
                 closing.callback(worker.close)
@@ -125,10 +124,10 @@ def _exchange(
     started = perf_counter()
     try:
         opened = worker()
-        opening = perf_counter() - started  # on one machine a site may have to be read from disk: its own work too
+        opening = perf_counter() - started  # reading a site from disk counts as its own work
         answer = opened.answer_bytes(step, question.round, question.data)
-        message, worked = heard(answer)
-    except Exception as error:  # as at a site of its own, whatever goes wrong there is an absence here
+        message, worked = decode_answer(answer)
+    except Exception as error:  # any error of a site is an absence
         if isinstance(error, WardroundError) and note is not None:
             note(error)
         elif not isinstance(error, WardroundError):

@@ -1,1 +1,1 @@
-"""Sealing keys: what they are made of, who keeps them, and how they come to sites and to nobody else."""
+"""Sealing keys: their secrets and storage, and how they reach the sites and nobody else."""

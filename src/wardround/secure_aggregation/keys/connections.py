@@ -1,4 +1,4 @@
-"""The connections of a key service: one thread that accepts, secures, reads, writes and ends them, and waits for none.
+"""The connections of a key service: one thread accepts, secures, reads, writes and ends them without blocking.
 
 A connection is a stranger until its TLS handshake is done. Strangers cost a descriptor and some memory, never a thread;
 their number is bounded, also for each address, and past a bound those give way who are least likely to be a party.
@@ -26,23 +26,23 @@ from wardround.errors import MessageError
 from wardround.secure_aggregation.keys.limits import Limits, Party, PartySlots, Throttle
 from wardround.secure_aggregation.keys.peers import Peer, peer_of
 
-__all__ = ["Connections", "RequestDesk", "parse_request", "response"]
+__all__ = ["Connections", "KeyRequestHandler", "parse_request", "response"]
 
 _LARGEST_HEAD = 8192  # bytes of a request line and its headers
 _LARGEST_BODY = 4096  # bytes
 _RECORD = 1 << 14  # bytes, of TLS
-_RECORDS_AT_ONCE = 32  # written to one connection before the others have their turn
+_RECORDS_AT_ONCE = 32  # written to one connection before the others are served
 _HANDSHAKES_AT_ONCE = _ACCEPTED_AT_ONCE = 64
-_BACKLOG = 1024  # connections that the system holds for us; it may have a limit of its own
-_SYSTEM_BUFFER = 1 << 16  # bytes each way that the system holds of one connection
-_TICK = 0.25  # seconds between two looks at deadlines
+_BACKLOG = 1024  # connections queued by the system, which may have a lower limit
+_SYSTEM_BUFFER = 1 << 16  # bytes that the system buffers each way for one connection
+_TICK = 0.25  # seconds between two checks of deadlines
 _WORKERS = 4
-_ADDRESSES = 4  # of a party, that are remembered
+_ADDRESSES = 4  # remembered for each party
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-class RequestDesk(Protocol):
-    """What the connections need of a key service."""
+class KeyRequestHandler(Protocol):
+    """What the connections need from a key service."""
 
     def party(self, peer: Peer | None) -> Party:
         """Return whose slots a peer uses; must not block."""
@@ -62,19 +62,19 @@ class _Connection:
     socket: socket.socket
     address: str
     deadline: float
-    met: bool  # whether a party came from that address lately
+    met: bool  # whether a party came from that address recently
     descriptor: int
-    secured: ssl.SSLSocket | None = None  # from the first byte on
+    secured: ssl.SSLSocket | None = None  # from the first byte
     peer: Peer | None = None
     party: Party | None = None  # once the handshake is done
     received: bytearray = field(default_factory=bytearray)
-    reply: memoryview | None = None  # what is left of it to be written
+    reply: memoryview | None = None  # the part that is not written yet
 
 
 class Connections:
-    """Run in one thread from `start` to `close`."""
+    """Serves connections in one thread from `start` to `close`."""
 
-    def __init__(self, listener: socket.socket, tls: ssl.SSLContext, desk: RequestDesk, limits: Limits) -> None:
+    def __init__(self, listener: socket.socket, tls: ssl.SSLContext, desk: KeyRequestHandler, limits: Limits) -> None:
         self._listener, self._tls, self._desk, self._limits = listener, tls, desk, limits
         self._most_strangers = limits.most_strangers
         self._slots = PartySlots(limits)
@@ -89,7 +89,7 @@ class Connections:
         self._thread = threading.Thread(target=self._run, name="key-connections", daemon=True)
 
     def start(self) -> None:
-        """Listen."""
+        """Start to listen."""
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # which accepted connections inherit
             self._listener.setsockopt(socket.SOL_SOCKET, option, _SYSTEM_BUFFER)
         self._listener.listen(_BACKLOG)
@@ -104,7 +104,7 @@ class Connections:
         self._thread.start()
 
     def close(self) -> None:
-        """End every connection; requests that workers are busy with are finished, not answered."""
+        """End every connection; requests in progress are finished but not answered."""
         self._closing.set()
         self._wake()
         self._thread.join()
@@ -117,7 +117,7 @@ class Connections:
             while not self._closing.is_set():
                 try:
                     self._serve([key for key, _ in self._selector.select(_TICK)])
-                except Exception:  # the system ran out of something; connections left behind end at their deadline
+                except Exception:  # the system lacks resources; abandoned connections end at their deadline
                     self._closing.wait(_TICK)
         finally:
             for connection in [*self._strangers, *self._authenticated]:
@@ -126,7 +126,7 @@ class Connections:
             self._listener.close()
 
     def _serve(self, ready: list[selectors.SelectorKey]) -> None:
-        """Serve parties before strangers, and strangers who wait before new ones, who could displace them."""
+        """Serve parties before strangers, and waiting strangers before new ones that could displace them."""
         found = [key.data for key in ready if key.data is not None]
         for connection in found:
             if connection.party is not None:
@@ -154,9 +154,9 @@ class Connections:
                 return
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
-                    continue  # that one is gone already
+                    continue  # the connection is gone already
                 if not self._strangers:
-                    # It would be ready again at once, for as long as no descriptor is free.
+                    # It would be ready again at once while no descriptor is free.
                     self._selector.unregister(self._listener)
                     self._accepts_again = time.monotonic() + 2 * _TICK
                     return
@@ -165,7 +165,7 @@ class Connections:
             self._receive(accepted, address)
 
     def _receive(self, accepted: socket.socket, address: str) -> None:
-        """Let a stranger in, in place of another where there are too many."""
+        """Accept a stranger; if there are too many, displace another."""
         if self._of_address[address] >= self._limits.strangers_per_address:
             self._displace(stranger for stranger in self._strangers if stranger.address == address)
         elif len(self._strangers) >= self._most_strangers:
@@ -179,15 +179,15 @@ class Connections:
         self._selector.register(connection.descriptor, selectors.EVENT_READ, connection)
 
     def _displace(self, among: Iterable[_Connection]) -> None:
-        """End the one that is least likely to be a party; the oldest of several."""
+        """End the connection that is least likely to be a party; the oldest among several."""
         self._end(max(among, key=self._doubt))
 
     def _doubt(self, stranger: _Connection) -> tuple[bool, int, bool]:
-        """Rank strangers: most of all those of a new address, of an address with many, and those who say nothing."""
+        """Rank strangers: highest are those of new addresses, of addresses with many, and silent ones."""
         return not stranger.met, self._of_address[stranger.address], stranger.secured is None
 
     def _secure(self, connection: _Connection) -> None:
-        """Go on with the handshake; once it is done, take a slot of the party."""
+        """Continue the handshake; when it is done, take a slot of the party."""
         if connection.secured is None:
             connection.secured = self._tls.wrap_socket(
                 connection.socket, server_side=True, do_handshake_on_connect=False
@@ -197,7 +197,7 @@ class Connections:
         try:
             connection.peer = peer_of(connection.secured.getpeercert(binary_form=True) or b"")
         except MessageError:
-            connection.peer = None  # of the study's authority, and yet nobody's
+            connection.peer = None  # signed by the study's authority, but it names no party
         party = self._desk.party(connection.peer)
         if not self._slots.take(party):
             self._note("busy", connection)
@@ -222,7 +222,7 @@ class Connections:
     # Parties
 
     def _step(self, connection: _Connection) -> None:
-        """Do what can be done for a connection without waiting."""
+        """Serve a connection as far as possible without blocking."""
         try:
             if connection.party is None:
                 self._secure(connection)
@@ -234,7 +234,7 @@ class Connections:
             self._await(connection, selectors.EVENT_READ)
         except ssl.SSLWantWriteError:
             self._await(connection, selectors.EVENT_WRITE)
-        except Exception:  # whatever is wrong with one connection must not end the others
+        except Exception:  # an error of one connection must not end the others
             self._end(connection)
 
     def _await(self, connection: _Connection, event: int) -> None:
@@ -264,7 +264,7 @@ class Connections:
             work.add_done_callback(lambda done: self._hand_back(connection, done))
 
     def _answer(self, connection: _Connection, request: bytes, noted: bool) -> bytes:
-        """Return the response to a request, in a worker thread; nothing is said that is not in the log before."""
+        """Return the response to a request, in a worker thread; it is logged before it is sent."""
         if connection.peer is not None:
             return response(HTTPStatus.OK, self._desk.answer(request, connection.peer, connection.address))
         if not noted:
@@ -279,7 +279,7 @@ class Connections:
         try:
             self._waker.send(b"\0")
         except OSError:
-            return  # it is awake already, or over
+            return  # it is awake already, or closed
 
     def _take_answers(self) -> None:
         try:
@@ -323,14 +323,14 @@ class Connections:
             self._slots.release(connection.party)
 
     def _note(self, outcome: str, connection: _Connection) -> None:
-        """Have a line written, unless one was lately: strangers must not fill the log, nor wait for it here."""
+        """Log an outcome, unless one was logged recently: strangers must not fill the log or block this thread."""
         subject = "" if connection.peer is None else self._desk.party(connection.peer).name
         if not self._closing.is_set() and self._notes.allows(subject):
             self._workers.submit(self._desk.note, outcome, connection.address, connection.peer)
 
 
 def parse_request(received: bytes | bytearray) -> bytes | HTTPStatus | None:
-    """Return the body of a POST once it is complete, None until then, and a status for what is not answered."""
+    """Return the body of a complete POST, None if it is incomplete, or a status if it is refused."""
     head, end, body = bytes(received).partition(b"\r\n\r\n")
     if len(head) > _LARGEST_HEAD:
         return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
@@ -351,6 +351,6 @@ def parse_request(received: bytes | bytearray) -> bytes | HTTPStatus | None:
 
 
 def response(status: HTTPStatus, body: bytes = b"") -> bytes:
-    """Return an HTTP response, after which the connection ends."""
+    """Return an HTTP response that closes the connection."""
     head = f"HTTP/1.0 {status.value} {status.phrase}\r\nContent-Type: application/octet-stream\r\n"
     return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body

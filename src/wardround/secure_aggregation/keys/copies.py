@@ -1,4 +1,4 @@
-"""Copies of a sealing secret for the offline way: one file a site, which that site alone can open.
+"""Copies of a sealing secret for offline distribution: one file for each site, which only that site can open.
 
 A random key is sealed to the site's certificate by RSA-OAEP with SHA-256, and the secret by AES-256-GCM under that key,
 together with study, site and epoch. Whoever has the certificate can make a copy, so that a copy does not tell who made
@@ -41,7 +41,7 @@ class SealedCopy:
     study: str
     site: SiteId
     epoch: int
-    oldest: int  # epochs below it are over
+    oldest: int  # earlier epochs have ended
     key: bytes = field(repr=False)
     nonce: bytes = field(repr=False)
     sealed: bytes = field(repr=False)
@@ -50,7 +50,7 @@ class SealedCopy:
     def make(
         cls, secret: SealingSecret, *, study: str, site: SiteId, oldest: int, public: rsa.RSAPublicKey
     ) -> SealedCopy:
-        """Seal the secret to the site's public key."""
+        """Encrypt the secret for the site's public key."""
         key, nonce = secrets.token_bytes(32), secrets.token_bytes(_NONCE)
         said = _said(study, site, secret.epoch, oldest)
         sealed = AESGCM(key).encrypt(nonce, secret.to_bytes(), encode(Message(said)))
@@ -58,13 +58,13 @@ class SealedCopy:
 
     @property
     def file_name(self) -> str:
-        """As the file is called that is sent."""
+        """Return the name of the file to send."""
         return f"{self.site}.epoch-{self.epoch}.key.sealed"
 
     def open(self, private: bytes, *, study: str, site: SiteId) -> SealingSecret:
-        """The secret, with the site's private key in PEM; a copy for another site or study is refused."""
+        """Return the secret; `private` is the site's key in PEM. A copy for another site or study is refused."""
         if self.study != study:
-            raise KeyMaterialError("the copy is of another study; ask for one of this study")
+            raise KeyMaterialError("the copy belongs to another study; ask for one of this study")
         if self.site != site:
             raise KeyMaterialError(f"the copy is for {self.site}; this is the kit of {site}")
         complaint = (
@@ -73,7 +73,7 @@ class SealedCopy:
         try:
             holder = load_pem_private_key(private, password=None)
             if not isinstance(holder, rsa.RSAPrivateKey):
-                raise KeyMaterialError("the kit's key is no RSA key; make the kit again")
+                raise KeyMaterialError("the kit's key is not an RSA key; make the kit again")
             said = encode(Message(_said(self.study, self.site, self.epoch, self.oldest)))
             opened = AESGCM(holder.decrypt(self.key, _PADDING)).decrypt(self.nonce, self.sealed, said)
             secret = SealingSecret.from_bytes(opened)
@@ -84,28 +84,28 @@ class SealedCopy:
         return secret
 
     def to_bytes(self) -> bytes:
-        """As the file holds it."""
+        """Return the content of the file."""
         blobs = {"key": self.key, "nonce": self.nonce, "sealed": self.sealed}
         return encode(Message(_said(self.study, self.site, self.epoch, self.oldest), blobs=blobs))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SealedCopy:
-        """From that file."""
+        """Read the content of such a file."""
         try:
             message = decode(data)
             if message.values.get("kind") != _MARK or message.blobs.keys() != _BLOBS:
-                raise MessageError("mark", "this is no copy")
+                raise MessageError("mark", "this is not a copy")
             study, site = message.value("study", str), message.value("site", str)
             epoch, oldest = message.value("epoch", int), message.value("oldest", int)
             if not (study + site).isprintable():  # an error may show them before anything is authenticated
-                raise MessageError("mark", "this is no copy")
+                raise MessageError("mark", "this is not a copy")
         except MessageError:
-            raise KeyMaterialError("the file is no copy of a key, or not all of one; ask for it again") from None
+            raise KeyMaterialError("the file is not a complete copy of a key; ask for it again") from None
         return cls(study, site, epoch, oldest, **message.blobs)
 
 
 def read_certificates(folder: Path, *, sites: tuple[SiteId, ...], root: bytes) -> dict[SiteId, bytes]:
-    """The certificates NAME.crt of a folder, each checked to be the study's and the site's own."""
+    """Return the certificates NAME.crt of a folder, each checked against the study and the site."""
     found = {}
     for site in sites:
         path = folder / f"{site}.crt"
@@ -120,7 +120,7 @@ def read_certificates(folder: Path, *, sites: tuple[SiteId, ...], root: bytes) -
 def seal_copies(
     epochs: Epochs, certificates: Mapping[SiteId, bytes], *, study: str, root: bytes, out: Path
 ) -> list[tuple[SealedCopy, str]]:
-    """Write a copy of the current secret for each site that may have it, and the public parameters beside them.
+    """Write a copy of the current secret for each site that may have it, and the public parameters.
 
     With each copy comes the fingerprint of the certificate it is sealed to. A site that was revoked gets none; one
     whose certificate is another than before is refused until it is admitted.
@@ -143,7 +143,7 @@ def seal_copies(
 
 def _given(epochs: Epochs, peer: Peer, epoch: int) -> SealingSecret:
     try:
-        return epochs.give(peer, epoch)
+        return epochs.issue(peer, epoch)
     except MessageError as error:
         if error.code != "certificate":
             raise

@@ -1,4 +1,4 @@
-"""How a party asks the key service; what goes wrong is a `MessageError` whose code may cross the wire.
+"""How a party asks the key service; errors are `MessageError`s whose code may be sent to other parties.
 
 keys-unreachable     no connection, or none that lasted
 keys-certificate     the other end is not this study's key service, or another than before
@@ -25,7 +25,7 @@ _SECONDS = 10.0  # for each step of an exchange with the service
 
 
 class KeyClient:
-    """One party's way to the key service; each question is a connection of its own.
+    """One party's client of the key service; each question opens a new connection.
 
     `known` is the fingerprint of the service's certificate where it was met before: whoever holds the study's
     authority could make another in the service's name.
@@ -41,17 +41,17 @@ class KeyClient:
         self._tls = tls_client(files)
 
     def parameters(self) -> PublicParameters:
-        """What everybody in the study may know of the current epoch."""
+        """Return the public parameters of the current epoch."""
         found = PublicParameters.from_values(self._ask({"ask": "parameters"}).values.get("parameters"))
         if found.study != self._study:
-            raise MessageError("keys-answer", "the service speaks of another study")
+            raise MessageError("keys-answer", "the service belongs to another study")
         return found
 
     def secret(self, epoch: int) -> SealingSecret:
-        """The secret of an epoch; for sites only."""
+        """Return the secret of an epoch; for sites only."""
         found = SealingSecret.from_bytes(self._ask({"ask": "secret", "epoch": epoch}).blobs.get("secret", b""))
         if found.epoch != epoch:
-            raise MessageError("keys-answer", "the service gave another epoch's secret")
+            raise MessageError("keys-answer", "the service sent the secret of another epoch")
         return found
 
     def _ask(self, question: dict[str, Value]) -> Message:
@@ -69,7 +69,7 @@ class KeyClient:
             answer = connection.getresponse()
             data = answer.read(_LARGEST_ANSWER + 1)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError, TimeoutError):
-            raise MessageError("keys-unreachable", "the key service broke the connection off") from None
+            raise MessageError("keys-unreachable", "the key service closed the connection") from None
         except ssl.SSLError:
             raise MessageError("keys-certificate", "the key service and this party do not trust each other") from None
         except (OSError, HTTPException):
@@ -77,11 +77,11 @@ class KeyClient:
         finally:
             connection.close()
         if answer.status != 200 or len(data) > _LARGEST_ANSWER:
-            raise MessageError("keys-answer", "the key service answered with something else")
+            raise MessageError("keys-answer", "the answer of the key service cannot be read")
         return decode(data)
 
     def _check_service(self, connection: object) -> None:
-        """Before anything is said: any other certificate of the study is some other party's."""
+        """Check, before anything is sent, that the other end has the certificate of the key service."""
         assert isinstance(connection, ssl.SSLSocket)
         peer = peer_of(connection.getpeercert(binary_form=True) or b"")
         if peer.name != SERVICE:
@@ -92,7 +92,7 @@ class KeyClient:
 
 
 def address(place: str) -> tuple[str, int]:
-    """Host and port of a place that is written `host:port`."""
+    """Return host and port of an address `host:port`."""
     host, _, port = place.rpartition(":")
     if not host or not port.isdigit():
         raise MessageError("keys-unreachable", "the kit does not say where the key service is")

@@ -1,4 +1,4 @@
-"""The log of a key service: who asked for what, when, and what came of it; JSONL, appended only, without a secret."""
+"""The log of a key service: who asked for what and when, and the outcome; append-only JSONL without secrets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["KeyLog", "LogLine", "read_log"]
 
 @dataclass(frozen=True)
 class LogLine:
-    """One request, or one thing that was done at the machine itself, where `who` is empty."""
+    """One request, or one action on the machine itself, for which `who` is empty."""
 
     time: float  # seconds since 1970
     who: str  # the name in the certificate
@@ -30,7 +30,7 @@ class LogLine:
 
 
 class KeyLog:
-    """A file that is only ever added to; several processes may."""
+    """An append-only file, which several processes may write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,7 +45,7 @@ class KeyLog:
         address: str = "",
         epoch: int = 0,
     ) -> None:
-        """Add a line and force it to disk; where that fails, nothing may be given out."""
+        """Add a line and force it to disk; if that fails, no key may be sent."""
         line = LogLine(round(time.time(), 3), who, certificate, address, asked, epoch, outcome)
         data = json.dumps(asdict(line), separators=(",", ":")).encode() + b"\n"
         try:
@@ -64,7 +64,7 @@ class KeyLog:
 
 
 def read_log(path: Path) -> Iterator[LogLine]:
-    """Every line, oldest first; one that a power cut tore is left out."""
+    """Yield every line, oldest first; an incomplete line of a power cut is skipped."""
     try:
         with path.open(encoding="utf-8", errors="replace") as stream:
             for text in stream:
@@ -79,6 +79,6 @@ def read_log(path: Path) -> Iterator[LogLine]:
 
 
 def _line_end(descriptor: int) -> bytes:
-    """What ends a line that was torn, where there is one."""
+    """Return the newline that ends an incomplete last line, or nothing."""
     size = os.fstat(descriptor).st_size
     return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""

@@ -1,4 +1,4 @@
-"""The key service: a role of its own, apart from the coordinator, that gives sealing keys to the sites of a study.
+"""The key service: a party separate from the coordinator, which sends sealing keys to the sites of a study.
 
 HTTP over mutual TLS; who asks is who its certificate names. One request is one connection: a POST whose body and whose
 answer are messages of our codec.
@@ -31,14 +31,14 @@ from wardround.secure_aggregation.keys.service_state import Epochs, KeyState
 __all__ = ["COORDINATOR", "SERVICE", "KeyDesk", "KeyService"]
 
 COORDINATOR = "coordinator"
-SERVICE = "keys"  # whom the service's own certificate names
+SERVICE = "keys"  # the name in the service's certificate
 
-_LONGEST_NAME = 64  # letters of a name that are logged
+_LONGEST_NAME = 64  # characters of a name that are logged
 _LOOPBACK = ("localhost", "127.0.0.1")
 
 
 class KeyDesk:
-    """Who gets what: the rules, without the network.
+    """Decides which party gets which key, without the network.
 
     Raise `KeyMaterialError` for a vault that knows less than the log beside it: it was put back from a backup.
     """
@@ -48,12 +48,12 @@ class KeyDesk:
         self._log = log
         self._study = study
         self._sites = frozenset(sites)
-        logged = logged_state(log.path, study)  # first, for another process may change both
+        logged = logged_state(log.path, study)  # first, because another process may change both
         self._seen = epochs.state()  # replaced at each request
         check_not_older(self._seen, logged)
 
     def answer(self, request: bytes, peer: Peer, address: str = "") -> bytes:
-        """The answer to a request, or a code; in the log before it is given."""
+        """Return the answer to a request, or a code; it is logged before it is returned."""
         asked, epoch = "nothing", 0
         try:
             message = decode(request)
@@ -80,7 +80,7 @@ class KeyDesk:
         return encode(Message({"code": code_of(MessageError("busy", "the party asks too often"))}))
 
     def note(self, outcome: str, address: str, peer: Peer | None) -> None:
-        """Note one who was not heard: no certificate of the study in time, or too many connections or requests."""
+        """Log a refused caller: no certificate of the study in time, or too many connections or requests."""
         self._write("nothing", outcome, peer or Peer("", ""), address, 0)
 
     def _write(self, asked: str, outcome: str, peer: Peer, address: str, epoch: int) -> None:
@@ -98,12 +98,12 @@ class KeyDesk:
             return Message({"parameters": self._epochs.parameters().to_values()})
         if peer.name not in self._sites:
             raise MessageError("not-a-site", "secrets are for sites")
-        secret = self._epochs.give(peer, epoch)
+        secret = self._epochs.issue(peer, epoch)
         self._seen = self._seen.gave(peer, epoch)
         return Message(blobs={"secret": secret.to_bytes()})
 
     def _state(self) -> KeyState:
-        """Return the state as it is now; refuse one that knows less than the last: it was put back from a backup."""
+        """Return the present state; raise if it knows less than the last one, because it was restored from a backup."""
         before, state = self._seen, self._epochs.state()
         if state.current < before.current or not before.pinned.keys() <= state.pinned.keys():
             raise KeyMaterialError("epochs.vault was replaced by an older one; start the service again")
@@ -112,12 +112,12 @@ class KeyDesk:
 
 
 class KeyService:
-    """The desk on the network, from `start` to `close`."""
+    """Serves key requests on the network from `start` to `close`."""
 
     def __init__(self, desk: KeyDesk, files: PartyFiles, *, host: str, port: int, limits: Limits | None = None) -> None:
         place = "127.0.0.1" if host in _LOOPBACK else "0.0.0.0"  # noqa: S104 - sites come from outside
         tls = tls_server(files)
-        # Nothing is negotiated again, no session is kept, and certificates are not seen on the way.
+        # No renegotiation, no session tickets, and certificates are encrypted in transit.
         tls.minimum_version = ssl.TLSVersion.TLSv1_3
         tls.num_tickets = 0
         try:

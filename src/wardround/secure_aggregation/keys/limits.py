@@ -1,4 +1,4 @@
-"""What one stranger, one address and one party of the study may take of the key service."""
+"""Limits on what a stranger, an address and a party of the study may use of the key service."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import NamedTuple
 
 __all__ = ["Limits", "Party", "PartySlots", "Throttle"]
 
-_FEWEST_STRANGERS = 16  # however few descriptors the process may have
+_FEWEST_STRANGERS = 16  # even if the process may have few descriptors
 
 
 @dataclass(frozen=True)
 class Limits:
     """Limits of a key service; the defaults suit hundreds of sites, also behind one shared address."""
 
-    # Connections that have not finished the TLS handshake. Past a limit the oldest give way to the newest, so that
-    # whoever completes the handshake is served even beside strangers of the same address.
+    # Connections that have not finished the TLS handshake. Above a limit the newest displace the oldest, so that a
+    # party that completes the handshake is served even if strangers share its address.
     strangers: int = 512
     strangers_per_address: int = 64
     handshake_seconds: float = 5.0
-    # Connections after it. Each party has slots of its own; certificates that are not pinned share `unpinned`.
+    # Connections after the handshake. Each party has its own slots; certificates that are not pinned share `unpinned`.
     per_party: int = 8
     unpinned: int = 64
     read_seconds: float = 5.0
     write_seconds: float = 20.0
-    # Requests that a party may make at once, and then every second; each costs a line in the log.
+    # Requests that a party may make at once, and then per second; each adds a line to the log.
     burst: int = 32
     requests_per_second: float = 2.0
     seconds_between_notes: float = 60.0  # in the log, about strangers, and about each party that asks too often
 
     @property
     def most_strangers(self) -> int:
-        """Return `strangers`, or less where they would take over half of the process's descriptors."""
+        """Return `strangers`, or fewer if they would use more than half of the process's descriptors."""
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if most == resource.RLIM_INFINITY:
             return self.strangers
@@ -43,14 +43,14 @@ class Limits:
 
 
 class Party(NamedTuple):
-    """Who shares slots and requests: one name; forged certificates in that name are counted apart from its own."""
+    """Who shares slots and requests: one name. Forged certificates with that name are counted separately."""
 
     name: str  # empty for all names that the study does not have
     pinned: bool  # whether the certificate is known to be the party's own
 
 
 class PartySlots:
-    """Count the connections and the requests of each party. For use by one thread."""
+    """Counts the connections and requests of each party. For use by one thread."""
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
@@ -59,7 +59,7 @@ class PartySlots:
         self._allowance: dict[Party, tuple[float, float]] = {}  # requests left, and when that was so
 
     def take(self, party: Party) -> bool:
-        """Take a slot; False if the party has none left."""
+        """Take a slot; return False if the party has none left."""
         unpinned = sum(count for taken, count in self._taken.items() if not taken.pinned)
         if self._taken[party] >= self._limits.per_party or (not party.pinned and unpinned >= self._limits.unpinned):
             return False
@@ -67,11 +67,11 @@ class PartySlots:
         return True
 
     def release(self, party: Party) -> None:
-        """Give a slot back."""
+        """Return a slot."""
         self._taken[party] -= 1
 
     def request(self, party: Party) -> bool:
-        """Count a request; False if the party makes too many."""
+        """Count a request; return False if the party makes too many."""
         now = self._clock()
         left, since = self._allowance.get(party, (self._limits.burst, now))
         left = min(self._limits.burst, left + (now - since) * self._limits.requests_per_second)
@@ -81,7 +81,7 @@ class PartySlots:
 
 
 class Throttle:
-    """Let an event through once in so many seconds, for each of a few subjects. For use by one thread."""
+    """Passes one event per interval for each of a few subjects. For use by one thread."""
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -89,7 +89,7 @@ class Throttle:
         self._last: dict[str, float] = {}
 
     def allows(self, subject: str) -> bool:
-        """Whether enough time has passed since the last event that was let through."""
+        """Return whether enough time has passed since the last event that passed."""
         now = self._clock()
         if now - self._last.get(subject, float("-inf")) < self._seconds:
             return False

@@ -1,7 +1,7 @@
-"""What sealing keys are made of: the secret of an epoch, what everybody may know of it, and who must never hold one.
+"""Sealing keys: the secret of an epoch, its public parameters, and the search for secrets where none may be.
 
-An epoch is the time between two rotations. Its secret is held by the sites and by whoever issues it; everybody else
-knows its public parameters, in which the id tells one secret from another and nothing about either.
+An epoch is the time between two rotations. The sites and the issuer hold its secret; everybody else knows its public
+parameters, whose id distinguishes secrets and reveals nothing about them.
 """
 
 from __future__ import annotations
@@ -36,61 +36,61 @@ SEALING_MARK = "wardround-sealing-secret-2"
 VAULT_MARK = "wardround-vault-1"
 
 _ANY_SEALING_MARK = b"wardround-sealing-secret-"
-_FIRST_FORMAT = "wardround-sealing-secret-1"  # of version 0.1, whose ciphertexts had no MAC of their own
+_FIRST_FORMAT = "wardround-sealing-secret-1"  # of version 0.1, whose ciphertexts had no MAC
 _LARGEST_SECRET = 16_000_000  # bytes
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f]{32}")
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-{5}")
-_CHUNK = 1 << 22  # bytes of a file that are looked at together
-_LONGEST_MARK = 64  # bytes; what a chunk repeats of the one before
-_SAVED = b"\x5e\xa1\x10"  # how whatever SEAL saves begins
-_KEY_START, _CONTEXT_START = 256, 16  # bytes by which a key shows what it is, and in which a context begins
+_CHUNK = 1 << 22  # bytes of a file that are searched at a time
+_LONGEST_MARK = 64  # bytes that a chunk repeats of the previous one
+_SAVED = b"\x5e\xa1\x10"  # the first bytes of whatever SEAL saves
+_KEY_START, _CONTEXT_START = 256, 16  # bytes that identify a key, and within which a context begins
 
 
 @dataclass(frozen=True)
 class PublicParameters:
-    """What everybody in a study may know of an epoch's secret."""
+    """What everybody in a study may know about an epoch's secret."""
 
     study: str  # SHA-256 of the study file
     epoch: int
     scheme: str
     id: str
-    oldest: int = 0  # epochs below it are over: nothing may be sealed under them any more
+    oldest: int = 0  # earlier epochs have ended: nothing may be encrypted under them any more
 
     def __post_init__(self) -> None:
         good = _is_number(self.epoch, 1) and _is_number(self.oldest, 0) and self.oldest <= self.epoch
         named = _matches(_DIGEST, self.study) and _matches(_ID, self.id) and self.scheme in SCHEMES
         if not (good and named):
-            raise MessageError("parameters", "these are no public parameters of an epoch")
+            raise MessageError("parameters", "these are not public parameters of an epoch")
 
     def to_values(self) -> dict[str, Value]:
-        """As plain values."""
+        """Return plain values."""
         return asdict(self)
 
     @classmethod
     def from_values(cls, values: object) -> PublicParameters:
-        """From plain values; exactly these, no more."""
+        """Read plain values; missing or extra ones are refused."""
         if not isinstance(values, Mapping) or values.keys() != cls.__dataclass_fields__.keys():
-            raise MessageError("parameters", "these are no public parameters of an epoch")
+            raise MessageError("parameters", "these are not public parameters of an epoch")
         return cls(**values)
 
     def to_json(self) -> bytes:
-        """As the file that the coordinator imports."""
+        """Return the content of the file that the coordinator imports."""
         return (json.dumps(self.to_values(), indent=2) + "\n").encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> PublicParameters:
-        """From that file."""
+        """Read the content of such a file."""
         try:
             values = parse_json(data)
         except ValueError:
-            raise MessageError("parameters", "these are no public parameters of an epoch") from None
+            raise MessageError("parameters", "these are not public parameters of an epoch") from None
         return cls.from_values(values)
 
 
 @dataclass(frozen=True)
 class SealingSecret:
-    """The secret of an epoch, with which its holders seal and open."""
+    """The secret of an epoch, with which its holders encrypt and decrypt."""
 
     epoch: int
     scheme: str
@@ -99,30 +99,30 @@ class SealingSecret:
     def __post_init__(self) -> None:
         size = len(self.secret) if isinstance(self.secret, bytes) else 0
         if not _is_number(self.epoch, 1) or self.scheme not in SCHEMES or not 16 <= size <= _LARGEST_SECRET:
-            raise MessageError("secret", "this is no secret of an epoch")
+            raise MessageError("secret", "this is not a secret of an epoch")
 
     @property
     def id(self) -> str:
-        """By which everybody can name the secret, 32 hexadecimal digits; it tells nothing else about it."""
+        """Return the public id of the secret, 32 hexadecimal digits, which reveals nothing about it."""
         return self._derived(b"wardround-key-id-2", 16).hex()
 
     @property
     def group_key(self) -> bytes:
-        """A key of all holders, 32 bytes, from which they derive whatever else they need in common."""
+        """Return the key, 32 bytes, from which all holders derive their further common keys."""
         return self._derived(b"wardround-group-key-2", 32)
 
     def public(self, study: str, *, oldest: int = 0) -> PublicParameters:
-        """What everybody in the study may know of it."""
+        """Return what everybody in the study may know about the secret."""
         return PublicParameters(study, self.epoch, self.scheme, self.id, oldest)
 
     def to_bytes(self) -> bytes:
-        """As bytes that bear the mark by which a secret is found where none may be."""
+        """Return bytes with the mark by which a misplaced secret is found."""
         values: dict[str, Value] = {"kind": SEALING_MARK, "epoch": self.epoch, "scheme": self.scheme}
         return encode(Message(values, blobs={"secret": self.secret}))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SealingSecret:
-        """From those bytes."""
+        """Read such bytes."""
         message = decode(data)
         if message.values.get("kind") == _FIRST_FORMAT:
             raise KeyMaterialError(
@@ -130,7 +130,7 @@ class SealingSecret:
                 "make the kits and keys of the study again"
             )
         if message.values.get("kind") != SEALING_MARK or message.blobs.keys() != {"secret"} or message.arrays:
-            raise MessageError("secret", "this is no secret of an epoch")
+            raise MessageError("secret", "this is not a secret of an epoch")
         return cls(message.value("epoch", int), message.value("scheme", str), message.blobs["secret"])
 
     def _derived(self, label: bytes, length: int) -> bytes:
@@ -139,8 +139,8 @@ class SealingSecret:
 
 
 def new_secret(scheme: str) -> bytes:
-    """A fresh secret for a scheme, made by the library that will use it."""
-    # Here, for most parties never make one, and loading the library takes time.
+    """Return a fresh secret for a scheme, made by the library that will use it."""
+    # Imported here: most parties never make a secret, and loading the library takes time.
     if scheme == "ckks":
         from wardround.secure_aggregation import ckks
 
@@ -153,7 +153,7 @@ def new_secret(scheme: str) -> bytes:
 
 
 def refuse_secrets(place: Path | bytes | Message, *, own: Path | None = None) -> None:
-    """Stop a process that must hold no secret and finds one in a folder, or in what it received.
+    """Raise if a process that must hold no secret finds one in a folder, or in what it received.
 
     `own` is the one private key that may be there. Files are named, never quoted.
     """
@@ -166,7 +166,7 @@ def refuse_secrets(place: Path | bytes | Message, *, own: Path | None = None) ->
 
 
 def find_secrets(folder: Path, *, own: Path | None = None) -> Iterator[tuple[str, str]]:
-    """Each file below a folder that holds a secret, by its name in it, and what it is."""
+    """Yield the name of each file below a folder that holds a secret, and the kind of secret."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file() or (own is not None and path.resolve() == own.resolve()):
             continue
@@ -187,7 +187,7 @@ def _kind_of_file(path: Path) -> str:
 
 
 def _parts(received: bytes | Message) -> Iterator[bytes]:
-    """What was received, and, of a message, each part that could be a file of its own."""
+    """Yield the received bytes and, for a message, each part that could be a file."""
     if isinstance(received, bytes):
         yield received
         try:
@@ -204,7 +204,7 @@ def _kind_of(data: bytes) -> str:
 
 
 def _marked(data: bytes) -> str:
-    """What of ours, or what private key, is anywhere in the bytes; nothing where there is none."""
+    """Return which secret of ours, or which private key, the bytes contain; empty if none."""
     if _ANY_SEALING_MARK in data:
         return "a sealing secret"
     if VAULT_MARK.encode() in data:
@@ -213,7 +213,7 @@ def _marked(data: bytes) -> str:
 
 
 def _of_the_library(data: bytes) -> str:
-    """What of the sealing library the bytes begin with.
+    """Return which secret of the encryption library the bytes begin with.
 
     Further on is not looked: in the gigabytes of ciphertexts of a long study, chance would sooner or later find one.
     """
@@ -222,7 +222,7 @@ def _of_the_library(data: bytes) -> str:
         return ""
     from wardround.secure_aggregation.bfv import is_secret
 
-    # A key begins at once. In a context something stands before it, and the key lies far behind the start.
+    # A key begins at once. In a context other data comes first, and the key is far behind the start.
     seen = data[:_KEY_START] if start == 0 else data[:_CHUNK]
     return "a secret key of the sealing library" if is_secret(seen) else ""
 

@@ -1,4 +1,4 @@
-"""Sealing keys at the parties of a study: a site's secrets, and what the coordinator knows of them."""
+"""Sealing keys at the parties of a study: a site's secrets, and the coordinator's public parameters."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Result = TypeVar("Result")
 
 # What the service, or another in its place, means to say; any other code is a fault that passes.
 _FINAL = ("revoked", "unknown", "study", "keys-certificate")
-_FRESH = 5.0  # seconds for which a coordinator takes the service's last answer for the present one
-_BETWEEN_LOOKS = 60.0  # seconds after which a site asks again whether an epoch is over
+_FRESH = 5.0  # seconds for which the coordinator reuses the service's last answer
+_BETWEEN_LOOKS = 60.0  # seconds after which a site asks again whether an epoch has ended
 
 
 class SiteKeys:
@@ -55,7 +55,7 @@ class SiteKeys:
         self._version = (0, 0)
 
     def secret(self, epoch: int) -> SealingSecret:
-        """The secret of an epoch that is not over; a `MessageError` with a code where there is none."""
+        """Return the secret of an epoch that has not ended; raise a `MessageError` if there is none."""
         with self._turn:
             self._look()
             if epoch < self._oldest:
@@ -66,7 +66,7 @@ class SiteKeys:
             return found
 
     def current(self) -> tuple[PublicParameters, SealingSecret]:
-        """The current epoch as the service has it now."""
+        """Return the current epoch of the service."""
         parameters = self._asked(KeyClient.parameters)
         secret = self.secret(parameters.epoch)
         if secret.id != parameters.id:
@@ -74,7 +74,7 @@ class SiteKeys:
         return parameters, secret
 
     def take_copy(self, copy: SealedCopy, site: SiteId) -> SealingSecret:
-        """Open a copy that was sealed to this site, and keep it; epochs that it says are over are removed."""
+        """Open a copy that was encrypted for this site, and keep it; epochs that have ended are removed."""
         secret = copy.open(self._files.key.read_bytes(), study=self._study, site=site)
         with self._turn:
             newest = max(self.epochs(), default=0)
@@ -87,13 +87,13 @@ class SiteKeys:
         return secret
 
     def epochs(self) -> dict[int, str]:
-        """The epochs in the vault and the ids of their secrets."""
+        """Return the epochs in the vault and the ids of their secrets."""
         vault = self._opened()
         held = map(SealingSecret.from_bytes, vault.read().values()) if vault else ()
         return {secret.epoch: secret.id for secret in sorted(held, key=lambda secret: secret.epoch)}
 
     def _look(self) -> None:
-        """Ask the service now and then which epochs are over; while it is away, what was known holds."""
+        """Ask the service at intervals which epochs have ended; while it is away, use the last answer."""
         if not self._service or self._clock() < self._next_look:
             return
         try:
@@ -108,13 +108,13 @@ class SiteKeys:
         self._next_look = self._clock() + _BETWEEN_LOOKS
 
     def _drop_what_is_over(self) -> None:
-        """From the vault too: after a start while the service is away, it is all that is known."""
+        """Read the vault too: after a start while the service is away, nothing else is known."""
         vault = self._opened()
         if vault is not None:
             vault.change(lambda held: _drop(held, self._oldest))
 
     def _forget_what_changed(self) -> None:
-        """What another process took out of the vault is not to be used from memory."""
+        """Drop secrets from memory that another process removed from the vault."""
         vault = self._opened()
         if vault is not None and vault.version != self._version:
             self._held.clear()
@@ -156,7 +156,7 @@ class SiteKeys:
         self._version = vault.version
 
     def _asked(self, question: Callable[[KeyClient], Result]) -> Result:
-        """The service's answer; the certificate that it shows first is the one it must show ever after."""
+        """Return the service's answer; it must always show the certificate that it showed first."""
         path = self._files.service
         known = path.read_text(encoding="ascii", errors="replace").strip() if path.exists() else ""
         if path.exists() and not known:
@@ -170,7 +170,7 @@ class SiteKeys:
 
 
 class CoordinatorKeys:
-    """What the coordinator knows of the epochs: from the key service, or from a file that it imported."""
+    """The coordinator's public parameters of epochs, from the key service or an imported file."""
 
     def __init__(
         self, files: PartyFiles, *, study: str, service: str = "", clock: Callable[[], float] = time.monotonic
@@ -186,14 +186,14 @@ class CoordinatorKeys:
         self._next_look = float("-inf")
 
     def parameters(self) -> PublicParameters:
-        """Of the current epoch; while the service is away, the last it told."""
+        """Return the parameters of the current epoch; while the service is away, the last ones."""
         if self._last is None or self._clock() >= self._next_look:
             self._last = self._looked()
             self._next_look = self._clock() + _FRESH
         return self._last
 
     def import_parameters(self, parameters: PublicParameters) -> None:
-        """Note what whoever issues keys offline says of an epoch; one before the noted one is refused."""
+        """Import the parameters of an epoch that was issued offline; an earlier epoch is refused."""
         if parameters.study != self._study:
             raise KeyMaterialError("these parameters are of another study")
         noted = self._imported() if self._files.parameters.exists() else parameters

@@ -1,4 +1,4 @@
-"""Where the passphrase of a vault comes from: a file, the environment, or whoever sits at the terminal."""
+"""Where the passphrase of a vault comes from: a file, the environment, or the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE_VARIABLE = "WARDROUND_PASSPHRASE_FILE"
 
 
 def lock_from(file: Path | None = None, *, keyring: bool = False, ask: bool = True) -> Lock:
-    """The lock of a vault: the keyring for a new one where it is wanted, otherwise the passphrase that is found.
+    """Return the lock of a vault: the keyring for a new one if requested, otherwise the passphrase.
 
     A vault that exists says itself whether the keyring has its key. Nobody is asked before a passphrase is needed,
     and nobody at all unless `ask`.
@@ -26,12 +26,12 @@ def lock_from(file: Path | None = None, *, keyring: bool = False, ask: bool = Tr
 
 
 def is_set() -> bool:
-    """Whether the environment says what the passphrase is."""
+    """Return whether the environment holds the passphrase."""
     return bool(os.environ.get(VARIABLE) or os.environ.get(FILE_VARIABLE))
 
 
 def hand_on(file: Path | None, vault: Path) -> None:
-    """Open the vault, where there is one, while somebody looks on, and let the processes started from here open it.
+    """Open the vault, if there is one, at the terminal, and let child processes open it too.
 
     They find the passphrase in their environment, which no other account can read.
     """
@@ -65,7 +65,7 @@ def _found(file: Path | None, *, ask: bool) -> str:
 def _read(file: Path) -> str:
     check_private(file)
     try:
-        # One line end is the editor's; anything else belongs to the passphrase.
+        # One newline at the end is the editor's; everything else belongs to the passphrase.
         text = file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, ValueError):
         raise KeyMaterialError(

@@ -1,4 +1,4 @@
-"""The other end of a connection within a study: its certificate, and TLS in which both sides show one."""
+"""The other end of a connection within a study: its certificate, and mutual TLS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["PartyFiles", "Peer", "fingerprint_of", "issued_key", "peer_of", "tls
 
 @dataclass(frozen=True)
 class PartyFiles:
-    """Where a party of the study has what makes it one, and what it keeps about sealing keys."""
+    """The paths of a party's key, certificates and files about sealing keys."""
 
     folder: Path
     key: Path
@@ -31,40 +31,40 @@ class PartyFiles:
 
     @property
     def vault(self) -> Path:
-        """A site's secrets."""
+        """Return the path of a site's secrets."""
         return self.folder / "keys.vault"
 
     @property
     def epochs(self) -> Path:
-        """The secrets and the state of whoever issues keys."""
+        """Return the path of the issuer's secrets and state."""
         return self.folder / "epochs.vault"
 
     @property
     def log(self) -> Path:
-        """Who asked for keys."""
+        """Return the path of the log of key requests."""
         return self.folder / "keys.jsonl"
 
     @property
     def parameters(self) -> Path:
-        """What the coordinator was told of keys that are issued offline."""
+        """Return the path of the coordinator's parameters of keys that are issued offline."""
         return self.folder / "parameters.json"
 
     @property
     def service(self) -> Path:
-        """The fingerprint of the key service that a site met first."""
+        """Return the path of the fingerprint of the key service that a site met first."""
         return self.folder / "keys.fingerprint"
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Whom a certificate names, and which certificate it is."""
+    """The name in a certificate, and the certificate's fingerprint."""
 
     name: str
     fingerprint: str
 
 
 def peer_of(certificate: bytes) -> Peer:
-    """The party that a certificate in DER is made out to; an authority is none, nor is the holder of a weak key."""
+    """Return the party that a certificate in DER names; authorities and weak keys are refused."""
     try:
         loaded = x509.load_der_x509_certificate(certificate)
     except ValueError:
@@ -75,12 +75,12 @@ def peer_of(certificate: bytes) -> Peer:
 
 
 def fingerprint_of(pem: bytes) -> str:
-    """SHA-256 of a certificate in PEM, as OpenSSL writes it, to be compared over the telephone."""
+    """Return the SHA-256 of a certificate in PEM, as OpenSSL writes it, for people to compare over the telephone."""
     return _fingerprint(_loaded(pem))
 
 
 def issued_key(pem: bytes, *, root: bytes, name: str) -> rsa.RSAPublicKey:
-    """The key of a certificate that the root issued to `name` and that is in force; neither may be weak."""
+    """Return the key of a valid certificate that the root issued to `name`; neither may be weak."""
     certificate, authority = _loaded(pem), _loaded(root)
     for what, held in ((f"the certificate of {name}", certificate), ("the study's root", authority)):
         if weak := weakness(held):
@@ -99,20 +99,20 @@ def issued_key(pem: bytes, *, root: bytes, name: str) -> rsa.RSAPublicKey:
 
 
 def tls_server(files: PartyFiles) -> ssl.SSLContext:
-    """TLS for whoever listens: who comes must show a certificate of the study."""
+    """Return the TLS context of a server; callers must show a certificate of the study."""
     return _tls(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), files)
 
 
 def tls_client(files: PartyFiles) -> ssl.SSLContext:
-    """TLS for whoever calls; whether the other end is the right party is for `peer_of` to say."""
+    """Return the TLS context of a client; `peer_of` tells whether the other end is the right party."""
     return _tls(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), files)
 
 
 def _tls(context: ssl.SSLContext, files: PartyFiles) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = False  # a party is known by the name in its certificate, wherever it runs
+    context.check_hostname = False  # a party is identified by the name in its certificate, wherever it runs
     context.verify_mode = ssl.CERT_REQUIRED
-    # Said here, so that it is the same under every version of Python.
+    # Set here, so that it is the same in every version of Python.
     context.verify_flags = ssl.VerifyFlags.VERIFY_X509_TRUSTED_FIRST
     try:
         context.load_cert_chain(files.certificate, files.key)
@@ -124,7 +124,7 @@ def _tls(context: ssl.SSLContext, files: PartyFiles) -> ssl.SSLContext:
 
 def _peer(certificate: x509.Certificate) -> Peer:
     names = [attribute.value for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    # The authority's own certificate bears the study's name, and a site may be called the same.
+    # The authority's own certificate has the study's name, and a site may have the same name.
     if len(names) != 1 or _is_authority(certificate):
         raise MessageError("certificate", "is of another kind than a party's")
     return Peer(str(names[0]), _fingerprint(certificate))
@@ -146,4 +146,4 @@ def _loaded(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError:
-        raise KeyMaterialError("a file that should be a certificate is none") from None
+        raise KeyMaterialError("a file is not a certificate") from None

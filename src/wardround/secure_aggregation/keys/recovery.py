@@ -1,4 +1,4 @@
-"""The log of a key service as a witness: which state of the epochs it knows of.
+"""Check the state of the epochs against the log of the key service.
 
 A backup of `epochs.vault` that is put back has forgotten what happened since: revocations, pinned certificates, epochs
 whose numbers would be given to other secrets. The log beside it is only ever added to, after the vault was changed, so
@@ -18,7 +18,7 @@ __all__ = ["check_not_older", "logged_state"]
 
 
 def logged_state(path: Path, study: str) -> KeyState:
-    """Return what a log tells of the current epoch, of revoked sites and of pinned certificates."""
+    """Return what a log says about the current epoch, revoked sites and pinned certificates."""
     current = 0
     revoked: dict[SiteId, None] = {}
     given: dict[SiteId, str] = {}
@@ -38,12 +38,12 @@ def logged_state(path: Path, study: str) -> KeyState:
             revoked.pop(site, None)
             if line.certificate:
                 admitted[site] = line.certificate
-    # A line about a secret may come after that of an admission which it preceded.
+    # A line about a secret may be written after the line of a later admission.
     return KeyState(study, current=current, oldest=current, revoked=tuple(revoked), pinned={**given, **admitted})
 
 
 def check_not_older(state: KeyState, logged: KeyState) -> None:
-    """Refuse a state that has forgotten something the log knows; the log must have been read before the state."""
+    """Raise if a state lacks something that the log knows; the log must have been read before the state."""
     forgotten = [f"{site} was revoked" for site in logged.revoked if site not in state.revoked]
     changed = [site for site, known in logged.pinned.items() if state.pinned.get(site) != known]
     forgotten += [f"{site} has a certificate" for site in changed]

@@ -1,4 +1,4 @@
-"""The epochs of a study's sealing keys, at whoever issues them: secrets, who has them, who may not.
+"""The epochs of a study's sealing keys at their issuer: secrets, who has them, and who may not have them.
 
 All of it lies in one vault, `epochs.vault`. A rotation begins a new epoch; the one before may still be used, so that an
 exchange under way can end. A revocation begins one too, and then everything before is over: the site that was revoked
@@ -25,30 +25,32 @@ from wardround.secure_aggregation.keys.vault import Lock, Vault
 __all__ = ["Epochs", "KeyState"]
 
 _STATE = "state"
-_MOST_WAITING = 8  # certificates a site that are remembered though they were refused
+_MOST_WAITING = 8  # refused certificates that are remembered for each site
 Result = TypeVar("Result")
 Secrets = dict[str, bytes]
 
 
 @dataclass(frozen=True)
 class KeyState:
-    """What is known beside the secrets themselves."""
+    """The facts about epochs and sites, without the secrets."""
 
     study: str
     current: int = 0
-    oldest: int = 0  # epochs below it are over
+    oldest: int = 0  # earlier epochs have ended
     revoked: tuple[SiteId, ...] = ()
     pinned: Mapping[SiteId, str] = field(default_factory=dict)  # fingerprints
-    waiting: Mapping[SiteId, tuple[str, ...]] = field(default_factory=dict)  # refused, for another was pinned
+    waiting: Mapping[SiteId, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # refused because another certificate was pinned
     given: Mapping[SiteId, tuple[int, ...]] = field(default_factory=dict)  # epochs
 
     def next(self, *, keeps_previous: bool) -> KeyState:
-        """A new epoch."""
+        """Return the state with a new epoch."""
         current = self.current + 1
         return replace(self, current=current, oldest=max(self.current, 1) if keeps_previous else current)
 
     def check(self, peer: Peer, epoch: int) -> None:
-        """Refuse a site that may not have the secret of an epoch."""
+        """Raise a `MessageError` if a site may not have the secret of an epoch."""
         if peer.name in self.revoked:
             raise MessageError("revoked", f"{peer.name} was revoked")
         if self.pinned.get(peer.name, peer.fingerprint) != peer.fingerprint:
@@ -57,19 +59,19 @@ class KeyState:
             raise MessageError("epoch", f"{epoch} is not in use")
 
     def gave(self, peer: Peer, epoch: int) -> KeyState:
-        """Once the site was given the secret of an epoch."""
+        """Return the state after the site received the secret of an epoch."""
         pinned = {**self.pinned, peer.name: peer.fingerprint} if peer.fingerprint else self.pinned
         epochs = tuple(sorted({*self.given.get(peer.name, ()), epoch}))
         return replace(self, pinned=pinned, given={**self.given, peer.name: epochs})
 
     def refused(self, peer: Peer) -> KeyState:
-        """Once the site was refused, for its certificate was another than the pinned one."""
+        """Return the state after the site was refused because another certificate is pinned."""
         seen = [known for known in self.waiting.get(peer.name, ()) if known != peer.fingerprint]
         waiting = (*seen[1 - _MOST_WAITING :], peer.fingerprint)
         return replace(self, waiting={**self.waiting, peer.name: waiting})
 
     def admitted(self, site: SiteId, fingerprint: str) -> KeyState:
-        """Once the site may ask again, with the certificate of that fingerprint where one is given."""
+        """Return the state in which the site may ask again, with the certificate of this fingerprint if it is set."""
         return replace(
             self,
             revoked=tuple(name for name in self.revoked if name != site),
@@ -79,7 +81,7 @@ class KeyState:
 
 
 class Epochs:
-    """The epochs in a vault; another process may change them in between."""
+    """The epochs in a vault, which another process may change at any time."""
 
     def __init__(self, vault: Vault, study: str) -> None:
         self._vault = vault
@@ -97,7 +99,7 @@ class Epochs:
         new: Callable[[str], bytes],
         after: KeyState | None = None,
     ) -> Epochs:
-        """The first epoch, in a new vault; `new` makes a secret for a scheme, `after` is what a lost vault held."""
+        """Begin the first epoch in a new vault; `new` makes a secret, `after` is the state of a lost vault."""
         state = (after or KeyState(study)).next(keeps_previous=False)
         secret = SealingSecret(state.current, scheme, new(scheme))
         held = {_name(state.current): secret.to_bytes(), _STATE: _written(state)}
@@ -105,26 +107,26 @@ class Epochs:
 
     @classmethod
     def open(cls, path: Path, lock: Lock, *, study: str) -> Epochs:
-        """Those that are there."""
+        """Open existing epochs."""
         return cls(Vault.open(path, lock), study)
 
     def state(self) -> KeyState:
-        """As it is now."""
+        """Return the present state."""
         return self._read(self._vault.read())
 
     def current(self) -> SealingSecret:
-        """The secret of the current epoch."""
+        """Return the secret of the current epoch."""
         held = self._vault.read()
         return _secret(held, self._read(held).current)
 
     def parameters(self) -> PublicParameters:
-        """What everybody may know of the current epoch."""
+        """Return the public parameters of the current epoch."""
         held = self._vault.read()
         state = self._read(held)
         return _secret(held, state.current).public(self._study, oldest=state.oldest)
 
-    def give(self, peer: Peer, epoch: int) -> SealingSecret:
-        """The secret of an epoch for a site, which is noted first; a `MessageError` where it may not have it."""
+    def issue(self, peer: Peer, epoch: int) -> SealingSecret:
+        """Record and return the secret of an epoch for a site; raise a `MessageError` if it may not have it."""
 
         def given(held: Secrets) -> SealingSecret | MessageError:
             state = self._read(held)
@@ -143,17 +145,17 @@ class Epochs:
         return found
 
     def rotate(self, new: Callable[[str], bytes], *, at_once: bool = False) -> PublicParameters:
-        """Begin a new epoch; the one before may still be used, unless all is over `at_once`."""
+        """Begin a new epoch; the previous one may still be used unless `at_once`."""
         self._begin(new, lambda state: state.next(keeps_previous=not at_once))
         return self.parameters()
 
     def revoke(self, site: SiteId, new: Callable[[str], bytes]) -> PublicParameters:
-        """Shut a site out and begin a new epoch; all before are over."""
+        """Revoke a site and begin a new epoch; all earlier ones end."""
 
         def without(state: KeyState) -> KeyState:
             if site in state.revoked:
                 raise KeyMaterialError(f"{site} was revoked already")
-            # A certificate that was refused before is not let in when the revocation is taken back.
+            # A certificate that was refused before is not admitted when the revocation is undone.
             waiting = {name: known for name, known in state.waiting.items() if name != site}
             return replace(state.next(keeps_previous=False), revoked=(*state.revoked, site), waiting=waiting)
 
@@ -161,7 +163,7 @@ class Epochs:
         return self.parameters()
 
     def admit(self, site: SiteId, fingerprint: str = "") -> str:
-        """Let a site ask again: one that was revoked, or one with another certificate, whose fingerprint is given back.
+        """Admit a site again that was revoked or has another certificate; return that certificate's fingerprint.
 
         Without a fingerprint the certificate is meant that was refused; where several were, one must be named.
         """

@@ -30,10 +30,10 @@ from wardround.secure_aggregation.keys.material import VAULT_MARK
 
 __all__ = ["KeyringLock", "Lock", "PassphraseLock", "Vault", "check_private", "write_whole"]
 
-_SERVICE = "wardround"  # under which the keyring has our keys
-_SHORTEST_PASSPHRASE = 12  # letters, of a new vault
+_SERVICE = "wardround"  # the name of our keys in the keyring
+_SHORTEST_PASSPHRASE = 12  # characters, for a new vault
 _COST = 2**17  # scrypt's n: 128 MiB and a third of a second
-_COSTS = (2**14, 2**20)  # what a file may ask of us
+_COSTS = (2**14, 2**20)  # the range that a file may demand
 _BLOCK, _PARALLEL = 8, 1  # scrypt's r and p
 _SALT = _CHECK = 16
 _NONCE = 12
@@ -43,24 +43,24 @@ Facts = dict[str, Value]
 
 
 class Lock(Protocol):
-    """Where the key of a vault comes from."""
+    """Provides the key of a vault."""
 
     def create(self) -> tuple[Facts, bytes]:
-        """A new key, and what a vault must say so that it is found again."""
+        """Return a new key, and the values that a vault stores to find it again."""
 
     def key(self, facts: Mapping[str, Value]) -> bytes:
-        """The key of a vault that says so."""
+        """Return the key for the stored values."""
 
 
 @dataclass(frozen=True)
 class PassphraseLock:
-    """A key from a passphrase, which is asked for when it is needed."""
+    """Derives the key from a passphrase, which is requested when it is needed."""
 
     passphrase: Callable[[], str]
     cost: int = _COST
 
     def create(self) -> tuple[Facts, bytes]:
-        """A new salt, and the key."""
+        """Return the key for a new salt, and the salt."""
         passphrase = self.passphrase()
         if len(passphrase) < _SHORTEST_PASSPHRASE:
             raise KeyMaterialError(f"a passphrase has at least {_SHORTEST_PASSPHRASE} letters; choose a longer one")
@@ -68,7 +68,7 @@ class PassphraseLock:
         return facts, _from_passphrase(passphrase, facts)
 
     def key(self, facts: Mapping[str, Value]) -> bytes:
-        """The key for the salt that the vault names."""
+        """Return the key for the salt in the vault."""
         if facts.get("lock") != "passphrase":
             return KeyringLock().key(facts)
         return _from_passphrase(self.passphrase(), facts)
@@ -76,10 +76,10 @@ class PassphraseLock:
 
 @dataclass(frozen=True)
 class KeyringLock:
-    """A random key that the operating system's keyring keeps for this account."""
+    """Keeps a random key in the operating system's keyring of this account."""
 
     def create(self) -> tuple[Facts, bytes]:
-        """A new entry in the keyring."""
+        """Make a new entry in the keyring."""
         entry, key = secrets.token_hex(16), secrets.token_bytes(_KEY)
         _keyring_set(entry, base64.b64encode(key).decode())
         facts: Facts = {"lock": "keyring", "entry": entry}
@@ -88,7 +88,7 @@ class KeyringLock:
         return facts, key
 
     def key(self, facts: Mapping[str, Value]) -> bytes:
-        """The entry that the vault names."""
+        """Return the key of the entry that the vault names."""
         if facts.get("lock") != "keyring":
             raise KeyMaterialError("the vault has a passphrase; set WARDROUND_PASSPHRASE or name --passphrase-file")
         kept = _keyring_get(str(facts.get("entry")))
@@ -102,7 +102,7 @@ class KeyringLock:
 
 
 class Vault:
-    """Named secrets in a file; of them only the file's key stays in memory."""
+    """Named secrets in an encrypted file; only the file's key stays in memory."""
 
     def __init__(self, path: Path, facts: Mapping[str, Value], key: bytes) -> None:
         self.path = path
@@ -114,7 +114,7 @@ class Vault:
 
     @classmethod
     def create(cls, path: Path, lock: Lock, held: Mapping[str, bytes] | None = None) -> Vault:
-        """A new vault with these secrets."""
+        """Make a new vault with these secrets."""
         _check_folder(path)
         if path.exists():
             raise KeyMaterialError(f"{path.name} exists already; a vault is not written over")
@@ -129,7 +129,7 @@ class Vault:
 
     @classmethod
     def open(cls, path: Path, lock: Lock) -> Vault:
-        """A vault that is there: its mode, its folder and its key are checked."""
+        """Open an existing vault after checking its mode, its folder and its key."""
         _check_folder(path)
         facts = _read(path).values
         key = lock.key(facts)
@@ -143,7 +143,7 @@ class Vault:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Another one after each change, by whichever process; (0, 0) where the file is gone."""
+        """Return a number that changes with each write by any process; (0, 0) if the file is gone."""
         try:
             found = self.path.stat()
         except OSError:
@@ -151,7 +151,7 @@ class Vault:
         return found.st_ino, found.st_mtime_ns
 
     def read(self) -> dict[str, bytes]:
-        """All secrets by name, as they are now in the file."""
+        """Return all secrets by name, as they are in the file now."""
         message = _read(self.path)
         if dict(message.values) != self._facts:
             raise KeyMaterialError(f"{self.path.name} was replaced by another vault; start again")
@@ -162,11 +162,11 @@ class Vault:
             raise _altered(self.path) from None
 
     def get(self, name: str) -> bytes | None:
-        """One secret, where there is one of that name."""
+        """Return one secret, or None."""
         return self.read().get(name)
 
     def change(self, change: Callable[[dict[str, bytes]], None]) -> None:
-        """Let `change` alter the secrets while no other process can; where it raises, nothing was changed."""
+        """Let `change` alter the secrets under a lock; if it raises, nothing is changed."""
         with self._alone():
             held = self.read()
             before = dict(held)
@@ -184,7 +184,7 @@ class Vault:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        # A file of its own: the vault itself is another file after each change.
+        # A separate file, because each change replaces the vault's file.
         with _faults(self.path):
             lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
@@ -195,7 +195,7 @@ class Vault:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file, which only its owner may read, in one go, and force it to disk."""
+    """Replace a private file atomically and force it to disk."""
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with _faults(path):
         try:
@@ -215,7 +215,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def check_private(path: Path) -> None:
-    """Refuse a file that others than its owner can read or write."""
+    """Raise if anybody but the owner can read or write a file."""
     with _faults(path):
         found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
@@ -232,7 +232,7 @@ def _check_folder(path: Path) -> None:
 
 
 def _read(path: Path) -> Message:
-    """What the file says, and its sealed contents."""
+    """Return the header of the file and its encrypted content."""
     check_private(path)
     with _faults(path):
         data = path.read_bytes()
@@ -285,7 +285,7 @@ def _keyring_faults() -> Iterator[None]:
         yield
     except ModuleNotFoundError:
         raise KeyMaterialError("the keyring needs a package that is not here: install wardround[keyring]") from None
-    except Exception as error:  # each operating system's keyring has errors of its own
+    except Exception as error:  # each operating system's keyring raises its own errors
         raise KeyMaterialError(f"the keyring cannot be used ({type(error).__name__}); use a passphrase") from None
 
 

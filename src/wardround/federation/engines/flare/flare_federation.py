@@ -14,7 +14,7 @@ from wardround.federation.engines.flare.cells import Connection, Signal
 from wardround.federation.engines.flare.requests import Answer, CoordinatorSession, Envelope, Signatures, digest_of
 from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, those_asked
 from wardround.federation.message import Message, encode
-from wardround.federation.request_handler import heard
+from wardround.federation.request_handler import decode_answer
 from wardround.federation.worker_process import round_of
 
 __all__ = ["FlareFederation"]
@@ -243,7 +243,7 @@ class _Exchange:
         spent = Traffic(len(self._question.body), len(answer.body), seconds)
         if answer.absence is None:
             try:
-                message, worked = heard(answer.body)
+                message, worked = decode_answer(answer.body)
                 return Reply(site, message, replace(spent, worked=min(worked, seconds)))
             except MessageError as error:
                 answer = Answer(absence=Absence.FAILED, code=error.code)

@@ -1,4 +1,4 @@
-"""A process that shows nothing of FLARE: its prints and logs go to files of the kit, signals end it in order."""
+"""Keep FLARE's prints and logs off the terminal, and end a process in order on signals."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from typing import TextIO
 __all__ = ["DONE", "FAULT", "LOG_FOLDER", "REFUSED", "Interruption", "quiet"]
 
 LOG_FOLDER = "logs"
-DONE, FAULT, REFUSED = 0, 1, 2  # exit codes; a supervisor starts again what ended otherwise than done or refused
+DONE, FAULT, REFUSED = (
+    0,
+    1,
+    2,
+)  # exit codes; a supervisor restarts a process that ended with any other code than DONE or REFUSED
 _LARGEST_LOG = 5_000_000  # bytes
 _OLD_LOGS = 3
 
 
 def quiet(kit: Path) -> TextIO:
-    """Send all that is printed or logged from now on to `logs` in the kit; the terminal as it was, to print on."""
+    """Redirect everything printed or logged to `logs` in the kit; return the terminal, to print on."""
     folder = kit / LOG_FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     terminal = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace")
@@ -34,7 +38,7 @@ def quiet(kit: Path) -> TextIO:
 
 
 class Interruption:
-    """SIGINT and SIGTERM as a value: `code` is what the process then exits with, 0 before."""
+    """Handles SIGINT and SIGTERM: `code` is the exit code afterwards, 0 before."""
 
     def __init__(self, *, raises: bool = False) -> None:
         self.code = 0
@@ -49,7 +53,7 @@ class Interruption:
 
 
 def _redirect(path: Path) -> None:
-    """Standard output and error, also of code that is not Python's, to a file; the last one's is kept if short."""
+    """Redirect standard output and error, also of native code, to a file; an earlier one is kept if it is short."""
     if path.exists() and path.stat().st_size > _LARGEST_LOG:
         path.unlink()
     target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -1,14 +1,14 @@
-"""FLARE's streams, freed as soon as what they carried was delivered.
+"""FLARE's streams, freed as soon as their content is delivered.
 
-FLARE carries a message as a stream, and the streams of answers are reliable: a piece that is not acknowledged is sent
-again. To acknowledge it again, the receiving end keeps each finished stream for 65 seconds. FLARE 2.9 keeps the whole
-answer with it, and a timer, which is a thread: a coordinator would hold the answers of every round of the last minute,
-and thousands of threads where rounds are short. At the sending end a stream and its future refer to each other, so that
-its buffer of a megabyte stays until Python looks for such cycles, which a large process rarely does.
+FLARE sends a message as a stream, and the streams of answers are reliable: a piece that is not acknowledged is sent
+again. To acknowledge it again, the receiving end keeps each finished stream for 65 seconds. FLARE 2.9 also keeps the
+whole answer and a timer, which is a thread: a coordinator would hold the answers of every round of the last minute, and
+thousands of threads if rounds are short. At the sending end a stream and its future refer to each other, so its buffer
+of a megabyte stays until Python collects such cycles, which a large process rarely does.
 
-Here an answer belongs to the request that waits for it. Of the finished streams of a party the newest few are kept,
-without their bytes and without a timer. A piece of an older one that comes again begins a stream for which no request
-waits; it is discarded. A stream that was sent lets go of its future.
+Here an answer belongs to the request that waits for it. The newest few finished streams of a party are kept, without
+their bytes and without a timer. A repeated piece of an older stream begins a stream that no request waits for; it is
+discarded. A sent stream drops its future.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _KEPT = 8  # finished streams of each party; a site answers one request at a tim
 
 
 class ReceivedStream(RxTask):  # type: ignore[misc] # FLARE has no types
-    """A stream that comes in; of those of a party that are finished, the newest few are kept."""
+    """An incoming stream; the newest few finished ones of a party are kept."""
 
     _finished: ClassVar[dict[str, deque[RxTask]]] = {}  # by party, oldest first
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     @classmethod
     def install(cls) -> None:
-        """Make FLARE receive every stream of this process as one of these."""
+        """Make FLARE use this class for every incoming stream of this process."""
         byte_receiver.RxTask = cls
 
     def _schedule_remove_task(self, ttl: float | None = None) -> None:
-        """Called by FLARE when the stream is finished, or has failed."""
-        if self.failed:  # rare; pieces that are on their way must find it for as long as FLARE says
+        """Remove old streams; FLARE calls this when the stream is finished or has failed."""
+        if self.failed:  # rare; pieces under way must find it for as long as FLARE says
             super()._schedule_remove_task(ttl)
             return
         with self._lock:
@@ -53,7 +53,7 @@ class ReceivedStream(RxTask):  # type: ignore[misc] # FLARE has no types
 
 
 class StreamingCell(Cell):  # type: ignore[misc] # FLARE has no types
-    """A cell that keeps nothing of a message that was delivered."""
+    """A cell that keeps nothing of a delivered message."""
 
     def send_blob(
         self,
@@ -65,18 +65,18 @@ class StreamingCell(Cell):  # type: ignore[misc] # FLARE has no types
         optional: bool = False,
         reliable: bool | None = None,
     ) -> StreamFuture:
-        """Send a message as a stream; the future says when it is sent."""
+        """Send a message as a stream; return a future that is done when it is sent."""
         future = super().send_blob(channel, topic, target, message, secure, optional, reliable)
-        future.add_done_callback(_let_go, future)
+        future.add_done_callback(_drop_stream, future)
         return future
 
     def _process_reply(self, future: StreamFuture) -> None:
-        """Called by FLARE when an answer begins to come in."""
+        """Wrap the future of an answer; FLARE calls this when the answer begins to arrive."""
         super()._process_reply(_Answer(future))
 
 
 class _Answer(StreamFuture):  # type: ignore[misc] # FLARE has no types
-    """The future of an answer; it takes the bytes away from the future that the stream keeps."""
+    """The future of an answer, which removes the bytes from the future that the stream keeps."""
 
     def __init__(self, stream: StreamFuture) -> None:
         super().__init__(stream.get_stream_id(), stream.get_headers())
@@ -84,7 +84,7 @@ class _Answer(StreamFuture):  # type: ignore[misc] # FLARE has no types
         stream.add_done_callback(self._take)
 
     def get_progress(self) -> int:
-        """How many bytes have come in."""
+        """Return how many bytes have arrived."""
         return int(self._stream.get_progress())
 
     def _take(self) -> None:
@@ -95,5 +95,5 @@ class _Answer(StreamFuture):  # type: ignore[misc] # FLARE has no types
         self.set_result(answer)
 
 
-def _let_go(sent: StreamFuture) -> None:
+def _drop_stream(sent: StreamFuture) -> None:
     sent.task_handle = None

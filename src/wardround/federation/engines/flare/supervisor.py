@@ -1,4 +1,4 @@
-"""A supervisor: runs a command in the foreground and starts it again when it dies."""
+"""Run a command in the foreground and start it again when it dies."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 class Patience:
     """How long to wait, in seconds."""
 
-    first: float = 0.2  # before the first new start; doubled for each that follows
+    first: float = 0.2  # before the first restart; doubled for each further one
     longest: float = 10.0
-    healthy: float = 60.0  # a run of this length makes up for those before
-    ending: float = 10.0  # for a command that was told to end, before it is killed
+    healthy: float = 60.0  # a run of this length resets the pause
+    ending: float = 10.0  # before a command that should end is killed
 
 
 def supervise(command: Sequence[str], *, patience: Patience | None = None) -> int:
-    """Run `command` until it is done or refused, again and again; the exit code.
+    """Run `command`, again and again until it is done or refused; return the exit code.
 
-    SIGINT and SIGTERM are passed on, and then nothing of the command's process group is left. Must be called in the
+    SIGINT and SIGTERM are passed on, and afterwards no process of the command's group is left. Must be called in the
     main thread, before there are others.
     """
     return _Supervisor(tuple(command), patience or Patience()).run()
 
 
 def become(command: Sequence[str]) -> int:
-    """Turn this process into a supervisor that has loaded nothing else; it does not come back."""
+    """Replace this process by a supervisor that has loaded nothing else; this does not return."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os.execv(sys.executable, (sys.executable, "-m", "wardround.federation.engines.flare.supervisor", *command))  # noqa: S606
@@ -54,7 +54,7 @@ class _Supervisor:
         self._command = command
         self._patience = patience
         self._signal = 0
-        self._told = threading.Event()
+        self._stopping = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
 
     def run(self) -> int:
@@ -74,17 +74,17 @@ class _Supervisor:
                 return code
             if time.monotonic() - started >= self._patience.healthy:
                 pause = self._patience.first
-            self._told.wait(pause)
+            self._stopping.wait(pause)
             pause = min(2 * pause, self._patience.longest)
         return 128 + self._signal
 
     def _run_once(self) -> int:
-        # A group of its own: a terminal's Ctrl-C comes here alone and is passed on once.
+        # Its own process group: a terminal's Ctrl-C reaches only this process and is passed on once.
         child = self._child = subprocess.Popen(  # noqa: S603 - our own command
             self._command, process_group=0, preexec_fn=_die_with_parent
         )
         try:
-            if self._signal:  # it came while the child was being started
+            if self._signal:  # it arrived while the child was starting
                 child.send_signal(self._signal)
             return self._wait(child)
         finally:
@@ -102,7 +102,7 @@ class _Supervisor:
 
     def _interrupted(self, number: int, _: FrameType | None) -> None:
         self._signal = number
-        self._told.set()
+        self._stopping.set()
         if self._child is not None and self._child.poll() is None:
             self._child.send_signal(number)
 
@@ -111,7 +111,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def _die_with_parent() -> None:
-    """In the child, before it becomes the command: a supervisor that is killed takes it along."""
+    """Have the child end if the supervisor is killed; runs in the child before it becomes the command."""
     if _LIBC is not None:
         _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
 
