@@ -458,7 +458,7 @@ def test_with_too_few_sites_left_the_round_fails_and_nothing_is_stepped(name: st
     clinics = Clinics(tmp_path, minimum=4)
     clinics.run()
     clinics.meddle = giving("hillside", change)
-    said = rf"^3 of 4 sites answered where the study wants at least 4 \(hillside failed {code}\)$"
+    said = rf"^3 of 4 sites answered; the study needs at least 4 \(hillside failed {code}\)$"
     assert_nothing_is_stepped(clinics, said)
 
 

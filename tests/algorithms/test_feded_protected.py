@@ -113,7 +113,7 @@ def test_a_site_that_goes_away_leaves_too_few(kind: str, tmp_path: Path) -> None
     clinics = Clinics(tmp_path, kind, minimum=4)
     clinics.run()
     clinics.meddle = without(("riverside", "submit"))
-    assert_nothing_is_stepped(clinics, r"^3 of 4 sites answered where the study wants at least 4 \(riverside failed")
+    assert_nothing_is_stepped(clinics, r"^3 of 4 sites answered; the study needs at least 4 \(riverside failed")
 
 
 @PROTECTED

@@ -42,13 +42,11 @@ def test_too_few_answers_name_the_absent_and_why() -> None:
     replies = (answer("h1"), absent("h2", Absence.LATE), absent("h3", Absence.FAILED, "TrainingError"))
     with pytest.raises(FederationError) as caught:
         sites_of(Quorum(2), *replies)
-    assert str(caught.value) == (
-        "1 of 3 sites answered where the study wants at least 2 (h2 late; h3 failed TrainingError)"
-    )
+    assert str(caught.value) == ("1 of 3 sites answered; the study needs at least 2 (h2 late; h3 failed TrainingError)")
 
 
 def test_nobody_asked_is_too_few() -> None:
-    with pytest.raises(FederationError, match=r"^0 of 0 sites answered where the study wants at least 1$"):
+    with pytest.raises(FederationError, match=r"^0 of 0 sites answered; the study needs at least 1$"):
         sites_of(Quorum())
 
 

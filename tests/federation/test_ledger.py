@@ -347,7 +347,7 @@ GARBAGE = [
 @pytest.mark.parametrize("line", GARBAGE, ids=range(len(GARBAGE)))
 def test_what_is_no_entry(path: Path, line: bytes) -> None:
     path.write_bytes(line)
-    assert fault(path) == "egress.jsonl:1: is no entry of a ledger"
+    assert fault(path) == "egress.jsonl:1: is not an entry of a ledger"
 
 
 def test_a_fault_quotes_nothing_and_names_no_folder(tmp_path: Path) -> None:
@@ -423,7 +423,7 @@ def test_one_power_cut_after_the_other(path: Path) -> None:
 def test_of_two_writers_the_one_left_behind_is_refused_and_the_chain_holds(path: Path) -> None:
     first, second = Ledger(path), Ledger(path)
     record(first, round_number=1)
-    with pytest.raises(LedgerError, match=r"^egress.jsonl: somebody else wrote to it; only one process can"):
+    with pytest.raises(LedgerError, match=r"^egress.jsonl: another process wrote to it; only one process can"):
         record(second, round_number=2)
     record(first, round_number=3)
     assert [entry.round for entry in read_entries(path)] == [1, 3]
@@ -465,7 +465,7 @@ for attempt in range(1000):
         Ledger(Path(sys.argv[1])).record(Message(), study="s", step="t", round_number=done, mechanism="plain")
         done += 1
     except LedgerError as error:
-        assert "somebody else" in str(error), error
+        assert "another process" in str(error), error
     if done == 10:
         break
 else:

@@ -97,7 +97,8 @@ def cohort_of(mechanism: AgreedMechanism) -> Cohort:
 def test_no_mean_is_off_by_more_than_sites_times_clip_over_two_to_the_width(
     mechanism: AgreedMechanism, drawn: tuple[Array, list[float], float]
 ) -> None:
-    numbers, weights, clip = drawn
+    numbers, weights, drawn_clip = drawn
+    clip = float(np.float32(drawn_clip))  # otherwise a number could lie above the clip by the rounding of float32
     scaled = (numbers * np.float32(clip)).clip(-clip, clip)
     cohort, names = cohort_of(mechanism), mechanism.sites[: len(weights)]
     updates = {site: update_of(row[:4], row[4:]) for site, row in zip(names, scaled, strict=True)}
@@ -428,11 +429,11 @@ def test_a_list_that_is_not_what_a_site_may_open(mechanism: AgreedMechanism) -> 
     def listed(*sites: SiteId) -> Message:
         return cohort.total(exchange, {site: given[site] for site in sites}).message(seeds)
 
-    assert cheated(cohort, listed("h1"), given) == "transcript: lists 1 sites where the study wants at least 2"
-    assert cheated(cohort, listed("h2", "h3"), given) == "transcript: leaves out what h1 gave"
+    assert cheated(cohort, listed("h1"), given) == "transcript: lists 1 sites; the study needs at least 2"
+    assert cheated(cohort, listed("h2", "h3"), given) == "transcript: leaves out what h1 submitted"
     lone = listed("h1", "h2", "h3")
-    assert cheated(cohort, lone, given, own=None) == "transcript: lists h1, which gave nothing"
-    assert cheated(cohort, lone, given, own="0" * 64) == "transcript: lists h1 with something else than it gave"
+    assert cheated(cohort, lone, given, own=None) == "transcript: lists h1, which submitted nothing"
+    assert cheated(cohort, lone, given, own="0" * 64) == "transcript: lists h1 with another update than it submitted"
     for blobs in ({}, {"transcript": b""}, {"transcript": lone.blobs["transcript"][:-1]}):
         reason = cheated(cohort, replace(lone, blobs={**seeds_blobs(seeds), **blobs}), given)
         assert reason.startswith("transcript: ")
@@ -457,7 +458,7 @@ def test_a_sum_is_opened_as_its_own_round_and_exchange_alone(mechanism: AgreedMe
     for lied in (replace(old, values={**old.values, "round": 2}), replace(old, values=new.values)):
         assert cheated(cohort, lied, given, at="h4") == another
     # Whole, it is the earlier one: the site, which gave something else last, is told that it gave nothing to it.
-    assert cheated(cohort, old, given, own=None) == "transcript: lists h1, which gave nothing"
+    assert cheated(cohort, old, given, own=None) == "transcript: lists h1, which submitted nothing"
 
 
 @pytest.mark.parametrize(
@@ -520,7 +521,7 @@ def test_one_contribution_under_another_secret_spoils_the_sum_and_nobody_uses_it
     given = cohort.seal(exchange)
     message = cohort.total(exchange, given).message(seeds_of(mechanism, given))
     for site in ("h1", "h2", "h4"):
-        with pytest.raises(MessageError, match=r"^sum: (key: was sealed under another key|range: )") as refused:
+        with pytest.raises(MessageError, match=r"^sum: (key: was encrypted under another key|range: )") as refused:
             cohort.givers[site].open(sent(message), own=given[site].digest if site in given else None)
         assert isinstance(refused.value, RefusedSumError) and refused.value.code == "sum"
         assert refused.value.counts

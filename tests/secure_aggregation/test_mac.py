@@ -256,7 +256,7 @@ def test_tags_of_sites_add_up_to_that_of_their_sum(seed: int, sites: int) -> Non
     tags = [added([(own.of_matrix(rows),), pad], (Q,)) for rows, pad in zip(given_rows, pads, strict=True)]
     total = (sum(rows.astype(object) for rows in given_rows) % Q).astype(np.uint64)
     assert added([(own.of_matrix(total),), *pads], (Q,)) == added(tags, (Q,))
-    # Not where a site is left out of the list or of the sum, or listed with something else than it gave.
+    # Not where a site is left out of the list or of the sum, or listed with another update than it submitted.
     assert added([(own.of_matrix(total),), *pads[1:]], (Q,)) != added(tags[1:], (Q,))
     assert added([(own.of_matrix(given_rows[0]),), *pads], (Q,)) != added(tags, (Q,))
     other = pad_of(KEY, context=CONTEXT, site=names[0], digest=sha256(b"other").hexdigest(), moduli=(Q,))

@@ -163,7 +163,7 @@ def test_masked_one_after_the_other_may_go_away(mechanism: AgreedMechanism, tmp_
 def test_too_few_that_give_stop_the_round_and_nobody_reveals(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = without(("h4", "submit"), ("h3", "submit"))
-    with pytest.raises(FederationError, match="2 of 4 sites answered where the study wants at least 3"):
+    with pytest.raises(FederationError, match="2 of 4 sites answered; the study needs at least 3"):
         consortium.run()
     assert not {"unmask", "open_sum"} & set(steps(consortium))
     assert consortium.coordinator.number == 0

@@ -125,7 +125,7 @@ def test_from_files_and_what_may_be_wrong_with_them(tmp_path: Path, root: Root, 
     for name, content, complaint in (
         ("certificate", site.certificate, "does not belong"),
         ("key", b"no key", "cannot be read"),
-        ("key", pem_of(ec.generate_private_key(ec.SECP256R1())), "no RSA"),
+        ("key", pem_of(ec.generate_private_key(ec.SECP256R1())), "not an RSA"),
     ):
         paths[name].write_bytes(content)
         with pytest.raises(FederationError, match=complaint):

@@ -302,7 +302,7 @@ def test_a_transcript_comes_back_as_it_was(transcript: Transcript, identities: d
 
 
 def test_too_few_sites(transcript: Transcript, identities: dict[str, Identity]) -> None:
-    assert "lists 3 sites where the study wants at least 4" in refusal(transcript, minimum=4)
+    assert "lists 3 sites; the study needs at least 4" in refusal(transcript, minimum=4)
     assert "lists 1 sites" in refusal(signed(identities, EXCHANGE, "h1"))
     assert "lists 0 sites" in refusal(signed(identities, EXCHANGE), own=None)
 
@@ -322,15 +322,15 @@ def test_a_site_outside_the_cohort(transcript: Transcript, identities: dict[str,
 
 
 def test_without_what_i_gave(identities: dict[str, Identity]) -> None:
-    assert "leaves out what h1 gave" in refusal(signed(identities, EXCHANGE, "h2", "h3"))
+    assert "leaves out what h1 submitted" in refusal(signed(identities, EXCHANGE, "h2", "h3"))
 
 
 def test_with_something_else_than_i_gave(transcript: Transcript) -> None:
-    assert "something else" in refusal(transcript, own=GIVEN["h2"])
+    assert "another update" in refusal(transcript, own=GIVEN["h2"])
 
 
 def test_with_my_name_where_i_gave_nothing(transcript: Transcript) -> None:
-    assert "lists h1, which gave nothing" in refusal(transcript, own=None)
+    assert "lists h1, which submitted nothing" in refusal(transcript, own=None)
 
 
 def test_of_another_study_or_round(transcript: Transcript) -> None:
@@ -367,7 +367,7 @@ def test_public_keys_that_are_missing_or_anothers(transcript: Transcript, identi
     assert "another site" in refusal(replace(transcript, public_keys=public_keys | {"h2": public_keys["h3"]}))
     assert "missing" in refusal(replace(transcript, public_keys={site: public_keys[site] for site in ("h1", "h3")}))
     certified = replace(public_keys["h2"], signature=b"s", certificate=b"c")
-    assert "certified" in refusal(replace(transcript, public_keys=public_keys | {"h2": certified}))
+    assert "signed by a certificate" in refusal(replace(transcript, public_keys=public_keys | {"h2": certified}))
 
 
 class Vouching:

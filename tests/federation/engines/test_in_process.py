@@ -277,7 +277,7 @@ def test_closing_goes_on_where_one_fails() -> None:
 def test_only_sites_of_the_study_are_asked_and_each_once() -> None:
     house = House()
     federation = InProcessFederation(SITES, house.open_site)
-    with pytest.raises(FederationError, match=r"^h9 is no site of this study$"):
+    with pytest.raises(FederationError, match=r"^h9 is not a site of this study$"):
         federation.ask("echo", Message(), to=["h1", "h9"])
     with pytest.raises(FederationError, match="twice"):
         federation.ask("echo", Message(), to=["h1", "h1"])
@@ -400,5 +400,5 @@ def test_a_pool_has_workers_and_asks_only_sites_of_the_study() -> None:
         WorkerPoolFederation(SITES, [])
     federation = WorkerPoolFederation(SITES, [PoolWorker()])
     assert federation.sites == SITES
-    with pytest.raises(FederationError, match=r"^h9 is no site of this study$"):
+    with pytest.raises(FederationError, match=r"^h9 is not a site of this study$"):
         federation.ask("train", Message(), to=["h9"])

@@ -95,5 +95,5 @@ def test_closing_closes_all_also_where_one_fails(diary: list[str]) -> None:
 
 
 def test_one_at_least_must_be_open(diary: list[str]) -> None:
-    with pytest.raises(FederationError, match=r"^open_at_once is 0; one site at least must be open to answer$"):
+    with pytest.raises(FederationError, match=r"^open_at_once is 0; at least one site must be open to answer$"):
         house(diary, 0)

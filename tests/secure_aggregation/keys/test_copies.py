@@ -40,13 +40,13 @@ def test_two_copies_share_nothing(copy: SealedCopy) -> None:
 def test_a_copy_for_another_site_or_study(copy: SealedCopy) -> None:
     with pytest.raises(KeyMaterialError, match=r"^the copy is for h1; this is the kit of h2$"):
         copy.open(KEY, study=STUDY, site="h2")
-    with pytest.raises(KeyMaterialError, match=r"^the copy is of another study"):
+    with pytest.raises(KeyMaterialError, match=r"^the copy belongs to another study"):
         copy.open(KEY, study="00" * 32, site="h1")
 
 
 @pytest.mark.parametrize("change", [{"site": "\x1b]0;h1\x07"}, {"study": "\u202e" + STUDY}])
 def test_a_copy_that_would_write_on_the_terminal(change: dict[str, str], copy: SealedCopy) -> None:
-    with pytest.raises(KeyMaterialError, match=r"^the file is no copy of a key"):
+    with pytest.raises(KeyMaterialError, match=r"^the file is not a complete copy of a key"):
         SealedCopy.from_bytes(replace(copy, **change).to_bytes())  # type: ignore[arg-type]
 
 
@@ -91,14 +91,14 @@ def test_a_secret_of_another_epoch_inside(copy: SealedCopy) -> None:
     [b"", b"hello", encode(Message()), SECRET.to_bytes(), encode(Message({"kind": "wardround-sealed-copy-1"}))],
 )
 def test_a_file_that_is_no_copy(data: bytes) -> None:
-    with pytest.raises(KeyMaterialError, match=r"^the file is no copy of a key, or not all of one"):
+    with pytest.raises(KeyMaterialError, match=r"^the file is not a complete copy of a key"):
         SealedCopy.from_bytes(data)
 
 
 def test_every_cut_is_noticed(copy: SealedCopy) -> None:
     data = copy.to_bytes()
     for length in range(0, len(data), 37):
-        with pytest.raises(KeyMaterialError, match="is no copy"):
+        with pytest.raises(KeyMaterialError, match="is not a complete copy"):
             SealedCopy.from_bytes(data[:length])
 
 

@@ -195,7 +195,7 @@ class CoordinatorKeys:
     def import_parameters(self, parameters: PublicParameters) -> None:
         """Import the parameters of an epoch that was issued offline; an earlier epoch is refused."""
         if parameters.study != self._study:
-            raise KeyMaterialError("these parameters are of another study")
+            raise KeyMaterialError("these parameters belong to another study")
         noted = self._imported() if self._files.parameters.exists() else parameters
         if noted.epoch > parameters.epoch:
             raise KeyMaterialError(f"epoch {noted.epoch} is noted already; epoch {parameters.epoch} is over")
