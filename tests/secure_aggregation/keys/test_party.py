@@ -183,7 +183,7 @@ def test_a_copy_is_kept_in_the_vault(served: Served) -> None:
 def test_a_copy_for_somebody_else_leaves_the_vault_as_it_is(served: Served) -> None:
     with pytest.raises(KeyMaterialError, match="is for h1; this is the kit of h2"):
         offline(served).take_copy(copy_of(served.epochs.current()), "h2")
-    with pytest.raises(KeyMaterialError, match="belongs? to another study|belong to another study"):
+    with pytest.raises(KeyMaterialError, match="belongs to another study"):
         SiteKeys(served.parties["h1"], study="00" * 32, lock=lock()).take_copy(copy_of(served.epochs.current()), "h1")
     assert not served.parties["h1"].vault.exists()
 
@@ -268,7 +268,7 @@ def test_parameters_of_the_offline_way(served: Served) -> None:
     keys.import_parameters(second)
     with pytest.raises(KeyMaterialError, match="epoch 2 is noted already; epoch 1 is over"):
         keys.import_parameters(first)
-    with pytest.raises(KeyMaterialError, match="belongs? to another study|belong to another study"):
+    with pytest.raises(KeyMaterialError, match="belong to another study"):
         keys.import_parameters(SealingSecret(9, "ckks", bytes(32)).public("00" * 32))
     assert CoordinatorKeys(served.parties["coordinator"], study=STUDY).parameters() == second
 
