@@ -78,7 +78,7 @@ def test_the_login_itself_can_be_reached() -> None:
     assert inside.get("/static/console.css").text == "inside"
 
 
-def test_who_had_the_token_is_let_in() -> None:
+def test_a_valid_session_is_accepted() -> None:
     access = Access(token=TOKEN)
     assert client(access).get("/", headers={"cookie": f"wardround={access.session()}"}).text == "inside"
 

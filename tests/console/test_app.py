@@ -239,7 +239,7 @@ def test_a_login_that_is_too_long_is_none(runs: Path) -> None:
     assert login(inside, TOKEN + " " * 2_000).status_code == 403
 
 
-def test_where_no_token_is_asked_for_there_is_no_login(runs: Path) -> None:
+def test_no_login_without_a_token(runs: Path) -> None:
     assert client(CoordinatorRuns(runs)).get("/login").headers["location"] == "/"
 
 

@@ -53,7 +53,7 @@ def test_a_round_is_shown_with_bytes_by_site() -> None:
     }
 
 
-def test_what_was_asked_beside_the_rounds_is_shown_with_its_bytes() -> None:
+def test_requests_outside_of_rounds_are_shown_with_their_bytes() -> None:
     shown = filter_event(asked(4, down=500, up=20))
     assert shown is not None
     assert (shown["round"], shown["exchanges"]) == (4, {"harbour": [500, 20], "lakeside": [500, 20]})
@@ -72,7 +72,7 @@ def test_what_was_asked_beside_the_rounds_is_shown_with_its_bytes() -> None:
         ({"event": "round_failed", "round": 2}, {"round": 2, "reason": "", "exchanges": {}}),
     ],
 )
-def test_a_field_that_a_line_lacks_is_empty(line: dict[str, Any], shown: dict[str, Any]) -> None:
+def test_a_missing_field_is_empty(line: dict[str, Any], shown: dict[str, Any]) -> None:
     assert filter_event(line) == {"event": line["event"], "time": None} | shown
 
 
@@ -87,7 +87,7 @@ def test_a_round_or_epoch_without_its_number_is_not_shown(kind: str) -> None:
     assert filter_event({"event": kind, "loss": 0.5}) is None
 
 
-def test_an_absence_of_nobody_is_left_out() -> None:
+def test_an_absence_without_a_valid_site_is_left_out() -> None:
     shown = filter_event(
         round_of(1) | {"absent": [["", "late", "deadline"], ["harbour", "late"], [MARKER, "late", ""]]}
     )
@@ -108,17 +108,17 @@ def test_at_one_site_the_last_scores_are_shown() -> None:
     assert (shown["f1"], shown["rounds"]) == ({}, None)
 
 
-def test_of_an_unknown_event_only_its_name_and_time_are_shown() -> None:
+def test_only_name_and_time_of_an_unknown_event_are_shown() -> None:
     assert filter_event({"time": 2.0, "event": "moved", "note": MARKER}) == {"event": "moved", "time": 2.0}
 
 
 @pytest.mark.parametrize("event", [{}, {"event": 3}, {"event": MARKER}, {"event": ""}])
-def test_a_line_without_a_name_is_not_shown(event: dict[str, Any]) -> None:
+def test_a_line_without_an_event_name_is_not_shown(event: dict[str, Any]) -> None:
     assert filter_event(event) is None
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, True, "3", None, [1]])
-def test_what_is_no_number_is_none(value: Any) -> None:
+def test_a_value_that_is_not_a_number_is_none(value: Any) -> None:
     shown = filter_event(round_of(1) | {"loss": value})
     assert shown is not None
     assert shown["loss"] is None
@@ -162,7 +162,7 @@ def test_why_a_round_failed_is_shown_without_what_could_speak_to_a_screen() -> N
     assert shown["reason"] == "1 of 3 sites answered␛[2J"
 
 
-def test_of_a_ledger_what_left_and_not_what_was_in_it() -> None:
+def test_ledger_entries_are_shown_without_their_content() -> None:
     entry = {
         "time": 5.0,
         "study": MARKER,
@@ -233,14 +233,14 @@ def test_a_browser_that_comes_again_gets_only_what_it_has_not_had(record: Path) 
     assert [event["round"] for event in parsed(frame)[1]["events"]] == [2]
 
 
-def test_a_browser_that_has_had_all_is_told_so_at_once(record: Path) -> None:
+def test_the_first_message_is_sent_even_without_new_events(record: Path) -> None:
     position = read_after(record).position
     (frame,) = heard(record, position, [])
     assert parsed(frame)[0] == position
     assert parsed(frame)[1]["events"] == []
 
 
-def test_another_run_in_the_same_folder_is_told_as_such(record: Path) -> None:
+def test_another_run_in_the_same_folder_is_a_restart(record: Path) -> None:
     position = read_after(record).position
     record.unlink()
     append(record.parent, round_of(1))
@@ -280,12 +280,12 @@ def watched(folder: Path) -> WatchedRun:
     return CoordinatorRuns(folder).all()[0]
 
 
-def test_a_run_that_goes_on(tmp_path: Path) -> None:
+def test_a_running_run(tmp_path: Path) -> None:
     write_run(tmp_path / "a", started(), round_of(1), scored(1), round_of(2))
     assert summarise(watched(tmp_path)) == RunSummary("running", 2, (0.51 + 0.25 + 0.75) / 3, round_of(2)["time"])
 
 
-def test_a_run_that_is_finished_and_one_that_was_begun_again(tmp_path: Path) -> None:
+def test_a_finished_run_and_one_that_was_restarted(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", started(), round_of(1), finished(1))
     assert summarise(watched(tmp_path)).state == "finished"
     append(folder, started(1))

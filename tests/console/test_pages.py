@@ -195,7 +195,7 @@ def test_a_finished_training_at_one_site_says_how_it_scored(
     assert (page.inner_text("#final-name"), page.inner_text("#final")) == ("final F1", "0.500")
 
 
-def test_bytes_beside_the_rounds_are_added(tmp_path: Path, serve: Serve, browser_page: OpenPage) -> None:
+def test_bytes_outside_of_rounds_are_added(tmp_path: Path, serve: Serve, browser_page: OpenPage) -> None:
     lost = asked(2, down=900_000, up=900_000)  # of a round that is done again
     failed = asked(1, down=100, up=10) | {"event": "round_failed", "round": 2, "reason": "1 of 3 sites answered"}
     events = [started(), round_of(1), asked(1, down=5_000, up=500), failed, round_of(2), lost, started(1), round_of(2)]
@@ -212,7 +212,7 @@ def test_bytes_beside_the_rounds_are_added(tmp_path: Path, serve: Serve, browser
     }
 
 
-def test_a_line_that_lacks_its_fields_does_not_stop_the_page(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
+def test_missing_fields_do_not_stop_the_page(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
     bare = [{"event": kind, "round": 4} for kind in ("round", "scored", "asked", "absent", "diverged", "gathered")]
     append(runs / "autumn", *bare, {"event": "round"}, {"event": "finished"}, started(4), round_of(5))
     page = browser_page(1280)
@@ -222,7 +222,7 @@ def test_a_line_that_lacks_its_fields_does_not_stop_the_page(runs: Path, serve: 
     assert page.is_hidden("#warnings-section") or "could not be shown" not in page.inner_text("#warnings")
 
 
-def test_a_line_that_cannot_be_taken_costs_itself_alone(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
+def test_a_line_that_cannot_be_shown_does_not_affect_others(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
     page = browser_page(1280)
     page.goto(f"{serve(runs)}/run/autumn")
     wait_for(page, 3)
@@ -281,7 +281,7 @@ def rounds_in_log(page: Page) -> list[int]:
     return [int(found[1]) for line in reversed(lines) if (found := re.search(r"round (\d+):", line))]
 
 
-def test_a_page_left_open_goes_on_when_the_coordinator_is_killed_and_started_again(
+def test_an_open_page_survives_a_restart_of_the_coordinator(
     tmp_path: Path, serve: Serve, browser_page: OpenPage
 ) -> None:
     folder = write_run(tmp_path / "runs" / "a")
@@ -303,9 +303,7 @@ def test_a_page_left_open_goes_on_when_the_coordinator_is_killed_and_started_aga
         kill(first.pid)
 
 
-def test_a_page_left_open_goes_on_when_the_console_is_killed_and_started_again(
-    tmp_path: Path, serve: Serve, browser_page: OpenPage
-) -> None:
+def test_an_open_page_survives_a_restart_of_the_console(tmp_path: Path, serve: Serve, browser_page: OpenPage) -> None:
     folder = write_run(tmp_path / "runs" / "a", started(), round_of(1), round_of(2))
     port = free_port()
     console = Command(tmp_path / "said", "console", tmp_path / "runs", "--port", str(port))
@@ -327,7 +325,7 @@ def test_a_page_left_open_goes_on_when_the_console_is_killed_and_started_again(
     assert page.inner_text("#up") == "15.0 KB"
 
 
-def test_another_run_in_the_same_folder_begins_the_page_anew(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
+def test_another_run_in_the_same_folder_resets_the_page(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
     page = browser_page(1280)
     page.goto(f"{serve(runs)}/run/autumn")
     wait_for(page, 3)
@@ -468,9 +466,7 @@ def notes_words(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow  # two starts of a real study
-def test_a_page_left_open_goes_on_when_a_real_study_is_killed_and_started_again(
-    tmp_path: Path, serve: Serve, browser_page: OpenPage
-) -> None:
+def test_an_open_page_survives_a_restart_of_a_real_study(tmp_path: Path, serve: Serve, browser_page: OpenPage) -> None:
     study = tmp_path / "study.toml"
     more: dict[str, Any] = {"algorithm": {"rounds": 500}, "evaluation": {"every": 100}}
     study.write_text(to_toml(learnable(tmp_path / "notes", **more, federation={"checkpoint_every": 10})))

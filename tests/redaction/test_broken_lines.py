@@ -55,12 +55,12 @@ def test_other_lines_stay(text: str) -> None:
         ("192.168.\n0.12", "IPADDR", False, True),
     ],
 )
-def test_what_is_likely_to_be_one_identifier(text: str, type_: str, spaced: bool, joins: bool) -> None:
+def test_matches_that_are_likely_one_identifier(text: str, type_: str, spaced: bool, joins: bool) -> None:
     page = next(page for page in joined_texts(text) if page.spaced is spaced)
     assert page.joins(Range(0, len(page.view.text)), type_) is joins
 
 
-def test_what_does_not_run_across_a_break_is_left_to_others() -> None:
+def test_matches_that_cross_no_break_are_ignored() -> None:
     (page,) = joined_texts("201-555-\n0110, 03/14/2061")
     at = page.view.text.index("03/14")
     assert not page.joins(Range(at, at + 10), "DATE")

@@ -63,7 +63,7 @@ def test_a_day_that_only_leap_years_have() -> None:
 
 
 @pytest.mark.parametrize("text", ["99/99/2061", "soon", "31.02.2061", "9999-12-31"])
-def test_what_is_no_date_goes_elsewhere(text: str) -> None:
+def test_text_that_is_not_a_date_is_replaced_otherwise(text: str) -> None:
     handed: list[str] = []
     Calendar(SHIFT, "en", 2061).shift(text, lambda rest: handed.append(rest) or "")
     assert handed
@@ -102,7 +102,7 @@ def test_there_are_as_many_moves_as_the_docs_say() -> None:
 
 
 @given(st.dates(date(1900, 1, 1), date(2099, 12, 31)), st.binary(min_size=32, max_size=32))
-def test_a_weekday_beside_its_date_still_fits(day: date, key: bytes) -> None:
+def test_a_weekday_still_fits_its_date(day: date, key: bytes) -> None:
     calendar = Calendar(date_shift(Keyed(key)), "en", day.year)
     name, _, moved = calendar.shift(day.strftime("%A, %d.%m.%Y"), unchanged).partition(", ")
     assert datetime.strptime(moved, "%d.%m.%Y").strftime("%A") == name

@@ -130,7 +130,7 @@ def test_a_model_without_probabilities_has_no_threshold(phi_task: Task, monkeypa
         model_finder(phi_task, threshold=0.1)
 
 
-def test_a_model_of_relations_finds_nobody() -> None:
+def test_a_relation_model_is_refused() -> None:
     with pytest.raises(UsageError, match="one that finds entities"):
         model_finder(RelationTask.__new__(RelationTask))
 

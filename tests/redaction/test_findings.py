@@ -16,7 +16,7 @@ def test_overlaps_become_one_of_the_longest_type() -> None:
     assert found == [Hidden(Range(0, 12), "NAME", ("model", "pattern"))]
 
 
-def test_of_two_as_long_the_model_names_it() -> None:
+def test_the_model_decides_between_equally_long_findings() -> None:
     assert merge_findings([finding(0, 5, "ZIP"), finding(0, 5, "ID", "model")])[0].type == "ID"
 
 

@@ -27,7 +27,7 @@ def test_a_chain_is_a_digest_of_digests() -> None:
     assert extend_chain(extend_chain("", "a"), "b") == sha256(f"{first}\nb".encode()).hexdigest()
 
 
-def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_run_resumes_where_it_stopped(tmp_path: Path) -> None:
     written(tmp_path)
     again = Journal(tmp_path, SETTINGS, resume=True)
     assert again.progress == TWO
@@ -36,7 +36,7 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 10, 60])
-def test_a_line_that_was_cut_short_does_not_count(tmp_path: Path, cut: int) -> None:
+def test_an_incomplete_line_does_not_count(tmp_path: Path, cut: int) -> None:
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:-cut])
     again = Journal(tmp_path, SETTINGS, resume=True)
@@ -56,7 +56,7 @@ def test_other_settings_are_named_and_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["no json\n", "[1]\n", "{}\n"])
-def test_what_is_no_journal_is_refused(tmp_path: Path, content: str) -> None:
+def test_an_invalid_journal_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "journal.jsonl.partial").write_text(content)
     with pytest.raises(CorpusError, match="is not a journal of a redaction"):
         Journal(tmp_path, SETTINGS, resume=True)

@@ -47,7 +47,7 @@ def test_initials_become_other_letters() -> None:
     assert people.rename("J. Quillwort")[0] == new[0]
 
 
-def test_nobody_gets_a_name_of_the_note() -> None:
+def test_no_surrogate_is_a_name_in_the_note() -> None:
     named = roster(*SURNAMES["en"][:60])
     new = [named.rename(name) for name in SURNAMES["en"][:60]]
     assert not set(new) & set(SURNAMES["en"][:60])

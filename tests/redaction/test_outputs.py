@@ -59,7 +59,7 @@ def test_marks_are_annotated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "options"), [("ade", {}), ("jsonl", {"shape": "presidio"})])
-def test_what_is_only_read_is_refused(tmp_path: Path, name: str, options: dict[str, str]) -> None:
+def test_a_read_only_format_is_refused(tmp_path: Path, name: str, options: dict[str, str]) -> None:
     with pytest.raises(UsageError, match=f"^{name} can only be read"):
         output_for(name, open_format(name, options), tmp_path)
 

@@ -100,7 +100,7 @@ def test_only_ages_over_89_identify(text: str, patterns: Patterns, expected: lis
         "Na 140, K 4.1, creatinine 110 micromol/L",
     ],
 )
-def test_what_only_looks_like_it_stays(text: str) -> None:
+def test_similar_text_is_kept(text: str) -> None:
     assert found(text) == []
 
 
@@ -172,7 +172,7 @@ def test_odd_and_broken_forms_in_spanish(written: str) -> None:
     assert [text for _, text in found(f"Visto, {written}, otra vez.", ES)] == [written]
 
 
-def test_what_stands_around_a_broken_identifier_stays() -> None:
+def test_text_around_a_divided_identifier_is_kept() -> None:
     assert found("MRN 12345.\n60 kg") == [("IDNUM", "12345")]
     assert found("call 201-555-0110\n2. Asthma") == [("PHONE", "201-555-0110")]
     assert found("on 03/14/2061\n10 mg") == [("DATE", "03/14/2061")]

@@ -21,7 +21,7 @@ def test_it_takes_its_name_when_complete(tmp_path: Path) -> None:
     assert not file.partial.exists()
 
 
-def test_what_is_beyond_the_kept_bytes_goes(tmp_path: Path) -> None:
+def test_bytes_after_the_kept_ones_are_removed(tmp_path: Path) -> None:
     first = GrowingFile(tmp_path / "a")
     first.append("one\ntwo\n")
     again = GrowingFile(tmp_path / "a", keep=4)
@@ -30,7 +30,7 @@ def test_what_is_beyond_the_kept_bytes_goes(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "one\n2\n"
 
 
-def test_one_that_has_its_name_already_goes_on(tmp_path: Path) -> None:
+def test_a_renamed_file_can_be_continued(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\n")
     again = GrowingFile(tmp_path / "a", keep=4)
     assert not (tmp_path / "a").exists()
@@ -38,7 +38,7 @@ def test_one_that_has_its_name_already_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "one\n"
 
 
-def test_what_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
+def test_invalid_files_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "a.partial").write_text("one\n")
     with pytest.raises(CorpusError, match=r"^a: is shorter than the journal says"):
         GrowingFile(tmp_path / "a", keep=9)

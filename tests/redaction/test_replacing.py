@@ -34,7 +34,7 @@ def test_marks_lie_where_the_replacements_are() -> None:
     assert [mark.sources for mark in replaced(How.TAG).marks] == [("model",), ("pattern",)]
 
 
-def test_patients_are_told_apart() -> None:
+def test_patients_have_different_surrogates() -> None:
     replacing = Replacer(How.SURROGATE, "en", Keyed(b"k" * 32))
     found = merge_findings([Finding(Range(0, 10), "DATE", "model")])
     one, same, other = (replacing.note("2061-03-04", found, patient=p).text for p in ("a", "a", "b"))
@@ -59,7 +59,7 @@ FINDINGS = st.lists(
 
 
 @given(st.text(min_size=40, max_size=60), FINDINGS, st.sampled_from(How))
-def test_what_was_found_goes_and_nothing_else_changes(text: str, spans: list[tuple[int, int, str]], how: How) -> None:
+def test_only_found_text_is_replaced(text: str, spans: list[tuple[int, int, str]], how: How) -> None:
     hidden = merge_findings(Finding(Range(start, start + length), type_, "model") for start, length, type_ in spans)
     new = Replacer(how, "en", Keyed(b"k" * 32)).note(text, hidden, patient="p")
     assert len(new.marks) == len(hidden)

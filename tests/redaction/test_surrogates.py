@@ -43,7 +43,7 @@ def test_addresses_keep_what_many_share() -> None:
     assert of("PROFESSION", "bus driver") in PROFESSIONS["en"]
 
 
-def test_mail_and_web_go_to_domains_nobody_owns() -> None:
+def test_mail_and_web_addresses_get_reserved_domains() -> None:
     assert re.fullmatch(r"\w{3}\.\w{4}@example\.(org|com|net)", of("EMAIL", "ann.carr@ward.nhs.uk"))
     assert re.fullmatch(r"https://www\.example\.(org|com|net)/\w{4}", of("URL", "https://ward.nhs.uk/bed4"))
 
@@ -100,7 +100,7 @@ def test_a_weekday_stays_for_dates_move_by_whole_weeks(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["Monday 12", "Mondayish", "the", "Easter Monday"])
-def test_what_is_more_than_a_weekday_does_not_stay(text: str) -> None:
+def test_text_beyond_a_weekday_is_replaced(text: str) -> None:
     assert of("DATE", text) != text
     assert of("PATIENT", "Monday") != "Monday"
 

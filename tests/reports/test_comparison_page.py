@@ -92,7 +92,7 @@ def test_curves_of_different_sites_are_of_those_in_common() -> None:
     assert [list(line.get_ydata()) for line in by_bytes.plot.figure.axes[0].lines] == [[0.5], [0.375]]
 
 
-def test_where_no_site_is_in_all_runs_each_mean_is_of_its_own() -> None:
+def test_means_are_over_own_sites_if_no_site_is_common() -> None:
     other = a_run("other", sites={"lakeside": scored(1, 0, 3)})
     found = tables(FIRST, other)
     assert [row[-1] for row in found["The runs"].rows] == [pytest.approx(8 / 15), pytest.approx(0.4)]
@@ -100,7 +100,7 @@ def test_where_no_site_is_in_all_runs_each_mean_is_of_its_own() -> None:
     assert found["other minus first"].rows == ()
 
 
-def test_of_many_sites_a_few_are_named() -> None:
+def test_only_a_few_of_many_sites_are_named() -> None:
     many = replace(SECOND, sites={**SECOND.sites, **{f"h{number}": scored(1, 0, 3) for number in range(7)}})
     assert "without h0, h1, h2, h3, h4 and 2 more)" in tables(FIRST, many)["The runs"].note
 
@@ -123,7 +123,7 @@ def test_over_sites_and_over_all_notes() -> None:
     assert pooled[:2] == ("all notes, pooled", pytest.approx(48 / 56 - 24 / 44))
 
 
-def test_where_counts_of_notes_are_not_here_there_is_a_difference_and_no_test() -> None:
+def test_difference_without_a_test_if_counts_per_note_are_missing() -> None:
     table = tables(FIRST, replace(SECOND, notes={}))["second minus first"]
     assert table.rows[0][:5] == ("harbour", pytest.approx(0.6), None, None, None)
     assert [row[0] for row in table.totals] == ["mean of sites"]
@@ -164,7 +164,7 @@ def test_costs() -> None:
     assert table.rows[0][4:] == (6.0, 13.125)
 
 
-def test_two_runs_of_one_name_are_told_apart() -> None:
+def test_runs_with_the_same_name_get_a_number() -> None:
     assert tables(FIRST, FIRST)["The runs"].rows[1][0] == "first (2)"
 
 
@@ -186,7 +186,7 @@ def test_curves_over_rounds_and_over_bytes(tmp_path: Path) -> None:
     assert_self_contained(tmp_path / "page.html")
 
 
-def test_what_cannot_be_compared_is_refused() -> None:
+def test_runs_that_cannot_be_compared_are_refused() -> None:
     with pytest.raises(UsageError, match="second has not finished"):
         comparison_sections([FIRST, replace(SECOND, sites={})])
     other = replace(scored(1, 1, 1), counts={"relations": TypedCounts()})

@@ -23,7 +23,7 @@ def test_every_exchange_up_and_down_by_site() -> None:
     )
 
 
-def test_of_many_sites_there_is_one_column() -> None:
+def test_many_sites_share_one_column() -> None:
     names = [f"h{number}" for number in range(13)]
     table = bytes_table({"train": {name: Cost(1, 2) for name in names}}, names)
     assert table.columns == ("exchange", "direction", "13 sites", "all")
@@ -53,7 +53,7 @@ def test_seconds_by_phase() -> None:
     assert seconds["score"] == {"harbour": 0.5}
 
 
-def test_a_site_that_never_answered_was_asked_in_vain() -> None:
+def test_a_site_without_an_answer_counts_as_unanswered() -> None:
     history = History.of([a_round(1, ("hillside", "late", "deadline"))])
     assert phase_seconds(history)["unanswered"] == {"hillside": 1.0}
 

@@ -26,7 +26,7 @@ def append(path: Path, data: bytes) -> None:
         stream.write(data)
 
 
-def test_what_is_there_is_read_and_then_only_what_is_new(record: Path) -> None:
+def test_existing_lines_are_read_once_and_then_only_new_ones(record: Path) -> None:
     chunk = read_after(record)
     assert chunk.events == ({"n": 1}, {"n": 2})
     assert chunk.position == Position(NAME, 18)
@@ -74,7 +74,7 @@ def test_a_file_that_became_shorter_is_read_from_its_beginning(record: Path) -> 
     assert (chunk.restarted, chunk.events) == (True, ({"n": 1},))
 
 
-def test_a_file_that_was_emptied_makes_what_was_read_void(record: Path) -> None:
+def test_an_emptied_file_is_a_restart(record: Path) -> None:
     position = read_after(record).position
     record.write_bytes(b"")
     chunk = read_after(record, position)
@@ -116,11 +116,11 @@ def test_in_pieces_of_any_size_no_line_is_lost_or_doubled(
 
 
 @pytest.mark.parametrize("text", ["", "-3", "x", "0123456789abcdef", "0123456789abcdef--1", f"{NAME}-18 ", "../x-1"])
-def test_what_is_no_mark_is_the_beginning(text: str) -> None:
+def test_an_invalid_position_is_the_start(text: str) -> None:
     assert Position.parse(text) == START
 
 
-def test_a_mark_says_where_it_is() -> None:
+def test_a_position_names_file_and_offset() -> None:
     assert str(Position(NAME, 18)) == f"{NAME}-18"
     assert Position.parse(f"{NAME}-18") == Position(NAME, 18)
 
@@ -133,7 +133,7 @@ def test_the_last_lines(record: Path) -> None:
     assert last_lines(record.with_name("absent")) == []
 
 
-def test_a_last_line_that_is_longer_than_what_is_read_is_read_whole(record: Path) -> None:
+def test_a_last_line_longer_than_the_limit_is_read_completely(record: Path) -> None:
     append(record, json.dumps({"long": "x" * 100}).encode() + b"\n")  # 113 bytes: 10, 40, then 160 are read
     assert last_lines(record, limit=10) == [{"n": 1}, {"n": 2}, {"long": "x" * 100}]
     append(record, b'{"torn": "' + b"y" * 500)

@@ -19,7 +19,7 @@ def test_rounds_and_scorings_in_order() -> None:
     assert history.sites == ("harbour", "hillside")
 
 
-def test_what_a_crash_undid_counts_once() -> None:
+def test_repeated_rounds_count_once() -> None:
     history = History.of(EVENTS)
     assert [record.up for record in history.rounds] == [2_000_000] * 3
     assert [gone.code for record in history.rounds for gone in record.absent] == ["ValueError", "ValueError"]
@@ -32,7 +32,7 @@ def test_a_round_after_the_checkpoint_that_was_not_done_again_is_no_part_of_the_
     assert history.scorings == ()
 
 
-def test_costs_of_rounds_and_of_what_was_asked_beside_them() -> None:
+def test_costs_of_rounds_and_of_other_requests() -> None:
     costs = History.of(EVENTS).costs
     # Alone in two rounds and one of two in the third: 2 + 2 + 1 MB; three times two seconds, of them 1.5 of work.
     assert costs["train"]["harbour"] == Cost(750_000, 5_000_000, 6.0, 4.5)
@@ -40,7 +40,7 @@ def test_costs_of_rounds_and_of_what_was_asked_beside_them() -> None:
     assert costs["finish"] == {"harbour": Cost(10, 20, 0.5, 0.5)}
 
 
-def test_a_round_in_vain_costs_too() -> None:
+def test_a_failed_round_has_costs() -> None:
     failed = {"event": "round_failed", "round": 2, "reason": "too few", "exchanges": {"train": {"h": [1, 2, 3.0, 0.0]}}}
     history = History.of([a_round(1), failed])
     assert history.failed == ((2, "too few"),)
@@ -87,7 +87,7 @@ def test_columns_that_a_later_version_adds_are_passed_over() -> None:
     assert found.intervals == {"a": (0.25, 0.75)}
 
 
-def test_what_is_null_is_missing() -> None:
+def test_null_values_are_missing() -> None:
     nothing = dict.fromkeys(("answered", "absent", "down", "up", "seconds", "exchanges", "coordinator", "figures"))
     (record,) = History.of([{"event": "round", "round": 1, "loss": None, **nothing}]).rounds
     assert isnan(record.loss)

@@ -113,7 +113,7 @@ def test_two_types_on_the_same_words() -> None:
     assert '<mark class="spurious">aspirin</mark><small> Drug, missed; ADE, not annotated</small>' in shown
 
 
-def test_mentions_that_overlap_are_cut_where_they_meet() -> None:
+def test_overlapping_mentions_are_divided_at_their_edges() -> None:
     shown = Excerpt("w", note(("Drug", Range(0, 11))), note(("Drug", DRUG))).to_html()
     assert '<mark class="spurious">aspirin</mark><small> Drug, not annotated</small>' in shown
     assert '<mark class="missed"> for</mark><small> Drug, missed</small>' in shown

@@ -60,7 +60,7 @@ def test_drawings_travel_inside_the_page_with_words() -> None:
     assert image["alt"] == "What it shows."
 
 
-def test_what_is_seen_can_be_told_otherwise_than_by_the_caption() -> None:
+def test_a_chart_can_have_its_own_text_alternative() -> None:
     plot = learning_curves({"a": [(1, 0.5)]}, Labels("t", "x", "y"))
     chart = Chart.from_plot(plot, "a-curve", "A curve.", alt="One point, 0.5.")
     page = render_page("t", [Section("h", charts=(chart,))])

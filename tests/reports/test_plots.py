@@ -63,7 +63,7 @@ def test_bars_have_heights_and_error_bars() -> None:
     assert [point[1] for point in segments[0]] == pytest.approx([0.7, 0.85])
 
 
-def test_bars_of_many_groups_lie_and_no_name_is_over_another() -> None:
+def test_bars_of_many_groups_are_horizontal_and_names_do_not_overlap() -> None:
     names = [f"hospital-{number:04}" for number in range(36)]
     bars = {method: dict.fromkeys(names, Interval(0.5, 0.25, 0.75)) for method in ("alone", "together")}
     plot = bar_chart(bars, Labels("F1 by site", "", "F1"))
@@ -101,26 +101,26 @@ def test_parts_of_a_bar_lie_behind_one_another() -> None:
     assert axes.patches[0].get_hatch() != axes.patches[2].get_hatch()
 
 
-def test_bars_begin_at_zero_also_where_a_part_is_too_small_to_be_seen() -> None:
+def test_bars_start_at_zero_even_with_a_tiny_part() -> None:
     tiny = {"up": {"describe": 4e-4, "give": 546.2}, "down": {"describe": 2e-4, "give": 0.3}}
     (axes,) = stacked_bars(tiny, LABELS).figure.axes
     assert axes.get_xlim()[0] == 0.0
 
 
-def test_a_legend_says_what_its_names_are() -> None:
+def test_a_legend_can_have_a_title() -> None:
     named = Labels("F1", "round", "F1", series="method")
     for plot in (learning_curves(CURVES, named), bar_chart(BARS, named), stacked_bars(PARTS, named)):
         (legend,) = plot.figure.legends
         assert legend.get_title().get_text() == "method"
 
 
-def test_more_parts_than_colours_can_be_told_apart() -> None:
+def test_more_parts_than_colours_stay_distinct() -> None:
     (axes,) = stacked_bars({f"part {number}": {"h1": 1.0} for number in range(9)}, LABELS).figure.axes
     looks = [(patch.get_facecolor(), patch.get_hatch()) for patch in axes.patches]
     assert len(set(looks)) == 9
 
 
-def test_attendance_has_a_cell_a_round_and_a_letter_where_it_is_no_gift() -> None:
+def test_participation_map_has_one_cell_per_round_and_a_letter_for_absences() -> None:
     plot = participation_map({"h1": [1, 1, 2], "h2": [0, 1, 1]}, STATES, LABELS)
     (axes,) = plot.figure.axes
     assert axes.images[0].get_array().tolist() == [[1, 1, 2], [0, 1, 1]]  # type: ignore[union-attr]
@@ -249,20 +249,20 @@ def test_each_choice_is_named(values: list[float], said: list[str]) -> None:
         ([-0.5, 0.01, 1.0], "linear"),
     ],
 )
-def test_what_lies_far_apart_stands_in_times(values: list[float], scale: str) -> None:
+def test_values_far_apart_have_a_logarithmic_axis(values: list[float], scale: str) -> None:
     axes = drawn(values)
     assert axes.get_xscale() == scale
     assert list(axes.xaxis.get_minorticklocs()) == []
 
 
-def test_zero_has_a_place_of_its_own_before_what_stands_in_times() -> None:
+def test_zero_has_its_own_place_on_a_logarithmic_axis() -> None:
     axes = drawn([0.0, 0.01, 0.1, 1.0], "choices")
     places = [float(x) for x, _ in axes.transData.transform([(value, 0.5) for value in (0.0, 0.01, 0.1, 1.0)])]
     gaps = [after - before for before, after in pairwise(places)]
     assert gaps == pytest.approx([gaps[1] * 10 / 9, gaps[1], gaps[1]])
 
 
-def test_whole_choices_are_named_where_it_is_said_that_they_are_choices() -> None:
+def test_whole_numbers_can_be_choices() -> None:
     axes = drawn([8, 64, 512], "choices")
     assert names(axes) == ["8", "64", "512"] and axes.get_xscale() == "log"
 

@@ -143,7 +143,7 @@ def drawn(progress: StudyProgress) -> list[str]:
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
-def test_without_a_terminal_a_line_at_every_scoring(clock: Clock) -> None:
+def test_one_line_per_scoring_without_a_terminal(clock: Clock) -> None:
     progress, stream = shown()
     with progress:
         progress.on_start(0)
@@ -199,7 +199,7 @@ def test_a_study_that_goes_on_counts_only_its_own_rounds(clock: Clock) -> None:
     assert drawn(progress)[0].endswith("left 0:20")
 
 
-def test_a_row_a_site() -> None:
+def test_one_row_per_site() -> None:
     progress, _ = shown()
     progress.on_round(RoundFigures(1))
     assert [line.split() for line in drawn(progress)[1:]] == [
@@ -215,7 +215,7 @@ def test_a_row_a_site() -> None:
     ]
 
 
-def test_who_is_absent_and_why_until_the_next_round() -> None:
+def test_absent_sites_are_shown_with_the_code_until_the_next_round() -> None:
     progress, _ = shown()
     progress.on_round(RoundFigures(1, absent=[Absent("hillside", "ValueError")]))
     assert [line.split() for line in drawn(progress)[2:]] == [
@@ -226,7 +226,7 @@ def test_who_is_absent_and_why_until_the_next_round() -> None:
     assert "ValueError" not in "\n".join(drawn(progress))
 
 
-def test_of_many_sites_the_worst_are_shown() -> None:
+def test_of_many_sites_the_lowest_scores_are_shown() -> None:
     sites = [f"h{number:02}" for number in range(30)]
     progress, _ = shown(sites=sites)
     progress.on_scores(1, {site: 1 - number / 100 for number, site in enumerate(sites)})

@@ -56,7 +56,7 @@ def test_the_drawings_of_a_study() -> None:
     assert found.charts[2].alt == "Training loss from 1.000 in round 1 to 1.000 in the last."
 
 
-def test_a_run_that_was_interrupted_or_tried_in_vain_says_so() -> None:
+def test_interruptions_and_failed_rounds_are_reported() -> None:
     failed = {"event": "round_failed", "round": 4, "reason": "1 of 2 sites answered"}
     prose = section([*EVENTS, failed]).text
     assert "The run was interrupted and resumed 1 times." in prose
@@ -89,7 +89,7 @@ def test_a_loss_that_is_not_on_record_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(("count", "every_site"), [(10, True), (11, False)])
-def test_of_many_sites_the_mean_is_drawn(count: int, every_site: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mean_of_many_sites_is_drawn(count: int, every_site: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[set[str]] = []
 
     def listened(series: Any, labels: Any, *, bands: Any = None) -> Any:
@@ -116,12 +116,12 @@ def history(*events: dict[str, Any]) -> History:
     return History.of(events)
 
 
-def test_who_gave_who_was_absent_and_who_was_not_asked() -> None:
+def test_states_of_sites_in_a_round() -> None:
     (record,) = history(a_round(1, LATE)).rounds
     assert site_states(record, SITES) == {"harbour": "took part", "hillside": "late", "lakeside": "not asked"}
 
 
-def test_a_row_a_site() -> None:
+def test_one_row_per_site() -> None:
     section = participation_section(history(a_round(1, LATE), a_round(2), a_round(3, asked=SITES)), SITES)
     table, absences = section.tables
     assert (table.title, table.file) == ("Participation of each site in 3 rounds", "Participation of each site")
@@ -130,20 +130,20 @@ def test_a_row_a_site() -> None:
     assert absences.rows == (("hillside", "late", "deadline", 1),)
 
 
-def test_the_map_is_told_in_words() -> None:
+def test_the_participation_map_has_a_text_alternative() -> None:
     (chart,) = participation_section(history(a_round(1, LATE), a_round(2)), SITES).charts
     assert chart.alt == "Sites by round: took part 3 times, late 1 times, not asked 2 times."
     assert chart.plot is not None
     assert chart.caption == "One row per site, one column per round."
 
 
-def test_of_many_rounds_several_are_one_column() -> None:
+def test_several_of_many_rounds_share_a_column() -> None:
     events = [a_round(number, *([LATE] if number == 200 else [])) for number in range(1, 241)]
     (chart,) = participation_section(history(*events), SITES).charts
     assert chart.caption.endswith("one column per 2 rounds; a column shows the worst state in these rounds.")
 
 
-def test_where_nobody_was_absent_there_is_no_table_of_absences() -> None:
+def test_no_table_of_absences_without_absences() -> None:
     assert len(participation_section(history(a_round(1)), SITES).tables) == 1
 
 

@@ -47,7 +47,7 @@ def test_the_parts_of_the_page(page: str) -> None:
     assert "<h1>Study tiny</h1>" in page
 
 
-def test_the_run_at_a_glance(page: str) -> None:
+def test_overview_of_the_run(page: str) -> None:
     assert cells(page, "algorithm") == [["fedavg: averages"]]
     assert cells(page, "rounds") == [["3; the model is that of round 2"]]
     assert cells(page, "strict micro-F1 on test notes") == [["0.625, mean of 2 sites"]]
@@ -76,7 +76,7 @@ def test_bytes_and_seconds(page: str) -> None:
     assert cells(page, "train")[2] == ["4.500", "1.500", "0.000", "6.000"]
 
 
-def test_drawings_are_told_in_words_and_named(page: str) -> None:
+def test_charts_have_text_alternatives_and_names(page: str) -> None:
     told = re.findall(r'<img [^>]*alt="([^"]*)"', page)
     assert len(told) == len(charts(page)) == 6
     assert told[0].startswith("strict micro-F1: harbour 0.750 (95% interval 0.250–0.750)")
@@ -123,7 +123,7 @@ def test_a_run_of_an_older_version_has_its_bytes(tmp_path: Path) -> None:
     assert "Time" not in headings(page)
 
 
-def test_of_many_sites_there_is_a_row_each_and_one_column_for_all(tmp_path: Path) -> None:
+def test_many_sites_have_a_row_each_and_share_a_column(tmp_path: Path) -> None:
     names = [f"h{number:02}" for number in range(41)]
     record = a_run(sites=dict.fromkeys(names, scored(3, 1, 1)), events=[a_round(1, asked=names)])
     page = written(tmp_path, record)
@@ -151,7 +151,7 @@ def test_a_training_at_one_site(tmp_path: Path) -> None:
     assert "This was training at one site. Nothing left it." in page
 
 
-def test_what_leaks_is_shown_for_all_sites_and_for_each(tmp_path: Path) -> None:
+def test_leakage_is_shown_for_all_sites_and_each_site(tmp_path: Path) -> None:
     leakage = LeakageScore(by_type={"NAME": TypeLeakage(7, 4, 2, 3)}, exposed_notes=3)
     page = written(tmp_path, a_run(sites={name: replace(site, leakage=leakage) for name, site in SITES.items()}))
     # The sum of both, then each by itself.
@@ -167,13 +167,13 @@ def test_examples_or_the_reason_why_there_are_none(tmp_path: Path) -> None:
     assert (section.heading, section.text) == ("Example predictions", "None: no.")
 
 
-def test_where_it_errs_stands_before_how_it_came_about(tmp_path: Path) -> None:
+def test_errors_come_before_the_rounds(tmp_path: Path) -> None:
     page = written(tmp_path, a_run(sites={"ward": scored(3, 1, 1)}, errors=ErrorCounts.of(a_score(found=2))))
     assert headings(page)[2:5] == ["By type", "Errors", "Rounds"]
     assert ["0", "2", "2"] in cells(page, "Drug")  # taken for an effect, for a drug, for nothing
 
 
-def test_a_chart_by_type_is_there_where_there_are_types_to_compare() -> None:
+def test_a_chart_by_type_needs_several_types() -> None:
     half = Interval(0.5, 0.25, 0.75)
     two = replace(scored(3, 1, 1), type_intervals={"Drug": half, "ADE": half})
     for site, names in ((two, ["f1-by-site", "f1-by-type"]), (scored(3, 1, 1), ["f1-by-site"])):
@@ -244,7 +244,7 @@ def test_heads_of_ledgers_that_lie_here() -> None:
     assert "this folder contains none" not in section.text
 
 
-def test_where_ledgers_are_elsewhere_it_says_where() -> None:
+def test_missing_ledgers_are_explained() -> None:
     assert (
         "In a networked study each site keeps its own"
         in privacy_section(PrivacyFacts(MECHANISMS["plain"], "updates"), ()).text

@@ -15,7 +15,7 @@ def test_row_and_seed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", "7", "{}", '{"cell": 3}', '{"cell": ""}'])
-def test_what_no_sweep_has_run_has_none(tmp_path: Path, text: str | None) -> None:
+def test_a_run_outside_of_sweeps_has_no_row(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "summary.json").write_text(text)
     assert sweep_row(tmp_path, 7) == ""
@@ -30,6 +30,6 @@ def test_what_no_sweep_has_run_has_none(tmp_path: Path, text: str | None) -> Non
         ("prajjwal1/bert-tiny, a / b, 1/2", "prajjwal1/bert-tiny, a / b, 1/2"),
     ],
 )
-def test_where_files_lie_is_not_told(tmp_path: Path, row: str, shown: str) -> None:
+def test_folders_of_files_are_not_shown(tmp_path: Path, row: str, shown: str) -> None:
     (tmp_path / "summary.json").write_text(json.dumps({"cell": row}))
     assert sweep_row(tmp_path, None) == shown

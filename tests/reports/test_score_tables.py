@@ -143,7 +143,7 @@ def test_types_by_site_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("count", "first"), [(12, "type"), (13, "site")])
-def test_of_many_sites_each_has_a_row(count: int, first: str) -> None:
+def test_many_sites_have_a_row_each(count: int, first: str) -> None:
     table = tag_set_table({f"h{number}": WEST for number in range(count)})
     assert table.columns[0] == first
     if first == "site":
@@ -189,7 +189,7 @@ def test_of_sites_whose_counts_are_added() -> None:
     assert types.rows[1] == ("NAME", 8, 5, 2, 1, 0.625, 2)
 
 
-def test_where_nobody_counts_what_leaks_there_is_no_table() -> None:
+def test_no_leakage_table_without_leakage_counts() -> None:
     assert site_leakage_tables({}) == ()
 
 
@@ -228,7 +228,7 @@ DIFFERENT = {
 }
 
 
-def test_where_sites_annotate_different_types_each_type_has_a_row() -> None:
+def test_sites_with_different_types_have_a_row_per_type() -> None:
     table = study_tables(DIFFERENT)[1]
     assert table.title == "Strict F1 by type and site"
     assert table.to_csv().splitlines() == [
@@ -241,7 +241,7 @@ def test_where_sites_annotate_different_types_each_type_has_a_row() -> None:
     ]
 
 
-def test_where_sites_annotate_alike_or_do_not_say_there_is_no_such_table() -> None:
+def test_sites_with_equal_or_unknown_types_have_no_type_table() -> None:
     drug = {"Drug": SpanCounts(1, 0, 0)}
     alike = {
         "harbour": annotating("Drug ADE", "Drug ADE", **drug),
@@ -255,7 +255,7 @@ def test_where_sites_annotate_alike_or_do_not_say_there_is_no_such_table() -> No
     assert len(study_tables(more)) == 2
 
 
-def test_what_leaks_is_told_of_all_sites() -> None:
+def test_leakage_of_all_sites() -> None:
     leakage = LeakageScore(by_type={"NAME": TypeLeakage(7, 4, 2, 3)}, exposed_notes=3)
     sites = {name: replace(site, leakage=leakage) for name, site in SITES.items()}
     assert [table.title for table in study_tables(sites)[1:]] == [
@@ -264,7 +264,7 @@ def test_what_leaks_is_told_of_all_sites() -> None:
     ]
 
 
-def test_a_site_by_type_with_intervals_where_they_are_known() -> None:
+def test_scores_by_type_with_known_intervals() -> None:
     strict = TypedCounts({"ADE": SpanCounts(1, 0, 2), "Drug": SpanCounts(3, 1, 1)})
     relaxed = TypedCounts({"Drug": SpanCounts(4, 0, 0)})
     known = {"Drug": Interval(0.75, 0.5, 1.0)}

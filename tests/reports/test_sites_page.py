@@ -32,7 +32,7 @@ def page(tmp_path: Path) -> str:
     return assert_self_contained(tmp_path / "report.html")
 
 
-def test_a_row_a_site_and_the_mean() -> None:
+def test_one_row_per_site_and_the_mean() -> None:
     table = sites_table(SITES)
     assert table.columns == ("site", "writes", "sentences", "single site", "pooled")
     assert table.rows == (

@@ -63,7 +63,7 @@ def test_where_it_errs(page: str) -> None:
     assert strict[1:6] == ["2", "1", "0", "2", "0"]
 
 
-def test_two_curves_and_a_map_each_told_in_words(page: str) -> None:
+def test_curves_and_confusion_map_have_text_alternatives(page: str) -> None:
     assert len(charts(page)) == 3
     assert re.findall(r'<img [^>]*alt="([^"]*)"', page) == [
         "Strict micro-F1 on the development notes after each epoch.",
@@ -115,7 +115,7 @@ def test_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"confusion": [["a", "b"]], "muc": {}}', '{"confusion": [], "muc": 1}']
 )
-def test_what_is_damaged_is_refused_by_name(tmp_path: Path, text: str) -> None:
+def test_damaged_error_counts_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / ERROR_COUNTS).write_text(text)
     with pytest.raises(UsageError, match=rf"^error-counts.json of {tmp_path.name} is damaged"):
         read_error_counts(tmp_path)

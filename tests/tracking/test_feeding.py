@@ -64,7 +64,7 @@ def test_all_events_are_fed_before_it_ends(record: Path) -> None:
     assert (notebook.taken, notebook.safe, notebook.closed) == ([1, 2, 3], 3, True)
 
 
-def test_events_are_fed_while_the_run_goes_on(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_are_fed_during_the_run(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeding, "_POLL_SECONDS", 0.01)
     notebook = Notebook()
     with feed_trackers(record, run_in(record), {"notebook": lambda run, resume_id: notebook}, say=print):
@@ -74,14 +74,14 @@ def test_events_are_fed_while_the_run_goes_on(record: Path, monkeypatch: pytest.
         assert eventually(lambda: notebook.safe == 2)
 
 
-def test_another_process_goes_on_behind_the_last_event(record: Path) -> None:
+def test_another_process_continues_after_the_last_event(record: Path) -> None:
     feed(record, Notebook(), 1, 2)
     second = Notebook()
     feed(record, second, 3)
     assert second.taken == [3]
 
 
-def test_a_tracker_is_told_what_it_remembered(record: Path) -> None:
+def test_a_tracker_gets_its_resume_id(record: Path) -> None:
     told: list[str] = []
     for _ in range(2):
         openers = {"notebook": lambda run, resume_id: told.append(resume_id) or Notebook()}
@@ -90,7 +90,7 @@ def test_a_tracker_is_told_what_it_remembered(record: Path) -> None:
     assert told == ["", "page 1"]
 
 
-def test_a_tracker_that_lost_its_memory_is_told_everything(record: Path) -> None:
+def test_a_new_tracker_run_gets_all_events(record: Path) -> None:
     feed(record, Notebook(), 1, 2)
     second = Notebook("page 9")
     feed(record, second, 3)
@@ -107,7 +107,7 @@ def test_a_tracker_that_fails_costs_nothing_and_its_words_are_kept_back(record: 
     assert other.taken == [1, 2, 3]
 
 
-def test_what_a_tracker_failed_at_comes_with_the_next_start(record: Path) -> None:
+def test_events_after_a_failure_are_sent_at_the_next_start(record: Path) -> None:
     feed(record, Notebook(), 1)
     feed(record, Notebook(fails_at=3), 2, 3)
     third = Notebook()

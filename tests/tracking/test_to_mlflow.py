@@ -58,7 +58,7 @@ def test_a_run_that_is_finished_is_ended(tmp_path: Path) -> None:
     assert run.data.metrics["test_f1/harbour"] == 0.5
 
 
-def test_another_process_goes_on_in_the_same_run(tmp_path: Path) -> None:
+def test_another_process_continues_the_same_run(tmp_path: Path) -> None:
     first = open_mlflow(tracked(tmp_path), "")
     feed(first, round_of(1, 0.5))
     second = open_mlflow(tracked(tmp_path), first.resume_id)
@@ -67,7 +67,7 @@ def test_another_process_goes_on_in_the_same_run(tmp_path: Path) -> None:
     assert [point.step for point in store(tmp_path).get_metric_history(first.resume_id, "loss")] == [1, 2]
 
 
-def test_a_run_that_mlflow_has_lost_is_begun_anew(tmp_path: Path) -> None:
+def test_a_run_that_mlflow_has_lost_is_created_again(tmp_path: Path) -> None:
     assert open_mlflow(tracked(tmp_path), "0" * 32).resume_id != "0" * 32
 
 
@@ -77,14 +77,14 @@ def test_more_points_than_mlflow_takes_at_once(tmp_path: Path) -> None:
     assert len(store(tmp_path).get_metric_history(tracker.resume_id, "loss")) == 700
 
 
-def test_where_mlflow_is_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_sets_the_address_of_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "elsewhere").as_uri())
     open_mlflow(tracked(tmp_path / "run"), "")
     assert (tmp_path / "elsewhere").is_dir()
     assert not (tmp_path / "run").exists()
 
 
-def test_mlflow_is_told_to_tell_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usage_reports_of_mlflow_are_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow.telemetry.utils import is_telemetry_disabled
 
     monkeypatch.delenv("MLFLOW_DISABLE_TELEMETRY", raising=False)

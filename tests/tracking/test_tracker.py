@@ -61,6 +61,6 @@ def test_other_events_have_no_points(kind: str) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "0.5", True])
-def test_what_is_no_number_is_left_out(value: Any) -> None:
+def test_values_that_are_not_numbers_are_left_out(value: Any) -> None:
     points = points_of({"time": 5.0, "event": "epoch", "epoch": 1, "loss": value, "dev_f1": 0.5})
     assert points == Points(1, 5.0, {"f1/dev": 0.5})

@@ -146,7 +146,7 @@ def _row(run: WatchedRun) -> dict[str, Any]:
 
 
 def _facts(run: WatchedRun) -> dict[str, Any]:
-    """Return everything shown of a run besides its record, without paths."""
+    """Return everything shown of a run except its record, without paths."""
     facts: Mapping[str, Any] = asdict(run.facts)
     site = None if run.site is None else asdict(run.site)
     return {

@@ -40,7 +40,7 @@ class Trouble:
 
 @dataclass(frozen=True)
 class SiteNotes:
-    """What the page of a site shows besides the lines of its ledger."""
+    """What the page of a site shows in addition to the lines of its ledger."""
 
     name: str
     accepted: bool | None  # None on one machine, where no site is asked

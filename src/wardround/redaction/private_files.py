@@ -28,9 +28,9 @@ class GrowingFile:
             if keep and path.exists() and not self.partial.exists():
                 path.replace(self.partial)  # the run was interrupted between the final renames
             with open_private(self.partial, "r+b" if keep else "wb") as stream:
-                held = stream.seek(0, 2)
-                stream.truncate(min(keep, held))
-        if held < keep:
+                length = stream.seek(0, 2)
+                stream.truncate(min(keep, length))
+        if length < keep:
             raise CorpusError("is shorter than the journal says; redact into a new folder", path=path)
 
     def append(self, content: str) -> None:

@@ -54,7 +54,7 @@ class RoundRecord:
     costs: Costs = field(default_factory=dict)
     coordinator: Mapping[str, float] = field(default_factory=dict)  # seconds of the coordinator by phase
     clipped: int | None = None  # clipped numbers in updates; None if the run clips nothing
-    figures: Mapping[str, float] = field(default_factory=dict)  # what the algorithm reports besides the loss
+    figures: Mapping[str, float] = field(default_factory=dict)  # what the algorithm reports in addition to the loss
 
     @property
     def asked(self) -> frozenset[str]:
@@ -119,7 +119,7 @@ class History:
     def sites(self) -> tuple[str, ...]:
         """Return every site that an event names, in the order of the events."""
         named = [site for sites in self.costs.values() for site in sites]
-        named += [gone.site for record in self.rounds for gone in record.absent]
+        named += [absence.site for record in self.rounds for absence in record.absent]
         return tuple(dict.fromkeys([*named, *(site for scoring in self.scorings for site in scoring.f1)]))
 
 
@@ -208,7 +208,7 @@ def _round(event: Mapping[str, Any]) -> RoundRecord:
         int(event["round"]),
         float(_value(event, "loss", float("nan"))),
         int(_value(event, "answered", 0)),
-        tuple(_absence(gone) for gone in _value(event, "absent", ())),
+        tuple(_absence(row) for row in _value(event, "absent", ())),
         int(_value(event, "down", 0)),
         int(_value(event, "up", 0)),
         float(_value(event, "seconds", 0.0)),
@@ -219,8 +219,8 @@ def _round(event: Mapping[str, Any]) -> RoundRecord:
     )
 
 
-def _absence(gone: Sequence[Any]) -> Absence:
-    site, kind, code, *_ = (*map(str, gone), "", "", "")
+def _absence(row: Sequence[Any]) -> Absence:
+    site, kind, code, *_ = (*map(str, row), "", "", "")
     return Absence(site, kind, code)
 
 

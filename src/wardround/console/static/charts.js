@@ -1,26 +1,26 @@
-// Curves as SVG: axes, lines that can be told apart without colour, a legend with the values under the pointer.
+// Curves as SVG: axes, lines that are distinct without colour, and a legend with the values under the pointer.
 
 import { element, figure } from "./words.js";
 
 const NARROWEST = 260, HEIGHT = 220; // CSS pixels
 const LEFT = 52, RIGHT = 8, TOP = 10, BOTTOM = 24;
-const STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10]; // times a power of ten: where an axis may end
-const MOST_POINTS = 400; // of a curve; more would lie on the same pixels
-const COLOURS = 7, DASHES = 12; // classes in console.css; with no common divisor, so that 84 curves look different
-const SAMPLE = 44; // CSS pixels of a line in the legend, in which the longest dash comes twice
+const STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10]; // multiplied by a power of ten: the possible ends of an axis
+const MOST_POINTS = 400; // of a curve; more would share pixels
+const COLOURS = 7, DASHES = 12; // classes in console.css; without a common divisor, so that 84 curves look different
+const SAMPLE = 44; // CSS pixels of a line in the legend, enough for the longest dash twice
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
-// `series` is a list of {name, points: [[x, y], …]}; `text` says a value of y; `share` fixes the axis to 0…1.
+// `series` is a list of {name, points: [[x, y], …]}; `text` formats a value of y; `share` fixes the axis to 0…1.
 export function draw(id, series, { text = figure, axis = plain, share = false, unit = "round" } = {}) {
   const place = document.getElementById(id);
   const known = series.filter((one) => one.points.length);
   place.hidden = known.length === 0;
   if (place.hidden) return;
-  const width = Math.max(NARROWEST, place.clientWidth - 24); // so that letters keep their size on a phone
+  const width = Math.max(NARROWEST, place.clientWidth - 24); // so that text keeps its size on a phone
   const frame = frameOf(known, share, width);
   const drawing = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img" });
-  const said = known.map((one) => `${one.name} ${text(one.points.at(-1)[1])}`).join(", ");
-  drawing.setAttribute("aria-label", `${place.querySelector("figcaption").textContent} at the last ${unit}: ${said}`);
+  const values = known.map((one) => `${one.name} ${text(one.points.at(-1)[1])}`).join(", ");
+  drawing.setAttribute("aria-label", `${place.querySelector("figcaption").textContent} at the last ${unit}: ${values}`);
   drawing.append(...axes(frame, axis, unit), ...known.map((one, number) => curve(one, number, frame)));
   const legend = legendOf(known, text);
   watch(drawing, known, frame, { legend, text, unit });

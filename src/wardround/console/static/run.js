@@ -136,14 +136,14 @@ function showSites() {
   const shown = rows.map(([name, site]) => {
     const f1 = scored.map((event) => event.f1[name]).filter((value) => value !== undefined);
     const word = stateWord(site);
-    const said = element("span", site.code ? `${word} (${site.code})` : word, tone(site.state));
+    const label = element("span", site.code ? `${word} (${site.code})` : word, tone(site.state));
     const best = f1.reduce((a, b) => Math.max(a, b), -Infinity);
     const figures = f1.length ? [figure(f1.at(-1)), figure(best)] : ["–", "–"];
     const ways = (passed.get(name) || []).map(sizeText).reverse();
     const test = figure(state.final?.f1[name]);
     const cells = [...figures, test, count(site.absences), ...(ways.length ? ways : ["–", "–"])];
     const look = (text) => (text === "–" ? "number none" : "number");
-    return row([[name], [said], ...cells.map((text, place) => [text, look(text), SITE_COLUMNS[place]])]);
+    return row([[name], [label], ...cells.map((text, place) => [text, look(text), SITE_COLUMNS[place]])]);
   });
   document.querySelector("#sites tbody").replaceChildren(...shown);
   const more = document.getElementById("more-sites");

@@ -46,13 +46,13 @@ export class RunState {
     this.status = "running";
     this.rounds.set(event.round, event);
     this.current = event.round;
-    const gone = new Map(event.absent.map(([site, absence, code]) => [site, [absence, code]]));
+    const absent = new Map(event.absent.map(([site, absence, code]) => [site, [absence, code]]));
     // The state of sites that were not asked in this round is unknown.
-    const all = event.answered + gone.size >= this.sites.size;
+    const all = event.answered + absent.size >= this.sites.size;
     const known = Object.keys(event.exchanges);
     const asked = known.length ? known : all ? [...this.sites.keys()] : [];
-    for (const name of asked) if (!gone.has(name)) this.mark(name, "online", "");
-    for (const [site, [absence, code]] of gone) this.miss(site, absence, code);
+    for (const name of asked) if (!absent.has(name)) this.mark(name, "online", "");
+    for (const [site, [absence, code]] of absent) this.miss(site, absence, code);
   }
 
   on_scored(event) {
@@ -150,7 +150,7 @@ const LINES = {
   started: (e) => (e.sites ? `started with ${e.sites} sites` : "started"),
   resumed: (e) => `resumes after round ${e.round}`,
   round: (e) => `round ${e.round}: loss ${number(e.loss)}, ${e.answered ?? "–"} answered` +
-    (e.absent.length ? `, absent ${e.absent.map((gone) => `${gone[0]} (${gone[2] || gone[1]})`).join(", ")}` : ""),
+    (e.absent.length ? `, absent ${e.absent.map(([site, absence, code]) => `${site} (${code || absence})`).join(", ")}` : ""),
   scored: (e) => `scored after round ${e.round}: mean F1 ${number(e.mean_f1)}`,
   asked: () => "",
   absent: (e) => `${e.site} ${e.absence} at ${e.step} (${e.code})`,
