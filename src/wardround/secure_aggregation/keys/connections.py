@@ -1,8 +1,8 @@
 """The connections of a key service: one thread accepts, secures, reads, writes and ends them without blocking.
 
 A connection is a stranger until its TLS handshake is done. Strangers cost a descriptor and some memory, never a thread;
-their number is bounded, also for each address, and past a bound those give way who are least likely to be a party.
-After the handshake a connection counts against the slots of its party alone. Each stage has a deadline for all of it.
+their number is bounded, also for each address, and above a bound those least likely to be a party are displaced. After
+the handshake a connection counts only against the slots of its party. Each stage has a deadline.
 Only complete requests go to a few worker threads, where the vault and the log are used.
 """
 

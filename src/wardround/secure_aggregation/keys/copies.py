@@ -1,8 +1,8 @@
 """Copies of a sealing secret for offline distribution: one file for each site, which only that site can open.
 
-A random key is sealed to the site's certificate by RSA-OAEP with SHA-256, and the secret by AES-256-GCM under that key,
-together with study, site and epoch. Whoever has the certificate can make a copy, so that a copy does not tell who made
-it: sites compare the secret's id with whoever issued it.
+A random key is encrypted for the site's certificate with RSA-OAEP and SHA-256, and the secret with AES-256-GCM under
+that key, together with study, site and epoch. Everybody with the certificate can make a copy, so a copy does not prove
+its origin: sites compare the secret's id with the issuer.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 keys-unreachable     no connection, or none that lasted
 keys-certificate     the other end is not this study's key service, or another than before
-keys-answer          it said something that cannot be used
+keys-answer          the answer cannot be used
 revoked, certificate, not-a-site, unknown, epoch, study, busy, log, …    the service's own refusals
 """
 
@@ -27,8 +27,8 @@ _SECONDS = 10.0  # for each step of an exchange with the service
 class KeyClient:
     """One party's client of the key service; each question opens a new connection.
 
-    `known` is the fingerprint of the service's certificate where it was met before: whoever holds the study's
-    authority could make another in the service's name.
+    `known` is the fingerprint of the service's certificate if it is known already: the holder of the study's authority
+    could issue another certificate with the service's name.
     """
 
     def __init__(

@@ -1,14 +1,14 @@
 """The key service: a party separate from the coordinator, which sends sealing keys to the sites of a study.
 
-HTTP over mutual TLS; who asks is who its certificate names. One request is one connection: a POST whose body and whose
-answer are messages of our codec.
+HTTP over mutual TLS; the certificate names the caller. Each request is a connection with one POST, whose body and
+answer are encoded messages.
 
-    {"ask": "parameters", "study": …}              anybody in the study: what may be known of the current epoch
+    {"ask": "parameters", "study": …}              everybody in the study: the public parameters of the current epoch
     {"ask": "secret", "study": …, "epoch": …}      sites only: the secret of that epoch
 
-A refusal is a code. Each request is in the log, on disk, before it is answered; one that comes too often is neither
-logged nor answered from the vault. What was rotated, revoked or admitted meanwhile counts from the next request on, for
-the vault is read at each; nothing else of a secret is in memory.
+A refusal is a code. Each request is logged on disk before it is answered; a party that asks too often is neither logged
+nor answered from the vault. Rotations, revocations and admissions take effect at the next request, because the vault is
+read for each; no secret stays in memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LOOPBACK = ("localhost", "127.0.0.1")
 class KeyDesk:
     """Decides which party gets which key, without the network.
 
-    Raise `KeyMaterialError` for a vault that knows less than the log beside it: it was put back from a backup.
+    Raise a `KeyMaterialError` for a vault that knows less than its log: it was restored from a backup.
     """
 
     def __init__(self, epochs: Epochs, log: KeyLog, *, study: str, sites: Collection[SiteId]) -> None:

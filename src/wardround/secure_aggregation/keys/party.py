@@ -29,8 +29,8 @@ _BETWEEN_LOOKS = 60.0  # seconds after which a site asks again whether an epoch 
 class SiteKeys:
     """A site's secrets: in memory, in its vault, or from the key service. May be used by several threads.
 
-    `service` is `host:port`, or empty where keys are issued offline. A vault is made where the environment names a
-    passphrase; without one, secrets from the service stay in memory alone. Nobody is asked anything.
+    `service` is `host:port`, or empty if keys are issued offline. A vault is made if the environment has a passphrase;
+    otherwise secrets from the service stay in memory only. Nothing is asked at the terminal.
     """
 
     def __init__(

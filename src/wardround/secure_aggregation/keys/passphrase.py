@@ -19,8 +19,8 @@ FILE_VARIABLE = "WARDROUND_PASSPHRASE_FILE"
 def lock_from(file: Path | None = None, *, keyring: bool = False, ask: bool = True) -> Lock:
     """Return the lock of a vault: the keyring for a new one if requested, otherwise the passphrase.
 
-    A vault that exists says itself whether the keyring has its key. Nobody is asked before a passphrase is needed,
-    and nobody at all unless `ask`.
+    An existing vault says itself whether the keyring has its key. The terminal is asked only when a passphrase is
+    needed, and never unless `ask`.
     """
     return KeyringLock() if keyring else PassphraseLock(lambda: _found(file, ask=ask))
 

@@ -1,8 +1,8 @@
 """Check the state of the epochs against the log of the key service.
 
-A backup of `epochs.vault` that is put back has forgotten what happened since: revocations, pinned certificates, epochs
-whose numbers would be given to other secrets. The log beside it is only ever added to, after the vault was changed, so
-that a vault which knows less than the log is an old one.
+A restored backup of `epochs.vault` lacks what happened since: revocations, pinned certificates, and epochs whose
+numbers would be used for other secrets. The log is append-only and is written after each change of the vault, so a
+vault that knows less than the log is an old one.
 """
 
 from __future__ import annotations

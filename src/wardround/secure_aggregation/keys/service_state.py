@@ -1,11 +1,11 @@
 """The epochs of a study's sealing keys at their issuer: secrets, who has them, and who may not have them.
 
-All of it lies in one vault, `epochs.vault`. A rotation begins a new epoch; the one before may still be used, so that an
-exchange under way can end. A revocation begins one too, and then everything before is over: the site that was revoked
-holds those secrets. Secrets of epochs that are over are removed.
+Everything is in one vault, `epochs.vault`. A rotation begins a new epoch; the previous one may still be used, so that a
+running exchange can finish. A revocation also begins a new epoch and ends all earlier ones, because the revoked site
+holds their secrets. Secrets of ended epochs are removed.
 
-The first certificate with which a site asks for a secret is pinned: whoever holds the study's authority could make
-another in the site's name.
+The first certificate with which a site asks for a secret is pinned: the holder of the study's authority could issue
+another one with the site's name.
 """
 
 from __future__ import annotations

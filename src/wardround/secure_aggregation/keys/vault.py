@@ -1,8 +1,8 @@
 """A vault: a file of named secrets, encrypted at rest.
 
 The key is derived from a passphrase by scrypt, or is random and kept in the operating system's keyring. The file says
-which, and its contents are sealed with AES-256-GCM together with everything it says. It is replaced whole, so that a
-power cut leaves the old one or the new one; several processes may change it, one after the other.
+which, and AES-256-GCM encrypts its content and authenticates its header. It is replaced atomically, so a power cut
+leaves either the old or the new file; several processes may change it, one after another.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class _Peer:
                 request = self._session.over()
             self._connection.send(self.site, "request", request, seconds=_PING_SECONDS)
         except MessageError as error:
-            _log.info("site=%s was not told that the study is over: %s", self.site, error.code)
+            _log.info("site=%s could not be told that the study is over: %s", self.site, error.code)
 
     def _exchange_once(self, question: _Question, stop: Signal) -> Answer:
         with self._lock:
