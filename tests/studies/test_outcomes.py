@@ -48,7 +48,7 @@ def test_an_outcome_as_a_site_sends_it() -> None:
     for wrong in ({"interval": [0.5, 1.5]}, {"type_intervals": {"Drug": [0.5]}}, {"type_intervals": {"Drug": 3}}):
         with pytest.raises(MessageError, match="an interval must be two numbers from 0 to 1"):
             check_outcome(READINGS, Message({**ANSWER, **wrong}))
-    with pytest.raises(MessageError, match="of a type that was counted"):
+    with pytest.raises(MessageError, match="to a type that was counted"):
         check_outcome(READINGS, Message({**ANSWER, "type_intervals": {"Dose": [0.5, 1.0]}}))
 
 

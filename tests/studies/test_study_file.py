@@ -222,7 +222,7 @@ def test_a_study_has_a_name() -> None:
 
 @pytest.mark.parametrize("name", ["", " a", "a/b", "[bold]", "a\nb", "n" * 64])
 def test_names_that_no_study_can_have(name: str) -> None:
-    refused(r"^\[study\] name is up to 63 letters, digits, blanks and \. _ -$", study={"name": name})
+    refused(r"^\[study\] name must be up to 63 letters, digits, spaces and \. _ -$", study={"name": name})
 
 
 def test_a_study_has_sites() -> None:
@@ -672,7 +672,7 @@ def test_an_encoder_of_a_site_that_only_this_machine_has_is_in_no_kit(tmp_path: 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('data = "open/public.jsonl"\nformat = "jsonl"', "", r"\[algorithm\] feded needs notes that everybody may"),
+        ('data = "open/public.jsonl"\nformat = "jsonl"', "", r"\[algorithm\] feded needs notes that all sites may"),
         ('name = "feded"', 'name = "public"', r"\[algorithm\] 'local_epochs' is not a setting"),
         (
             'site_models = "own"',
