@@ -71,7 +71,7 @@ def test_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_error_is_one_line_without_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sites = {"harbour": {**TABLE["sites"]["harbour"], "built_in": "habour"}}
     prepare_folder(tmp_path, to_toml(tiny(sites=sites)))
-    with pytest.raises(SystemExit, match=r"^harbour cannot go on .* – no built-in hospital is called 'habour'"):
+    with pytest.raises(SystemExit, match=r"^harbour cannot resume .* – no built-in hospital is called 'habour'"):
         call(monkeypatch, tmp_path, "cpu")
     assert read_summary(tmp_path) is None
 
