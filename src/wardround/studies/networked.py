@@ -1,4 +1,4 @@
-"""A study among hospitals: the coordinator leads it from its kit, and a site says where its notes are."""
+"""A networked study: the coordinator runs it from its kit, and a site says where its notes are."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from wardround.studies.worker_spec import PartySpec, WorkerSpec
 
 __all__ = ["SiteChoice", "lead", "led_study", "party_of", "run_folder", "study_of"]
 
-_PAUSE = 2.0  # seconds between two tries of a round
-_GRACE = 5.0  # seconds for the others, once enough sites are here
+_PAUSE = 2.0  # seconds before a round is retried
+_GRACE = 5.0  # seconds to wait for further sites once enough are present
 
 
 def study_of(kit: Kit, places: LocalPaths | None = None) -> Study:
-    """The study a kit is for; where the files lie that it names, each party says for itself."""
+    """Return the study of a kit, with this party's paths of the files that it names."""
     study, places = parse_study(kit.study.decode()), places or LocalPaths()
     vectors = _found("word vectors", "--vectors", study.model.vectors, places.vectors)
     public = _found("public set", "--public", study.public.data, places.public)
@@ -44,7 +44,7 @@ def study_of(kit: Kit, places: LocalPaths | None = None) -> Study:
 
 
 def led_study(kit: Kit, places: LocalPaths) -> Study:
-    """The same for its coordinator, who alone has the model that the study begins from."""
+    """Return the study for its coordinator, who alone has the model that the study starts from."""
     study = study_of(kit, places)
     if study.model.start is None and study.model.start_sha256:
         raise UsageError("the study begins from a saved model; say by --start where that is")
@@ -66,12 +66,12 @@ def _found(what: str, option: str, named: Path | None, place: Path | None) -> Pa
 
 
 def run_folder(kit: Kit) -> RunFolder:
-    """Where the coordinator keeps rounds, events and results."""
+    """Return the folder in which the coordinator keeps checkpoints, events and results."""
     return RunFolder(kit.path / "run")
 
 
 def lead(kit: Kit, places: LocalPaths | None = None, *, trackers: tuple[str, ...] = ()) -> int:
-    """Run the coordinator in this process until the study is over; the exit code."""
+    """Run the coordinator in this process until the study is over; return the exit code."""
     study = led_study(kit, places or LocalPaths())
     check_start(study)
     protected = study.privacy.protection.protects
@@ -90,7 +90,7 @@ def lead(kit: Kit, places: LocalPaths | None = None, *, trackers: tuple[str, ...
 
 
 def party_of(kit: Kit) -> PartySpec:
-    """What the holder of a kit signs with, and where sealing keys are had."""
+    """Return the key and certificate paths of a kit's owner, and the address of the key service."""
     return PartySpec(str(kit.path), str(kit.key), str(kit.certificate), str(kit.root), kit.plan.keys)
 
 
@@ -125,7 +125,7 @@ def _conduct(
 
 @dataclass(frozen=True)
 class SiteChoice:
-    """What a site decides for itself and tells nobody."""
+    """What a site decides for itself; it is sent to nobody."""
 
     notes: SiteSection
     device: str = "auto"
@@ -133,7 +133,7 @@ class SiteChoice:
     places: LocalPaths = field(default_factory=LocalPaths)
 
     def write_spec(self, kit: Kit) -> Path:
-        """Note it for the site's worker, at the site."""
+        """Write the spec of the site's worker to the site's folder."""
         study = study_of(kit, self.places)
         mine, said = self.notes, study.sites[kit.name]
         data, names = (None if path is None else path.resolve() for path in (mine.data, mine.names))

@@ -104,19 +104,19 @@ def run_on_one_machine(
 
 
 def _rehearsal(study: Study) -> InMemoryKeys | None:
-    """A sealing key, where the study needs one."""
+    """Return a sealing key if the study needs one."""
     return InMemoryKeys.new(key_scheme(study)) if study.privacy.protection.seals else None
 
 
 def _party_keys(study: Study, rehearsal: InMemoryKeys | None) -> PartyKeys:
-    """Of both ends, which on one machine are in one hand."""
+    """Return the keys of both ends, which are in one process here."""
     if rehearsal is None:
         return PartyKeys()
     return PartyKeys(secrets=rehearsal, parameters=partial(rehearsal.parameters, digest_of(study)))
 
 
 def check_notes(study: Study) -> None:
-    """Refuse a study with a site whose notes are nowhere, before any of them is read."""
+    """Raise a StudyError if notes of some site do not exist, before any are read."""
     for name, section in study.sites.items():
         check_place(name, section, types=study.types)
     check_public(study)

@@ -1,4 +1,4 @@
-"""A site at a networked study: whether it was accepted, and the process that answers, which itself loads no model."""
+"""A site of a networked study: its acceptance, and the process that answers, which itself loads no model."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ACCEPTED = "accepted.json"
 
 
 def site_folder(kit: Kit) -> RunFolder:
-    """Where a site keeps its state, its ledger and its model."""
+    """Return the folder in which a site keeps its state, ledger and model."""
     return RunFolder(kit.path / "site")
 
 
 def take_part(kit: Kit) -> int:
-    """Run the site in this process until the study is over; the exit code. Its choice was written before."""
+    """Run the site in this process until the study is over; return the exit code. The worker spec must exist."""
     return attend(
         kit.party,
         worker_command(site_folder(kit).path / SPEC),
@@ -37,12 +37,12 @@ def take_part(kit: Kit) -> int:
 
 
 def accept(kit: Kit) -> None:
-    """Note that the site's owner accepts this very study."""
+    """Record that the site's owner accepts exactly this study."""
     site_folder(kit).write_json(_ACCEPTED, {"study": sha256(kit.study).hexdigest()})
 
 
 def has_accepted(kit: Kit) -> bool:
-    """Whether the site's owner accepted this very study."""
+    """Return whether the site's owner accepted exactly this study."""
     path = site_folder(kit).path / _ACCEPTED
     try:
         noted = read_json(path)
@@ -53,25 +53,25 @@ def has_accepted(kit: Kit) -> bool:
 
 @dataclass(frozen=True)
 class LocalPaths:
-    """Where files are that a study names and that its kits do not hold."""
+    """The local paths of files that a study names but its kits do not contain."""
 
     vectors: Path | None = None
     public: Path | None = None
     start: Path | None = None  # of the coordinator alone
 
     def options(self) -> tuple[str, ...]:
-        """The same for a command line."""
+        """Return the paths as options of a command line."""
         named = (("--vectors", self.vectors), ("--public", self.public), ("--start", self.start))
         return tuple(part for name, path in named if path is not None for part in (name, str(path.resolve())))
 
 
 def party_command(role: str, kit: Path, places: LocalPaths | None = None) -> tuple[str, ...]:
-    """What a supervisor runs: this program again, for one party."""
+    """Return the command that a supervisor runs: this program again, for one party."""
     return (sys.executable, "-m", "wardround.cli.main", role, "work", str(kit), *(places or LocalPaths()).options())
 
 
 def _acceptance(kit: Kit) -> Callable[[], bool]:
-    """Looked up until it is given; once given it stands while the process runs."""
+    """Return a check that reads the acceptance until it is given; then it holds while the process runs."""
     given = False
 
     def accepted() -> bool:

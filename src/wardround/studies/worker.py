@@ -1,8 +1,8 @@
 """A process that answers for sites of a study: `python -m wardround.studies.worker SPEC`.
 
-SPEC is a JSON file that stays on the machine: the study, the folder in which sites keep what is theirs, the device on
-which they work. On one machine a worker answers for several sites; among hospitals for one, which writes all that must
-last before it answers.
+SPEC is a JSON file that stays on the machine: the study, the folder in which sites keep their state, and the device. On
+one machine a worker answers for several sites. In a networked study it answers for one site, which writes its state to
+disk before it answers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str]) -> None:
-    """Answer until the parent has no more questions."""
+    """Answer until the parent sends no more questions."""
     spec = WorkerSpec.read(Path(arguments[0]))
     torch.set_num_threads(spec.threads)
     study, folder, device = parse_study(spec.study), RunFolder(Path(spec.folder)), pick_device(spec.device)

@@ -1,4 +1,4 @@
-"""What a worker process is told, and how it is started: apart from the worker, so that who starts it loads no model."""
+"""The settings of a worker process and its command; a module of its own, so that the parent loads no model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PRIVATE = 0o600  # it says where notes are
 
 @dataclass(frozen=True)
 class PartySpec:
-    """Where a site's own key and certificates are, and where sealing keys are had."""
+    """The paths of a site's key and certificates, and the address of the key service."""
 
     folder: str
     key: str
@@ -27,7 +27,7 @@ class PartySpec:
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """What a worker must know."""
+    """The settings of a worker process."""
 
     study: str  # the text of the study file, with absolute paths
     folder: str  # the run folder, with a folder for each site; among hospitals, the site's own
@@ -39,19 +39,19 @@ class WorkerSpec:
     party: PartySpec | None = None  # among hospitals: with what the site signs and has its sealing key
 
     def write(self, path: Path) -> Path:
-        """Where a worker reads it."""
+        """Write the file that a worker reads."""
         path.touch(mode=_PRIVATE)
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
         return path
 
     @classmethod
     def read(cls, path: Path) -> WorkerSpec:
-        """What `write` wrote."""
+        """Read the file that `write` wrote."""
         found = read_json(path)
         party = found.pop("party")
         return cls(**found, party=None if party is None else PartySpec(**party))
 
 
 def worker_command(spec: Path) -> tuple[str, ...]:
-    """What starts a worker."""
+    """Return the command that starts a worker."""
     return (sys.executable, "-m", "wardround.studies.worker", str(spec))
