@@ -205,7 +205,7 @@ def test_a_site_that_comes_late_takes_part_from_then_on() -> None:
 def test_too_few_sites_stop_the_round_and_change_nothing() -> None:
     coordinator, federation = server(), two_sites()
     federation.absent = {"large"}
-    with pytest.raises(FederationError, match=r"1 of 2 sites answered .* at least 2 \(large late late\)"):
+    with pytest.raises(FederationError, match=r"1 of 2 sites answered; .* at least 2 \(large late late\)"):
         train(coordinator, federation, least=2)
     assert coordinator.number == 0
     assert coordinator.arrays()["w"].tolist() == [0, 0]
