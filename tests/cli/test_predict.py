@@ -188,7 +188,7 @@ def test_the_notes_themselves_are_never_written_over(run: Run, model: Path, tmp_
         (("--to", "jsonll"), "'jsonll' is not a format – did you mean 'jsonl'?"),
         (("--to", "cadec"), "the format cadec can only be read; choose one of bioc, brat, conll"),
         (("--to-option", "shpae=spacy"), "'shpae' is not an option of jsonl – did you mean 'shape'?"),
-        (("--device", "gpu"), "'gpu' is no device"),
+        (("--device", "gpu"), "'gpu' is not a device"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

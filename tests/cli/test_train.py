@@ -186,7 +186,7 @@ REFUSED = {
     ("--training-option", "seed=4"): "'seed' is not an option of the training alone: --seed sets it for",
     ("--types", "Durg"): "no training note has the type 'Durg' – did you mean 'Drug'?; there are ADE, Drug",
     ("--option", "scheme=BIO"): "'scheme' is not an option of brat; it has none",
-    ("--device", "gpu"): "'gpu' is no device; use auto, cpu, cuda or cuda:N",
+    ("--device", "gpu"): "'gpu' is not a device; use auto, cpu, cuda or cuda:N",
 }
 
 
@@ -204,7 +204,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there(run: Run, site: Path, tmp_path: Path) -> None:
     ran = run("train", site, "--format", "brat", "--out", tmp_path / "run", *TINY, "--device", "cuda")
-    assert (ran.code, ran.err) == (2, "wardround: a GPU was asked for and there is none; use --device cpu\n")
+    assert (ran.code, ran.err) == (2, "wardround: there is no GPU; use --device cpu\n")
 
 
 def test_parts_without_a_training_part(run: Run, tmp_path: Path) -> None:

@@ -407,7 +407,7 @@ def test_folders_that_hold_no_bart(bart: Path, tiny_encoder: Path, tmp_path: Pat
     with pytest.raises(ModelError, match="'tiny' is a model of kind 'bert'; name a BART, such as facebook/bart-base"):
         tagger(tiny_encoder)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ModelError, match=r"folder 'empty' holds no config\.json"):
+    with pytest.raises(ModelError, match=r"folder 'empty' contains no config\.json"):
         tagger(tmp_path / "empty")
     folder = write_bart(tmp_path / "gone")
     (folder / "model.safetensors").unlink()

@@ -203,7 +203,7 @@ def test_a_shared_top_needs_types_and_one_scheme(group: str) -> None:
     model = {"shared": [group]}
     with pytest.raises(StudyError, match=r"^\[sites.hillside\] must name its types: the study shares the layers that"):
         coordinator_of(tiny(model=model, sites={"hillside": {"types": None}}))
-    with pytest.raises(StudyError, match="that give the tags must use one scheme"):
+    with pytest.raises(StudyError, match="shares the output layers, so all sites must use one scheme"):
         coordinator_of(tiny(model=model))
 
 

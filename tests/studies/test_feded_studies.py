@@ -367,13 +367,13 @@ def test_entities_that_sites_count_in_another_order_are_counted_alike(types: lis
 @pytest.mark.parametrize("kind", ["ner", "joint"])
 def test_tags_of_two_schemes_are_not_averaged(kind: str, data: Path) -> None:
     study = of_entities(data, {"types": ["Drug", "Effect"], "scheme": "IOB1"}, kind)
-    said = "^.* sites of one study that averages what sites say of the tags must use one scheme$"
+    said = "^.* the study averages predictions of tags, so all sites must use one scheme$"
     with pytest.raises(StudyError, match=said):
         common_model(study)
 
 
 def test_whose_tags_are_averaged_says_what_it_annotates(data: Path) -> None:
-    with pytest.raises(StudyError, match=r"^\[sites.north\] must name its types: the study averages what sites say of"):
+    with pytest.raises(StudyError, match=r"^\[sites.north\] must name its types: the study averages predictions of"):
         common_model(of_entities(data, {}))
 
 

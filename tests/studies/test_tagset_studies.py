@@ -412,7 +412,7 @@ def test_relations_have_no_tag_sets(kind: str) -> None:
 
 def test_a_site_must_say_what_it_annotates(data: Path, tmp_path: Path) -> None:
     silent = tagged(data, sites={"west": {"types": None, "scored": None}})
-    refused(silent, r"^\[sites.west\] must name its types: the study shares the layers that give the tags$", tmp_path)
+    refused(silent, r"^\[sites.west\] must name its types: the study shares the output layers$", tmp_path)
 
 
 def test_sites_must_tag_alike(data: Path, tmp_path: Path) -> None:

@@ -152,8 +152,8 @@ def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> 
 
     model = build(types if task.only_tags_words else TagSet(study.types))
     shared = _shared_groups(study, model)
-    if task.finds_entities and _tags_alike(study, shared):
-        _check_one_top(study)
+    if task.finds_entities and _needs_same_tags(study, shared):
+        _check_same_tags(study)
         if task.only_tags_words and types.types != study.types:
             model = build(TagSet(study.types))
     model.split = ParameterSplit.sharing(shared, model.groups)
@@ -188,46 +188,38 @@ def matching_modes_of(study: Study) -> tuple[str, ...]:
 
 
 def _shared_groups(study: Study, model: LayeredModel) -> tuple[str, ...]:
-    wanted, sharing = study.model.shared, study.algorithm.kind.shared_layers
+    named, sharing = study.model.shared, study.algorithm.kind.shared_layers
     if sharing is SharedLayers.NONE or study.algorithm.sites_keep_models:
         return ()
     if sharing is SharedLayers.ALL:
         return model.groups
-    one_top = not study.task.tags or _is_one_top(study)  # relations are those of the study, at every site
+    tops = {(site.types, site.scheme) for site in study.sites.values()}
+    # Tasks with relations use the types of the study at every site.
+    one_top = not study.task.tags or (len(tops) == 1 and bool(study.types))
     if sharing is SharedLayers.ALL_COMMON:
         return tuple(group for group in model.groups if one_top or group not in OUTPUT_GROUPS)
-    if wanted is None:
+    if named is None:
         return model.split.shared if study.task.tags else model.groups
-    if wanted == (_ALL,):
+    if named == (_ALL,):
         return model.groups
     known = model.possible_groups
-    for name in wanted:
+    for name in named:
         if name not in known:
             near = did_you_mean(name, known)
             raise StudyError(f"[model] shared: no layer group is called {name!r}{near}; there are {', '.join(known)}")
-    return tuple(group for group in model.groups if group in wanted)
+    return tuple(group for group in model.groups if group in named)
 
 
-def _tags_alike(study: Study, shared: Sequence[str]) -> bool:
-    """Whether a tag must be the same at every site: its layers are shared, or what sites say of it is averaged."""
+def _needs_same_tags(study: Study, shared: Sequence[str]) -> bool:
+    """Return whether all sites need the same tags: they share the output layers, or their predictions are averaged."""
     return study.algorithm.kind.central_model or bool(set(OUTPUT_GROUPS) & set(shared))
 
 
-def _is_one_top(study: Study) -> bool:
-    """Whether every site tags alike."""
-    tops = {(site.types, site.scheme) for site in study.sites.values()}
-    return len(tops) == 1 and bool(study.types)
-
-
-def _check_one_top(study: Study) -> None:
-    together = (
-        "averages what sites say of the tags"
-        if study.algorithm.kind.central_model
-        else "shares the layers that give the tags"
-    )
+def _check_same_tags(study: Study) -> None:
+    together = "averages predictions of tags" if study.algorithm.kind.central_model else "shares the output layers"
     for name, site in study.sites.items():
-        if study.task.tags and not site.types:  # of joint, every site has the types of the study
+        if study.task.tags and not site.types:  # in a joint task, every site has the types of the study
             raise StudyError(f"[sites.{name}] must name its types: the study {together}")
     schemes = {site.scheme for site in study.sites.values()}
     if len(schemes) > 1:
-        raise StudyError(f"[sites] scheme: sites of one study that {together} must use one scheme")
+        raise StudyError(f"[sites] scheme: the study {together}, so all sites must use one scheme")

@@ -1,4 +1,4 @@
-"""One site on its own: train, stop early, score, save; interrupted, go on where it was."""
+"""Training at one site: train, stop early, score, save; resume an interrupted training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 
 from wardround.corpora.corpus_format import CorpusFormat
 from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
@@ -21,13 +20,11 @@ from wardround.errors import SplitError, TrainingError, UsageError
 from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.significance import Interval
 from wardround.models.saved import save_model
-from wardround.parsing import parse_json
 from wardround.studies.note_counts import write_note_counts
 from wardround.studies.run_folder import RunFolder, versions
 from wardround.tasks.task import Task, TaskScore
 from wardround.text.document import Document
-from wardround.training.loop import EpochRecord, Listener, TrainingLoop, TrainingState
-from wardround.training.state_files import save_tensors
+from wardround.training.loop import EpochRecord, Listener, TrainingLoop, load_checkpoint, save_checkpoint
 from wardround.training.training_config import TrainingConfig
 
 __all__ = [
@@ -36,29 +33,27 @@ __all__ = [
     "SiteData",
     "digest_of_documents",
     "figures_by_type",
-    "load_checkpoint",
     "load_part",
     "load_site",
     "pick_device",
-    "save_checkpoint",
     "train_at_one_site",
 ]
 
 
 @dataclass(frozen=True)
 class SiteData:
-    """A site's notes in three parts; without a development part, a tenth of the training notes serves as one."""
+    """A site's notes in three parts; without a development part, a tenth of the training notes is used as one."""
 
     train: tuple[Document, ...] = field(repr=False)
     dev: tuple[Document, ...] = field(default=(), repr=False)
     test: tuple[Document, ...] = field(default=(), repr=False)
 
     def in_tag_set(self, name: str) -> SiteData:
-        """The same with types named as in a tag set of what identifies people; without a name, as they are."""
+        """Return the notes with types renamed to those of a PHI tag set; without a name, unchanged."""
         return SiteData(*(in_tag_set(part, name) for part in (self.train, self.dev, self.test)))
 
     def with_dev(self, seed: int) -> SiteData:
-        """The same with a development part."""
+        """Return the notes with a development part."""
         if self.dev:
             return self
         try:
@@ -70,7 +65,7 @@ class SiteData:
         return replace(self, train=tuple(parts["train"]), dev=tuple(parts["dev"]))
 
     def with_fraction(self, fraction: float, seed: int) -> SiteData:
-        """The same with that share of the training notes; a smaller one lies within a larger one of the same seed."""
+        """Return the notes with a share of the training part; shares of one seed are nested."""
         if fraction == 1:
             return self
         try:
@@ -82,24 +77,24 @@ class SiteData:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a training gave."""
+    """The result of a training."""
 
     records: tuple[EpochRecord, ...]
-    score: TaskScore  # on the test part, or the development part where there is none
+    score: TaskScore  # on the test part, or the development part if there is none
     scored_on: str
-    f1: Mapping[str, Interval]  # micro, by reading, the main one first
+    f1: Mapping[str, Interval]  # micro, by matching mode, the main one first
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for `scores.json`."""
+        """Return plain values for `scores.json`."""
         counts = self.score.counts
-        readings = {
+        by_mode = {
             name: typed.micro.figures() | {"interval": [self.f1[name].low, self.f1[name].high]}
             for name, typed in counts.items()
         }
         return {
             "scored_on": self.scored_on,
             "documents": self.score.documents,
-            **readings,
+            **by_mode,
             "types": figures_by_type(counts, {name: self.score.type_intervals(name) for name in counts}),
             **({} if self.score.leakage is None else {"leakage": self.score.leakage.figures()}),
             "epochs": [asdict(record) for record in self.records],
@@ -108,14 +103,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Site:
-    """A site's notes as they were found, and what somebody should know about them."""
+    """A site's notes, and warnings about them."""
 
     data: SiteData
     warnings: tuple[str, ...] = ()
 
 
 def load_site(path: Path, form: CorpusFormat) -> Site:
-    """Read a split corpus, or one unsplit; a `split.json` beside the parts must still be true."""
+    """Read a corpus, split or not; a `split.json` beside the parts must match them."""
     places = find_splits(path)
     if not places:
         return Site(SiteData(tuple(form.read(path))), ("the corpus is not split: it is scored on a development part",))
@@ -128,7 +123,7 @@ def load_site(path: Path, form: CorpusFormat) -> Site:
 
 
 def load_part(path: Path, form: CorpusFormat, part: str) -> list[Document]:
-    """One part of a split corpus; all of an unsplit one."""
+    """Read one part of a split corpus, or all of an unsplit one."""
     places = find_splits(path)
     if places and part not in places:
         raise TrainingError(f"{path.name} has parts called {', '.join(places)} but none called {part}")
@@ -143,13 +138,13 @@ def _shared_texts(parts: Mapping[str, Sequence[Document]]) -> Iterator[str]:
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """A GPU where there is one, or the device asked for."""
+    """Return the device of this name; `auto` is a GPU if there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", name):
-        raise UsageError(f"{name!r} is no device; use auto, cpu, cuda or cuda:N")
+        raise UsageError(f"{name!r} is not a device; use auto, cpu, cuda or cuda:N")
     if name.startswith("cuda") and not torch.cuda.is_available():
-        raise TrainingError("a GPU was asked for and there is none; use --device cpu")
+        raise TrainingError("there is no GPU; use --device cpu")
     return torch.device(name)
 
 
@@ -162,9 +157,10 @@ def train_at_one_site(
     listener: Listener | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Train the task's model in place, or go on from the folder's checkpoint; score; save.
+    """Train the task's model in place, or resume from the folder's checkpoint; score and save it.
 
-    `notes` say what else the model began from: they go into its card, and a checkpoint of another beginning is refused.
+    `notes` describe what else the model started from. They are added to its card, and a checkpoint with other notes is
+    rejected.
     """
     data = data.with_dev(config.seed)
     examples = task.encode(data.train)
@@ -181,67 +177,45 @@ def train_at_one_site(
     outcome = _score(task, data, tuple(training.records))
     folder.write_json("scores.json", outcome.as_json())
     write_note_counts(folder, outcome.score)
-    f1 = {f"{reading}_f1": interval.estimate for reading, interval in outcome.f1.items()}
+    f1 = {f"{mode}_f1": interval.estimate for mode, interval in outcome.f1.items()}
     save_model(task.model, folder.model, notes={**f1, "scored_on": outcome.scored_on, **(notes or {})})
     folder.log("finished", f1)
     return outcome
 
 
-def save_checkpoint(path: Path, state: TrainingState, *, settings: str) -> None:
-    """Replace the checkpoint atomically; `settings` is a digest of the training, checked when it resumes."""
-    records = json.dumps([asdict(record) for record in state.records])
-    save_tensors(path, state.tensors, metadata={"settings": settings, "records": records})
-
-
-def load_checkpoint(path: Path, *, settings: str) -> TrainingState:
-    """Read a checkpoint; raise a TrainingError if it belongs to another training."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
-        records = tuple(EpochRecord(**record) for record in parse_json(metadata["records"], finite=False))
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise TrainingError(f"{path.name} is not a checkpoint, or is damaged; remove it to start again") from error
-    if metadata.get("settings") != settings:
-        raise TrainingError(
-            "the run folder holds a training with other settings or data; name another folder, or remove this one"
-        )
-    return TrainingState(tensors, records)
-
-
 def figures_by_type(
     counts: Mapping[str, TypedCounts], intervals: Mapping[str, Mapping[str, Interval]]
 ) -> dict[str, dict[str, Any]]:
-    """By type, and by each reading that knows it; `intervals` are by reading and type, as far as they are known."""
+    """Return figures by type and matching mode; `intervals` are by matching mode and type, if known."""
     figures: dict[str, dict[str, Any]] = {kind: {} for typed in counts.values() for kind in typed}
-    for reading, typed in counts.items():
+    for mode, typed in counts.items():
         for kind, found in typed.items():
-            figures[kind][reading] = found.figures()
-            if interval := intervals.get(reading, {}).get(kind):
-                figures[kind][reading]["interval"] = [interval.low, interval.high]
+            figures[kind][mode] = found.figures()
+            if interval := intervals.get(mode, {}).get(kind):
+                figures[kind][mode]["interval"] = [interval.low, interval.high]
     return figures
 
 
 def _score(task: Task, data: SiteData, records: tuple[EpochRecord, ...]) -> Outcome:
     scored_on, documents = ("test", data.test) if data.test else ("dev", data.dev)
     score = task.score(documents)
-    return Outcome(records, score, scored_on, {reading: score.interval(reading) for reading in task.matching_modes})
+    return Outcome(records, score, scored_on, {mode: score.interval(mode) for mode in task.matching_modes})
 
 
 def _fingerprint(training: TrainingLoop, data: SiteData, notes: Mapping[str, Any]) -> str:
-    """A digest of everything the result depends on, so that a checkpoint is never continued as something else."""
+    """Return a digest of everything that the result depends on, so that no other training resumes a checkpoint."""
     model = training.model
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
     settings = [asdict(training.config), model.settings(), shapes, list(model.outputs), *([notes] if notes else [])]
     digest = sha256(json.dumps(settings, sort_keys=True).encode())
-    digest.update(repr(training.train).encode())  # which examples were drawn from the documents, and their labels
+    digest.update(repr(training.train).encode())  # the examples drawn from the documents, with their labels
     for part in (data.train, data.dev):
         digest.update(digest_of_documents(part))
     return digest.hexdigest()
 
 
 def digest_of_documents(documents: Iterable[Document]) -> bytes:
-    """Of all that a model could learn from them."""
+    """Return a digest of everything in the documents that a model could learn from."""
     digest = sha256()
     for document in documents:
         digest.update(document.text.encode("utf-8", "surrogatepass"))

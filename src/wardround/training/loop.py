@@ -8,24 +8,28 @@ bit as if it had never stopped.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Protocol
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from wardround.errors import MessageError, TrainingError
 from wardround.models.parameter_split import LayeredModel
+from wardround.parsing import parse_json
 from wardround.tasks.task import Example, Task
 from wardround.text.document import Document
 from wardround.training.batches import length_buckets
 from wardround.training.optimizer import ParameterOptimizer, clip_gradients, finite
 from wardround.training.randomness import seeded_from
-from wardround.training.state_files import under
+from wardround.training.state_files import save_tensors, under
 from wardround.training.training_config import Rates, TrainingConfig
 
 __all__ = [
@@ -35,6 +39,8 @@ __all__ = [
     "TrainingLoop",
     "TrainingState",
     "compute_gradients",
+    "load_checkpoint",
+    "save_checkpoint",
     "train_batches",
 ]
 
@@ -201,3 +207,25 @@ class TrainingLoop:
         # Copies, because the optimizer writes into the tensors that it loads.
         self._optimizer.load({name: tensor.clone() for name, tensor in under("optimizer", state.tensors).items()})
         self.records = list(state.records)
+
+
+def save_checkpoint(path: Path, state: TrainingState, *, settings: str) -> None:
+    """Replace the checkpoint atomically; `settings` is a digest of the training, checked when it resumes."""
+    records = json.dumps([asdict(record) for record in state.records])
+    save_tensors(path, state.tensors, metadata={"settings": settings, "records": records})
+
+
+def load_checkpoint(path: Path, *, settings: str) -> TrainingState:
+    """Read a checkpoint; raise a TrainingError if it belongs to another training."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+        records = tuple(EpochRecord(**record) for record in parse_json(metadata["records"], finite=False))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise TrainingError(f"{path.name} is not a checkpoint, or is damaged; remove it to start again") from error
+    if metadata.get("settings") != settings:
+        raise TrainingError(
+            "the run folder holds a training with other settings or data; name another folder, or remove this one"
+        )
+    return TrainingState(tensors, records)

@@ -1,4 +1,4 @@
-"""What must outlast a process, as named tensors in one safetensors file: the old one or the new one, never half."""
+"""Files of named tensors that are replaced atomically: a reader finds the old file or the new one, never a mix."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["copy_into", "force", "load_tensors", "save_tensors", "under"]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: dict[str, str] | None = None) -> None:
-    """Replace the file whole; `metadata` is text that goes with the tensors."""
+    """Replace a file atomically; `metadata` is text that is stored with the tensors."""
     partial = path.with_name(path.name + ".partial")
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     save_file(plain, partial, metadata=metadata)
     force(partial)
     partial.replace(path)
-    force(path.parent)  # else a power cut may take the new name back
+    force(path.parent)  # otherwise a power failure may restore the old name
 
 
 def force(path: Path) -> None:
-    """To disk."""
+    """Write a file or folder to disk before returning."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -36,7 +36,7 @@ def force(path: Path) -> None:
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file."""
+    """Read the tensors of a file."""
     try:
         return dict(load_file(path))
     except (OSError, SafetensorError) as error:
@@ -44,13 +44,13 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors called `prefix/…`, without the prefix."""
+    """Return the tensors called `prefix/…`, without the prefix."""
     start = prefix + "/"
     return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
 
 
 def copy_into(parameters: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Fill all parameters, or, where names or shapes differ, none."""
+    """Copy tensors into all parameters; raise `TrainingError` and copy none if names or shapes differ."""
     if {n: t.shape for n, t in tensors.items()} != {n: p.shape for n, p in parameters.items()}:
         raise TrainingError("the state belongs to another model; start afresh in a new folder")
     with torch.no_grad():

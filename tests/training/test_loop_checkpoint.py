@@ -8,8 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from wardround.errors import TrainingError
-from wardround.studies.single_site import load_checkpoint, save_checkpoint
-from wardround.training.loop import EpochRecord, TrainingState
+from wardround.training.loop import EpochRecord, TrainingState, load_checkpoint, save_checkpoint
 
 STATE = TrainingState(
     {
