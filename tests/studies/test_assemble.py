@@ -201,7 +201,8 @@ def test_a_layer_that_nobody_knows() -> None:
 @pytest.mark.parametrize("group", ["output", "crf", "all"])
 def test_a_shared_top_needs_types_and_one_scheme(group: str) -> None:
     model = {"shared": [group]}
-    with pytest.raises(StudyError, match=r"^\[sites.hillside\] must name its types: the study shares the output layers$"):
+    said = r"^\[sites.hillside\] must name its types: the study shares the output layers$"
+    with pytest.raises(StudyError, match=said):
         coordinator_of(tiny(model=model, sites={"hillside": {"types": None}}))
     with pytest.raises(StudyError, match="shares the output layers, so all sites must use one scheme"):
         coordinator_of(tiny(model=model))
