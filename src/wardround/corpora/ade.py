@@ -80,54 +80,48 @@ class Ade(CorpusFormat):
 
     def read(self, path: Path, *, problems: ProblemSink = fail_on_error) -> Iterator[Document]:
         """Yield the sentences in order of first appearance; those of ADE-NEG.txt come last."""
-        files = _files(path)
+        names = [*_PAIRS, _NEGATIVE]
+        candidates = sorted(path.iterdir()) if path.is_dir() else [path]
+        refuse_links_out(path if path.is_dir() else path.parent, candidates, path)
+        files = [file for name in names for file in candidates if unpacked_name(file) == name]
+        if not files:
+            raise CorpusError(
+                f"is neither one of the files {', '.join(names)} nor a folder with one of them; rename the file",
+                path=path,
+            )
         yield from _read_pairs([file for file in files if unpacked_name(file) in _PAIRS], problems)
         negative = [file for file in files if unpacked_name(file) == _NEGATIVE]
         yield from read_each(negative, lambda file: _read_negative(Reporter(file, problems)), problems)
 
 
-def _files(path: Path) -> list[Path]:
-    """Return the corpus's files, compressed or not, in a fixed order."""
-    names = [*_PAIRS, _NEGATIVE]
-    candidates = sorted(path.iterdir()) if path.is_dir() else [path]
-    refuse_links_out(path if path.is_dir() else path.parent, candidates, path)
-    found = [file for name in names for file in candidates if unpacked_name(file) == name]
-    if not found:
-        raise CorpusError(
-            f"is neither one of the files {', '.join(names)} nor a folder with one of them; rename the file", path=path
-        )
-    return found
-
-
 def _read_pairs(files: Iterable[Path], problems: ProblemSink) -> Iterator[Document]:
+    """Yield the sentences of `.rel` files. A sentence is kept even if its pair is faulty."""
     sentences: dict[_Sentence, list[_Pair]] = {}
     for file in files:
+        other_type, pair_type = _PAIRS[unpacked_name(file)]
         try:
             for number, line in read_lines(file):
-                _collect(sentences, line, Reporter(file, problems, number))
+                report = Reporter(file, problems, number)
+                columns = line.split("|")
+                if len(columns) < 8:
+                    if line.strip():
+                        report.error(f"has {len(columns)} columns separated by '|'; expected eight")
+                    continue
+                # Only the sentence may contain a '|'.
+                pairs = sentences.setdefault(_Sentence(columns[0], "|".join(columns[1:-6])), [])
+                other, drug = _mention(other_type, columns[-6:-3]), _mention(_DRUG, columns[-3:])
+                if other is None or drug is None:
+                    report.error(
+                        "the offsets of a mention are not numbers or do not fit its length; the pair is left out"
+                    )
+                else:
+                    pairs.append(_Pair(drug, other, pair_type, report))
         except CorpusError as error:
             problems(Problem(error.reason, file, error.line))
     numbers: Counter[str] = Counter()
     for sentence, pairs in sentences.items():
         numbers[sentence.source] += 1
         yield _document(f"{sentence.source}.{numbers[sentence.source]}", sentence, pairs)
-
-
-def _collect(sentences: dict[_Sentence, list[_Pair]], line: str, report: Reporter) -> None:
-    """Add the pair of a line to its sentence. A sentence is kept even if its pair is faulty."""
-    columns = line.split("|")
-    if len(columns) < 8:
-        if line.strip():
-            report.error(f"has {len(columns)} columns separated by '|'; expected eight")
-        return
-    # Only the sentence may contain a '|'.
-    pairs = sentences.setdefault(_Sentence(columns[0], "|".join(columns[1:-6])), [])
-    other_type, pair_type = _PAIRS[unpacked_name(report.path)]
-    other, drug = _mention(other_type, columns[-6:-3]), _mention(_DRUG, columns[-3:])
-    if other is None or drug is None:
-        report.error("the offsets of a mention are not numbers or do not fit its length; the pair is left out")
-    else:
-        pairs.append(_Pair(drug, other, pair_type, report))
 
 
 def _mention(kind: str, columns: list[str]) -> _Mention | None:
@@ -150,9 +144,13 @@ def _document(document_id: str, sentence: _Sentence, pairs: Iterable[_Pair]) -> 
     names = {}
     for number, mention in enumerate(sorted(mentions), start=1):
         names[mention] = f"T{number}"
-        start = _start(sentence.text, mention, distance, report=mentions[mention])
+        report, start = mentions[mention], mention.begin - distance
+        if start < 0 or not sentence.text.startswith(mention.words, start):
+            report.warning("a mention is not at its offsets; the nearest place in the sentence is used")
+            expected = start
+            start = min(_starts(sentence.text, mention.words), key=lambda found: abs(found - expected))
         ranges = [(start, start + len(mention.words))]
-        draft.add_entity(mentions[mention], entity_id=names[mention], kind=mention.type, ranges=ranges)
+        draft.add_entity(report, entity_id=names[mention], kind=mention.type, ranges=ranges)
     for number, pair in enumerate(found, start=1):
         relation = Relation(f"R{number}", pair.type, names[pair.drug], names[pair.other])
         draft.add_relation(relation, pair.report)
@@ -176,14 +174,6 @@ def _starts(sentence: str, words: str) -> Iterator[int]:
     while start >= 0:
         yield start
         start = sentence.find(words, start + 1)
-
-
-def _start(sentence: str, mention: _Mention, distance: int, *, report: Reporter) -> int:
-    start = mention.begin - distance
-    if start >= 0 and sentence.startswith(mention.words, start):
-        return start
-    report.warning("a mention is not at its offsets; the nearest place in the sentence is used")
-    return min(_starts(sentence, mention.words), key=lambda found: abs(found - start))
 
 
 def _read_negative(report: Reporter) -> Iterator[Document]:

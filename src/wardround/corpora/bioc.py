@@ -14,7 +14,7 @@ relation has two nodes, or the infons `entity1` and `entity2`, which name concep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from wardround.corpora.corpus_format import (
 )
 from wardround.corpora.xml import XmlNode, escape_xml, read_xml
 from wardround.errors import CorpusError
-from wardround.text.document import Attributes, Document, Entity, Level, Range, Relation
+from wardround.text.document import Attributes, Document, Level, Range, Relation
 
 __all__ = ["Bioc"]
 
@@ -72,28 +72,29 @@ class Bioc(CorpusFormat):
     def _read_file(self, report: Reporter) -> Iterator[Document]:
         for node in read_xml(report.path, "document"):
             document_id = node.text_of("id")
-            if document_id:
-                yield self._document(document_id, node, report)
-            else:
+            if not document_id:
                 report.at(node.line).error("the document has no id and is left out")
-
-    def _document(self, document_id: str, node: XmlNode, report: Reporter) -> Document:
-        text = _Text(report)
-        parts: list[XmlNode] = []
-        for passage in node.all("passage"):  # the text of a passage is in itself or in its sentences
-            parts += [passage] if passage.find("text") is not None else passage.all("sentence")
-        added = [part for part in parts if text.add(part)]
-        draft = Draft("".join(text.pieces), words_in="text element")
-        for holder in (node, *added):
-            for annotation in _all_below(holder, "annotation"):
-                self._add_annotation(draft, annotation, report.at(annotation.line))
-        for relation, place in _relations(node, report):
-            draft.add_relation(relation, place)
-        return draft.document(document_id, sentences=text.sentences or None, attributes=_infons(node))
+                continue
+            text = _Text(report)
+            parts: list[XmlNode] = []
+            for passage in node.all("passage"):  # the text of a passage is in itself or in its sentences
+                parts += [passage] if passage.find("text") is not None else passage.all("sentence")
+            added = [part for part in parts if text.add(part)]
+            draft = Draft("".join(text.pieces), words_in="text element")
+            for holder in (node, *added):
+                for annotation in _all_below(holder, "annotation"):
+                    self._add_annotation(draft, annotation, report.at(annotation.line))
+            for relation, place in _relations(node, report):
+                draft.add_relation(relation, place)
+            yield draft.document(document_id, sentences=text.sentences or None, attributes=_infons(node))
 
     def _add_annotation(self, draft: Draft, node: XmlNode, report: Reporter) -> None:
         infons = _infons(node)
-        ranges = [_range(location) for location in node.all("location")]
+        ranges = []
+        for location in node.all("location"):
+            start, length = (whole_number(location.attributes.get(key, "")) for key in ("offset", "length"))
+            # No entity accepts the empty range of a location that cannot be read.
+            ranges.append((0, 0) if start is None or length is None else (start, start + length))
         words = node.find("text")
         draft.add_entity(
             report,
@@ -114,23 +115,20 @@ class Bioc(CorpusFormat):
         yield from map(_infon, document.attributes)
         yield f"<passage><offset>0</offset>{_element('text', document.text)}"
         for entity in document.entities:
-            yield from self._annotation_lines(entity, document.text)
+            yield _opened("annotation", entity.id)
+            _refuse_keys(entity.id, entity.attributes, (_TYPE, _CONCEPTS, _NOTE))
+            yield _infon((_TYPE, entity.type))
+            if entity.concepts:
+                yield _infon((_CONCEPTS, join_concepts(entity.concepts, self.separators)))
+            if entity.note:
+                yield _infon((_NOTE, entity.note))
+            yield from map(_infon, entity.attributes)
+            for start, end in entity.ranges:
+                yield f'<location offset="{start}" length="{end - start}"/>'
+            yield _element("text", entity.text_in(document.text)) + "</annotation>"
         for relation in document.relations:
             yield from _relation_lines(relation)
         yield "</passage></document>"
-
-    def _annotation_lines(self, entity: Entity, text: str) -> Iterator[str]:
-        yield _opened("annotation", entity.id)
-        _refuse_keys(entity.id, entity.attributes, (_TYPE, _CONCEPTS, _NOTE))
-        yield _infon((_TYPE, entity.type))
-        if entity.concepts:
-            yield _infon((_CONCEPTS, join_concepts(entity.concepts, self.separators)))
-        if entity.note:
-            yield _infon((_NOTE, entity.note))
-        yield from map(_infon, entity.attributes)
-        for start, end in entity.ranges:
-            yield f'<location offset="{start}" length="{end - start}"/>'
-        yield _element("text", entity.text_in(text)) + "</annotation>"
 
 
 @dataclass
@@ -157,18 +155,15 @@ class _Text:
                 f"the {part.tag} begins at {offset}, too far after {self.length}, the end of the text before it"
             )
         else:
-            self._append(part.tag, offset, text)
+            if offset > self.length:
+                self.pieces.append("\n" + " " * (offset - self.length - 1))
+            self.pieces.append(text)
+            self.length = offset + len(text)
+            if part.tag != "sentence":
+                self.sentences = None
+            elif self.sentences is not None:
+                self.sentences.append(Range(offset, self.length))
         return offset is not None and self.length == offset + len(text)
-
-    def _append(self, tag: str, offset: int, text: str) -> None:
-        if offset > self.length:
-            self.pieces.append("\n" + " " * (offset - self.length - 1))
-        self.pieces.append(text)
-        self.length = offset + len(text)
-        if tag != "sentence":
-            self.sentences = None
-        elif self.sentences is not None:
-            self.sentences.append(Range(offset, self.length))
 
 
 def _all_below(node: XmlNode, tag: str) -> Iterator[XmlNode]:
@@ -176,12 +171,6 @@ def _all_below(node: XmlNode, tag: str) -> Iterator[XmlNode]:
     yield from node.all(tag)
     for sentence in node.all("sentence"):
         yield from sentence.all(tag)
-
-
-def _range(location: XmlNode) -> tuple[int, int]:
-    """Return the range of a location; an empty range, which no entity accepts, if it cannot be read."""
-    start, length = (whole_number(location.attributes.get(key, "")) for key in ("offset", "length"))
-    return (0, 0) if start is None or length is None else (start, start + length)
 
 
 def _infons(node: XmlNode) -> Attributes:
@@ -221,13 +210,10 @@ def _relation(node: XmlNode, relation_id: str) -> Relation | None:
     if [end.attributes.get("role") for end in ends] == [_TAIL, _HEAD]:
         ends.reverse()
     head, tail = (end.attributes.get("refid", "") for end in ends)
-    return Relation(relation_id, kind, head, tail, attributes=(*_roles(ends), *rest))
-
-
-def _roles(ends: Sequence[XmlNode]) -> Attributes:
-    """Return the roles other than head and tail, as attributes."""
+    # Roles other than head and tail become attributes.
     named = zip(("head_role", "tail_role"), (end.attributes.get("role", "") for end in ends), strict=True)
-    return tuple((name, role) for name, role in named if role not in ("", _HEAD, _TAIL))
+    roles = tuple((name, role) for name, role in named if role not in ("", _HEAD, _TAIL))
+    return Relation(relation_id, kind, head, tail, attributes=(*roles, *rest))
 
 
 def _relation_lines(relation: Relation) -> Iterator[str]:

@@ -106,21 +106,17 @@ def _read_note(note: Path, root: Path, problems: ProblemSink) -> Iterator[Docume
     if annotations is None:
         Reporter(note, problems).warning("has no .ann file next to it; read as a note without entities")
     else:
-        _read_annotations(draft, Reporter(annotations, problems))
+        # Entities first, then relations: other lines may refer to one that comes later in the file.
+        order = {"T": 0, "R": 1}
+        remarks: dict[str, list[str]] = {}
+        for line in sorted(_lines(Reporter(annotations, problems)), key=lambda line: order.get(line.id[0], 2)):
+            if line.id[0] == "#":
+                _read_remark(draft, line, remarks)
+            else:
+                _READERS.get(line.id[0], _not_read)(draft, line)
+        for name, lines in remarks.items():
+            draft.replace_entity(replace(draft.entities[name], note="\n".join(lines)))
     yield draft.document(id_of(note, root))
-
-
-def _read_annotations(draft: Draft, report: Reporter) -> None:
-    # Entities first, then relations: other lines may refer to one that comes later in the file.
-    order = {"T": 0, "R": 1}
-    remarks: dict[str, list[str]] = {}
-    for line in sorted(_lines(report), key=lambda line: order.get(line.id[0], 2)):
-        if line.id[0] == "#":
-            _read_remark(draft, line, remarks)
-        else:
-            _READERS.get(line.id[0], _not_read)(draft, line)
-    for name, lines in remarks.items():
-        draft.replace_entity(replace(draft.entities[name], note="\n".join(lines)))
 
 
 def _lines(report: Reporter) -> Iterator[_Line]:
@@ -212,19 +208,13 @@ _READERS = {
 
 
 def _contents(document: Document) -> dict[str, str]:
-    """Return the content of the file for each ending."""
-    lines = _annotations(_renumbered(document))
-    return {".txt": document.text, ".ann": "".join(f"{line}\n" for line in lines)}
-
-
-def _renumbered(document: Document) -> Document:
-    """Return the document with ids that are valid in brat."""
+    """Return the content of the file for each ending, with ids that are valid in brat."""
     if any(relation.level is Level.CONCEPT for relation in document.relations):
         raise CorpusError("relates concepts, but brat relates mentions; write it as pubtator, bioc or jsonl")
     entity_ids = [entity.id for entity in document.entities]
     names = dict(zip(entity_ids, _names(entity_ids, "T"), strict=True))
     relation_names = _names([relation.id for relation in document.relations], "R")
-    return replace(
+    renumbered = replace(
         document,
         entities=tuple(replace(entity, id=names[entity.id]) for entity in document.entities),
         relations=tuple(
@@ -232,6 +222,7 @@ def _renumbered(document: Document) -> Document:
             for relation, name in zip(document.relations, relation_names, strict=True)
         ),
     )
+    return {".txt": document.text, ".ann": "".join(f"{line}\n" for line in _annotations(renumbered))}
 
 
 def _names(ids: list[str], letter: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,22 +52,19 @@ def check(path: Path, format: CorpusFormat, *, types: Collection[str] | None = N
     """
     if not path.exists():
         raise CorpusError("does not exist", path=path)
-    manifest, faults = _manifest(path / MANIFEST)
-    inspection = _Inspection(format, types, manifest, faults)
+    manifest, problems = Manifest({}), list[Problem]()
+    try:
+        if (path / MANIFEST).is_file():
+            manifest = Manifest.read(path / MANIFEST)
+    except CorpusError as error:
+        problems.append(Problem(error.reason, path / MANIFEST))
+    inspection = _Inspection(format, types, manifest, problems)
     for name, place in (find_splits(path) or {WHOLE: path}).items():
         inspection.inspect(name, place)
     if manifest.checksums:
         changes = manifest.changes(inspection.checksums)
         inspection.problems += [Problem(change, path / MANIFEST) for change in changes]
     return CheckReport(tuple(inspection.problems), inspection.counts)
-
-
-def _manifest(path: Path) -> tuple[Manifest, list[Problem]]:
-    """Return the manifest of the corpus, or an empty one, and its problems."""
-    try:
-        return (Manifest.read(path) if path.is_file() else Manifest({})), []
-    except CorpusError as error:
-        return Manifest({}), [Problem(error.reason, path)]
 
 
 @dataclass
@@ -94,7 +91,10 @@ class _Inspection:
         except TextError as error:
             self.problems.append(Problem(str(error), place))
         self.counts[split] = tally.counts
-        self._check_types(tally.counts, place)
+        for kind, number in sorted(tally.counts.entities.items()):
+            if self.types is not None and kind not in self.types:
+                message = f"{number} entities have the type {kind!r}, which is not expected"
+                self.problems.append(Problem(message, place))
 
     def _repeated(self, document: Document, split: str) -> Iterator[_Fault]:
         checksum = self.manifest.checksum(document.text)
@@ -110,25 +110,15 @@ class _Inspection:
         elif self.checksums[split][checksum] > 1:
             yield Severity.WARNING, f"has the same text as document {twin!r}"
 
-    def _check_types(self, counts: Counts, place: Path) -> None:
-        for kind, number in sorted(counts.entities.items()):
-            if self.types is not None and kind not in self.types:
-                message = f"{number} entities have the type {kind!r}, which is not expected"
-                self.problems.append(Problem(message, place))
-
 
 def _faults(document: Document) -> Iterator[_Fault]:
+    """Yield the mentions with white space at a border, then those that overlap an earlier or longer one."""
     for entity in document.entities:
         edges = (document.text[edge] for start, end in entity.ranges for edge in (start, end - 1))
         if any(edge.isspace() for edge in edges):
             yield Severity.WARNING, f"{entity.id} begins or ends with white space"
-    yield from _overlaps(document.entities)
-
-
-def _overlaps(entities: Iterable[Entity]) -> Iterator[_Fault]:
-    """Yield a fault for each entity that overlaps an entity that begins before it or is longer."""
     parts = sorted(
-        ((part, entity) for entity in entities for part in entity.ranges),
+        ((part, entity) for entity in document.entities for part in entity.ranges),
         key=lambda pair: (pair[0].start, -pair[0].end),
     )
     furthest: tuple[Range, Entity] | None = None
@@ -136,13 +126,11 @@ def _overlaps(entities: Iterable[Entity]) -> Iterator[_Fault]:
     for part, entity in parts:
         if furthest and part.start < furthest[0].end and entity.id not in reported:
             reported.add(entity.id)
-            yield Severity.WARNING, f"{entity.id} {_how(entity, furthest[1])} {furthest[1].id}"
+            outer = furthest[1]
+            if entity.ranges == outer.ranges:
+                how = "marks the same characters as"
+            else:
+                how = "is inside" if outer.start <= entity.start and entity.end <= outer.end else "overlaps"
+            yield Severity.WARNING, f"{entity.id} {how} {outer.id}"
         if furthest is None or part.end > furthest[0].end:
             furthest = part, entity
-
-
-def _how(inner: Entity, outer: Entity) -> str:
-    if inner.ranges == outer.ranges:
-        return "marks the same characters as"
-    nested = outer.start <= inner.start and inner.end <= outer.end
-    return "is inside" if nested else "overlaps"

@@ -27,7 +27,7 @@ from wardround.corpora.corpus_format import Content, CorpusFormat, ProblemSink, 
 from wardround.errors import CorpusError, TagError, UsageError
 from wardround.text.document import Document, Entity, Range
 from wardround.text.segmentation import sentences_of, words_of
-from wardround.text.tag_schemes import OUTSIDE, SCHEMES, TagScheme, WordSpan
+from wardround.text.tag_schemes import OUTSIDE, SCHEMES, WordSpan
 
 __all__ = ["Conll", "Misfits", "SchemeName"]
 
@@ -90,7 +90,23 @@ class Conll(CorpusFormat):
     def _read_file(self, file: Path, stem: str, problems: ProblemSink) -> Iterator[Document]:
         report = Reporter(file, problems)
         for number, sentences in enumerate(_documents(self._sentences(file, report), report), start=1):
-            yield self._document(f"{stem}:{number}", sentences, report)
+            words: list[Range] = []
+            bounds: list[Range] = []
+            entities: list[Entity] = []
+            position = 0
+            for sentence in sentences:
+                ranges = []
+                for word in sentence:
+                    ranges.append(Range(position, position + len(word.text)))
+                    position += len(word.text) + 1
+                entities += [
+                    Entity(f"T{at}", span.type, (Range(ranges[span.start].start, ranges[span.end - 1].end),))
+                    for at, span in enumerate(self._spans(sentence, report), start=len(entities) + 1)
+                ]
+                words += ranges
+                bounds.append(Range(ranges[0].start, ranges[-1].end))
+            text = "\n".join(" ".join(word.text for word in sentence) for sentence in sentences)
+            yield Document(f"{stem}:{number}", text, tuple(entities), words=tuple(words), sentences=tuple(bounds))
 
     def _sentences(self, file: Path, report: Reporter) -> Iterator[list[_Word]]:
         """Yield sentences, and a sentence of one empty word for each `-DOCSTART-`; a real word is never empty."""
@@ -124,34 +140,16 @@ class Conll(CorpusFormat):
             tag = OUTSIDE
         return _Word(word, tag, number)
 
-    def _document(self, document_id: str, sentences: Sequence[Sequence[_Word]], report: Reporter) -> Document:
-        words: list[Range] = []
-        bounds: list[Range] = []
-        entities: list[Entity] = []
-        position = 0
-        for sentence in sentences:
-            ranges = _ranges((word.text for word in sentence), position)
-            spans = self._spans(sentence, report)
-            entities += [
-                Entity(f"T{number}", span.type, (Range(ranges[span.start].start, ranges[span.end - 1].end),))
-                for number, span in enumerate(spans, start=len(entities) + 1)
-            ]
-            words += ranges
-            bounds.append(Range(position, ranges[-1].end))
-            position = ranges[-1].end + 1
-        text = "\n".join(" ".join(word.text for word in sentence) for sentence in sentences)
-        return Document(document_id, text, tuple(entities), words=tuple(words), sentences=tuple(bounds))
-
     def _spans(self, sentence: Sequence[_Word], report: Reporter) -> list[WordSpan]:
         tags = [word.tag for word in sentence]
         if tags.count(OUTSIDE) == len(tags):  # a fast path: in many corpora, half of the sentences have no mention
             return []
         for index, (left, right) in enumerate(pairwise([None, *tags, None])):
-            if not self._scheme.may_follow(left, right):
+            if not SCHEMES[self.scheme].may_follow(left, right):
                 line = sentence[min(index, len(sentence) - 1)].line
                 report.at(line).warning(f"the tags are not legal {self.scheme} from here on; they were repaired")
                 break
-        return self._scheme.spans(tags)
+        return SCHEMES[self.scheme].spans(tags)
 
     def _lines(self, document: Document) -> Iterator[str]:
         yield (self._separator or " ").join([_DOCUMENT_START, *[OUTSIDE] * (self._width - 1)])
@@ -159,7 +157,11 @@ class Conll(CorpusFormat):
         words = words_of(document)
         spans_of_document = sorted(self._word_spans(document, words))
         for sentence, spans in _cut_into_sentences(document, words, spans_of_document):
-            for (start, end), tag in zip(sentence, self._tags(spans, len(sentence)), strict=True):
+            try:
+                tags = SCHEMES[self.scheme].encode(spans, len(sentence))
+            except TagError as error:
+                raise CorpusError(f"{error}; write it as brat or jsonl") from None
+            for (start, end), tag in zip(sentence, tags, strict=True):
                 yield self._checked_line(document.text[start:end], tag)
             yield ""
 
@@ -174,12 +176,6 @@ class Conll(CorpusFormat):
                     f"{entity.id} begins or ends inside a word or next to one; set misfits=widen to use whole words"
                 )
             yield WordSpan(first, end, entity.type)
-
-    def _tags(self, spans: list[WordSpan], length: int) -> list[str]:
-        try:
-            return self._scheme.encode(spans, length)
-        except TagError as error:
-            raise CorpusError(f"{error}; write it as brat or jsonl") from None
 
     def _checked_line(self, word: str, tag: str) -> str:
         filled = [_FILLER] * self._width
@@ -199,10 +195,6 @@ class Conll(CorpusFormat):
         needed = max(c + 1 if c >= 0 else -c for c in (self.word_column, self.tag_column))
         same = self.word_column % needed == self.tag_column % needed
         return needed + 1 if same else needed
-
-    @property
-    def _scheme(self) -> TagScheme:
-        return SCHEMES[self.scheme]
 
     @cached_property
     def _separator(self) -> str | None:
@@ -240,14 +232,6 @@ def _documents(sentences: Iterator[list[_Word]], report: Reporter) -> Iterator[l
             yield document
             document = []
     yield document
-
-
-def _ranges(words: Iterable[str], position: int) -> list[Range]:
-    found = []
-    for word in words:
-        found.append(Range(position, position + len(word)))
-        position += len(word) + 1
-    return found
 
 
 def _cut_into_sentences(

@@ -96,7 +96,12 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """
     with open_for_reading(path) as stream:
         for number in count(1):
-            line = _next_line(stream, path, number)
+            try:
+                line = stream.readline(MAXIMUM_LINE + 1)
+            except _UNREADABLE as error:
+                _raise_unreadable(path, number, error)
+            if len(line) > MAXIMUM_LINE:
+                raise CorpusError(f"is longer than {MAXIMUM_LINE:,} characters", path=path, line=number)
             if not line:
                 return
             yield number, (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).rstrip("\r\n")
@@ -162,16 +167,6 @@ def refuse_links_out(folder: Path, entries: Iterable[Path], named: Path | None =
             )
 
 
-def _next_line(stream: IO[str], path: Path, number: int) -> str:
-    try:
-        line = stream.readline(MAXIMUM_LINE + 1)
-    except _UNREADABLE as error:
-        _raise_unreadable(path, number, error)
-    if len(line) > MAXIMUM_LINE:
-        raise CorpusError(f"is longer than {MAXIMUM_LINE:,} characters", path=path, line=number)
-    return line
-
-
 def _raise_unreadable(path: Path, line: int | None, error: Exception) -> NoReturn:
     if isinstance(error, UnicodeDecodeError):
         reason = "is not UTF-8; convert it first, for example with iconv"
@@ -213,7 +208,11 @@ def path_of(document_id: str, root: Path, written: set[str]) -> Path:
     if document_id in written:
         raise CorpusError(f"two documents have the id {document_id!r}; rename one", path=root)
     name = PurePosixPath(document_id)
-    if str(name) != document_id or name.is_absolute() or not name.parts or not all(map(_is_file_name, name.parts)):
+    fits = all(
+        part not in {".", ".."} and part.isprintable() and "\\" not in part and len(part.encode()) <= _LONGEST_NAME
+        for part in name.parts
+    )
+    if str(name) != document_id or name.is_absolute() or not name.parts or not fits:
         raise CorpusError("the id of a document cannot be a file name; rename the document", path=root)
     written.add(document_id)
     return root / document_id
@@ -221,10 +220,6 @@ def path_of(document_id: str, root: Path, written: set[str]) -> Path:
 
 def _stem(file: Path) -> str:
     return Path(unpacked_name(file)).stem
-
-
-def _is_file_name(part: str) -> bool:
-    return part not in {".", ".."} and part.isprintable() and "\\" not in part and len(part.encode()) <= _LONGEST_NAME
 
 
 # Writing.

@@ -30,7 +30,7 @@ from wardround.corpora.corpus_files import (
 )
 from wardround.corpora.corpus_format import Content, CorpusFormat, Draft, ProblemSink, Reporter, fail_on_error
 from wardround.errors import CorpusError
-from wardround.text.document import Document, Entity, Level, Range, Relation
+from wardround.text.document import Document, Level, Range, Relation
 
 __all__ = ["I2b2Concepts"]
 
@@ -41,8 +41,6 @@ _AST = re.compile(_CONCEPT + r'\|\|t="([^"]+)"\|\|a="([^"]+)"\s*')
 _REL = re.compile(_CONCEPT + r'\|\|r="([^"]+)"\|\|' + _CONCEPT + r"\s*")
 _ASSERTION = "assertion"
 _Words = dict[tuple[int, int], Range]  # by line and word number, as in the files
-_Places = dict[int, tuple[int, int]]  # line and word number, by the offset where the word begins or ends
-_Assertions = dict[tuple[Range, str], list[tuple[str, Reporter]]]  # by the range and type they refer to
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,10 @@ def _read_note(file: Path, root: Path, problems: ProblemSink) -> Iterator[Docume
         Reporter(file, problems).warning("has no .con file; read as a note without entities")
     if relations := _annotation_file(file, ".rel"):
         _read_relations(note, Reporter(relations, problems))
-    yield note.draft.document(_document_id(file, root))
+    name = Path(id_of(file, root))
+    if name.parent.name == _FOLDERS[".txt"]:
+        name = name.parent.parent / name.name
+    yield note.draft.document(name.as_posix())
 
 
 def _annotation_file(note: Path, ending: str) -> Path | None:
@@ -86,11 +87,6 @@ def _annotation_file(note: Path, ending: str) -> Path | None:
         found = sibling(note, ending, folder=root / _FOLDERS[ending])
         refuse_links_out(root, () if found is None else (found.parent, found))
     return found
-
-
-def _document_id(note: Path, root: Path) -> str:
-    name = Path(id_of(note, root))
-    return (name.parent.parent / name.name if name.parent.name == _FOLDERS[".txt"] else name).as_posix()
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,11 @@ def _quotable(words: str) -> str:
 
 
 def _read_concepts(note: _Note, report: Reporter, assertions: Reporter | None) -> None:
-    asserted = _read_assertions(note, assertions) if assertions else {}
+    asserted: dict[tuple[Range, str], list[tuple[str, Reporter]]] = {}  # by the range and type they refer to
+    for (quoted, *place, kind, value), here in _matches(_AST, assertions) if assertions else ():
+        found = note.range_of(quoted, place, here)
+        if found is not None:
+            asserted.setdefault((found, kind), []).append((value, here))
     for (quoted, *place, kind), here in _matches(_CON, report):
         found = note.range_of(quoted, place, here)
         if found is not None:
@@ -137,15 +137,6 @@ def _read_concepts(note: _Note, report: Reporter, assertions: Reporter | None) -
             note.draft.add_entity(here, entity_id=entity_id, kind=kind, ranges=[found], attributes=pairs)
     for _, here in (pair for pairs in asserted.values() for pair in pairs):
         here.error("the assertion refers to words that are not a concept of that type; it is left out")
-
-
-def _read_assertions(note: _Note, report: Reporter) -> _Assertions:
-    asserted: _Assertions = {}
-    for (quoted, *place, kind, value), here in _matches(_AST, report):
-        found = note.range_of(quoted, place, here)
-        if found is not None:
-            asserted.setdefault((found, kind), []).append((value, here))
-    return asserted
 
 
 def _read_relations(note: _Note, report: Reporter) -> None:
@@ -183,12 +174,8 @@ def _contents(document: Document) -> dict[str, str]:
         if key == _ASSERTION
     )
     relations = (f'{quoted[r.head]}||r="{_checked(r.type)}"||{quoted[r.tail]}' for r in document.relations)
-    return {
-        ".txt": document.text,
-        ".con": _joined(concepts.values()),
-        ".ast": _joined(assertions),
-        ".rel": _joined(relations),
-    }
+    lines: dict[str, Iterable[str]] = {".con": concepts.values(), ".ast": assertions, ".rel": relations}
+    return {".txt": document.text} | {ending: "".join(f"{line}\n" for line in found) for ending, found in lines.items()}
 
 
 def _quotes(document: Document) -> dict[str, str]:
@@ -196,16 +183,16 @@ def _quotes(document: Document) -> dict[str, str]:
     words = _words(document.text)
     starts = {word.start: place for place, word in words.items()}
     ends = {word.end: place for place, word in words.items()}
-    return {entity.id: _quote(entity, document.text, starts=starts, ends=ends) for entity in document.entities}
-
-
-def _quote(entity: Entity, text: str, *, starts: _Places, ends: _Places) -> str:
-    first, last = starts.get(entity.start), ends.get(entity.end)
-    if entity.is_discontinuous or first is None or last is None:
-        raise CorpusError(f"{entity.id} is discontinuous or begins or ends inside a word; write it as BioC or brat")
-    if first[0] != last[0]:
-        raise CorpusError(f"{entity.id} crosses the end of a line; join the lines, or write it as BioC or brat")
-    return f'c="{_quotable(entity.text_in(text))}" {first[0]}:{first[1]} {last[0]}:{last[1]}'
+    quotes = {}
+    for entity in document.entities:
+        first, last = starts.get(entity.start), ends.get(entity.end)
+        if entity.is_discontinuous or first is None or last is None:
+            raise CorpusError(f"{entity.id} is discontinuous or begins or ends inside a word; write it as BioC or brat")
+        if first[0] != last[0]:
+            raise CorpusError(f"{entity.id} crosses the end of a line; join the lines, or write it as BioC or brat")
+        words_of_entity = _quotable(entity.text_in(document.text))
+        quotes[entity.id] = f'c="{words_of_entity}" {first[0]}:{first[1]} {last[0]}:{last[1]}'
+    return quotes
 
 
 def _check_relations(document: Document) -> None:
@@ -224,7 +211,3 @@ def _checked(value: str) -> str:
     if not value or re.search(r'["\r\n]', value):
         raise CorpusError("a type or assertion is empty or contains a quotation mark or a line end; rename it")
     return value
-
-
-def _joined(lines: Iterable[str]) -> str:
-    return "".join(line + "\n" for line in lines)

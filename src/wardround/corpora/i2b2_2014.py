@@ -32,9 +32,9 @@ from wardround.corpora.corpus_format import (
     fail_on_error,
     whole_number,
 )
-from wardround.corpora.xml import XmlNode, escape_xml, read_xml
+from wardround.corpora.xml import escape_xml, read_xml
 from wardround.errors import CorpusError
-from wardround.text.document import Document, Entity
+from wardround.text.document import Document
 
 __all__ = ["Granularity", "I2b2Deid"]
 
@@ -85,55 +85,45 @@ class I2b2Deid(CorpusFormat):
             return
         draft = Draft(texts[0], words_in="attribute text")
         for tag in (child for node in nodes if node.tag == "TAGS" for child in node.children):
-            self._add_tag(draft, tag, report.at(tag.line))
+            start, end = (whole_number(tag.attributes.get(key, "")) for key in ("start", "end"))
+            if start is None or end is None:
+                report.at(tag.line).error("the tag has no start or no end; it is left out")
+                continue
+            draft.add_entity(
+                report.at(tag.line),
+                entity_id=tag.attributes.get("id") or f"P{len(draft.entities)}",
+                kind=tag.tag if self.granularity == "category" else tag.attributes.get("TYPE", ""),
+                ranges=[(start, end)],
+                words=tag.attributes.get("text"),
+                note=tag.attributes.get("comment", ""),
+            )
         yield draft.document(document_id)
-
-    def _add_tag(self, draft: Draft, tag: XmlNode, report: Reporter) -> None:
-        start, end = (whole_number(tag.attributes.get(key, "")) for key in ("start", "end"))
-        if start is None or end is None:
-            report.error("the tag has no start or no end; it is left out")
-            return
-        draft.add_entity(
-            report,
-            entity_id=tag.attributes.get("id") or f"P{len(draft.entities)}",
-            kind=tag.tag if self.granularity == "category" else tag.attributes.get("TYPE", ""),
-            ranges=[(start, end)],
-            words=tag.attributes.get("text"),
-            note=tag.attributes.get("comment", ""),
-        )
 
     def _lines(self, document: Document) -> Iterator[str]:
         if document.relations:
             raise CorpusError("has relations, which this layout cannot represent; write it as BioC or brat")
         yield '<?xml version="1.0" encoding="UTF-8" ?>'
         yield "<deIdi2b2>"
-        yield f"<TEXT>{_character_data(document.text)}</TEXT>"
+        escape_xml(document.text)  # refuses characters that XML cannot represent
+        # What a CDATA section cannot contain is placed between sections.
+        text = document.text.replace("]]>", "]]]]><![CDATA[>").replace("\r", "]]>&#13;<![CDATA[")
+        yield f"<TEXT><![CDATA[{text}]]></TEXT>"
         yield "<TAGS>"
         for entity in document.entities:
-            yield self._tag_line(entity, document.text)
+            if entity.is_discontinuous or not entity.id:
+                raise CorpusError(f"{entity.id} is discontinuous or has no id; write it as BioC or brat")
+            tag = entity.type if self.granularity == "category" else _CATEGORY_OF.get(entity.type, _OTHER)
+            if not _TAG_NAME.fullmatch(tag):
+                raise CorpusError(f"the type of {entity.id} cannot be a tag name; rename it or use granularity 'type'")
+            values = {
+                "id": entity.id,
+                "start": str(entity.start),
+                "end": str(entity.end),
+                "text": entity.text_in(document.text),
+                "TYPE": entity.type,
+                "comment": entity.note,
+            }
+            pairs = (f'{name}="{escape_xml(value, in_attribute=True)}"' for name, value in values.items())
+            yield f"<{tag} {' '.join(pairs)} />"
         yield "</TAGS>"
         yield "</deIdi2b2>"
-
-    def _tag_line(self, entity: Entity, text: str) -> str:
-        if entity.is_discontinuous or not entity.id:
-            raise CorpusError(f"{entity.id} is discontinuous or has no id; write it as BioC or brat")
-        tag = entity.type if self.granularity == "category" else _CATEGORY_OF.get(entity.type, _OTHER)
-        if not _TAG_NAME.fullmatch(tag):
-            raise CorpusError(f"the type of {entity.id} cannot be a tag name; rename it or use granularity 'type'")
-        values = {
-            "id": entity.id,
-            "start": str(entity.start),
-            "end": str(entity.end),
-            "text": entity.text_in(text),
-            "TYPE": entity.type,
-            "comment": entity.note,
-        }
-        pairs = (f'{name}="{escape_xml(value, in_attribute=True)}"' for name, value in values.items())
-        return f"<{tag} {' '.join(pairs)} />"
-
-
-def _character_data(text: str) -> str:
-    """Return the text as CDATA; what a CDATA section cannot contain is placed between sections."""
-    escape_xml(text)  # refuses characters that XML cannot represent
-    safe = text.replace("]]>", "]]]]><![CDATA[>").replace("\r", "]]>&#13;<![CDATA[")
-    return f"<![CDATA[{safe}]]>"

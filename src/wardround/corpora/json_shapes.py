@@ -8,7 +8,6 @@ annotation tools add many.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,7 +31,8 @@ class ShapeError(Exception):
 # Our own shape.
 
 
-def _read_own(value: object, name: str, report: Reporter) -> Document:
+def read_own(value: object, name: str, report: Reporter) -> Document:
+    """Read a document in our own shape."""
     draft = Draft(_get(value, "text", str))
     for entity in _each(value, "entities", _own_entity, report=report):
         draft.keep_entity(entity, report)
@@ -68,7 +68,8 @@ def _own_relation(item: object, number: int) -> Relation:
     return Relation(_get(item, "id", str), _get(item, "type", str), *ends, Level(level), _attributes(item))
 
 
-def _write_own(document: Document) -> Json:
+def write_own(document: Document) -> Json:
+    """Return everything in the document; empty parts of entities and relations are left out."""
     return {
         "id": document.id,
         "text": document.text,
@@ -91,14 +92,21 @@ def _fields(thing: Document | Entity | Relation, *names: str) -> Json:
 # Prodigy: spans by character offsets; tokens, if there are any, are the words; a relation repeats its two spans.
 
 
-def _read_prodigy(value: object, name: str, report: Reporter) -> Document | None:
+def read_prodigy(value: object, name: str, report: Reporter) -> Document | None:
+    """Read a task of Prodigy, or return None if its annotator did not accept it."""
     if _get(value, "answer", str, default="accept") != "accept":
         report.warning("was not accepted by its annotator; not read")
         return None
     draft = Draft(_get(value, "text", str))
     for entity in _each(value, "spans", _PRODIGY.entity, report=report):
         draft.keep_entity(entity, report)
-    for relation in _each(value, "relations", partial(_prodigy_relation, _SpanIndex.of(draft)), report=report):
+    spans = _SpanIndex.of(draft)
+
+    def relation_of(item: object, number: int) -> Relation:
+        ends = spans.entity_id(item, "head_span"), spans.entity_id(item, "child_span")
+        return Relation(_get(item, "id", str, default=f"R{number}"), _get(item, "label", str), *ends)
+
+    for relation in _each(value, "relations", relation_of, report=report):
         draft.add_relation(relation, report)
     words = _words(value, "tokens", draft.text, report=report)
     return draft.document(_name(_get(value, "meta", dict, default={}), name), words=words)
@@ -127,18 +135,21 @@ class _SpanIndex(NamedTuple):
         return self.by_place[place]
 
 
-def _prodigy_relation(spans: _SpanIndex, item: object, number: int) -> Relation:
-    ends = spans.entity_id(item, "head_span"), spans.entity_id(item, "child_span")
-    return Relation(_get(item, "id", str, default=f"R{number}"), _get(item, "label", str), *ends)
-
-
-def _write_prodigy(document: Document) -> Json:
+def write_prodigy(document: Document) -> Json:
+    """Return the document as a task of Prodigy."""
     _refuse_discontinuous(document, "prodigy")
     _refuse_concept_relations(document, "prodigy")
     words = document.words or ()
     first = {word.start: number for number, word in enumerate(words)}
     last = {word.end: number for number, word in enumerate(words)}
-    spans = {entity.id: _prodigy_span(entity, first, last) for entity in document.entities}
+    spans: dict[str, Json] = {}
+    for entity in document.entities:
+        span: Json = {"start": entity.start, "end": entity.end, "label": entity.type, "id": entity.id}
+        if entity.start in first:  # a token begins there
+            span["token_start"] = first[entity.start]
+        if entity.end in last:
+            span["token_end"] = last[entity.end]
+        spans[entity.id] = span
     relations = [
         {
             "head": spans[relation.head].get("token_end"),
@@ -152,29 +163,19 @@ def _write_prodigy(document: Document) -> Json:
     ]
     value: Json = {"text": document.text, "spans": list(spans.values()), "relations": relations}
     if document.words is not None:
-        value["tokens"] = [_token(document.text, word, number) for number, word in enumerate(words)]
+        text = document.text
+        value["tokens"] = [
+            {"text": text[start:end], "start": start, "end": end, "id": number, "ws": text[end : end + 1] == " "}
+            for number, (start, end) in enumerate(words)
+        ]
     return {**value, "meta": {"id": document.id}}
-
-
-def _prodigy_span(entity: Entity, first: dict[int, int], last: dict[int, int]) -> Json:
-    """Return the span, with its first and last token if tokens begin and end there."""
-    span: Json = {"start": entity.start, "end": entity.end, "label": entity.type, "id": entity.id}
-    if entity.start in first:
-        span["token_start"] = first[entity.start]
-    if entity.end in last:
-        span["token_end"] = last[entity.end]
-    return span
-
-
-def _token(text: str, word: Range, number: int) -> Json:
-    start, end = word
-    return {"text": text[start:end], "start": start, "end": end, "id": number, "ws": text[end : end + 1] == " "}
 
 
 # spaCy's training pairs.
 
 
-def _read_spacy(value: object, name: str, report: Reporter) -> Document:
+def read_spacy(value: object, name: str, report: Reporter) -> Document:
+    """Read a pair `[text, {"entities": [[start, end, label], ...]}]`."""
     if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
         raise ShapeError("does not have the form [text, {'entities': [...]}]")
     draft = Draft(value[0])
@@ -183,7 +184,8 @@ def _read_spacy(value: object, name: str, report: Reporter) -> Document:
     return draft.document(name)
 
 
-def _write_spacy(document: Document) -> list[Any]:
+def write_spacy(document: Document) -> list[Any]:
+    """Return a pair of the text and its entities; raise `CorpusError` if two entities overlap."""
     _refuse_discontinuous(document, "spacy")
     ordered = sorted(document.entities, key=lambda entity: entity.envelope)
     for left, right in pairwise(ordered):
@@ -195,24 +197,26 @@ def _write_spacy(document: Document) -> list[Any]:
 # doccano: triples, or objects with numbers as ids if there are relations.
 
 
-def _read_doccano(value: object, name: str, report: Reporter) -> Document:
+def read_doccano(value: object, name: str, report: Reporter) -> Document:
+    """Read an example of doccano, with triples or with objects."""
     draft = Draft(_get(value, "text", str))
     for key in ("label", "labels"):
         for entity in _each(value, key, _triple, report=report):
             draft.keep_entity(entity, report)
     for entity in _each(value, "entities", _DOCCANO.entity, report=report):
         draft.keep_entity(entity, report)
-    for relation in _each(value, "relations", _doccano_relation, report=report):
+
+    def relation_of(item: object, number: int) -> Relation:
+        ends = str(_get(item, "from_id", int)), str(_get(item, "to_id", int))
+        return Relation(_name(item, f"R{number}"), _get(item, "type", str), *ends)
+
+    for relation in _each(value, "relations", relation_of, report=report):
         draft.add_relation(relation, report)
     return draft.document(_name(value, name))
 
 
-def _doccano_relation(item: object, number: int) -> Relation:
-    ends = str(_get(item, "from_id", int)), str(_get(item, "to_id", int))
-    return Relation(_name(item, f"R{number}"), _get(item, "type", str), *ends)
-
-
-def _write_doccano(document: Document) -> Json:
+def write_doccano(document: Document) -> Json:
+    """Return the document as an example of doccano with objects."""
     _refuse_discontinuous(document, "doccano")
     _refuse_concept_relations(document, "doccano")
     numbers = _numbers([entity.id for entity in document.entities])
@@ -245,7 +249,8 @@ def _is_number(name: str) -> bool:
 # presidio-research: spans only; the template of a text is kept, so that texts can be split by template.
 
 
-def _read_presidio(value: object, name: str, report: Reporter) -> Document:
+def read_presidio(value: object, name: str, report: Reporter) -> Document:
+    """Read a sample of presidio-research."""
     draft = Draft(_get(value, "full_text", str))
     for entity in _each(value, "spans", _PRESIDIO.entity, report=report):
         draft.keep_entity(entity, report)
@@ -354,17 +359,17 @@ def _refuse_concept_relations(document: Document, shape: str) -> None:
 
 
 READERS: dict[str, Callable[[object, str, Reporter], Document | None]] = {
-    "wardround": _read_own,
-    "prodigy": _read_prodigy,
-    "spacy": _read_spacy,
-    "doccano": _read_doccano,
-    "presidio": _read_presidio,
+    "wardround": read_own,
+    "prodigy": read_prodigy,
+    "spacy": read_spacy,
+    "doccano": read_doccano,
+    "presidio": read_presidio,
 }
 WRITERS: dict[str, Callable[[Document], object]] = {
-    "wardround": _write_own,
-    "prodigy": _write_prodigy,
-    "spacy": _write_spacy,
-    "doccano": _write_doccano,
+    "wardround": write_own,
+    "prodigy": write_prodigy,
+    "spacy": write_spacy,
+    "doccano": write_doccano,
 }
 HOLDS: dict[str, frozenset[Content]] = {
     "wardround": EVERYTHING,

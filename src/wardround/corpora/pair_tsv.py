@@ -14,7 +14,7 @@ relation, 0 is none; the label is also the document's attribute `label`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -67,21 +67,18 @@ class PairTsv(CorpusFormat):
                 has_header = True
             elif line.strip():
                 columns = line.split("\t") if has_header else [str(row), *line.split("\t")]
-                yield from self._documents(stem, columns, report.at(number))
+                here = report.at(number)
+                if len(columns) != 3:
+                    here.error(
+                        "does not have the columns of the file: sentence and label, after an index if there is a header"
+                    )
+                elif columns[2] not in ("0", "1"):
+                    here.error("the label is neither 0 nor 1; the line is left out")
+                elif len(entities := _entities(columns[1])) < 2:
+                    here.error("the sentence does not contain two placeholders such as @GENE$; the line is left out")
+                else:
+                    yield self._document(f"{stem}-{columns[0]}", columns[1], entities, label=columns[2])
                 row += 1
-
-    def _documents(self, stem: str, columns: list[str], report: Reporter) -> Iterator[Document]:
-        """Yield the document of the line, or nothing if the line does not fit."""
-        if len(columns) != 3:
-            report.error(
-                "does not have the columns of the file: sentence and label, after an index if there is a header"
-            )
-        elif columns[2] not in ("0", "1"):
-            report.error("the label is neither 0 nor 1; the line is left out")
-        elif len(entities := _entities(columns[1])) < 2:
-            report.error("the sentence does not contain two placeholders such as @GENE$; the line is left out")
-        else:
-            yield self._document(f"{stem}-{columns[0]}", columns[1], entities, label=columns[2])
 
     def _document(self, document_id: str, text: str, entities: tuple[Entity, ...], *, label: str) -> Document:
         head, tail, *_ = sorted(entities, key=lambda entity: (entity.type == _LAST, entity.start))
@@ -91,24 +88,21 @@ class PairTsv(CorpusFormat):
     def _row(self, document: Document) -> str:
         if not is_plain(document.text):
             raise CorpusError("its text contains a tab or a line end; write each sentence as a document")
-        label = self._label(document)
-        text, ranges = _masked(document)
+        label = "1" if document.relations else "0"
+        if dict(document.attributes).get(_LABEL, label) != label:
+            raise CorpusError("its attribute label and its relations contradict each other; correct one")
+        mentions = sorted(document.entities, key=lambda entity: entity.start)
+        text, ranges = _masked(document, mentions)
         read_back = _entities(text)
         if [entity.envelope for entity in read_back] != ranges:
             raise CorpusError("an earlier placeholder in its text would be read as a mention; rename it")
         expected = self._document(document.id, text, read_back, label=label).relations
-        names = {entity.id: found.id for entity, found in zip(_in_order(document), read_back, strict=True)}
+        names = {entity.id: found.id for entity, found in zip(mentions, read_back, strict=True)}
         if [(r.type, r.head, r.tail) for r in expected] != [
             (r.type, names.get(r.head), names.get(r.tail)) for r in document.relations
         ]:
             raise CorpusError(f"its relation is not a single {self.positive_type!r} with the disease as its tail")
         return f"{text}\t{label}"
-
-    def _label(self, document: Document) -> str:
-        label = "1" if document.relations else "0"
-        if dict(document.attributes).get(_LABEL, label) != label:
-            raise CorpusError("its attribute label and its relations contradict each other; correct one")
-        return label
 
 
 def _entities(sentence: str) -> tuple[Entity, ...]:
@@ -121,13 +115,8 @@ def _entities(sentence: str) -> tuple[Entity, ...]:
     )
 
 
-def _in_order(document: Document) -> list[Entity]:
-    return sorted(document.entities, key=lambda entity: entity.start)
-
-
-def _masked(document: Document) -> tuple[str, list[Range]]:
-    """Return the text with placeholders for its mentions, and the ranges of the placeholders."""
-    entities = _in_order(document)
+def _masked(document: Document, entities: Sequence[Entity]) -> tuple[str, list[Range]]:
+    """Return the text with placeholders for its mentions, which are in order, and the ranges of the placeholders."""
     if len(entities) != 2 or any(entity.is_discontinuous for entity in entities) or entities[0].overlaps(entities[1]):
         raise CorpusError("needs two continuous mentions that do not overlap; write it as BioC or brat")
     text, ranges, position = "", [], 0

@@ -49,9 +49,13 @@ def dirichlet(
         raise CorpusError("alpha must be above 0; 0.1 makes sites very different, 100 nearly equal")
     if len(documents) < minimum * len(sites):
         raise CorpusError(f"{len(documents)} documents are too few for {len(sites)} sites with at least {minimum} each")
+    groups: dict[str, list[Document]] = {}  # by the most frequent type, the alphabetically first of equals
+    for document in documents:
+        counts = Counter(entity.type for entity in document.entities)
+        groups.setdefault(min(counts, key=lambda kind: (-counts[kind], kind), default=""), []).append(document)
     random = numpy.random.default_rng(seed)
     divided: Sites = {site: [] for site in sites}
-    for group in _by_dominant_type(documents):
+    for _, group in sorted(groups.items()):
         order = random.permutation(len(group)).tolist()
         drawn = random.dirichlet([alpha] * len(sites)).tolist()
         sizes = shares(len(group), dict(zip(sites, drawn, strict=True)))
@@ -70,13 +74,3 @@ def _deal(documents: Sequence[Document], sizes: Mapping[str, int]) -> Sites:
         sites[site] = list(documents[start : start + size])
         start += size
     return sites
-
-
-def _by_dominant_type(documents: Sequence[Document]) -> list[list[Document]]:
-    """Group documents by their most frequent type, the alphabetically first of equals."""
-    groups: dict[str, list[Document]] = {}
-    for document in documents:
-        counts = Counter(entity.type for entity in document.entities)
-        dominant = min(counts, key=lambda kind: (-counts[kind], kind), default="")
-        groups.setdefault(dominant, []).append(document)
-    return [groups[kind] for kind in sorted(groups)]

@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from wardround.corpora.corpus_files import files_below, read_each, read_lines, write_file
 from wardround.corpora.corpus_format import (
@@ -32,18 +31,13 @@ from wardround.corpora.corpus_format import (
     whole_number,
 )
 from wardround.errors import CorpusError
-from wardround.text.document import Document, Entity, Level, Relation
+from wardround.text.document import Document, Level, Relation
 
 __all__ = ["Pubtator"]
 
 _HEADER = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
 _BLANKS = str.maketrans("\t\r\n", "   ")
 _NOVELTY = "novelty"
-
-
-class _Row(NamedTuple):
-    columns: list[str]
-    report: Reporter
 
 
 @dataclass(frozen=True)
@@ -89,25 +83,33 @@ class Pubtator(CorpusFormat):
             lines = lines[1:]
         draft = Draft(text)
         relations = []
-        for row in _rows(document_id, lines, report):
-            if _is_mention(row.columns):
-                self._add_mention(draft, row)
+        for number, line in lines:
+            here, columns = report.at(number), line.split("\t")
+            offsets = [whole_number(column) for column in columns[1:3]]
+            if columns[0] != document_id:
+                here.error(f"is not a line of document {document_id}: it begins with another id")
+            # A seventh column names the parts of a composite mention; offsets and concepts already contain them.
+            elif len(columns) in (5, 6, 7) and None not in offsets:
+                _, start, end, words, kind, *rest = columns
+                draft.add_entity(
+                    here,
+                    entity_id=f"T{len(draft.entities) + 1}",
+                    kind=kind,
+                    ranges=[(int(start), int(end))],
+                    words=words,
+                    concepts=split_concepts(rest[0], self.separators) if rest else (),
+                )
+            elif len(columns) in (4, 5) and columns[1]:
+                relations.append((columns, here))
             else:
-                relations.append(row)
-        for number, row in enumerate(relations, start=1):
-            draft.add_relation(_relation(f"R{number}", row.columns), row.report)
+                here.error(
+                    f"has {len(columns)} columns: a mention has six with offsets in the second and third, "
+                    "a relation four or five"
+                )
+        for number, ((_, kind, head, tail, *rest), here) in enumerate(relations, start=1):
+            novelty = tuple((_NOVELTY, value) for value in rest)
+            draft.add_relation(Relation(f"R{number}", kind, head, tail, Level.CONCEPT, novelty), here)
         return draft.document(document_id)
-
-    def _add_mention(self, draft: Draft, row: _Row) -> None:
-        _, start, end, words, kind, *rest = row.columns
-        draft.add_entity(
-            row.report,
-            entity_id=f"T{len(draft.entities) + 1}",
-            kind=kind,
-            ranges=[(int(start), int(end))],
-            words=words,
-            concepts=split_concepts(rest[0], self.separators) if rest else (),
-        )
 
     def _lines(self, document: Document) -> Iterator[str]:
         check_plain("its id", document.id)
@@ -120,18 +122,15 @@ class Pubtator(CorpusFormat):
         if line_break:
             yield f"{document.id}|a|{abstract}"
         for entity in document.entities:
-            yield f"{document.id}\t{self._mention_line(entity, document.text)}"
+            check_plain(f"the type of {entity.id}", entity.type)
+            if entity.is_discontinuous:
+                raise CorpusError(f"{entity.id} is discontinuous, which PubTator cannot hold; write it as BioC or brat")
+            words = entity.text_in(document.text).translate(_BLANKS)
+            concepts = join_concepts(entity.concepts, self.separators) or "-"
+            yield f"{document.id}\t{entity.start}\t{entity.end}\t{words}\t{entity.type}\t{concepts}"
         for relation in document.relations:
-            yield f"{document.id}\t{_relation_line(relation)}"
+            yield f"{document.id}\t{_relation_columns(relation)}"
         yield ""
-
-    def _mention_line(self, entity: Entity, text: str) -> str:
-        check_plain(f"the type of {entity.id}", entity.type)
-        if entity.is_discontinuous:
-            raise CorpusError(f"{entity.id} is discontinuous, which PubTator cannot hold; write it as BioC or brat")
-        words = entity.text_in(text).translate(_BLANKS)
-        concepts = join_concepts(entity.concepts, self.separators) or "-"
-        return f"{entity.start}\t{entity.end}\t{words}\t{entity.type}\t{concepts}"
 
 
 def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
@@ -148,32 +147,8 @@ def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
         yield block
 
 
-def _rows(document_id: str, lines: Iterable[tuple[int, str]], report: Reporter) -> Iterator[_Row]:
-    """Yield the lines that belong to the document and have the columns of a mention or a relation."""
-    for number, line in lines:
-        row = _Row(line.split("\t"), report.at(number))
-        if row.columns[0] != document_id:
-            row.report.error(f"is not a line of document {document_id}: it begins with another id")
-        elif _is_mention(row.columns) or (len(row.columns) in (4, 5) and row.columns[1]):
-            yield row
-        else:
-            row.report.error(
-                f"has {len(row.columns)} columns: a mention has six with offsets in the second and third, "
-                "a relation four or five"
-            )
-
-
-def _is_mention(columns: Sequence[str]) -> bool:
-    # A seventh column names the parts of a composite mention; offsets and concepts already contain them.
-    return len(columns) in (5, 6, 7) and whole_number(columns[1]) is not None and whole_number(columns[2]) is not None
-
-
-def _relation(relation_id: str, columns: Sequence[str]) -> Relation:
-    _, kind, head, tail, *rest = columns
-    return Relation(relation_id, kind, head, tail, Level.CONCEPT, tuple((_NOVELTY, value) for value in rest))
-
-
-def _relation_line(relation: Relation) -> str:
+def _relation_columns(relation: Relation) -> str:
+    """Return the columns after the document's id."""
     if relation.level is not Level.CONCEPT:
         raise CorpusError(f"{relation.id} relates mentions, but PubTator relates concepts; write it as BioC or brat")
     novelty = dict(relation.attributes).get(_NOVELTY)

@@ -31,7 +31,7 @@ from wardround.corpora.corpus_format import (
     whole_number,
 )
 from wardround.errors import CorpusError
-from wardround.text.document import Document, Entity
+from wardround.text.document import Document
 
 __all__ = ["Smm4h"]
 
@@ -147,19 +147,18 @@ def _lines(document: Document) -> Iterator[str]:
     if document.relations or not is_plain(document.text):
         raise CorpusError("a tweet cannot have relations and must be one line without tabs; write it as BioC or brat")
     empty = dict.fromkeys(_WRITTEN, "-") | {"tweet_id": document.id, _TWEET: document.text}
-    rows = [empty | _mention_columns(entity, document.text) for entity in document.entities]
+    rows = []
+    for entity in document.entities:
+        if entity.is_discontinuous or len(entity.concepts) > 1:
+            raise CorpusError(f"{entity.id} is discontinuous or has several concepts; write it as BioC or brat")
+        kept = {name: value for name, value in entity.attributes if name in _KEPT}
+        code = {_CODE: entity.concepts[0]} if entity.concepts else {}
+        named = {"type": entity.type, **kept, **code}
+        for name, value in named.items():
+            check_plain(f"the {name} of {entity.id}", value)
+            if value in _NONE:
+                raise CorpusError(f"the {name} of {entity.id} is '-', which means none; rename it")
+        place = {"begin": str(entity.start), "end": str(entity.end), "extraction": entity.text_in(document.text)}
+        rows.append(empty | named | place)
     for row in rows or [empty]:
         yield "\t".join(row[name] for name in _WRITTEN)
-
-
-def _mention_columns(entity: Entity, text: str) -> dict[str, str]:
-    if entity.is_discontinuous or len(entity.concepts) > 1:
-        raise CorpusError(f"{entity.id} is discontinuous or has several concepts; write it as BioC or brat")
-    kept = {name: value for name, value in entity.attributes if name in _KEPT}
-    code = {_CODE: entity.concepts[0]} if entity.concepts else {}
-    named = {"type": entity.type, **kept, **code}
-    for name, value in named.items():
-        check_plain(f"the {name} of {entity.id}", value)
-        if value in _NONE:
-            raise CorpusError(f"the {name} of {entity.id} is '-', which means none; rename it")
-    return {**named, "begin": str(entity.start), "end": str(entity.end), "extraction": entity.text_in(text)}

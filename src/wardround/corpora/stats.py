@@ -28,6 +28,25 @@ class Counts:
     attributes: int = 0  # of documents, entities and relations
     notes: int = 0
 
+    @classmethod
+    def of(cls, document: Document) -> Counts:
+        """Count the contents of one document."""
+        owners: tuple[Document | Entity | Relation, ...] = (document, *document.entities, *document.relations)
+        return cls(
+            documents=1,
+            characters=len(document.text),
+            sentences=len(document.sentences or ()),
+            words=len(document.words or ()),
+            with_sentences=int(document.sentences is not None),
+            with_words=int(document.words is not None),
+            entities=Counter(entity.type for entity in document.entities),
+            discontinuous=Counter(entity.type for entity in document.entities if entity.is_discontinuous),
+            relations=Counter(relation.type for relation in document.relations),
+            concepts=sum(len(entity.concepts) for entity in document.entities),
+            attributes=sum(len(owner.attributes) for owner in owners),
+            notes=sum(bool(entity.note) for entity in document.entities),
+        )
+
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
@@ -35,24 +54,6 @@ class Counts:
     def mean_length(self) -> float:
         """Mean number of characters in a document."""
         return self.characters / self.documents if self.documents else 0.0
-
-
-def _count_one(document: Document) -> Counts:
-    owners: tuple[Document | Entity | Relation, ...] = (document, *document.entities, *document.relations)
-    return Counts(
-        documents=1,
-        characters=len(document.text),
-        sentences=len(document.sentences or ()),
-        words=len(document.words or ()),
-        with_sentences=int(document.sentences is not None),
-        with_words=int(document.words is not None),
-        entities=Counter(entity.type for entity in document.entities),
-        discontinuous=Counter(entity.type for entity in document.entities if entity.is_discontinuous),
-        relations=Counter(relation.type for relation in document.relations),
-        concepts=sum(len(entity.concepts) for entity in document.entities),
-        attributes=sum(len(owner.attributes) for owner in owners),
-        notes=sum(bool(entity.note) for entity in document.entities),
-    )
 
 
 class Tally:
@@ -64,10 +65,10 @@ class Tally:
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Yield the same documents and count them."""
         for document in documents:
-            self.counts += _count_one(document)
+            self.counts += Counts.of(document)
             yield document
 
 
 def count(documents: Iterable[Document]) -> Counts:
     """Count documents one at a time."""
-    return sum(map(_count_one, documents), Counts())
+    return sum(map(Counts.of, documents), Counts())

@@ -124,7 +124,12 @@ class TagSetTable:
             yield f"Only {name} annotates {', '.join(types)}."
         if len(self.sites) > 1 and not self.types_of_one_site():
             yield "Every type is annotated at two sites or more."
-        yield from self._pairs()
+        pairs = self.overlaps()
+        if len(pairs) <= _MOST_PAIRS:
+            yield from (pair.sentence() for pair in pairs)
+        else:
+            apart = sum(1 for pair in pairs if not pair.types)
+            yield f"{apart:,} of {len(pairs):,} pairs of sites share no type."
         for kind in self.types_without_mentions():
             yield f"No training note has a mention of {kind}, so no site teaches it."
         for name, found in self.unknown_names().items():
@@ -149,14 +154,6 @@ class TagSetTable:
             "unknown_names": self.unknown_names(),
             "left_out": self.unlisted_types(),
         }
-
-    def _pairs(self) -> Iterator[str]:
-        pairs = self.overlaps()
-        if len(pairs) <= _MOST_PAIRS:
-            yield from (pair.sentence() for pair in pairs)
-            return
-        apart = sum(1 for pair in pairs if not pair.types)
-        yield f"{apart:,} of {len(pairs):,} pairs of sites share no type."
 
 
 def _shown(counts: Mapping[str, int] | None, kind: str) -> str:

@@ -32,7 +32,17 @@ _LINE_NUMBER = re.compile(r"at line (\d+)")
 
 def read_type_names(path: Path, types: Sequence[str] = ()) -> dict[str, str]:
     """Return the study's type for each name of the site; it must be one of `types` unless these are empty."""
-    names = _table(path)
+    try:
+        names: dict[str, Any] = parse_toml(read_text(path).removeprefix(BYTE_ORDER_MARK))
+    except MalformedDataError as error:
+        # Do not repeat its message: if the file is a note and not a mapping, it could quote the note.
+        place = _LINE_NUMBER.search(str(error))
+        twice = "overwrite" in str(error)
+        raise CorpusError(
+            f"maps a name twice; remove one of the lines: {_A_LINE}" if twice else f"is not TOML; {_A_LINE}",
+            path=path,
+            line=int(place[1]) if place else None,
+        ) from None
     for theirs, ours in names.items():
         if isinstance(ours, dict):
             raise CorpusError(f"{theirs!r} is a section; {_A_LINE}; a name with a dot must be quoted", path=path)
@@ -68,17 +78,3 @@ def nearest_type(name: str, types: Iterable[str]) -> str:
     known = {kind.casefold(): kind for kind in types}
     near = get_close_matches(name.casefold(), list(known), n=1)
     return f" – did you mean {known[near[0]]!r}?" if near else ""
-
-
-def _table(path: Path) -> dict[str, Any]:
-    try:
-        return parse_toml(read_text(path).removeprefix(BYTE_ORDER_MARK))
-    except MalformedDataError as error:
-        # Do not repeat its message: if the file is a note and not a mapping, it could quote the note.
-        place = _LINE_NUMBER.search(str(error))
-        twice = "overwrite" in str(error)
-        raise CorpusError(
-            f"maps a name twice; remove one of the lines: {_A_LINE}" if twice else f"is not TOML; {_A_LINE}",
-            path=path,
-            line=int(place[1]) if place else None,
-        ) from None

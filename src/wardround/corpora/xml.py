@@ -73,11 +73,20 @@ def read_xml(path: Path, *tags: str) -> Iterator[XmlNode]:
     builder = _Builder(tags)
     parser = DefusedXMLParser(target=builder)
     builder.expat = cast(Any, parser).parser
-    for chunk in chain(read_chunks(path, _CHUNK), [""]):
-        error = _feed(parser, chunk, path)
-        yield from builder.take()
-        if error is not None:
-            raise error
+    for chunk in chain(read_chunks(path, _CHUNK), [""]):  # the empty chunk is the end
+        fault: CorpusError | None = None
+        try:
+            parser.feed(chunk) if chunk else parser.close()
+        except ParseError as error:
+            # The parser's own message may quote the text; its error code does not.
+            reason = f"is not well-formed XML: {ErrorString(error.code)}"
+            fault = CorpusError(reason, path=path, line=error.position[0])
+        except DefusedXmlException:
+            reason = "declares entities, which are refused; replace them by their text"
+            fault = CorpusError(reason, path=path, line=builder.expat.CurrentLineNumber)
+        yield from builder.take()  # the elements before the fault
+        if fault is not None:
+            raise fault
 
 
 @dataclass
@@ -110,19 +119,6 @@ class _Builder:
     def take(self) -> list[XmlNode]:
         taken, self.finished = self.finished, []
         return taken
-
-
-def _feed(parser: DefusedXMLParser, chunk: str, path: Path) -> CorpusError | None:
-    """Parse the chunk; an empty one is the end. Return a fault, so that elements before it can still be taken."""
-    try:
-        parser.feed(chunk) if chunk else parser.close()
-    except ParseError as error:
-        # The parser's own message may quote the text; its error code does not.
-        return CorpusError(f"is not well-formed XML: {ErrorString(error.code)}", path=path, line=error.position[0])
-    except DefusedXmlException:
-        line = cast(Any, parser).parser.CurrentLineNumber
-        return CorpusError("declares entities, which are refused; replace them by their text", path=path, line=line)
-    return None
 
 
 def escape_xml(text: str, *, in_attribute: bool = False) -> str:

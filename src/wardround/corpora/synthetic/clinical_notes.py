@@ -7,10 +7,9 @@ replaces a mention, and how often words are misspelt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import count
 from typing import overload
 
 from wardround.corpora.synthetic.formal_styles import LETTERS, REPORTS
@@ -136,16 +135,6 @@ class _NoteWriter:
 
     def split(self, split: str, sentences: int) -> tuple[Document, ...]:
         """Write whole notes until there are enough sentences."""
-        missing = max(1, round(sentences * self._config.scale))
-        notes: list[Document] = []
-        for note in self._notes(split):
-            notes.append(note)
-            missing -= len(note.sentences or ())
-            if missing <= 0:
-                break
-        return tuple(notes)
-
-    def _notes(self, split: str) -> Iterator[Document]:
         config, seed, site = self._config, self._seed, self._plan.name
         words = WordLists(
             _divided_lexicon(config.trained_share, seed),
@@ -158,12 +147,17 @@ class _NoteWriter:
         grammar = _grammar(self._style.name)
         if split == "train":
             grammar = grammar.narrowed(config.phrasing_share, seed, site)
-        for number in count(1):
+        missing = max(1, round(sentences * config.scale))
+        notes: list[Document] = []
+        while missing > 0:
+            number = len(notes) + 1
             stream = Stream(seed, "note", site, split, number)
             writer = SentenceWriter(grammar, vocabulary, facts=patient_facts(stream), stream=stream)
             builder = NoteBuilder(RELATION_TYPES)
             write_note(builder, self._style, writer, typing=self._typing, stream=stream)
-            yield builder.document(f"{site}-{split}-{number:04d}", (*SYNTHETIC, ("style", self._style.name)))
+            notes.append(builder.document(f"{site}-{split}-{number:04d}", (*SYNTHETIC, ("style", self._style.name))))
+            missing -= len(builder.sentences)
+        return tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)

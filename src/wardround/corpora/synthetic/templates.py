@@ -228,7 +228,14 @@ class SentenceWriter:
         if mention.lookalike and self._stream.chance(self._vocabulary.lookalike_rate):
             yield from self._refer(mention.lookalike)
             return
-        term = Term(mention.words) if mention.words else self._remembered(mention)
+        if mention.words:
+            term = Term(mention.words)
+        elif mention.key in self._memory:
+            term = self._memory[mention.key]
+        else:
+            term = self._new_term(mention.source)
+            if mention.key:
+                self._memory[mention.key] = term
         if mention.article and term.countable:
             yield Piece(_ARTICLE)
         if mention.before:
@@ -236,27 +243,19 @@ class SentenceWriter:
             yield Piece(" ")
         yield Piece(self._vocabulary.say(term, mention.form, self._stream), mention)
 
-    def _remembered(self, mention: Mention) -> Term:
-        if not mention.key:
-            return self._new_term(mention.source)
-        if mention.key not in self._memory:
-            self._memory[mention.key] = self._new_term(mention.source)
-        return self._memory[mention.key]
-
     def _new_term(self, source: str) -> Term:
         for _ in range(_MOST_DRAWS):
-            term = self._drawn(source)
+            if source in self._facts:
+                term = Term(self._facts[source])
+            elif source in self._grammar.patterns:
+                pattern = self._stream.choice(self._grammar.patterns[source])
+                term = Term("".join(piece.text for piece in self._expand(pattern)))
+            else:
+                term = self._vocabulary.draw(source, self._stream)
             if term.text not in self._texts:
                 break
         self._texts.add(term.text)
         return term
-
-    def _drawn(self, source: str) -> Term:
-        if source in self._facts:
-            return Term(self._facts[source])
-        if source not in self._grammar.patterns:
-            return self._vocabulary.draw(source, self._stream)
-        return Term("".join(piece.text for piece in self._expand(self._stream.choice(self._grammar.patterns[source]))))
 
 
 def with_articles(pieces: Sequence[Piece]) -> list[Piece]:
@@ -296,9 +295,20 @@ class NoteBuilder:
         here: list[tuple[Entity, Mention]] = []
         for piece in pieces:
             if piece.mention is not None and piece.text:
-                here.append((self._entity(piece.text, piece.mention), piece.mention))
+                mention = piece.mention
+                if piece.text != piece.text.strip():
+                    raise TextError(f"a {mention.type} term begins or ends with white space; trim it in its word list")
+                where = (Range(self._length, self._length + len(piece.text)),)
+                name = f"T{1 + len(self._entities)}"
+                self._entities.append(Entity(name, mention.type, where, attributes=_ATTRIBUTES[mention.mark]))
+                here.append((self._entities[-1], mention))
             self.gap(piece.text)
-        self._relate(here)
+        # A head that was replaced by a look-alike has no entry; then there is no relation.
+        by_key = {mention.key: entity for entity, mention in here if mention.key}
+        for tail, mention in here:
+            for head in filter(None, map(by_key.get, mention.heads)):
+                kind = self._relation_types[mention.type]
+                self._relations.append(Relation(f"R{1 + len(self._relations)}", kind, head.id, tail.id))
         self.sentences.append(Range(start, self._length))
 
     def document(self, identifier: str, attributes: Attributes) -> Document:
@@ -311,19 +321,3 @@ class NoteBuilder:
             sentences=tuple(self.sentences),
             attributes=attributes,
         )
-
-    def _entity(self, text: str, mention: Mention) -> Entity:
-        if text != text.strip():
-            raise TextError(f"a {mention.type} term begins or ends with white space; trim it in its word list")
-        where = (Range(self._length, self._length + len(text)),)
-        name = f"T{1 + len(self._entities)}"
-        self._entities.append(Entity(name, mention.type, where, attributes=_ATTRIBUTES[mention.mark]))
-        return self._entities[-1]
-
-    def _relate(self, here: Sequence[tuple[Entity, Mention]]) -> None:
-        # A head that was replaced by a look-alike has no entry; then there is no relation.
-        by_key = {mention.key: entity for entity, mention in here if mention.key}
-        for tail, mention in here:
-            for head in filter(None, map(by_key.get, mention.heads)):
-                kind = self._relation_types[mention.type]
-                self._relations.append(Relation(f"R{1 + len(self._relations)}", kind, head.id, tail.id))
