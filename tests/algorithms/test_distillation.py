@@ -179,7 +179,7 @@ def test_a_mean_that_is_no_distribution_has_no_teacher() -> None:
 def test_anything_else_to_exchange_is_refused() -> None:
     with pytest.raises(TrainingError, match=r"^predictions is 'labels'; it can be probabilities or logits"):
         as_shared(rows([1.0, 0.0]), "labels")  # type: ignore[arg-type]
-    with pytest.raises(TrainingError, match=r"^exchange is 'labels'"):
+    with pytest.raises(TrainingError, match=r"^predictions is 'labels'; it can be probabilities or logits"):
         teacher(np.ones((1, 1)), "labels", 1.0)  # type: ignore[arg-type]
 
 
