@@ -1,4 +1,4 @@
-"""The pages of the documentation, and how to read them."""
+"""Helpers that read the pages of the documentation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def text_of(page: str) -> str:
 
 
 def commands(page: str) -> list[tuple[str, list[str]]]:
-    """Every command of the page's console blocks, and the lines it shows."""
+    """Return every command of the page's console blocks with the output lines shown below it."""
     found: list[tuple[str, list[str]]] = []
     for console, block in _BLOCK.findall(text_of(page)):
         for line in block.splitlines() if console else ():
@@ -35,18 +35,18 @@ def commands(page: str) -> list[tuple[str, list[str]]]:
 
 
 def plain_commands(page: str) -> list[str]:
-    """The commands of the blocks that show no output, without their remarks."""
+    """Return the commands of the blocks without output, without their comments."""
     lines = [line for console, block in _BLOCK.findall(text_of(page)) if not console for line in block.splitlines()]
     return [line.partition("#")[0].strip() for line in lines if line.startswith("wardround ")]
 
 
 def squeezed(text: str) -> str:
-    """Without what may differ on another machine (scores, predicted types) and what follows from it (line ends)."""
+    """Remove what may differ on another machine: scores, predicted types, and the line breaks that depend on them."""
     return re.sub(r"[\s─]|‹\w+›|\d\.\d{3}", "", text)
 
 
-def said_by(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """What `wardround` prints when it ends well."""
+def output_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run `wardround`, require success, and return its output."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert not ended.value.code, arguments
@@ -54,7 +54,7 @@ def said_by(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def section(page: str, heading: str) -> str:
-    """The text under a heading, up to the next one of its rank or above."""
+    """Return the text under a heading, up to the next heading of its level or above."""
     marks, _, _ = heading.partition(" ")
     start = f"\n{heading}\n"
     text = text_of(page)
@@ -63,7 +63,7 @@ def section(page: str, heading: str) -> str:
 
 
 def rows(text: str) -> Iterator[Row]:
-    """The rows of every table in a text, by the heads of their columns."""
+    """Yield the rows of every table in a text as dictionaries by column name."""
     heads: list[str] = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
@@ -76,5 +76,5 @@ def rows(text: str) -> Iterator[Row]:
 
 
 def codes(cell: str) -> list[str]:
-    """What stands between backticks."""
+    """Return the texts in backticks."""
     return _CODE.findall(cell)

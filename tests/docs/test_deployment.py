@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import commands, plain_commands, said_by, squeezed
+from tests.docs.pages import commands, output_of, plain_commands, squeezed
 
 pytest.importorskip("nvflare", reason="kits need the extra flare")
 
@@ -17,7 +17,7 @@ def test_the_page_shows_what_the_commands_print(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for command, shown in commands(PAGE):
-        found = squeezed(said_by(shlex.split(command)[1:], capsys))
+        found = squeezed(output_of(shlex.split(command)[1:], capsys))
         assert [line for line in shown if squeezed(line) not in found] == [], command
 
 
@@ -30,5 +30,5 @@ def test_every_step_of_the_flow_is_shown() -> None:
 @pytest.mark.parametrize("command", sorted(set(plain_commands(PAGE))))
 def test_what_is_not_run_here_exists_with_its_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(command)[1:]
-    helped = re.sub(r"\x1b\[[0-9;]*m", "", said_by([*words[:2], "--help"], capsys))
+    helped = re.sub(r"\x1b\[[0-9;]*m", "", output_of([*words[:2], "--help"], capsys))
     assert [word for word in words if word.startswith("--") and word not in helped] == []

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import codes, commands, plain_commands, rows, said_by, section, squeezed
+from tests.docs.pages import codes, commands, output_of, plain_commands, rows, section, squeezed
 from tests.studies.tiny_studies import text_of
 
 pytest.importorskip("nvflare", reason="kits need the extra flare")
@@ -31,7 +31,7 @@ def test_the_page_shows_what_the_commands_print(
     study = {"name": "adverse-effects"}
     Path("study.toml").write_text(text_of(study=study, privacy={"mechanism": "sealed", "minimum_sites": 2}))
     for command, shown in commands(PAGE):
-        found = squeezed(said_by(shlex.split(command)[1:], capsys))
+        found = squeezed(output_of(shlex.split(command)[1:], capsys))
         parts = [squeezed(part) for line in shown for part in line.split("…")]
         assert [part for part in parts if part not in found] == [], command
 
@@ -39,7 +39,7 @@ def test_the_page_shows_what_the_commands_print(
 @pytest.mark.parametrize("command", sorted(set(plain_commands(PAGE))))
 def test_what_is_not_run_here_exists_with_its_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(command)[1:]
-    helped = re.sub(r"\x1b\[[0-9;]*m", "", said_by([*words[:2], "--help"], capsys))
+    helped = re.sub(r"\x1b\[[0-9;]*m", "", output_of([*words[:2], "--help"], capsys))
     assert [word for word in words if word.startswith("--") and word not in helped] == []
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import commands, said_by, squeezed
+from tests.docs.pages import commands, output_of, squeezed
 
 PAGE = "quickstart.md"
 
@@ -20,7 +20,7 @@ def printed(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{words[1]}\n".encode())))
         words = words[3:]
     assert words[0] == "wardround"
-    return said_by(words[1:], capsys)
+    return output_of(words[1:], capsys)
 
 
 def test_the_page_has_commands() -> None:

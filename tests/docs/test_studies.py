@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.pages import Row, codes, commands, plain_commands, rows, said_by, section
+from tests.docs.pages import Row, codes, commands, output_of, plain_commands, rows, section
 
 from wardround.errors import WardroundError
 from wardround.studies import study_file as files
@@ -180,7 +180,7 @@ def test_the_commands_print_what_is_shown(
     monkeypatch.chdir(tmp_path)
     for command, shown in commands(PAGE):
         # Rich fills the line of a table's title with blanks, which no editor leaves in a page.
-        assert [line.rstrip() for line in said_by(shlex.split(command)[1:], capsys).splitlines()] == shown
+        assert [line.rstrip() for line in output_of(shlex.split(command)[1:], capsys).splitlines()] == shown
 
 
 def test_the_run_folder_holds_what_the_page_says(
@@ -189,7 +189,7 @@ def test_the_run_folder_holds_what_the_page_says(
     monkeypatch.chdir(tmp_path)
     Path("study.toml").write_text(SMALL)
     assert "wardround run study.toml --out runs/study" in plain_commands(PAGE)
-    said_by(["run", "study.toml", "--out", "runs/study", "--ledgers"], capsys)
+    output_of(["run", "study.toml", "--out", "runs/study", "--ledgers"], capsys)
     files_of = [row for row in rows(section(PAGE, "## The run folder")) if "file" in row]
     said = {codes(row["file"])[0].replace("NAME", "harbour") for row in files_of if "; only " not in row["what it is"]}
     folder = Path("runs/study")
