@@ -133,7 +133,24 @@ class LeakageScore:
 
 def score_leakage(pairs: Iterable[tuple[Document, Document]]) -> LeakageScore:
     """Score (gold, predicted) pairs of notes."""
-    return sum((_score_note(gold, predicted) for gold, predicted in pairs), LeakageScore())
+    total = LeakageScore()
+    for gold, predicted in pairs:
+        hiding = score_hiding(gold, predicted, words_of(gold))
+        covered = {at for entity in predicted.entities for start, end in entity.ranges for at in range(start, end)}
+        mentions, hidden, touched = Counter[str](), Counter[str](), Counter[str]()
+        for entity in gold.entities:
+            characters = {at for start, end in entity.ranges for at in range(start, end)}
+            # Blanks and punctuation reveal nothing, so only letters and digits must be covered.
+            letters = {at for at in characters if gold.text[at].isalnum()} or characters
+            mentions[entity.type] += 1
+            hidden[entity.type] += letters <= covered
+            touched[entity.type] += bool(letters & covered) and not letters <= covered
+        by_type = {
+            type_: TypeLeakage(count, hidden[type_], touched[type_], int(hidden[type_] < count))
+            for type_, count in sorted(mentions.items())
+        }
+        total += LeakageScore(hiding, by_type, int(hidden.total() < mentions.total()))
+    return total
 
 
 def score_hiding(gold: Document, predicted: Document, words: Sequence[Range]) -> HidingScore:
@@ -156,24 +173,6 @@ def score_words(gold: Document, predicted: Document, words: Sequence[Range]) -> 
         predicted=(kind for _, kind in guessed),
         correct=(kind for _, kind in expected & guessed),
     )
-
-
-def _score_note(gold: Document, predicted: Document) -> LeakageScore:
-    hiding = score_hiding(gold, predicted, words_of(gold))
-    covered = {at for entity in predicted.entities for start, end in entity.ranges for at in range(start, end)}
-    mentions, hidden, touched = Counter[str](), Counter[str](), Counter[str]()
-    for entity in gold.entities:
-        characters = {at for start, end in entity.ranges for at in range(start, end)}
-        # Blanks and punctuation reveal nothing, so only letters and digits must be covered.
-        letters = {at for at in characters if gold.text[at].isalnum()} or characters
-        mentions[entity.type] += 1
-        hidden[entity.type] += letters <= covered
-        touched[entity.type] += bool(letters & covered) and not letters <= covered
-    by_type = {
-        type_: TypeLeakage(count, hidden[type_], touched[type_], int(hidden[type_] < count))
-        for type_, count in sorted(mentions.items())
-    }
-    return LeakageScore(hiding, by_type, int(hidden.total() < mentions.total()))
 
 
 def _check_words(gold: Document, predicted: Document, words: Sequence[Range]) -> None:

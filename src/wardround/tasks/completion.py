@@ -54,10 +54,13 @@ class CompletedNer:
         self.model.eval()
         tags: list[Tensor] = [torch.empty(0)] * len(self.sentences)
         posteriors = [Posterior(tags[0], tags[0])] * len(self.sentences)
+        scheme = self.model.scheme
         for rows in in_length_order([len(sentence.words) for sentence in self.sentences], batch_size):
-            if self.unknown == "pseudo":
-                for row, found in zip(rows, self._complete(rows), strict=True):
-                    tags[row] = found
+            if self.unknown == "pseudo":  # the local annotation with the mentions found of other types (Eq. 5)
+                for row, decoded in zip(rows, self.model.decode(self._inputs(rows)), strict=True):
+                    local, found = scheme.spans(self.sentences[row].tags), scheme.spans(decoded)
+                    spans = complete_annotation(local, found, self.types)
+                    tags[row] = self._rows_of(scheme.encode(spans, len(decoded)))
             elif self.unknown == "posterior":
                 model = tag_scoring(self.model)
                 batch = model.posterior(self._inputs(rows), self._local(rows), annotated=self.annotated)
@@ -83,14 +86,6 @@ class CompletedNer:
         if taught.tags:
             tags = pad_sequence([taught.tags[row] for row in rows], batch_first=True).to(device)
         return self.model.split_loss(inputs, local, tags, annotated=self.annotated, outside=self.outside)
-
-    def _complete(self, rows: Sequence[int]) -> list[Tensor]:
-        """Return the local annotation with the mentions that the model finds of other types (Eq. 5)."""
-        scheme, found = self.model.scheme, []
-        for row, decoded in zip(rows, self.model.decode(self._inputs(rows)), strict=True):
-            spans = complete_annotation(scheme.spans(self.sentences[row].tags), scheme.spans(decoded), self.types)
-            found.append(self._rows_of(scheme.encode(spans, len(decoded))))
-        return found
 
     def _inputs(self, rows: Sequence[int]) -> Inputs:
         return self.model.prepare([self.sentences[row].words for row in rows]).to(self.model.device)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -23,9 +24,8 @@ from wardround.models.joint_extractor import JointExtractor, PairRows
 from wardround.tasks.joint_examples import JointExample, encode, mention_rules, restrict_to_model
 from wardround.tasks.passages import Candidate, CutDocument, Place, cut_passages
 from wardround.tasks.relation_instances import relations_of
-from wardround.tasks.task import Example, Task, TaskKind, TaskScore, TaskSettings, in_length_order
+from wardround.tasks.task import Example, Task, TaskKind, TaskScore, in_length_order
 from wardround.text.document import Document, Entity, Range, Relation
-from wardround.text.relation_sets import RelationSet
 
 __all__ = ["JOINT", "JointTask", "predict", "score"]
 
@@ -124,7 +124,13 @@ def score(model: JointExtractor, documents: Sequence[Document], *, batch_size: i
     """Score the model against the documents' annotation of its types, in the three matching modes of the task."""
     relations, given, pairs = list[TypedCounts](), list[TypedCounts](), list[tuple[Document, Document]]()
     dropped = 0
-    for read in _read(model, (_gold(document, model) for document in documents), batch_size):
+    set_of_mentions = mention_rules(model).relations
+    restricted = (restrict_to_model(document, model).document for document in documents)
+    expected = (
+        set_of_mentions.with_ordered_ends(replace(document, relations=relations_of(document, set_of_mentions)))
+        for document in restricted
+    )
+    for read in _read(model, expected, batch_size):
         gold = read.cut.document
         predicted = _related(model, read, _found(model, read)).document
         among = _related(model, read, gold.with_entities(gold.entities))
@@ -144,13 +150,6 @@ class _Read:
     cut: CutDocument
     states: Sequence[Tensor] = field(repr=False)  # [words, width] each
     tags: Sequence[Sequence[str]]  # tags of the owned words of each passage
-
-
-def _gold(document: Document, model: JointExtractor) -> Document:
-    """Return the document with the annotation that predictions are compared with."""
-    restricted = restrict_to_model(document, model).document
-    relations = mention_rules(model).relations
-    return relations.with_ordered_ends(replace(restricted, relations=relations_of(restricted, relations)))
 
 
 def _read(model: JointExtractor, documents: Iterable[Document], batch_size: int) -> Iterator[_Read]:
@@ -213,7 +212,9 @@ def _related(model: JointExtractor, read: _Read, document: Document) -> _Related
         dropped += len(some) - len(placed)
         scores = _pair_scores(model, read, [place for _, _, place in placed])
         for (head, tail, _), row in zip(placed, scores, strict=True):
-            name = _likeliest(row, model.relations, head.type, tail.type)
+            allowed = {model.relations.negative, *model.relations.allowed(head.type, tail.type)}
+            likely = (pair for pair in zip(row, model.relations.names, strict=True) if pair[1] in allowed)
+            _, name = max(likely, key=itemgetter(0))
             if name != model.relations.negative:
                 relations.append(Relation(f"R{len(relations) + 1}", name, head.id, tail.id))
     return _Related(replace(document, relations=tuple(relations)), dropped)
@@ -243,12 +244,6 @@ def _pair_scores(model: JointExtractor, read: _Read, places: Sequence[Place]) ->
     return found
 
 
-def _likeliest(scores: Sequence[float], relations: RelationSet, head: str, tail: str) -> str:
-    """Return the class with the highest score among the negative one and those that the two types allow."""
-    allowed = {relations.negative, *relations.allowed(head, tail)}
-    return max(zip(scores, relations.names, strict=True), key=lambda it: it[0] if it[1] in allowed else -inf)[1]
-
-
 def _states(model: JointExtractor, texts: Sequence[Sequence[str]]) -> Tensor:
     return model.states(model.prepare(texts).to(model.device))
 
@@ -272,13 +267,11 @@ def _finite(scores: Tensor) -> Tensor:
     return scores
 
 
-def _bind(model: JointExtractor, settings: TaskSettings) -> JointTask:
-    return JointTask(model, negatives=settings.negatives, seed=settings.seed, relation_weight=settings.relation_weight)
-
-
 JOINT = TaskKind(
     name="joint",
-    bind=_bind,
+    bind=lambda model, settings: JointTask(
+        model, negatives=settings.negatives, seed=settings.seed, relation_weight=settings.relation_weight
+    ),
     matching_modes=JointTask.matching_modes,
     finds_entities=JointTask.finds_entities,
     finds_relations=JointTask.finds_relations,

@@ -130,16 +130,16 @@ def relate_mentions(document: Document, rules: PairRules) -> tuple[Document, Rel
 
 
 def _nearest(relation: Relation, document: Document) -> Iterator[tuple[str, str, str]]:
+    def distance(pair: tuple[Entity, Entity]) -> tuple[int, int, str, str]:
+        left, right = pair
+        gap = max(left.start, right.start) - min(left.end, right.end)
+        return max(gap, 0), min(left.start, right.start), left.id, right.id
+
     heads, tails = ([e for e in document.entities if end in e.concepts] for end in (relation.head, relation.tail))
     pairs = [(head, tail) for head in heads for tail in tails if head.id != tail.id]
     if relation.head != relation.tail and pairs:
-        head, tail = min(pairs, key=lambda pair: _distance(*pair))
+        head, tail = min(pairs, key=distance)
         yield relation.type, head.id, tail.id
-
-
-def _distance(left: Entity, right: Entity) -> tuple[int, int, str, str]:
-    gap = max(left.start, right.start) - min(left.end, right.end)
-    return max(gap, 0), min(left.start, right.start), left.id, right.id
 
 
 def encode(

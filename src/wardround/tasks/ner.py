@@ -137,13 +137,14 @@ class NerTask(Task):
 
     def score(self, documents: Sequence[Document]) -> TaskScore:
         """Score on the types of this site."""
-        return self._score(documents, self.types)
+        return self.score_types(documents, self.types)
 
     def score_test(self, documents: Sequence[Document]) -> TaskScore:
         """Score on all types that the test notes are annotated with."""
-        return self._score(documents, self.scored)
+        return self.score_types(documents, self.scored)
 
-    def _score(self, documents: Sequence[Document], types: TagSet) -> TaskScore:
+    def score_types(self, documents: Sequence[Document], types: TagSet) -> TaskScore:
+        """Score on these types."""
         found = score(self.model, documents, types=types)
         by_document = {"strict": found.strict_by_document, "relaxed": found.relaxed_by_document}
         return TaskScore(by_document, entities=found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from random import Random
 
@@ -210,6 +210,18 @@ def _instance(document: Document, head: Entity, tail: Entity, *, layout: _Layout
     first, last = layout.span(head, tail)
     start = min(layout.sentences[first].start, head.start, tail.start)
     end = max(layout.sentences[last].end, head.end, tail.end)
+    places = sorted(
+        (range_, owner, entity.type) for owner, entity in ((FIRST, head), (SECOND, tail)) for range_ in entity.ranges
+    )
+    parts, position = list[Part](), start
+    for (place_start, place_end), owner, kind in places:
+        if position < place_start:
+            parts.append(Part(document.text[position:place_start], CONTEXT))
+        words = f"@{kind.upper()}$" if rules.blinding else document.text[place_start:place_end]
+        parts.append(Part(words, owner))
+        position = place_end
+    if position < end:
+        parts.append(Part(document.text[position:end], CONTEXT))
     return RelationInstance(
         document=document.id,
         head=head.id,
@@ -217,21 +229,8 @@ def _instance(document: Document, head: Entity, tail: Entity, *, layout: _Layout
         head_type=head.type,
         tail_type=tail.type,
         ends=_ends(head, tail, rules.relations.level),
-        text=_marked(document.text, Range(start, end), (head, tail), blinding=rules.blinding),
+        text=MarkedText(tuple(parts)),
     )
-
-
-def _marked(text: str, window: Range, pair: tuple[Entity, Entity], *, blinding: bool) -> MarkedText:
-    owned = zip((FIRST, SECOND), pair, strict=True)
-    places = sorted((range_, owner, entity.type) for owner, entity in owned for range_ in entity.ranges)
-    parts, position = list[Part](), window.start
-    for (start, end), owner, kind in places:
-        if position < start:
-            parts.append(Part(text[position:start], CONTEXT))
-        parts.append(Part(f"@{kind.upper()}$" if blinding else text[start:end], owner))
-        position = end
-    rest = [Part(text[position : window.end], CONTEXT)] if position < window.end else []
-    return MarkedText((*parts, *rest))
 
 
 def labelled_instances(
@@ -252,34 +251,32 @@ def labelled_instances(
 
 
 def _label(document: Document, rules: PairRules, every_pair: bool) -> tuple[list[LabelledInstance], RelationCounts]:
-    learnable, counts = _learnable(document, rules.relations)
+    relations = rules.relations
+    annotated = sum(relation.type != relations.negative for relation in document.relations)
+    known = relations_of(document, relations)
+    learnable = [relation for relation in known if relation.head != relation.tail]
+    counts = RelationCounts(unknown_type=annotated - len(known), to_itself=len(known) - len(learnable))
     labelled: list[LabelledInstance] = []
     second: set[str] = set()  # relations whose pair belongs to an earlier one
     for instance in instances_of(document, rules):
-        matching = _matching(instance, learnable, directed=rules.relations.directed)
-        allowed = rules.relations.allowed(instance.head_type, instance.tail_type)
+        ends = {*instance.ends, *(() if relations.directed else ((tail, head) for head, tail in instance.ends))}
+        matching = [relation for relation in learnable if (relation.head, relation.tail) in ends]
+        allowed = relations.allowed(instance.head_type, instance.tail_type)
         carried = [relation for relation in matching if relation.type in allowed]
         if carried:
             labelled.append(LabelledInstance(instance, carried[0].type, carried[0].id))
             second.update(relation.id for relation in carried[1:])
         elif every_pair or not matching:
-            labelled.append(LabelledInstance(instance, rules.relations.negative))
+            labelled.append(LabelledInstance(instance, relations.negative))
     kept = {example.relation for example in labelled if example.relation}
     negatives = sum(not example.relation for example in labelled)
     counts += RelationCounts(kept=len(kept), negatives=negatives)
     layout = _Layout.of(document)
     for relation in learnable:
         if relation.id not in kept:
-            counts += _loss(_pairs_of(relation, document), layout, rules.window, doubled=relation.id in second)
+            doubled = relation.id in second
+            counts += RelationCounts(doubled=1) if doubled else _loss(relation, layout, rules.window)
     return labelled, counts
-
-
-def _learnable(document: Document, relations: RelationSet) -> tuple[list[Relation], RelationCounts]:
-    """Return the relations that instances can represent, and counts of the others."""
-    annotated = sum(relation.type != relations.negative for relation in document.relations)
-    known = relations_of(document, relations)
-    learnable = [relation for relation in known if relation.head != relation.tail]
-    return learnable, RelationCounts(unknown_type=annotated - len(known), to_itself=len(known) - len(learnable))
 
 
 def relations_of(document: Document, relations: RelationSet) -> tuple[Relation, ...]:
@@ -295,27 +292,16 @@ def relations_of(document: Document, relations: RelationSet) -> tuple[Relation, 
     return known
 
 
-def _matching(instance: RelationInstance, relations: Sequence[Relation], *, directed: bool) -> list[Relation]:
-    ends = set(instance.ends)
-    return [r for r in relations if (r.head, r.tail) in ends or (not directed and (r.tail, r.head) in ends)]
-
-
-def _pairs_of(relation: Relation, document: Document) -> list[tuple[Entity, Entity]]:
-    """Return the pairs of mentions that a relation connects."""
+def _loss(relation: Relation, layout: _Layout, window: int) -> RelationCounts:
+    """Return a count of one for the reason why no instance represents the relation."""
 
     def named(end: str) -> list[Entity]:
         if relation.level is Level.CONCEPT:
-            return [entity for entity in document.entities if end in entity.concepts]
-        return [entity for entity in document.entities if entity.id == end]
+            return [entity for entity in layout.entities if end in entity.concepts]
+        return [entity for entity in layout.entities if entity.id == end]
 
-    return [(head, tail) for head in named(relation.head) for tail in named(relation.tail) if head.id != tail.id]
-
-
-def _loss(pairs: Collection[tuple[Entity, Entity]], layout: _Layout, window: int, *, doubled: bool) -> RelationCounts:
-    """Return a count of one for the reason why no instance represents a relation between these mentions."""
+    pairs = [(head, tail) for head in named(relation.head) for tail in named(relation.tail) if head.id != tail.id]
     close = [pair for pair in pairs if layout.is_close(*pair, window)]
-    if doubled:
-        return RelationCounts(doubled=1)
     if not pairs:
         return RelationCounts(overlapping=1)  # two concepts of the same mention
     if not close:

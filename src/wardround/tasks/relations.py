@@ -102,7 +102,12 @@ def encode(
 ) -> LabelledInstances:
     """Return pairs that fit the model, with at most `negatives` pairs without a relation for each with one."""
     rules = rules_of(model)
-    found = _joined(_fitting(labelled_instances([document], rules), model) for document in documents)
+    instances, counts = list[LabelledInstance](), RelationCounts()
+    for document in documents:
+        fitting = _fitting(labelled_instances([document], rules), model)
+        instances += fitting.instances
+        counts += fitting.counts
+    found = LabelledInstances(tuple(instances), counts)
     if negatives is not None:
         found = draw_negatives(found, per_positive=negatives, seed=seed)
     if not found.instances:
@@ -248,14 +253,6 @@ def _fitting(found: LabelledInstances, model: RelationClassifier) -> LabelledIns
     lost = len(before) - len(after)
     change = RelationCounts(kept=-lost, too_long=lost, negatives=-negatives, negatives_too_long=negatives)
     return LabelledInstances(fitting, found.counts + change)
-
-
-def _joined(found: Iterable[LabelledInstances]) -> LabelledInstances:
-    instances, counts = list[LabelledInstance](), RelationCounts()
-    for some in found:
-        instances += some.instances
-        counts += some.counts
-    return LabelledInstances(tuple(instances), counts)
 
 
 def _predicted(

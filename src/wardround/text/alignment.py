@@ -66,7 +66,25 @@ def align(document: Document) -> Alignment:
         all_words[bisect_left(starts, start) : bisect_left(starts, end)] for start, end in sentences_of(document)
     )
     sentences = [words for words in candidates if words]
-    spans, counts = _align_entities(document.entities, sentences)
+    spans: list[list[WordSpan]] = [[] for _ in sentences]
+    counts = AlignmentCounts()
+    ranges = {
+        entity.id: max(entity.ranges, key=lambda range_: range_.end - range_.start) for entity in document.entities
+    }
+
+    def longest_first(entity: Entity) -> tuple[int, Range, str, str]:
+        start, end = ranges[entity.id]
+        return start - end, ranges[entity.id], entity.type, entity.id
+
+    # Of two overlapping mentions, the outer one is kept.
+    for entity in sorted(document.entities, key=longest_first):
+        range_ = ranges[entity.id]
+        # The first sentence that ends after the start: a mention may begin in the white space before its first word.
+        index = bisect_right(sentences, range_.start, key=lambda words: words[-1].end)
+        if index == len(sentences):
+            counts += AlignmentCounts(without_words=1)
+        else:
+            counts += _align_entity(entity, range_, sentences[index : index + 2], spans=spans[index])
     aligned = tuple(Sentence(words, tuple(sorted(held))) for words, held in zip(sentences, spans, strict=True))
     return Alignment(document, aligned, counts)
 
@@ -74,23 +92,6 @@ def align(document: Document) -> Alignment:
 def entities_from_spans(sentence: Sentence, spans: Iterable[WordSpan]) -> list[tuple[str, Range]]:
     """Convert spans of words back to (type, character range) pairs."""
     return [(kind, Range(sentence.words[start].start, sentence.words[end - 1].end)) for start, end, kind in spans]
-
-
-def _align_entities(
-    entities: Iterable[Entity], sentences: Sequence[tuple[Range, ...]]
-) -> tuple[list[list[WordSpan]], AlignmentCounts]:
-    spans: list[list[WordSpan]] = [[] for _ in sentences]
-    counts = AlignmentCounts()
-    longest = [(entity, max(entity.ranges, key=_length)) for entity in entities]
-    # Longest mention first: of two overlapping mentions, the outer one is kept.
-    for entity, range_ in sorted(longest, key=lambda pair: (-_length(pair[1]), pair[1], pair[0].type, pair[0].id)):
-        # The first sentence that ends after the start: a mention may begin in the white space before its first word.
-        index = bisect_right(sentences, range_.start, key=lambda words: words[-1].end)
-        if index == len(sentences):
-            counts += AlignmentCounts(without_words=1)
-        else:
-            counts += _align_entity(entity, range_, sentences[index : index + 2], spans=spans[index])
-    return spans, counts
 
 
 def _align_entity(
@@ -112,7 +113,3 @@ def _align_entity(
     if (words[start].start, words[end - 1].end) != range_:
         return AlignmentCounts(widened=1)
     return AlignmentCounts(exact=1)
-
-
-def _length(range_: Range) -> int:
-    return range_.end - range_.start

@@ -123,12 +123,6 @@ class Document:
     attributes: Attributes = ()
 
     def __post_init__(self) -> None:
-        self._check_entities()
-        self._check_relations()
-        for name in ("words", "sentences"):
-            self._check_ranges(name, getattr(self, name))
-
-    def _check_entities(self) -> None:
         seen: set[str] = set()
         for entity in self.entities:
             if entity.id in seen:
@@ -139,6 +133,13 @@ class Document:
                     f"document {self.id!r}: entity {entity.id!r} ends at {entity.end}, "
                     f"the text has {len(self.text)} characters"
                 )
+        self._check_relations()
+        for name, ranges in (("words", self.words), ("sentences", self.sentences)):
+            previous_end = 0
+            for start, end in ranges or ():
+                if start < previous_end or end <= start or end > len(self.text):
+                    raise TextError(f"document {self.id!r}: {name} are not in order at {start}-{end}")
+                previous_end = end
 
     def _check_relations(self) -> None:
         mentions = {entity.id for entity in self.entities}
@@ -155,15 +156,6 @@ class Document:
                         f"document {self.id!r}: relation {relation.id!r} names {end!r}, "
                         f"which is not a {relation.level.value} of the document"
                     )
-
-    def _check_ranges(self, name: str, ranges: tuple[Range, ...] | None) -> None:
-        if ranges is None:
-            return
-        previous_end = 0
-        for start, end in ranges:
-            if start < previous_end or end <= start or end > len(self.text):
-                raise TextError(f"document {self.id!r}: {name} are not in order at {start}-{end}")
-            previous_end = end
 
     def with_entities(self, entities: Iterable[Entity]) -> Document:
         """Return the same text with these entities and no relations."""

@@ -33,7 +33,13 @@ def skeleton(text: str) -> View:
     for match in _UNUSUAL_OR_HYPHENATED.finditer(text):
         (start, end), plain = match.span(), _plain(match[0][0])
         if plain is None:
-            _drop_mark(changes, text, start)
+            # Attach the mark to the character before it, so that hiding that character also hides the mark.
+            if changes and changes[-1][1] == start:
+                changes[-1] = (changes[-1][0], start + 1, changes[-1][2])
+            elif start:
+                changes.append((start - 1, start + 1, text[start - 1]))
+            else:
+                changes.append((0, 1, ""))
             continue
         if match[0] in DIGIT_LOOK_ALIKES:
             digit_like.append(len(changes))
@@ -73,17 +79,6 @@ def _without_marks(character: str) -> str:
     if unicodedata.category(character) == "Pd":
         return "-"
     return "".join(SIGNS.get(part, LOOK_ALIKES.get(part, part)) for part in bare)
-
-
-def _drop_mark(changes: list[Change], text: str, at: int) -> None:
-    """Attach the mark to the character before it, so that hiding that character also hides the mark."""
-    if changes and changes[-1][1] == at:
-        start, _, shown = changes[-1]
-        changes[-1] = (start, at + 1, shown)
-    elif at:
-        changes.append((at - 1, at + 1, text[at - 1]))
-    else:
-        changes.append((0, 1, ""))
 
 
 def _with_digits(view: View, text: str, digit_like: list[int]) -> View:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -48,7 +48,11 @@ class RelationSet:
         ends: dict[str, set[tuple[str, str]]] = {}
         levels: set[Level] = set()
         for document in documents:
-            kinds = _types_of_ends(document)
+            kinds: dict[tuple[Level, str], set[str]] = {}  # the entity types of each mention and concept
+            for entity in document.entities:
+                kinds.setdefault((Level.MENTION, entity.id), set()).add(entity.type)
+                for concept in entity.concepts:
+                    kinds.setdefault((Level.CONCEPT, concept), set()).add(entity.type)
             for relation in document.relations:
                 if relation.type != negative:
                     seen = product(kinds[relation.level, relation.head], kinds[relation.level, relation.tail])
@@ -101,16 +105,6 @@ class RelationSet:
         return cls(types, values["negative"], values["directed"], Level(values["level"]))
 
 
-def _types_of_ends(document: Document) -> Mapping[tuple[Level, str], set[str]]:
-    """Map each mention and concept id, by level, to its entity types."""
-    kinds: dict[tuple[Level, str], set[str]] = {}
-    for entity in document.entities:
-        kinds.setdefault((Level.MENTION, entity.id), set()).add(entity.type)
-        for concept in entity.concepts:
-            kinds.setdefault((Level.CONCEPT, concept), set()).add(entity.type)
-    return kinds
-
-
 def _is_set(values: Any) -> bool:
     return (
         isinstance(values, dict)
@@ -124,10 +118,11 @@ def _is_set(values: Any) -> bool:
 
 
 def _is_type(kind: Any) -> bool:
-    if not isinstance(kind, dict) or kind.keys() != {"name", "ends"} or not isinstance(kind["ends"], list):
-        return False
-    return isinstance(kind["name"], str) and all(map(_is_pair, kind["ends"]))
-
-
-def _is_pair(pair: Any) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and all(isinstance(end, str) for end in pair)
+    return (
+        isinstance(kind, dict)
+        and kind.keys() == {"name", "ends"}
+        and isinstance(kind["name"], str)
+        and isinstance(kind["ends"], list)
+        and all(isinstance(pair, list) and len(pair) == 2 for pair in kind["ends"])
+        and all(isinstance(end, str) for pair in kind["ends"] for end in pair)
+    )

@@ -54,19 +54,19 @@ def sentences_of(document: Document) -> tuple[Range, ...]:
 
 
 def _lines(text: str) -> Iterator[Range]:
+    """Yield the lines; a wrapped line and its continuation are one.
+
+    A line is wrapped at a single line break before a lower-case letter and after a word or a comma.
+    """
     start = 0
     for match in _BREAK.finditer(text):
-        if not _is_wrapped_line(text, match):
+        one_break = len(re.findall(r"\r\n|\n|\r", match.group())) == 1
+        before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+        wrapped = one_break and after.islower() and (before.isalnum() or before in {",", ";", "(", "-"})
+        if not wrapped:
             yield from _stripped(text, start, match.start())
             start = match.end()
     yield from _stripped(text, start, len(text))
-
-
-def _is_wrapped_line(text: str, gap: re.Match[str]) -> bool:
-    """Return True for one line break before a lower-case letter and after a word or a comma."""
-    one_break = len(re.findall(r"\r\n|\n|\r", gap.group())) == 1
-    before, after = text[gap.start() - 1 : gap.start()], text[gap.end() : gap.end() + 1]
-    return one_break and after.islower() and (before.isalnum() or before in {",", ";", "(", "-"})
 
 
 def _split_line(text: str, line: Range) -> Iterator[Range]:

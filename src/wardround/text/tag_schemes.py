@@ -82,8 +82,12 @@ class TagScheme:
                 raise TagError(f"{kind} at words {start}-{end} is outside a sentence of {length} words")
             if any(tag != OUTSIDE for tag in tags[start:end]):
                 raise TagError(f"{kind} at words {start}-{end} overlaps another mention")
-            touches = start > 0 and tags[start - 1] != OUTSIDE and split_tag(tags[start - 1])[1] == kind
-            tags[start:end] = [f"{p}-{kind}" for p in self._prefixes_of(end - start, touches)]
+            if self.name == "BIOES":
+                prefixes = "S" if end - start == 1 else "B" + "I" * (end - start - 2) + "E"
+            else:
+                touches = start > 0 and tags[start - 1] != OUTSIDE and split_tag(tags[start - 1])[1] == kind
+                prefixes = ("B" if self.name == "BIO" or touches else "I") + "I" * (end - start - 1)
+            tags[start:end] = [f"{prefix}-{kind}" for prefix in prefixes]
         return tags
 
     def is_legal(self, tags: Sequence[str]) -> bool:
@@ -104,22 +108,13 @@ class TagScheme:
     def _split_spans(self, tags: Sequence[str]) -> Iterator[WordSpan]:
         start, previous = 0, OUTSIDE
         for position, tag in enumerate([*tags, OUTSIDE]):
-            if previous != OUTSIDE and self._ends_between(previous, tag):
-                yield WordSpan(start, position, split_tag(previous)[1])
+            (prefix, kind), (next_prefix, next_kind) = split_tag(previous), split_tag(tag)
+            if previous == OUTSIDE:
                 start = position
-            elif previous == OUTSIDE:
+            elif kind != next_kind or self.steps[prefix + next_prefix].cut_same_type:
+                yield WordSpan(start, position, kind)
                 start = position
             previous = tag
-
-    def _ends_between(self, left: str, right: str) -> bool:
-        (left_prefix, left_type), (right_prefix, right_type) = split_tag(left), split_tag(right)
-        return left_type != right_type or self.steps[left_prefix + right_prefix].cut_same_type
-
-    def _prefixes_of(self, length: int, touches_same_type: bool) -> str:
-        if self.name == "BIOES":
-            return "S" if length == 1 else "B" + "I" * (length - 2) + "E"
-        first = "B" if self.name == "BIO" or touches_same_type else "I"
-        return first + "I" * (length - 1)
 
     def _split(self, tag: str | None) -> tuple[str, str]:
         if tag is None:
