@@ -103,13 +103,33 @@ def test_what_a_mechanism_adds_where_predictions_are_given(mechanism: str, steps
     said = [line.partition(": ")[0] for line in lines(study, "What would run here")[1:]]
     assert said == ["describe", "train_and_predict", *steps, "score", "finish", "save", "restore"]
     readers = " ".join(lines(study, "Who could read what leaves"))
-    assert ("every site weighs the same" in readers) == (mechanism != "plain")
+    assert ("every site has the same weight" in readers) == (mechanism != "plain")
     assert "number of training sentences" not in readers
     leaving = lines(study, "What would leave this site")
     assert not any("to learn its clip" in line for line in leaving)
     logits = of_algorithm("feded", algorithm={"predictions": "logits"}, **given)
     told = any("to learn its clip" in line for line in lines(logits, "What would leave this site"))
     assert told == (mechanism != "plain")
+
+
+@pytest.mark.parametrize("mechanism", ["plain", "masked"])
+def test_sites_of_the_algorithm_public_send_neither_predictions_nor_updates(mechanism: str) -> None:
+    privacy = {"mechanism": mechanism, "minimum_sites": 3}
+    study = of("public", privacy=privacy, sites={**ONE_TOP, "riverside": {"types": ["Drug"]}})
+    leaving = lines(study, "What would leave this site")
+    assert leaving[:2] == (
+        "Requests outside the study's own settings are refused.",
+        "Your number of training sentences; no update and no prediction, because no site trains.",
+    )
+    assert not any("In each round" in line or "×" in line or "With it" in line for line in leaving)
+    assert lines(study, "What would stay")[1:] == (
+        "No model is trained here: the coordinator trains it on the public notes.",
+        "The text of an error: only its code is sent.",
+    )
+    assert lines(study, "Who could read what leaves") == (
+        f"The mechanism is {mechanism}.",
+        ALGORITHMS["public"].told_to_sites,
+    )
 
 
 def test_the_weight_of_a_site_that_relates_is_its_pairs() -> None:
@@ -190,7 +210,7 @@ def test_pooling_is_for_one_machine() -> None:
 def test_the_terms_that_a_site_holds_requests_against() -> None:
     said = (
         "An update is made of at least {}; requests outside the study's own settings are refused. "
-        "A round that is asked again draws other sentences, and only so many rounds may be."
+        "A round that is repeated draws other sentences, and the number of repeats is limited."
     )
     heading = "What would leave this site"
     assert said.format("16 sentences, or of all that you have, if you have fewer") in lines(tiny(), heading)

@@ -36,6 +36,7 @@ from wardround.federation.site_runtime import PublicSet, Site, rates_in
 from wardround.models.parameter_split import LayeredModel
 from wardround.secure_aggregation.predictions import PlainPredictions, Precision, check_mean
 from wardround.tasks.task import Task, head_scores
+from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = ["ALGORITHM", "FedEd", "FedEdConfig", "train_and_predict"]
 
@@ -122,8 +123,18 @@ class FedEd(CentralCoordinator):
     config: FedEdConfig
     uniform_weights = True  # Eq. 5; a larger weight would let one site dominate the mean
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def __init__(
+        self,
+        shared: Mapping[str, Array],
+        config: FedEdConfig,
+        training: RoundTrainingConfig,
+        *,
+        task: Task,
+        public: PublicSet,
+        seed: int = 0,
+        output: Sequence[str] = (),
+    ) -> None:
+        super().__init__(shared, config, training, task=task, public=public, seed=seed, output=output)
         self._like = _blank(self.task, self.public.examples)
         self._mean: dict[str, Array] = {}  # of the last round; sites that keep their models learn from it
 

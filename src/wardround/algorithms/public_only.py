@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from wardround.algorithms.algorithm import Algorithm, Payload, ServerInputs, SharedLayers
 from wardround.algorithms.distillation import (
@@ -15,9 +15,11 @@ from wardround.algorithms.distillation import (
 )
 from wardround.errors import TrainingError
 from wardround.federation.coordinator import RoundContext, RoundsConfig, RoundSum
+from wardround.federation.message import Array
 from wardround.federation.site_runtime import PublicSet
 from wardround.models.parameter_split import LayeredModel
 from wardround.tasks.task import Task
+from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = ["ALGORITHM", "PublicConfig", "PublicOnly"]
 
@@ -40,8 +42,18 @@ class PublicOnly(CentralCoordinator):
 
     config: PublicConfig
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def __init__(
+        self,
+        shared: Mapping[str, Array],
+        config: PublicConfig,
+        training: RoundTrainingConfig,
+        *,
+        task: Task,
+        public: PublicSet,
+        seed: int = 0,
+        output: Sequence[str] = (),
+    ) -> None:
+        super().__init__(shared, config, training, task=task, public=public, seed=seed, output=output)
         if not self.public.labelled:
             raise TrainingError("the public set is not labelled, and the algorithm public learns from its labels alone")
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +37,7 @@ from wardround.models.tagging_model import TaggingModel
 from wardround.tasks.completion import CompletedNer, Taught, Unknown
 from wardround.tasks.ner import NerTask
 from wardround.tasks.task import Task, in_length_order
+from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = [
     "ALGORITHM",
@@ -140,8 +140,17 @@ class TagSets(FedAvg):
     config: TagSetsConfig
     uniform_weights = True  # m_k of Eq. 1; otherwise a small site would have no influence (Appendix C)
 
-    def __init__(self, *args: Any, probe: tuple[int, ...] = (), **named: Any) -> None:
-        super().__init__(*args, **named)
+    def __init__(
+        self,
+        shared: Mapping[str, Array],
+        config: TagSetsConfig,
+        training: RoundTrainingConfig,
+        *,
+        seed: int = 0,
+        output: Sequence[str] = (),
+        probe: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(shared, config, training, seed=seed, output=output)
         self._blank = {TARGETS: np.zeros(probe, np.float32)} if self.config.weighting else {}
         self._targets: dict[str, Array] = {}  # the mean of the last round
         self._given: dict[int, tuple[SiteId, ...]] = {}  # by round, the sites whose gradients are in the mean

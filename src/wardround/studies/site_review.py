@@ -1,4 +1,4 @@
-"""A study in plain words, for the person who decides whether a site takes part in it."""
+"""A description of a study for the person who decides whether a site takes part in it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ STEPS_IN_WORDS: Mapping[str, str] = {
     "save": "writes your site's state to your disk; sends nothing",
     "restore": "goes back to your site's state after an earlier round; sends nothing",
 }
-_WEIGHTS = "Other sites are told who gives in a round, and the weight of each: its number of training {}."
-_WEIGHED_ALIKE = "Other sites are told who gives in a round; every site weighs the same."
+_WEIGHTS = "Other sites learn which sites send in a round, and the weight of each: its number of training {}."
+_UNIFORM_WEIGHTS = "Other sites learn which sites send in a round; every site has the same weight."
 _WORDS_SHARED = (
-    "The word embeddings are shared: which of their rows change in an update shows which words, up to words that share "
-    "a row, stand in the notes it was made from."
+    "The word embeddings are shared: the rows that change in an update show which words are in the notes that it was "
+    "made from, except that words which share a row cannot be distinguished."
 )
 
 
@@ -49,18 +49,19 @@ class ReviewSection:
 
 
 def review(study: Study, site: str, *, coordinator: str) -> list[ReviewSection]:
-    """What the study would do at `site`, what would leave it, and who would see that."""
+    """Return what the study would do at `site`, what would leave the site, and who could read that."""
     section = study.sites[site]
     types = TagSet(section.types or ("any",))
     model = model_of(study, types, scheme=section.scheme, encoder=section.encoder)
     task = task_on(study, model, types)
-    form = payload_of(study, task, public_set(study, task))
+    # The payload of an algorithm that asks no site to train, such as `public`, is never sent.
+    payload = payload_of(study, task, public_set(study, task)) if study.algorithm.kind.steps else Payload({}, {}, {})
     return [
         ReviewSection("The study", tuple(_about(study, coordinator))),
         ReviewSection("What would run here", tuple(_steps(study))),
-        ReviewSection("What would leave this site", tuple(_leaving(study, form))),
+        ReviewSection("What would leave this site", tuple(_leaving(study, payload))),
         ReviewSection("What would stay", tuple(_staying(study, model))),
-        ReviewSection("Who could read what leaves", tuple(_readers(study, model, gives=bool(form.shapes)))),
+        ReviewSection("Who could read what leaves", tuple(_readers(study, model, sends_arrays=bool(payload.shapes)))),
     ]
 
 
@@ -86,30 +87,38 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
 def _steps(study: Study) -> Iterator[str]:
     yield "Only these steps, of the software installed here; the coordinator cannot send code."
     sentences = {name: step.review for name, step in study.algorithm.kind.steps.items()}
-    for step in ("describe", *sentences, *_protecting(study), "score", "finish", "save", "restore"):
+    protecting = [*study.privacy.protection.steps(mean_comes_back=study.algorithm.kind.central_model)]
+    if study.told_its_start:
+        protecting.append("begin")
+    for step in ("describe", *sentences, *protecting, "score", "finish", "save", "restore"):
         yield f"{step}: {sentences.get(step) or STEPS_IN_WORDS[step]}"
 
 
-def _protecting(study: Study) -> Iterator[str]:
-    yield from study.privacy.protection.steps(mean_comes_back=study.algorithm.kind.central_model)
-    if study.told_its_start:
-        yield "begin"
-
-
-def _leaving(study: Study, form: Payload) -> Iterator[str]:
-    numbers = sum(prod(shape) for shape in form.shapes.values())
-    if form.shapes:
+def _leaving(study: Study, payload: Payload) -> Iterator[str]:
+    numbers = sum(prod(shape) for shape in payload.shapes.values())
+    if payload.shapes:
         rounds = study.algorithm.config.rounds
-        what = "predictions" if study.algorithm.kind.central_model else "an update"
+        what = "predictions" if study.algorithm.kind.sends == "predictions" else "an update"
         yield (
-            f"In each round {what} of {len(form.shapes)} arrays, {numbers:,} numbers, {size_text(numbers * 4)}; over "
-            f"all rounds up to {size_text(numbers * 4 * rounds)}."
+            f"In each round {what} of {len(payload.shapes)} arrays, {numbers:,} numbers, {size_text(numbers * 4)}; "
+            f"over all rounds up to {size_text(numbers * 4 * rounds)}."
         )
-        for name, shape in form.shapes.items():
+        for name, shape in payload.shapes.items():
             yield f"{name} {' × '.join(map(str, shape))}"
-    yield _terms(study, gives_updates=bool(form.shapes))
-    yield f"With it your number of training {_examples(study)}, and the mean loss of the batch."
-    if form.shapes and study.privacy.protection.protects:
+        least = study.privacy.fewest_sentences
+        sentences = "1 sentence" if least == 1 else f"{least:,} sentences"
+        or_all = "" if study.privacy.smallest_batch else ", or of all that you have, if you have fewer"
+        yield (
+            f"An update is made of at least {sentences}{or_all}; requests outside the study's own settings are "
+            "refused. A round that is repeated draws other sentences, and the number of repeats is limited."
+        )
+    else:
+        yield "Requests outside the study's own settings are refused."
+    if study.algorithm.kind.steps:
+        yield f"With it your number of training {_examples(study)}, and the mean loss of the batch."
+    else:
+        yield f"Your number of training {_examples(study)}; no update and no prediction, because no site trains."
+    if payload.shapes and study.privacy.protection.protects:
         yield from _with_protection(study)
     yield "Now and then counts of right, wrong and missed mentions by type; no text, no word, no note's name or number."
     if study.task.kind == "deidentify":
@@ -135,41 +144,32 @@ def _with_protection(study: Study) -> Iterator[str]:
         yield "The shared layers that come out are at the sites alone; the coordinator never has them."
 
 
-def _terms(study: Study, *, gives_updates: bool) -> str:
-    if not gives_updates:
-        return "Requests outside the study's own settings are refused."
-    least = study.privacy.fewest_sentences
-    sentences = "1 sentence" if least == 1 else f"{least:,} sentences"
-    all_of_them = "" if study.privacy.smallest_batch else ", or of all that you have, if you have fewer"
-    return (
-        f"An update is made of at least {sentences}{all_of_them}; requests outside the study's own settings "
-        "are refused. A round that is asked again draws other sentences, and only so many rounds may be."
-    )
-
-
 def _staying(study: Study, model: LayeredModel) -> Iterator[str]:
     yield "Your notes and their annotation, the names of your files and folders."
-    private = model.split.private
-    if study.algorithm.kind.central_model:
-        yield "Your model: nothing of it leaves but what it predicts on the public notes."
+    private, kind = model.split.private, study.algorithm.kind
+    if kind.sends == "predictions":
+        yield "Your model: nothing of it leaves except its predictions on the public notes."
+    elif not kind.steps:
+        yield "No model is trained here: the coordinator trains it on the public notes."
+    elif private:
+        yield f"The private layers: {', '.join(private)}."
     else:
-        yield (
-            f"The private layers: {', '.join(private)}." if private else "No layer: this study shares the whole model."
-        )
-    yield "What goes wrong here crosses as a code, never as a text."
+        yield "No layer: this study shares the whole model."
+    yield "The text of an error: only its code is sent."
 
 
-def _readers(study: Study, model: LayeredModel, *, gives: bool) -> Iterator[str]:
-    mechanism, central = study.privacy.protection, study.algorithm.kind.central_model
+def _readers(study: Study, model: LayeredModel, *, sends_arrays: bool) -> Iterator[str]:
+    mechanism, kind = study.privacy.protection, study.algorithm.kind
     yield f"The mechanism is {mechanism.name}."
-    if gives:
-        yield mechanism.predictions_readable_by if central else mechanism.updates_readable_by
-    if not mechanism.protects and not central and "words" in model.split.shared and "words" in model.groups:
+    if sends_arrays:
+        yield mechanism.predictions_readable_by if kind.sends == "predictions" else mechanism.updates_readable_by
+    if not mechanism.protects and not kind.central_model and {"words"} & set(model.split.shared) & set(model.groups):
         yield _WORDS_SHARED
-    if mechanism.protects:
-        alike = study.algorithm.kind.server.uniform_weights
-        yield _WEIGHED_ALIKE if alike else _WEIGHTS.format(_examples(study))
-    if study.privacy.largest_share < 1 and len(study.sites) > 2:
-        yield f"In a mean of three or more sites, no site counts for more than {study.privacy.largest_share:.0%}."
-    yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
-    yield study.algorithm.kind.told_to_sites
+    if kind.steps:
+        if mechanism.protects:
+            alike = kind.server.uniform_weights
+            yield _UNIFORM_WEIGHTS if alike else _WEIGHTS.format(_examples(study))
+        if study.privacy.largest_share < 1 and len(study.sites) > 2:
+            yield f"In a mean of three or more sites, no site counts for more than {study.privacy.largest_share:.0%}."
+        yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
+    yield kind.told_to_sites
