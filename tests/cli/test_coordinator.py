@@ -173,7 +173,7 @@ def test_another_model_than_the_study_was_made_with_is_refused_at_once(
     save_model(common_model(tiny(study={"seed": 9})), Path("other"))
     ran = run("coordinator", "start", begun, "--start", "other")
     assert ran.code == 2
-    assert "[model] start: other is not what the study was made with (sha256 differs)" in ran.err_in_one_line
+    assert "[model] start: other is not the model that the study was made with (sha256 differs)" in ran.err_in_one_line
 
 
 def test_a_start_that_the_study_does_not_have(kits: Path, study: Path, run: Run) -> None:

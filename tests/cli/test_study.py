@@ -92,6 +92,6 @@ def test_check_shows_what_is_taken_of_a_start(run: Run, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(text_of(model={"start": "earlier"}), encoding="utf-8")
     ran = run("study", "check", tmp_path / "study.toml")
     assert (ran.code, ran.err) == (0, "")
-    assert "Begins from earlier up to crf" in ran.out
+    assert "Starts from earlier up to crf" in ran.out
     assert ran.row("words")[2] == "copied"
     assert ran.row("lstm")[1:3] == ["0", "fresh"]

@@ -80,7 +80,7 @@ def start(
         from wardround.provisioning.kits import read_kit
         from wardround.studies.networked import led_study
         from wardround.studies.site_agent import LocalPaths, party_command
-    from wardround.studies.starting import check_start
+    from wardround.studies.assemble import check_start
     from wardround.studies.study_notes import public_documents
     from wardround.tracking.feeding import check_trackers
 

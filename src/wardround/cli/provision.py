@@ -93,7 +93,7 @@ def flare_needed() -> Iterator[None]:
 def planned(path: Path, *, host: str, port: int, days: int, keys: str = "") -> tuple[KitPlan, bytes]:
     """Return the plan of the kits for a study file, and the study file that all participants receive."""
     # Imported here, because the process that answers for a site loads no model.
-    from wardround.studies.starting import with_start_digest
+    from wardround.studies.assemble import with_start_digest
     from wardround.studies.study_file import read_study, study_for_kits
     from wardround.studies.study_notes import with_digest
 

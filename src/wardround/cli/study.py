@@ -10,9 +10,8 @@ from rich.console import Console
 
 from wardround.cli.options import refuse_existing
 from wardround.studies.aggregation_setup import mechanism_of, payload_of
-from wardround.studies.assemble import common_task, coordinator_of
+from wardround.studies.assemble import check_start, common_task, coordinator_of, start_table
 from wardround.studies.catalogue import ALGORITHMS
-from wardround.studies.starting import check_start, start_table
 from wardround.studies.study_file import read_study, to_toml
 from wardround.studies.study_notes import public_set
 from wardround.studies.study_template import TEMPLATE

@@ -16,6 +16,8 @@ from wardround.models.families import ModelChoice
 from wardround.models.family_table import build_model, chosen_family
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
 from wardround.models.transfer import warm_start
+from wardround.reports.tables import Row, Table
+from wardround.secure_aggregation.replica import digest_of_start
 from wardround.settings import did_you_mean, with_settings
 from wardround.studies.sections import as_text
 from wardround.studies.study_file import Study
@@ -29,6 +31,7 @@ from wardround.training.training_config import TrainingConfig
 __all__ = [
     "TaskChoice",
     "arrays_of",
+    "check_start",
     "chosen_types",
     "common_model",
     "common_task",
@@ -37,8 +40,11 @@ __all__ = [
     "matching_modes_of",
     "model_of",
     "shared_arrays",
+    "start_arrays",
+    "start_table",
     "task_at_one_site",
     "task_on",
+    "with_start_digest",
 ]
 
 _ALL = "all"
@@ -111,7 +117,7 @@ def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | N
     kind, task = study.algorithm.kind, task or common_task(study)
     model = task.model
     kind.check_model(study.algorithm.config, model)
-    shared = arrays_of(model.parameters_in(model.groups)) if kind.central_model else shared_arrays(model)
+    shared = start_arrays(study, model)
     coordinator = kind.coordinator(
         ServerInputs(
             shared,
@@ -130,6 +136,12 @@ def coordinator_of(study: Study, task: Task | None = None, public: PublicSet | N
 def shared_arrays(model: LayeredModel) -> dict[str, Array]:
     """Return a copy of the shared parameters."""
     return arrays_of(model.shared_parameters())
+
+
+def start_arrays(study: Study, model: LayeredModel) -> dict[str, Array]:
+    """Return a copy of what the coordinator starts from: the whole central model, or the shared parameters."""
+    central = study.algorithm.kind.central_model
+    return arrays_of(model.parameters_in(model.groups)) if central else shared_arrays(model)
 
 
 def arrays_of(parameters: Mapping[str, Tensor]) -> dict[str, Array]:
@@ -152,7 +164,8 @@ def model_of(study: Study, types: TagSet, *, scheme: str, encoder: str = "") -> 
 
     model = build(types if task.only_tags_words else TagSet(study.types))
     shared = _shared_groups(study, model)
-    if task.finds_entities and _needs_same_tags(study, shared):
+    # Sites need the same tags if they share the output layers, or if their predictions are averaged.
+    if task.finds_entities and (study.algorithm.kind.central_model or set(OUTPUT_GROUPS) & set(shared)):
         _check_same_tags(study)
         if task.only_tags_words and types.types != study.types:
             model = build(TagSet(study.types))
@@ -210,11 +223,6 @@ def _shared_groups(study: Study, model: LayeredModel) -> tuple[str, ...]:
     return tuple(group for group in model.groups if group in named)
 
 
-def _needs_same_tags(study: Study, shared: Sequence[str]) -> bool:
-    """Return whether all sites need the same tags: they share the output layers, or their predictions are averaged."""
-    return study.algorithm.kind.central_model or bool(set(OUTPUT_GROUPS) & set(shared))
-
-
 def _check_same_tags(study: Study) -> None:
     together = "averages predictions of tags" if study.algorithm.kind.central_model else "shares the output layers"
     for name, site in study.sites.items():
@@ -223,3 +231,47 @@ def _check_same_tags(study: Study) -> None:
     schemes = {site.scheme for site in study.sites.values()}
     if len(schemes) > 1:
         raise StudyError(f"[sites] scheme: the study {together}, so all sites must use one scheme")
+
+
+# A study that starts from a saved model: every party knows the model's digest, and only the coordinator has the model.
+
+
+def with_start_digest(study: Study) -> Study:
+    """Return the study with the digest of the layers that it starts from; unchanged if it names no saved model."""
+    if study.model.start is None:
+        return study
+    digest = digest_of_start(start_arrays(study, common_model(study)))
+    return replace(study, model=replace(study.model, start_sha256=digest))
+
+
+def check_start(study: Study) -> None:
+    """Raise a StudyError if the saved model is missing, or is not the one that the study was created with.
+
+    Only the coordinator calls this, because sites do not have the saved model.
+    """
+    section = study.model
+    if not section.start_sha256:
+        return
+    if section.start is None:
+        raise StudyError("[model] start_sha256 is the digest of a saved model; name that model as start as well")
+    if digest_of_start(start_arrays(study, common_model(study))) != section.start_sha256:
+        raise StudyError(
+            f"[model] start: {section.start.name} is not the model that the study was made with (sha256 differs)"
+        )
+
+
+def start_table(study: Study) -> Table | None:
+    """Return a table of the layers that are copied from the start model; None if the study has none."""
+    section = study.model
+    if section.start is None:
+        return None
+    fresh = common_model(replace(study, model=replace(section, start=None, start_up_to="", start_sha256="")))
+    report = warm_start(fresh, section.start, up_to=section.start_up_to, only=fresh.shared_parameters())
+    rows = list[Row]()
+    for layer in report.layers:
+        if layer.layer.partition(".")[0] in fresh.split.shared:
+            rows.append((layer.layer, layer.parameters, layer.taken, layer.how, layer.why))
+        else:
+            rows.append((layer.layer, layer.parameters, 0, "fresh", "it is private: each site starts with its own"))
+    columns = ("layer", "parameters", "of the start", "what happened", "why")
+    return Table(f"Starts from {section.start.name} up to {report.up_to}", columns, tuple(rows))

@@ -17,13 +17,13 @@ from wardround.provisioning.kits import Kit
 from wardround.reports.progress import StudyProgress
 from wardround.reports.score_tables import study_tables
 from wardround.secure_aggregation.signatures import open_signatures
+from wardround.studies.assemble import check_start
 from wardround.studies.party_keys import PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report
 from wardround.studies.run_tracking import tracked
 from wardround.studies.single_site import pick_device
 from wardround.studies.site_agent import SPEC, LocalPaths, site_folder
-from wardround.studies.starting import check_start
 from wardround.studies.study_file import SiteSection, Study, parse_study, to_toml
 from wardround.studies.study_run import Engine, StudyRun
 from wardround.studies.worker_spec import PartySpec, WorkerSpec

@@ -17,11 +17,11 @@ from wardround.federation.engines.in_process import InProcessFederation, WorkerP
 from wardround.federation.federation import Federation, SiteId
 from wardround.federation.request_handler import RequestHandler
 from wardround.federation.worker_process import WorkerProcess
+from wardround.studies.assemble import check_start
 from wardround.studies.party_keys import InMemoryKeys, PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.shared_model_pool import SharedModelPool
 from wardround.studies.site_setup import open_here
-from wardround.studies.starting import check_start
 from wardround.studies.study_file import Study, digest_of, key_scheme, to_toml
 from wardround.studies.study_notes import check_place, check_public
 from wardround.studies.study_run import Engine, StudyOutcome, StudyRun, Watcher

@@ -34,10 +34,13 @@ from wardround.studies.study_sections import (
     FederationSection,
     ModelSection,
     PrivacySection,
+    PublicSection,
     SiteSection,
     StudySection,
+    TaskSection,
+    public_from,
+    task_from,
 )
-from wardround.studies.task_sections import PublicSection, TaskSection, public_from, task_from
 from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Studies that begin from a saved model, with sites that have their kits' study and not the model."""
+"""Studies that start from a saved model; the sites have the study of their kits, but not the model."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from wardround.federation.federation import SiteId
 from wardround.federation.ledger import read_entries
 from wardround.federation.message import Message
 from wardround.models.saved import load_model, save_model
-from wardround.studies.assemble import common_model, model_of
+from wardround.studies.assemble import check_start, common_model, model_of, start_table, with_start_digest
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.site_setup import open_here
-from wardround.studies.starting import check_start, start_table, with_start_digest
 from wardround.studies.study_file import Study, parse_study, study_for_kits, to_toml
 from wardround.studies.study_run import Engine, StudyOutcome, StudyRun
 from wardround.text.tag_sets import TagSet
@@ -76,10 +75,14 @@ def test_the_start_must_be_the_one_the_study_was_made_with(tmp_path: Path) -> No
     study = starting(tiny(), tmp_path)
     check_start(study)
     check_start(tiny())
-    with pytest.raises(StudyError, match=r"^\[model\] start_sha256 says what the study begins from; name the start"):
+    with pytest.raises(
+        StudyError, match=r"^\[model\] start_sha256 is the digest of a saved model; name that model as start"
+    ):
         run(at_sites(study), tmp_path / "run")  # which could not begin from it
     save_model(common_model(tiny()), tmp_path / "earlier-model")
-    with pytest.raises(StudyError, match=r"^\[model\] start: earlier-model is not what the study was made with"):
+    with pytest.raises(
+        StudyError, match=r"^\[model\] start: earlier-model is not the model that the study was made with"
+    ):
         check_start(study)
 
 
@@ -123,12 +126,12 @@ def test_what_of_the_start_is_taken_is_a_table(tmp_path: Path) -> None:
     assert start_table(tiny()) is None
     table = start_table(starting(tiny(), tmp_path, start_up_to="word_cnn"))
     assert table is not None
-    assert table.title == "Begins from earlier-model up to word_cnn"
+    assert table.title == "Starts from earlier-model up to word_cnn"
     # Rows for 64 buckets, padding and the unknown, of 8 numbers each; three words of 8 into 8 filters, with a bias.
     assert table.rows[:2] == (("words", 528, 528, "copied", ""), ("word_cnn", 200, 200, "copied", ""))
     others = {row[0]: row[2:] for row in table.rows[2:]}
     assert others.keys() == {"lstm", "output", "crf"}
-    assert set(others.values()) == {(0, "fresh", "it is private: each site begins with its own")}
+    assert set(others.values()) == {(0, "fresh", "it is private: each site starts with its own")}
 
 
 # What sites are told.

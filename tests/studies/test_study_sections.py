@@ -9,7 +9,7 @@ from tests.studies.tiny_studies import PUBLIC, of_algorithm, tiny
 
 from wardround.errors import StudyError
 from wardround.studies.study_file import parse_study, to_toml
-from wardround.studies.task_sections import PublicSection, TaskSection, public_from, task_from
+from wardround.studies.study_sections import PublicSection, TaskSection, public_from, task_from
 from wardround.text.document import Level
 from wardround.text.phi_tag_sets import MEDDOCAN
 from wardround.text.relation_sets import RelationSet, RelationType
