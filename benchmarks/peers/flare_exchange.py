@@ -25,7 +25,7 @@ from wardround.federation.engines.flare.flare_federation import FlareFederation
 from wardround.federation.engines.flare.site_session import attend
 from wardround.federation.worker_process import serve_worker
 from wardround.provisioning.kits import Kit, KitPlan, provision, read_kit
-from wardround.secure_aggregation.signatures import Signatures, open_signatures
+from wardround.secure_aggregation.identities import Signatures, open_signatures
 
 STUDY = b'[study]\nname = "exchange"\n'
 SECONDS_TO_CONNECT, DEADLINE = 60.0, 60.0

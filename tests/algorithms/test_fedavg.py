@@ -18,8 +18,7 @@ from wardround.errors import MessageError, TrainingError
 from wardround.federation.coordinator import Coordinator, Round
 from wardround.federation.federation import Quorum
 from wardround.federation.message import Array, Message, Value, grouped
-from wardround.federation.request_policy import RequestPolicy
-from wardround.federation.site_runtime import Site, Step
+from wardround.federation.site_runtime import RequestPolicy, Site, Step
 from wardround.secure_aggregation.plain import PlainServer
 from wardround.tasks.ner import batch_loss
 from wardround.training.training_config import RoundTrainingConfig

@@ -16,8 +16,7 @@ from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.coordinator import Round
 from wardround.federation.federation import Absence, Federation, Quorum, Replies, Reply, SiteId, Traffic
 from wardround.federation.message import Array, Message, Value, decode, encode, grouped
-from wardround.federation.request_policy import RequestPolicy
-from wardround.federation.site_runtime import Site
+from wardround.federation.site_runtime import RequestPolicy, Site
 from wardround.secure_aggregation.plain import PlainServer, PlainUpdates
 from wardround.tasks.ner import batch_loss
 from wardround.text.tag_sets import TagSet

@@ -19,8 +19,7 @@ from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.coordinator import Round
 from wardround.federation.federation import Quorum, SiteId
 from wardround.federation.message import Array, Message, Value, encode, grouped
-from wardround.federation.request_policy import RequestPolicy
-from wardround.federation.site_runtime import Site, SiteNotes
+from wardround.federation.site_runtime import RequestPolicy, Site, SiteNotes
 from wardround.models.word_tagger import WordTagger
 from wardround.secure_aggregation.plain import PlainClient, PlainServer, PlainUpdates
 from wardround.tasks.completion import CompletedNer, Taught, Unknown

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from tests.secure_aggregation.authority import Authority, pem_of, rsa_key
 
 from wardround.errors import FederationError, KeyMaterialError, KitError, MessageError
+from wardround.secure_aggregation.identities import Signatures
 from wardround.secure_aggregation.keys.peers import issued_key, peer_of
-from wardround.secure_aggregation.signatures import Signatures
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="weak keys are made with OpenSSL")
 

@@ -25,10 +25,9 @@ from wardround.cli.provision import planned
 from wardround.errors import MessageError
 from wardround.federation.engines.flare import supervisor
 from wardround.provisioning.kits import approve, complete, open_consortium, provision, read_kit, request
-from wardround.secure_aggregation.keys.key_client import KeyClient
 from wardround.secure_aggregation.keys.key_log import read_log
 from wardround.secure_aggregation.keys.material import SealingSecret
-from wardround.secure_aggregation.keys.party import CoordinatorKeys, SiteKeys
+from wardround.secure_aggregation.keys.party import CoordinatorKeys, KeyClient, SiteKeys
 from wardround.secure_aggregation.keys.passphrase import FILE_VARIABLE, VARIABLE
 from wardround.secure_aggregation.keys.peers import fingerprint_of
 
@@ -191,7 +190,7 @@ def _ask(kit: Path, port: int) -> list[str]:
     text = f"""
 from pathlib import Path
 from wardround.provisioning.kits import read_kit
-from wardround.secure_aggregation.keys.key_client import KeyClient
+from wardround.secure_aggregation.keys.party import KeyClient
 kit = read_kit(Path({str(kit)!r}))
 while True:
     KeyClient("localhost", {port}, files=kit.files, study=kit.study_digest).secret(1)

@@ -12,8 +12,7 @@ from tests.algorithms.hospitals import ALL_SHARED, CALM, NOTES, SHAKEN, Listenin
 from wardround.errors import MessageError
 from wardround.evaluation.counts import SpanCounts
 from wardround.federation.message import Array, Message, encode, grouped
-from wardround.federation.request_policy import RequestPolicy
-from wardround.federation.site_runtime import Site, rates_in, score_message
+from wardround.federation.site_runtime import RequestPolicy, Site, rates_in, score_message
 from wardround.tasks.ner import NerTask, TaggedSentence
 from wardround.text.tag_sets import TagSet
 from wardround.training.training_config import Rates

@@ -16,8 +16,7 @@ from wardround.errors import MessageError
 from wardround.federation.message import Message, decode, encode
 from wardround.secure_aggregation import identities
 from wardround.secure_aggregation.exchange import is_site_name
-from wardround.secure_aggregation.identities import Identity, PublicKeys, check_public_keys, check_signature
-from wardround.secure_aggregation.signatures import Signatures
+from wardround.secure_aggregation.identities import Identity, PublicKeys, Signatures, check_public_keys, check_signature
 
 NOW = datetime.now(UTC)
 

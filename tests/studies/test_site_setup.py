@@ -15,8 +15,7 @@ from wardround.corpora.synthetic.phi_notes import PHI_TYPES
 from wardround.errors import CorpusError, MessageError, StudyError, UsageError
 from wardround.federation.ledger import read_entries, verify
 from wardround.federation.message import Message, decode, encode, grouped
-from wardround.federation.request_policy import RequestPolicy
-from wardround.federation.site_runtime import Site
+from wardround.federation.site_runtime import RequestPolicy, Site
 from wardround.models.saved import load_model, model_card
 from wardround.studies.assemble import coordinator_of
 from wardround.studies.run_folder import RunFolder

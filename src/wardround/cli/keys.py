@@ -63,10 +63,10 @@ def serve(
     ] = 64,
 ) -> None:
     """Serve keys to the sites of the study until Ctrl-C; the first start creates the first key."""
-    from wardround.secure_aggregation.keys.key_client import address
     from wardround.secure_aggregation.keys.key_log import KeyLog
     from wardround.secure_aggregation.keys.key_service import KeyDesk, KeyService
     from wardround.secure_aggregation.keys.limits import Limits
+    from wardround.secure_aggregation.keys.party import address
 
     opened = _issuer(kit)
     if opened.role != "keys":

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from random import Random
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -34,11 +36,10 @@ from wardround.federation.federation import (
     checked,
 )
 from wardround.federation.message import Array, Message, Value, grouped
-from wardround.federation.round_cost import RoundCost
 from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
 from wardround.training.training_config import RoundTrainingConfig
 
-__all__ = ["Absent", "Coordinator", "Round", "RoundContext", "RoundSum", "RoundsConfig"]
+__all__ = ["Absent", "Coordinator", "Round", "RoundContext", "RoundCost", "RoundSum", "RoundsConfig"]
 
 _MOST_VANISHING = 3  # rounds in a row in which an update rounds to zero
 _MOST_RELEARNED = 4  # times that clips are learned again, plus one for every …
@@ -66,6 +67,43 @@ class Absent:
     site: SiteId
     absence: Absence
     code: str
+
+
+@dataclass
+class RoundCost:
+    """Collects the cost while a round runs; `phase` and `recorded` measure time."""
+
+    exchanges: dict[str, dict[SiteId, Traffic]] = field(default_factory=dict)  # by step and site
+    seconds: dict[str, float] = field(default_factory=dict)  # the coordinator's own, by phase
+    _waited: float = 0.0  # for sites
+
+    @property
+    def total(self) -> Traffic:
+        """Return the sum over all exchanges; seconds of sites that work in parallel are added."""
+        return sum((cost for sites in self.exchanges.values() for cost in sites.values()), Traffic())
+
+    def recorded(self, step: str, replies: Replies) -> Iterator[Reply]:
+        """Yield the replies and count them; the time until a reply arrives counts as waiting, not as work."""
+        while True:
+            started = perf_counter()
+            reply = next(replies, None)
+            self._waited += perf_counter() - started
+            if reply is None:
+                return
+            sites = self.exchanges.setdefault(step, {})
+            sites[reply.site] = sites.get(reply.site, Traffic()) + reply.traffic
+            yield reply
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the seconds of the enclosed work for this phase, without the time spent waiting for sites."""
+        started, waited, others = perf_counter(), self._waited, sum(self.seconds.values())
+        try:
+            yield
+        finally:
+            passed = perf_counter() - started - (self._waited - waited)
+            inner = sum(self.seconds.values()) - others  # of nested phases
+            self.seconds[name] = self.seconds.get(name, 0.0) + max(0.0, passed - inner)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from torch import Tensor
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.aggregation import AggregationClient, SharedCopy, Tensors
 from wardround.federation.message import Array, Message, Value, content_digest
-from wardround.federation.request_policy import RequestPolicy
 from wardround.federation.site_history import Drawn, most_repeats
 from wardround.tasks.task import Example, Task, TaskScore
 from wardround.text.document import Document
@@ -31,7 +30,7 @@ from wardround.training.randomness import seeded_from
 from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
 from wardround.training.training_config import Rates
 
-__all__ = ["COMMON_STEPS", "PublicSet", "Site", "SiteNotes", "Step", "rates_in", "score_message"]
+__all__ = ["COMMON_STEPS", "PublicSet", "RequestPolicy", "Site", "SiteNotes", "Step", "rates_in", "score_message"]
 
 _GENERATIONS = 2  # states kept on disk: the newest, and the one before it in case the coordinator never saw the newest
 
@@ -52,6 +51,31 @@ class SiteNotes:
     dev: Sequence[Document] = field(repr=False)
     test: Sequence[Document] = field(repr=False)
     public: PublicSet = field(default_factory=PublicSet, repr=False)  # readable by everybody in the study
+
+
+@dataclass(frozen=True)
+class RequestPolicy:
+    """What a site allows a coordinator to ask."""
+
+    rounds: int
+    constant_settings: Mapping[str, Value] = field(default_factory=dict)  # values that a request must not change
+    highest: Mapping[str, float] = field(default_factory=dict)  # upper bounds of rates, which decrease over the rounds
+    smallest_batch: int = 1  # fewest sentences of an update, if the site has so many
+    sites: int = 1  # in the study, the most that a mean can be made of
+    names: frozenset[str] = frozenset()  # of these sites; empty if they are not known
+
+    def check(self, values: Mapping[str, Value]) -> None:
+        """Raise a `MessageError` for a request outside the policy; missing values are left to the step."""
+        number = values.get("round", 0)
+        if isinstance(number, int) and not 0 <= number <= self.rounds:
+            raise MessageError("policy", f"the study has {self.rounds} rounds")
+        for name, expected in self.constant_settings.items():
+            if values.get(name, expected) != expected:
+                raise MessageError("policy", f"{name} is not the study's")
+        for name, most in self.highest.items():
+            rate = values.get(name, most)
+            if not isinstance(rate, float) or not 0 <= rate <= most:
+                raise MessageError("policy", f"{name} is outside the study's")
 
 
 class Site:

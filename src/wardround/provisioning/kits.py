@@ -31,7 +31,7 @@ from wardround.federation.engines.flare.certificates import ROOT, write_private
 from wardround.federation.engines.flare.requests import FlareParty
 from wardround.parsing import MalformedDataError, is_whole, parse_json, read_limited
 from wardround.provisioning.kit_plan import COORDINATOR, KEYS, KitPlan, check_site_name
-from wardround.secure_aggregation.key_strength import weakness_of_certificate, weakness_of_request
+from wardround.secure_aggregation.identities import weakness_of_certificate, weakness_of_request
 from wardround.secure_aggregation.keys.peers import PartyFiles
 
 __all__ = [

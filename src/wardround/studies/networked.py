@@ -16,7 +16,7 @@ from wardround.federation.engines.flare.flare_federation import FlareFederation
 from wardround.provisioning.kits import Kit
 from wardround.reports.progress import StudyProgress
 from wardround.reports.score_tables import study_tables
-from wardround.secure_aggregation.signatures import open_signatures
+from wardround.secure_aggregation.identities import open_signatures
 from wardround.studies.assemble import check_start
 from wardround.studies.party_keys import PartyKeys
 from wardround.studies.run_folder import RunFolder

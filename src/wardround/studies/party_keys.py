@@ -13,10 +13,9 @@ from wardround.studies.worker_spec import PartySpec
 
 if TYPE_CHECKING:
     from wardround.secure_aggregation.client import SecretSource
-    from wardround.secure_aggregation.identities import Identity
+    from wardround.secure_aggregation.identities import Identity, Signatures
     from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret
     from wardround.secure_aggregation.keys.peers import PartyFiles
-    from wardround.secure_aggregation.signatures import Signatures
 
 __all__ = ["InMemoryKeys", "PartyKeys"]
 
@@ -41,8 +40,8 @@ class PartyKeys:
     @classmethod
     def of_site(cls, study: Study, party: PartySpec) -> PartyKeys:
         """Return a hospital's keys: its certificate, and sealing keys from the key service or its vault."""
+        from wardround.secure_aggregation.identities import open_signatures
         from wardround.secure_aggregation.keys.party import SiteKeys
-        from wardround.secure_aggregation.signatures import open_signatures
 
         files = _files(party)
         certifier = open_signatures(key=files.key, certificate=files.certificate, root=files.root)
@@ -53,9 +52,9 @@ class PartyKeys:
     @classmethod
     def of_coordinator(cls, study: Study, party: PartySpec) -> PartyKeys:
         """Return the coordinator's keys; raise an error if its folder holds a secret."""
+        from wardround.secure_aggregation.identities import open_signatures
         from wardround.secure_aggregation.keys.material import refuse_secrets
         from wardround.secure_aggregation.keys.party import CoordinatorKeys
-        from wardround.secure_aggregation.signatures import open_signatures
 
         files = _files(party)
         refuse_secrets(files.folder, own=files.key)

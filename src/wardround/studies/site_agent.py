@@ -11,7 +11,7 @@ from pathlib import Path
 from wardround.federation.engines.flare.site_session import attend
 from wardround.parsing import read_json
 from wardround.provisioning.kits import Kit
-from wardround.secure_aggregation.signatures import open_signatures
+from wardround.secure_aggregation.identities import open_signatures
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.worker_spec import worker_command
 

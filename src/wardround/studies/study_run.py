@@ -15,10 +15,9 @@ import torch
 
 from wardround.errors import FederationError, MessageError, StudyError
 from wardround.evaluation.counts import TypedCounts
-from wardround.federation.coordinator import Round
+from wardround.federation.coordinator import Round, RoundCost
 from wardround.federation.federation import Federation, Quorum, Reply, SiteId, Traffic, checked
 from wardround.federation.message import Message, Value, grouped
-from wardround.federation.round_cost import RoundCost
 from wardround.models.saved import save_model
 from wardround.studies.aggregation_setup import payload_of, server_of
 from wardround.studies.assemble import common_model, common_task, coordinator_of, matching_modes_of

@@ -9,10 +9,10 @@ from pathlib import Path
 from tests.secure_aggregation.authority import STUDY, Authority, lock
 
 from wardround.errors import MessageError
-from wardround.secure_aggregation.keys.key_client import KeyClient
 from wardround.secure_aggregation.keys.key_log import KeyLog, LogLine, read_log
 from wardround.secure_aggregation.keys.key_service import KeyDesk, KeyService
 from wardround.secure_aggregation.keys.limits import Limits
+from wardround.secure_aggregation.keys.party import KeyClient
 from wardround.secure_aggregation.keys.peers import PartyFiles
 from wardround.secure_aggregation.keys.service_state import Epochs
 

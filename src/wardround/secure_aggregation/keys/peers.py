@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from wardround.errors import KeyMaterialError, MessageError
-from wardround.secure_aggregation.key_strength import weakness
+from wardround.secure_aggregation.identities import weakness
 
 __all__ = ["PartyFiles", "Peer", "fingerprint_of", "issued_key", "peer_of", "tls_client", "tls_server"]
 

@@ -28,7 +28,7 @@ from wardround.federation.engines.flare.supervisor import supervise
 from wardround.federation.federation import Reply
 from wardround.federation.message import Message
 from wardround.provisioning.kits import Kit, read_kit
-from wardround.secure_aggregation.signatures import Signatures, open_signatures
+from wardround.secure_aggregation.identities import Signatures, open_signatures
 
 TOY = Path(__file__).resolve().parents[2] / "toy_worker.py"
 LARGEST, LARGEST_AT_SITES = 40_000_000, 80_000_000

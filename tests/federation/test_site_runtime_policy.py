@@ -4,7 +4,7 @@ import pytest
 
 from wardround.errors import MessageError
 from wardround.federation.message import Value
-from wardround.federation.request_policy import RequestPolicy
+from wardround.federation.site_runtime import RequestPolicy
 
 TERMS = RequestPolicy(
     rounds=4,

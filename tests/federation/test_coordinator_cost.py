@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from wardround.federation import round_cost as accounts
+from wardround.federation import coordinator as accounts
+from wardround.federation.coordinator import RoundCost
 from wardround.federation.federation import Absence, Reply, Traffic
 from wardround.federation.message import Message
-from wardround.federation.round_cost import RoundCost
 
 
 class Clock:

@@ -15,8 +15,8 @@ from tests.secure_aggregation.keys.serving import Served, code, prepared, servic
 
 from wardround.errors import MessageError
 from wardround.federation.message import Message, encode
-from wardround.secure_aggregation.keys.key_client import KeyClient, address
 from wardround.secure_aggregation.keys.material import SealingSecret
+from wardround.secure_aggregation.keys.party import KeyClient, address
 from wardround.secure_aggregation.keys.peers import PartyFiles, fingerprint_of, tls_server
 
 SECRET = SealingSecret(1, "ckks", bytes(32))
@@ -124,7 +124,7 @@ def test_parameters_that_cannot_be_used(values: dict[str, object], expected: str
 
 
 def test_an_answer_without_end(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wardround.secure_aggregation.keys.key_client._LARGEST_ANSWER", 1000)
+    monkeypatch.setattr("wardround.secure_aggregation.keys.party._LARGEST_ANSWER", 1000)
     with Impostor(served.parties["keys"], bytes(5000)) as impostor:
         assert code(lambda: client(served, impostor.port).secret(1)) == "keys-answer"
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from wardround.errors import FederationError, MessageError
-from wardround.secure_aggregation.signatures import Signatures, open_signatures
+from wardround.secure_aggregation.identities import Signatures, open_signatures
 
 TODAY = datetime.now(UTC)
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 from tests.secure_aggregation.authority import Authority, rsa_key
 
-from wardround.secure_aggregation.key_strength import weakness, weakness_of_certificate, weakness_of_request
+from wardround.secure_aggregation.identities import weakness, weakness_of_certificate, weakness_of_request
 
 NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "harbour")])
 BUILDER = x509.CertificateSigningRequestBuilder().subject_name(NAME)
