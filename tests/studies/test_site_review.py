@@ -72,7 +72,7 @@ def test_what_a_mechanism_adds_is_said(mechanism: str, steps: tuple[str, ...]) -
     assert said == ["describe", *study.algorithm.kind.steps, *steps, "score", "finish", "save", "restore"]
     readers = lines(study, "Who could read what leaves")
     assert readers[0] == f"The mechanism is {mechanism}."
-    assert ("sees each of your updates by itself" in readers[1]) == (mechanism == "plain")
+    assert ("can read each of your updates separately" in readers[1]) == (mechanism == "plain")
     assert any("number of training sentences" in line for line in readers[2:]) == (mechanism != "plain")
     leaving = lines(study, "What would leave this site")
     assert any("coordinator never has them" in line for line in leaving) == mechanism.startswith("sealed")

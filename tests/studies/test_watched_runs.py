@@ -93,13 +93,13 @@ def test_a_coordinator_that_waits_for_sites_is_known_by_its_kit(tmp_path: Path) 
     ("mechanism", "predictions", "words"),
     [
         ("plain", False, "the coordinator can read each site's update"),
-        ("masked", False, "the coordinator can read the sum of a round's updates, and none by itself"),
+        ("masked", False, "The coordinator can read the sum of a round's updates, but no single update"),
         ("sealed", False, "can read neither an update nor the sum"),
         ("sealed+masked", False, "masks hide each update in it"),
         ("plain", True, "can read each site's predictions on the public set"),
         ("masked", True, "the mean of a round's predictions"),
-        ("sealed", True, "open the mean prediction and give it back"),
-        ("sealed+masked", True, "masks hide each site's in it"),
+        ("sealed", True, "decrypt the mean prediction and send it to the coordinator"),
+        ("sealed+masked", True, "masks hide each site's predictions in it"),
         ("folded", False, "This version does not know the mechanism"),
     ],
 )

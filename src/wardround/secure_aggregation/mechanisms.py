@@ -142,16 +142,16 @@ class Plain(Mechanism):
     name = "plain"
     protects = False
     updates_readable_by = (
-        "The coordinator sees each of your updates by itself. Updates are not notes, but they are made from notes: "
-        "from the gradient of a small batch words, and with effort sentences, can be guessed."
+        "The coordinator can read each of your updates separately. Updates are not notes, but they are computed from "
+        "notes: words, and with effort sentences, can be guessed from the gradient of a small batch."
     )
     predictions_readable_by = (
-        "The coordinator sees what your model predicts on the public notes. It does not see the model; still, a model "
-        "that was trained on few notes predicts differently where it knows them."
+        "The coordinator can read what your model predicts on the public notes. It cannot read the model. However, a "
+        "model that was trained on few notes predicts differently on text that it was trained on."
     )
     summary = "Nothing is sealed: the coordinator can read each site's update."
     predictions_summary = "Nothing is sealed: the coordinator can read each site's predictions on the public set."
-    report = "Updates were readable to the coordinator, each by itself; nothing but the channel protected them."
+    report = "The coordinator could read each update separately; only the connection protected them."
     coordinator_reads_update = True
     coordinator_reads_sum = True
     coordinator_and_one_site_read_update = True
@@ -177,18 +177,18 @@ class Masked(Mechanism):
     minimum_sites = 3
     packages = ("cryptography",)
     updates_readable_by = (
-        "The coordinator sees the sum of the updates of a round, and none by itself: masks between the sites hide "
-        "them. It could take your update out of the sum only with all other sites of the round against you."
+        "The coordinator can read the sum of a round's updates, but no single update: masks that the sites agree on "
+        "hide them. It could compute your update from the sum only if all other sites of the round helped it."
     )
     predictions_readable_by = (
-        "The coordinator sees the mean of the sites' predictions of a round, and none by itself: masks between the "
-        "sites hide them."
+        "The coordinator can read the mean of the sites' predictions in a round, but not the predictions of a single "
+        "site: masks that the sites agree on hide them."
     )
-    summary = "Masked: the coordinator can read the sum of a round's updates, and none by itself."
-    predictions_summary = "Masked: the coordinator can read the mean of a round's predictions, and none by itself."
+    summary = "The coordinator can read the sum of a round's updates, but no single update."
+    predictions_summary = "The coordinator can read the mean of a round's predictions, but not those of a single site."
     report = (
-        "Each update bore masks that cancel in the sum: the coordinator could read the sum of a round, and no update "
-        "alone."
+        "Each update was hidden by masks that cancel in the sum: the coordinator could read the sum of a round, but no "
+        "single update."
     )
     coordinator_reads_sum = True
 
@@ -202,19 +202,20 @@ class Sealed(Mechanism):
     packages = ("cryptography", "tenseal")
     updates_readable_by = (
         "The coordinator adds ciphertexts and can read neither an update nor the sum. Every site holds the key that "
-        "opens the sum: a site that conspires with the coordinator could open your update."
+        "decrypts the sum: a site that works together with the coordinator could decrypt your update."
     )
     predictions_readable_by = (
-        "The coordinator adds ciphertexts. The sites of a round open the mean and give it to the coordinator; every "
-        "site holds the key: one that conspires with the coordinator could open your predictions."
+        "The coordinator adds ciphertexts. The sites of a round decrypt the mean and send it to the coordinator. Every "
+        "site holds the key: a site that works together with the coordinator could decrypt your predictions."
     )
-    summary = "Sealed: the coordinator adds ciphertexts and can read neither an update nor the sum; the sites open it."
+    summary = "The coordinator adds ciphertexts and can read neither an update nor the sum; the sites decrypt the sum."
     predictions_summary = (
-        "Sealed: the coordinator adds ciphertexts; the sites open the mean prediction and give it back."
+        "The coordinator adds ciphertexts; the sites decrypt the mean prediction and send it to the coordinator."
     )
     report = (
-        "Updates were encrypted before they left: the coordinator added them without reading any, and only sites could "
-        "open the sum. Every site has the key: one that worked together with the coordinator could read another's."
+        "Updates were encrypted before they left their site: the coordinator added them and could read none of them, "
+        "and only sites could decrypt the sum. Every site has the key: a site that worked together with the "
+        "coordinator could read the update of another site."
     )
     coordinator_and_one_site_read_update = True
 
@@ -226,25 +227,25 @@ class SealedMasked(Sealed):
     masks = True
     minimum_sites = 3
     updates_readable_by = (
-        "The coordinator adds ciphertexts and can read neither an update nor the sum. The sites open the sum, and "
-        "masks between them hide your update in it: also a site that conspires with the coordinator sees no more."
+        "The coordinator adds ciphertexts and can read neither an update nor the sum. The sites decrypt the sum, and "
+        "masks hide your update in it: even a site that works together with the coordinator can read only the sum."
     )
     predictions_readable_by = (
-        "The coordinator adds ciphertexts. The sites of a round open the mean and give it to the coordinator; masks "
-        "between them hide your predictions in it, also from a site that conspires with the coordinator."
+        "The coordinator adds ciphertexts. The sites of a round decrypt the mean and send it to the coordinator. Masks "
+        "hide your predictions in it, even from a site that works together with the coordinator."
     )
     summary = (
-        "Sealed and masked: the coordinator adds ciphertexts and can read neither an update nor the sum; the sites "
-        "open the sum, and masks hide each update in it."
+        "The coordinator adds ciphertexts and can read neither an update nor the sum; the sites decrypt the sum, and "
+        "masks hide each update in it."
     )
     predictions_summary = (
-        "Sealed and masked: the coordinator adds ciphertexts; the sites open the mean prediction and give it back, and "
-        "masks hide each site's in it."
+        "The coordinator adds ciphertexts; the sites decrypt the mean prediction and send it to the coordinator, and "
+        "masks hide each site's predictions in it."
     )
     report = (
-        "Updates were masked and encrypted before they left: the coordinator added them without reading any, only "
-        "sites could open the sum, and nobody could read one update alone, not even the coordinator together with one "
-        "site."
+        "Updates were masked and encrypted before they left their site: the coordinator added them and could read none "
+        "of them, only sites could decrypt the sum, and nobody could read a single update, not even the coordinator "
+        "together with one site."
     )
     coordinator_and_one_site_read_update = False
 
