@@ -79,20 +79,17 @@ class JoinedText(NamedTuple):
         """Return whether a match in the view crosses a break and is likely to be one identifier."""
         places = self.view.shown_starts
         crossed = self.breaks[bisect_right(places, found.start) : bisect_left(places, found.end)]
-        return bool(crossed) and all(self._joins(break_, found, type_) for break_ in crossed)
-
-    def _joins(self, break_: _Break, found: Range, type_: str) -> bool:
-        if break_.kind is _Kind.STOP:
-            return type_ != "IDNUM"  # what follows a number and a full stop is often not part of it
-        if break_.kind is not _Kind.DIGITS:
+        # What follows a number and a full stop is often not part of it.
+        if not crossed or (type_ == "IDNUM" and any(break_.kind is _Kind.STOP for break_ in crossed)):
+            return False
+        between_digits = [break_ for break_ in crossed if break_.kind is _Kind.DIGITS]
+        if not between_digits or (type_ in _CUT_BETWEEN_DIGITS and not self.spaced):
             return True
         digits = sum(map(str.isdigit, self.view.text[found.start : found.end]))
-        if self.spaced:
-            return type_ == "IDNUM" and digits >= _LEAST_ACCOUNT
-        if type_ in _CUT_BETWEEN_DIGITS:
-            return True
-        likely = all(len(part) >= _LEAST_PART and not _YEAR.fullmatch(part) for part in break_.parts)
-        return type_ == "IDNUM" and likely and digits >= _LEAST_NUMBER
+        if type_ != "IDNUM" or digits < (_LEAST_ACCOUNT if self.spaced else _LEAST_NUMBER):
+            return False
+        parts = [part for break_ in between_digits for part in break_.parts]
+        return self.spaced or all(len(part) >= _LEAST_PART and not _YEAR.fullmatch(part) for part in parts)
 
 
 def joined_texts(text: str) -> list[JoinedText]:
@@ -101,7 +98,17 @@ def joined_texts(text: str) -> list[JoinedText]:
     if not breaks:
         return []
     between_digits = any(break_.kind is _Kind.DIGITS for break_ in breaks)
-    return [_join(text, breaks, spaced=spaced) for spaced in ((False, True) if between_digits else (False,))]
+    joined: list[JoinedText] = []
+    for spaced in (False, True) if between_digits else (False,):
+        view = edited(text, ((*b.place, " " if spaced and b.kind is _Kind.DIGITS else "") for b in breaks))
+        parts: list[Range] = []
+        for shown_start, shown_end in zip(view.shown_starts, view.shown_ends, strict=True):
+            start, end = max(0, shown_start - _AROUND), min(len(view.text), shown_end + _AROUND)
+            if parts and start <= parts[-1].end:
+                start = parts.pop().start
+            parts.append(Range(start, end))
+        joined.append(JoinedText(view, parts, breaks, spaced))
+    return joined
 
 
 def _examine(text: str, match: re.Match[str]) -> _Break | None:
@@ -119,14 +126,3 @@ def _examine(text: str, match: re.Match[str]) -> _Break | None:
         if left is None or right is None or (left[0] + right[0]).lower() not in _MONTHS:
             return None
     return _Break(Range(*match.span()), kind or _Kind.SIGN)
-
-
-def _join(text: str, breaks: list[_Break], *, spaced: bool) -> JoinedText:
-    view = edited(text, ((*b.place, " " if spaced and b.kind is _Kind.DIGITS else "") for b in breaks))
-    parts: list[Range] = []
-    for shown_start, shown_end in zip(view.shown_starts, view.shown_ends, strict=True):
-        start, end = max(0, shown_start - _AROUND), min(len(view.text), shown_end + _AROUND)
-        if parts and start <= parts[-1].end:
-            start = parts.pop().start
-        parts.append(Range(start, end))
-    return JoinedText(view, parts, breaks, spaced)

@@ -116,27 +116,24 @@ class Calendar:
         """Return the new content of the match's groups, or None if it is not a date."""
         found = match.groupdict()
         if found.get("weekday"):
-            return {"weekday": self._weekday(found["weekday"])}
-        for order in self._orders(match):
-            new = self._shifted(found.get("y"), *self._month_and_day(match, order))
+            if self.days % 7 == 0:
+                return {"weekday": found["weekday"]}
+            tables = self._languages(WEEKDAY_NAMES)
+            number = next(n for names in tables for known, n in names if known == found["weekday"].lower())
+            return {"weekday": _same_style(found["weekday"], (number - 1 + self.days) % 7 + 1, tables)}
+        # The possible orders of day and month in the groups a and b, the more likely first.
+        orders = ["dm", "md"] if self.day_first or "." in match[0] else ["md", "dm"]
+        for order in orders if "a" in found else [""]:
+            month, day = int(found.get("m") or 7), int(found.get("d") or 15)  # July and the 15th if they are missing
+            if order:
+                day, month = (int(found[group]) for group in ("ab" if order == "dm" else "ba"))
+            elif found.get("name"):
+                tables = self._languages(MONTH_NAMES)
+                month = next(n for names in tables for known, n in names if known == found["name"].lower())
+            new = self._shifted(found.get("y"), month, day)
             if new is not None:
-                return self._written(match, new, order)
+                return self._written(found, new, order)
         return None
-
-    def _orders(self, match: re.Match[str]) -> list[str]:
-        """Return the possible orders of day and month in the groups a and b, the more likely first."""
-        if "a" not in match.groupdict():
-            return [""]
-        return ["dm", "md"] if self.day_first or "." in match[0] else ["md", "dm"]
-
-    def _month_and_day(self, match: re.Match[str], order: str) -> tuple[int, int]:
-        """Return month and day; July and the 15th if they are missing."""
-        found = match.groupdict()
-        if order:
-            both = dict(zip(order, (int(found["a"]), int(found["b"])), strict=True))
-            return both["m"], both["d"]
-        named = self._month_number(found["name"]) if found.get("name") else int(found.get("m") or 7)
-        return named, int(found.get("d") or 15)
 
     def _shifted(self, year: str | None, month: int, day: int) -> date | None:
         years = [self.year, _LEAP_YEAR] if year is None else [int(year)]
@@ -149,34 +146,22 @@ class Calendar:
                 continue
         return None
 
-    def _written(self, match: re.Match[str], new: date, order: str) -> dict[str, str]:
+    def _written(self, found: dict[str, str], new: date, order: str) -> dict[str, str]:
         """Return the new date with the widths and words of the old one."""
         numbers = {"d": new.day, "m": new.month, "y": new.year}
         numbers |= {group: numbers[part] for group, part in zip("ab", order, strict=False)}
         parts = {}
-        for name, old in match.groupdict().items():
+        for name, old in found.items():
             if name in numbers and old is not None:
                 # Beside the name of a month, two digits are no fixed width unless the first is 0.
-                width = 1 if name == "d" and match.groupdict().get("name") and old[0] != "0" else len(old)
+                width = 1 if name == "d" and found.get("name") and old[0] != "0" else len(old)
                 parts[name] = str(numbers[name] % 100 if len(old) <= 2 else numbers[name]).zfill(width)
-        if match.groupdict().get("name"):
-            parts["name"] = self._named(match["name"], new.month)
-        if match.groupdict().get("o"):
-            parts["o"] = match_case(match["o"], _ordinal(new.day))
+        if found.get("name"):
+            parts["name"] = _same_style(found["name"], new.month, self._languages(MONTH_NAMES))
+        if found.get("o"):
+            ordinal = "th" if new.day in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(new.day % 10, "th")
+            parts["o"] = match_case(found["o"], ordinal)
         return parts
-
-    def _month_number(self, name: str) -> int:
-        return next(n for names in self._languages(MONTH_NAMES) for known, n in names if known == name.lower())
-
-    def _named(self, old: str, month: int) -> str:
-        return _same_style(old, month, self._languages(MONTH_NAMES))
-
-    def _weekday(self, old: str) -> str:
-        if self.days % 7 == 0:
-            return old
-        tables = self._languages(WEEKDAY_NAMES)
-        number = next(n for names in tables for known, n in names if known == old.lower())
-        return _same_style(old, (number - 1 + self.days) % 7 + 1, tables)
 
     def _languages(self, table: dict[str, list[tuple[str, int]]]) -> list[list[tuple[str, int]]]:
         return [table[self.language], *(names for language, names in table.items() if language != self.language)]
@@ -188,10 +173,6 @@ def _same_style(old: str, number: int, tables: list[list[tuple[str, int]]]) -> s
     full = {n: known for known, n in reversed(table)}
     short = {n: known for known, n in table}
     return match_case(old, (full if old.lower() in full.values() else short)[number])
-
-
-def _ordinal(day: int) -> str:
-    return "th" if day in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
 
 
 def _filled(match: re.Match[str], parts: dict[str, str]) -> str:

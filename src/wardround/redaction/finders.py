@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 
 import torch
 
@@ -20,11 +20,10 @@ from wardround.models.tagging_model import TaggingModel
 from wardround.redaction.findings import Finding
 from wardround.redaction.patterns import Patterns
 from wardround.tasks.task import Task, in_length_order
-from wardround.text.alignment import Sentence, align
+from wardround.text.alignment import align
 from wardround.text.document import Document, Range
 from wardround.text.normalisation import normalise
 from wardround.text.phi_tag_sets import closest_type
-from wardround.text.views import View
 
 __all__ = ["NOTES_AHEAD", "Finder", "Found", "model_finder", "pattern_finder", "uncertain_words"]
 
@@ -57,15 +56,26 @@ def model_finder(task: Task, *, threshold: float | None = None, patterns: Patter
         bare = (replace(document, entities=(), relations=()) for document in documents)
         while batch := list(islice(bare, NOTES_AHEAD)):
             views = [normalise(document.text) for document in batch]
-            normalised = [_normalised(document, view) for document, view in zip(batch, views, strict=True)]
+            normalised = [  # the words and sentences of the original text do not fit an edited one
+                document
+                if view.text == document.text
+                else replace(document, text=view.text, words=None, sentences=None)
+                for document, view in zip(batch, views, strict=True)
+            ]
             uncertain: Sequence[list[Finding]] = [[] for _ in batch]
             if threshold is not None and isinstance(model, TaggingModel):
                 uncertain = uncertain_words(model, normalised, threshold)
             predictions = task.predict(normalised)
             for document, view, predicted, more in zip(batch, views, predictions, uncertain, strict=True):
-                matched = [] if patterns is None else _renamed(patterns.find(document.text), task.entity_types)
-                found = (replace(f, range=view.source(f.range)) for f in (*_mentions(predicted), *more))
-                yield document, [*found, *matched]
+                mentions = [Finding(part, e.type, "model") for e in predicted.entities for part in e.ranges]
+                matched = [] if patterns is None else patterns.find(document.text)
+                yield (
+                    document,
+                    [
+                        *(replace(f, range=view.source(f.range)) for f in (*mentions, *more)),
+                        *(replace(f, type=closest_type(f.type, task.entity_types)) for f in matched),
+                    ],
+                )
 
     return find
 
@@ -85,7 +95,16 @@ def uncertain_words(model: TaggingModel, documents: Sequence[Document], threshol
         for index, found in zip(batch, _likely_types(model, [words[i] for i in batch], threshold), strict=True):
             types[index] = found
     remaining = iter(types)
-    return [list(chain.from_iterable(_runs(s, next(remaining)) for s in note.sentences)) for note in aligned]
+    findings: list[list[Finding]] = []
+    for note in aligned:
+        findings.append([])
+        for sentence in note.sentences:
+            typed = zip(sentence.words, next(remaining), strict=True)
+            for type_, run in groupby(typed, key=lambda pair: pair[1]):
+                ranges = [range_ for range_, _ in run]
+                if type_:
+                    findings[-1].append(Finding(Range(ranges[0].start, ranges[-1].end), type_, "model"))
+    return findings
 
 
 def _likely_types(model: TaggingModel, sentences: Sequence[Sequence[str]], threshold: float) -> list[list[str]]:
@@ -93,37 +112,13 @@ def _likely_types(model: TaggingModel, sentences: Sequence[Sequence[str]], thres
     inputs = model.prepare(sentences).to(model.device)
     marginals = model.marginals(inputs).float().cpu()  # [batch, words, tags]
     outside = marginals[:, :, 0]  # the first tag of every scheme
-    summed = torch.stack([marginals[:, :, _rows_of(model, type_)].sum(2) for type_ in model.tag_set.types], dim=2)
+    rows = [
+        [row for row, tag in enumerate(model.tags) if tag.partition("-")[2] == type_] for type_ in model.tag_set.types
+    ]
+    summed = torch.stack([marginals[:, :, of_type].sum(2) for of_type in rows], dim=2)
     best = summed.argmax(2).tolist()
     inside = (outside < 1 - threshold).tolist()
     return [
         [model.tag_set.types[best[row][at]] if inside[row][at] else "" for at in range(len(sentence))]
         for row, sentence in enumerate(sentences)
     ]
-
-
-def _rows_of(model: TaggingModel, type_: str) -> list[int]:
-    return [row for row, tag in enumerate(model.tags) if tag.partition("-")[2] == type_]
-
-
-def _runs(sentence: Sentence, types: Sequence[str]) -> Iterator[Finding]:
-    for type_, run in groupby(zip(sentence.words, types, strict=True), key=lambda pair: pair[1]):
-        ranges = [range_ for range_, _ in run]
-        if type_:
-            yield Finding(Range(ranges[0].start, ranges[-1].end), type_, "model")
-
-
-def _normalised(document: Document, view: View) -> Document:
-    """Return the document with the text of the view, without the words and sentences of the original text."""
-    if view.text == document.text:
-        return document
-    return replace(document, text=view.text, words=None, sentences=None)
-
-
-def _mentions(document: Document) -> Iterator[Finding]:
-    for entity in document.entities:
-        yield from (Finding(range_, entity.type, "model") for range_ in entity.ranges)
-
-
-def _renamed(findings: Iterable[Finding], types: Sequence[str]) -> list[Finding]:
-    return [replace(finding, type=closest_type(finding.type, types)) for finding in findings]

@@ -75,23 +75,18 @@ def _read(path: Path, settings: Settings) -> tuple[Progress, int]:
         for line in stream:
             if not line.endswith(b"\n"):
                 break  # the run was interrupted within this line: the note is not done
-            value = _parsed(line, path)
+            try:
+                value: dict[str, Any] = parse_json(line)
+                if not {"version", "settings"} <= value.keys() and not {"done", "chain", "sizes"} <= value.keys():
+                    raise ValueError
+            except (ValueError, AttributeError):
+                raise CorpusError("is not a journal of a redaction; redact into a new folder", path=path) from None
             if head:
                 _check_settings(value, settings)
             else:
                 progress = Progress(value["done"], value["chain"], value["sizes"])
             head, whole = False, whole + len(line)
     return progress, whole
-
-
-def _parsed(line: bytes, path: Path) -> dict[str, Any]:
-    try:
-        value: dict[str, Any] = parse_json(line)
-        if not {"version", "settings"} <= value.keys() and not {"done", "chain", "sizes"} <= value.keys():
-            raise ValueError
-    except (ValueError, AttributeError):
-        raise CorpusError("is not a journal of a redaction; redact into a new folder", path=path) from None
-    return value
 
 
 def _check_settings(value: dict[str, Any], settings: Settings) -> None:

@@ -17,6 +17,13 @@ _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _LAST_WORD = re.compile(r"([^\W\d_]+)\.?\s*$")
 _SURNAMES_FOLLOW = re.compile(r"\b(?:apellidos?|surnames?|last name|family name)\W*$", re.IGNORECASE)
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+_GENDERS = {
+    name.casefold(): gender
+    for languages in FIRST_NAMES.values()
+    for gender, names in languages.items()
+    if gender
+    for name in names
+}
 
 
 class NamedMention(NamedTuple):
@@ -43,14 +50,16 @@ class Roster:
 
     def rename(self, text: str) -> str:
         """Replace every name in a mention; titles and particles stay."""
-        return _TOKEN.sub(lambda match: self._token(match[0]), text)
 
-    def _token(self, token: str) -> str:
-        if _is_kept(token):
-            return token
-        if token.casefold() in self._names:
-            return match_case(token, self._names[token.casefold()])
-        return "".join(replace_letter(letter, self._keyed.child("initial")) for letter in token)
+        def replacement(match: re.Match[str]) -> str:
+            token = match[0]
+            if _is_kept(token):
+                return token
+            if token.casefold() in self._names:
+                return match_case(token, self._names[token.casefold()])
+            return "".join(replace_letter(letter, self._keyed.child("initial")) for letter in token)
+
+        return _TOKEN.sub(replacement, text)
 
 
 def pick_free(pool: Sequence[str], taken: set[str], keyed: Keyed) -> str:
@@ -73,15 +82,24 @@ def replace_letter(letter: str, keyed: Keyed) -> str:
 
 def _roles(mention: NamedMention, language: Language) -> Iterable[tuple[str, Sequence[str]]]:
     """Yield each name in the mention with the list from which its surrogate comes."""
-    found = [match for match in _TOKEN.finditer(mention.text) if not _is_kept(match[0]) and not _is_initials(match[0])]
+    tokens = list(_TOKEN.finditer(mention.text))
+    found = [
+        match
+        for match in tokens
+        if not _is_kept(match[0])
+        and not (len(match[0]) == 1 or (len(match[0]) == 2 and match[0].isupper()))  # initials
+    ]
     comma = mention.text.find(",")
     inverted = 0 <= comma and any(match.start() > comma for match in found)
     leads = next((match for match in found if not inverted or match.start() > comma), None)
     if _SURNAMES_FOLLOW.search(mention.before):
         leads = None
-    gender = _gender_of_title(mention)
+    titles = [TITLES.get(match[0].casefold(), "") for match in tokens if len(match[0]) > 1]
+    if last := _LAST_WORD.search(mention.before):
+        titles.append(TITLES.get(last[1].casefold(), ""))
+    gender = next(filter(None, titles), "")
     for match in found:
-        known = _gender_of_name(match[0])
+        known = _GENDERS.get(match[0].casefold())
         if known is not None:
             yield match[0], FIRST_NAMES[language][known]
         elif match is leads and len(found) > 1:
@@ -92,26 +110,3 @@ def _roles(mention: NamedMention, language: Language) -> Iterable[tuple[str, Seq
 
 def _is_kept(token: str) -> bool:
     return token.casefold() in PARTICLES or (len(token) > 1 and token.casefold() in TITLES)
-
-
-def _is_initials(token: str) -> bool:
-    return len(token) == 1 or (len(token) == 2 and token.isupper())
-
-
-def _gender_of_title(mention: NamedMention) -> str:
-    inside = (TITLES.get(match[0].casefold()) for match in _TOKEN.finditer(mention.text) if len(match[0]) > 1)
-    led = _LAST_WORD.search(mention.before)
-    return next((gender for gender in inside if gender), TITLES.get(led[1].casefold(), "") if led else "")
-
-
-_GENDERS = {
-    name.casefold(): gender
-    for languages in FIRST_NAMES.values()
-    for gender, names in languages.items()
-    if gender
-    for name in names
-}
-
-
-def _gender_of_name(token: str) -> str | None:
-    return _GENDERS.get(token.casefold())

@@ -80,19 +80,16 @@ def check_output(name: str, form: CorpusFormat) -> None:
 def output_for(name: str, form: CorpusFormat, folder: Path, *, keep: int = 0) -> Output:
     """Return the output for redacted notes in their original format, which is called `name`."""
     check_output(name, form)
-    if not form.holds:  # the format has no annotations: only the text is written
-        return FilePerNote(_write_text, folder / _NOTES)
-    if form.line_codec is not None:
+    if form.holds and form.line_codec is not None:
         return OneFile(form.line_codec.encode, folder / f"{_NOTES}{form.ending}", keep=keep)
     ending = form.ending
 
     def write(document: Document, place: Path) -> None:
+        if not form.holds:  # the format has no annotations: only the text is written
+            with open_for_writing(place / f"{document.id}.txt") as stream:
+                stream.write(document.text)
+            return
         # Formats of one file also write one file per note, so that no note waits for the others.
         form.write([document], place / (document.id + ending) if ending else place)
 
     return FilePerNote(write, folder / _NOTES)
-
-
-def _write_text(document: Document, folder: Path) -> None:
-    with open_for_writing(folder / f"{document.id}.txt") as stream:
-        stream.write(document.text)

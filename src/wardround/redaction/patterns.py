@@ -34,13 +34,9 @@ _PART = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"  # of an IP address
 _HOST = r"[a-z0-9](?:[a-z0-9-]{0,62}\.)+[a-z]{2,24}"
 
 
-def _month(language: Language) -> str:
-    names = sorted({name for name, _ in MONTH_NAMES[language]}, key=len, reverse=True)
-    return rf"(?:{'|'.join(names)})\b\.?"
-
-
 def _dates_in_words(language: Language) -> list[str]:
-    month = _month(language)
+    names = sorted({name for name, _ in MONTH_NAMES[language]}, key=len, reverse=True)
+    month = rf"(?:{'|'.join(names)})\b\.?"
     if language == "es":
         return [
             rf"\b{_DAY}(?:\s+(?:de\s+)?|[-/]){month}(?:(?:\s+(?:del?\s+)?(?:año\s+)?|[-/])(?:{_YEAR}|\d\d)\b)?",
@@ -49,18 +45,15 @@ def _dates_in_words(language: Language) -> list[str]:
             rf"\b(?:en|desde|hasta|de|del|durante)\s+(?P<value>{_YEAR})\b(?![.,]\d)",
         ]
     ordinal = r"(?:st|nd|rd|th)?"
+    whole = [name.capitalize() for name, _ in MONTH_NAMES[language] if len(name) > 4 or name in ("may", "june", "july")]
     return [
         rf"\b(?:the\s+)?{_DAY}{ordinal}\s+(?:of\s+)?{month}(?:,?\s+(?:{_YEAR}|'\d\d)\b)?",
         rf"\b{month}\s+{_DAY}{ordinal}\b(?:,?\s+(?:{_YEAR}|'\d\d)\b)?",
         rf"\b{month},?\s+(?:{_YEAR}|'\d\d)\b",
         rf"\b(?:in|since|during|until|year)\s+(?P<value>{_YEAR})\b(?![.,]\d)",
         # Some months are also names or verbs: alone, a month counts only after one of these words.
-        rf"(?-i:\b(?:[Ii]n|[Ss]ince|[Uu]ntil|[Ll]ast|[Nn]ext)\s+(?P<value>{'|'.join(_whole_months(language))})\b)",
+        rf"(?-i:\b(?:[Ii]n|[Ss]ince|[Uu]ntil|[Ll]ast|[Nn]ext)\s+(?P<value>{'|'.join(whole)})\b)",
     ]
-
-
-def _whole_months(language: Language) -> list[str]:
-    return [name.capitalize() for name, _ in MONTH_NAMES[language] if len(name) > 4 or name in ("may", "june", "july")]
 
 
 _DATES = [
@@ -134,23 +127,20 @@ class _Pattern:
 
     def found_in(self, text: str) -> Iterator[Finding]:
         """Yield the matches: the group `value` if the pattern has one, otherwise the whole match."""
-        return (self._finding(_value(match)) for match in self.form.finditer(text))
+        return (Finding(_value(match), self.type, "pattern") for match in self.form.finditer(text))
 
     def found_in_view(self, view: View) -> Iterator[Finding]:
         """Yield the matches that contain or touch an edited character, in offsets of the original."""
         for match in self.plain.finditer(view.text):
             if view.is_edited(Range(match.start() - _CONTEXT, match.end() + _CONTEXT)):
-                yield self._finding(view.source(_value(match)))
+                yield Finding(view.source(_value(match)), self.type, "pattern")
 
     def found_across_breaks(self, joined: JoinedText) -> Iterator[Finding]:
         """Yield the matches that a line break divides, in offsets of the text with its breaks."""
         for part in joined.parts:
             for match in self.plain.finditer(joined.view.text, *part):
                 if joined.joins(Range(*match.span()), self.type):
-                    yield self._finding(joined.view.source(_value(match)))
-
-    def _finding(self, range_: Range) -> Finding:
-        return Finding(range_, self.type, "pattern")
+                    yield Finding(joined.view.source(_value(match)), self.type, "pattern")
 
 
 def _value(match: re.Match[str]) -> Range:

@@ -22,6 +22,7 @@ __all__ = ["AUDIT", "Naming", "RedactedNote", "Redaction", "redact_into"]
 
 AUDIT = "audit.jsonl"
 _REVIEW = "review"
+_DIFFERENT_NOTES = "the notes differ from those of the interrupted run; redact them into a new folder"
 
 
 @dataclass(frozen=True)
@@ -82,14 +83,12 @@ def redact_into(
     """
     private_folder(folder)
     journal = Journal(folder, settings, resume=resume)
-    if journal.is_finished:
-        _remove_fragments(folder)
-        return
-    files = _Files.opened(folder, journal.progress, output, shown=MOST_NOTES if review else 0)
-    yield from _redact_rest(documents, redaction, journal=journal, files=files)
-    files.finish(review)
-    journal.finish()
-    _remove_fragments(folder)
+    if not journal.is_finished:
+        files = _Files.opened(folder, journal.progress, output, shown=MOST_NOTES if review else 0)
+        yield from _redact_rest(documents, redaction, journal=journal, files=files)
+        files.finish(review)
+        journal.finish()
+    (folder / f"{_REVIEW}.partial").unlink(missing_ok=True)  # only a resumed run needs it
 
 
 @dataclass(frozen=True)
@@ -140,18 +139,18 @@ def _redact_rest(
     for document in islice(source, grouped):
         chain = extend_chain(chain, redaction.naming.name_of(document))
     if grouped == before.done and chain != before.chain:
-        raise _different_notes()
+        raise CorpusError(_DIFFERENT_NOTES)
     number = grouped
     for note in redaction.notes(source):
         number, chain = number + 1, extend_chain(chain, note.document.id)
         if number == before.done and chain != before.chain:
-            raise _different_notes()
+            raise CorpusError(_DIFFERENT_NOTES)
         if number > before.done:
             files.write(note, number)
             journal.record(Progress(number, chain, files.sizes()))
             yield note
     if number < before.done:
-        raise _different_notes()
+        raise CorpusError(_DIFFERENT_NOTES)
 
 
 def _check_names(documents: Iterable[Document], naming: Naming) -> Iterator[Document]:
@@ -162,12 +161,3 @@ def _check_names(documents: Iterable[Document], naming: Naming) -> Iterator[Docu
             raise CorpusError(f"two notes have the id {naming.name_of(document)!r}; rename one")
         seen.add(digest)
         yield document
-
-
-def _remove_fragments(folder: Path) -> None:
-    """Remove what only a resumed run needs."""
-    (folder / f"{_REVIEW}.partial").unlink(missing_ok=True)
-
-
-def _different_notes() -> CorpusError:
-    return CorpusError("the notes differ from those of the interrupted run; redact them into a new folder")

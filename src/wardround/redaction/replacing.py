@@ -55,8 +55,12 @@ class Replacer:
 
     def note(self, text: str, hidden: Sequence[Hidden], *, patient: str) -> Redacted:
         """Redact a note; notes with the same `patient` share their surrogates and the shift of their dates."""
-        if self.how is not How.SURROGATE:
-            return replace_hidden(text, hidden, lambda piece: _mask(self.how, piece))
+        if self.how is How.TAG:
+            return replace_hidden(text, hidden, lambda piece: f"[{piece.type}]")
+        if self.how is How.MASK:
+            return replace_hidden(text, hidden, lambda piece: _BLOCK * (piece.range.end - piece.range.start))
+        if self.how is How.BLOCK:
+            return replace_hidden(text, hidden, lambda _: _BLOCK * _BLOCK_LENGTH)
         surrogates = Surrogates(
             [_mention(text, piece) for piece in hidden],
             patient=self.key.child("patient", patient),
@@ -79,12 +83,6 @@ def replace_hidden(text: str, hidden: Sequence[Hidden], replacement: Callable[[H
         length, end = start + len(new), piece.range.end
         marks.append(Mark(Range(start, length), piece.type, piece.sources))
     return Redacted("".join((*parts, text[end:])), tuple(marks))
-
-
-def _mask(how: How, piece: Hidden) -> str:
-    if how is How.TAG:
-        return f"[{piece.type}]"
-    return _BLOCK * (piece.range.end - piece.range.start if how is How.MASK else _BLOCK_LENGTH)
 
 
 def _mention(text: str, piece: Hidden) -> Mention:

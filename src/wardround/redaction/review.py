@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wardround.parsing import parse_json
 from wardround.redaction.private_files import open_private
-from wardround.redaction.replacing import Mark, Redacted
+from wardround.redaction.replacing import Redacted
 from wardround.reports.page import Section, render_page
 from wardround.reports.palette import ink_on, type_colour
 from wardround.reports.plain_text import neutralise
@@ -28,7 +28,12 @@ def fragment(id_: str, note: Redacted) -> str:
     parts: list[str] = []
     text, end = neutralise(note.text), 0
     for mark in note.marks:
-        parts += (escape(text[end : mark.range.start]), _marked(text[mark.range.start : mark.range.end], mark))
+        colour, label = type_colour(mark.type), escape(neutralise(mark.type))
+        style = f"background: {colour}; color: {ink_on(colour)};"
+        title = f"{label}, {' and '.join(mark.sources)}"
+        shown = escape(text[mark.range.start : mark.range.end])
+        parts.append(escape(text[end : mark.range.start]))
+        parts.append(f'<mark style="{style}" title="{title}">{shown}<small> {label}</small></mark>')
         end = mark.range.end
     body = "".join((*parts, escape(text[end:])))
     return f'<section>\n<h2>{escape(neutralise(id_))}</h2>\n<pre style="{_SHAPE}">{body}</pre>\n</section>\n'
@@ -75,11 +80,3 @@ def _counts(notes: int, marks: Counter[tuple[str, str]]) -> Section:
         "read the text between the marks.",
         (Table("Marks", ("type", *ways, "all"), rows, (("all", *totals, sum(totals)),)),),
     )
-
-
-def _marked(shown: str, mark: Mark) -> str:
-    colour = type_colour(mark.type)
-    style = f"background: {colour}; color: {ink_on(colour)};"
-    label = escape(neutralise(mark.type))
-    title = f"{label}, {' and '.join(mark.sources)}"
-    return f'<mark style="{style}" title="{title}">{escape(shown)}<small> {label}</small></mark>'

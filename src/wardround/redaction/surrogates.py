@@ -69,14 +69,24 @@ class Surrogates:
         if len(text) > _LONGEST:
             return self._scramble(text)
         new = self._methods.get(kind, self._scramble)(text)
-        if kind == "DATE" and _names_weekdays(text):
+        words = _WORD_OR_NUMBER.findall(text) if kind == "DATE" else []
+        if any(map(is_weekday, words)) and all(is_weekday(w) or w.casefold() in PARTICLES for w in words):
             return new
         return new if new.casefold() != text.casefold() else self._scramble(text)
 
     def _scramble(self, text: str) -> str:
         """Replace every letter by another letter and every digit by another digit."""
         keyed = self._keyed.child("form", text.casefold())
-        return "".join(_replace_character(character, keyed.child(str(place))) for place, character in enumerate(text))
+        replaced = []
+        for place, character in enumerate(text):
+            key = keyed.child(str(place))
+            if character.isdecimal():
+                replaced.append(str((int(character) + 1 + key.number(9, "digit")) % 10))
+            elif character.isalnum() and not character.isalpha():
+                replaced.append("0")
+            else:
+                replaced.append(replace_letter(character, key))
+        return "".join(replaced)
 
     def _from_list(self, name: str, pool: Sequence[str], text: str) -> str:
         key = (name, " ".join(text.casefold().split()))
@@ -92,14 +102,17 @@ class Surrogates:
         return self._from_list("place", PLACES[self._language], text)
 
     def _by_words(self, text: str) -> str:
-        return _WORD_OR_NUMBER.sub(lambda match: self._word(match[0]), text)
+        """Replace numbers and proper names in an address; words such as "street" stay."""
 
-    def _word(self, word: str) -> str:
-        if word.isdigit():
-            return self._scramble(word)
-        if word.casefold() in GENERIC or word.casefold() in PARTICLES:
-            return word
-        return self._from_list("place", PLACES[self._language], word) if len(word) > 1 else self._scramble(word)
+        def replacement(match: re.Match[str]) -> str:
+            word = match[0]
+            if word.casefold() in GENERIC or word.casefold() in PARTICLES:
+                return word
+            if word.isdigit() or len(word) == 1:
+                return self._scramble(word)
+            return self._from_list("place", PLACES[self._language], word)
+
+        return _WORD_OR_NUMBER.sub(replacement, text)
 
     def _other_words_in_date(self, text: str) -> str:
         """Replace words within a date that are not part of it, except for particles."""
@@ -108,17 +121,21 @@ class Surrogates:
         )
 
     def _age(self, text: str) -> str:
+        """Change an age by up to three years; an identifying age becomes another identifying age."""
+
+        def replacement(match: re.Match[str]) -> str:
+            age = int(match[0])
+            steps = self._keyed.number(1 << 32, "age", str(age))
+            near = range(max(1, age - 3), min(_OLDEST, age + 3) + 1)
+            if age > _OLDEST:
+                near = range(_OLDEST + 1, _OLDEST + 10)
+            others = [other for other in near if other != age]
+            return str(others[steps % len(others)])
+
         if any(map(str.isdecimal, text)):
-            return re.sub(r"\d+", lambda match: str(self._other_age(int(match[0]))), text)
+            return re.sub(r"\d+", replacement, text)
         unit = _UNIT_OF_AGE.search(text)
         return f"{20 + self._keyed.number(60, 'age', text.casefold())}{unit[0] if unit else ''}"
-
-    def _other_age(self, age: int) -> int:
-        """Change an age by up to three years; an identifying age becomes another identifying age."""
-        steps = self._keyed.number(1 << 32, "age", str(age))
-        near = range(_OLDEST + 1, _OLDEST + 10) if age > _OLDEST else range(max(1, age - 3), min(_OLDEST, age + 3) + 1)
-        others = [other for other in near if other != age]
-        return others[steps % len(others)]
 
     def _mail(self, text: str) -> str:
         name, at, _ = text.partition("@")
@@ -132,16 +149,3 @@ class Surrogates:
 
     def _domain(self, text: str) -> str:
         return _RESERVED_DOMAINS[self._keyed.number(len(_RESERVED_DOMAINS), "domain", text.casefold())]
-
-
-def _names_weekdays(text: str) -> bool:
-    words = _WORD_OR_NUMBER.findall(text)
-    return any(map(is_weekday, words)) and all(is_weekday(word) or word.casefold() in PARTICLES for word in words)
-
-
-def _replace_character(character: str, keyed: Keyed) -> str:
-    if character.isdecimal():
-        return str((int(character) + 1 + keyed.number(9, "digit")) % 10)
-    if character.isalnum() and not character.isalpha():
-        return "0"
-    return replace_letter(character, keyed)
