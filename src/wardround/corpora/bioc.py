@@ -189,31 +189,22 @@ def _relations(document: XmlNode, report: Reporter) -> Iterator[tuple[Relation, 
     holders = (document, *document.all("passage"))
     nodes = [relation for holder in holders for relation in _all_below(holder, "relation")]
     for number, node in enumerate(nodes, start=1):
-        relation = _relation(node, node.attributes.get("id") or f"R{number}")
-        if relation is not None:
-            yield relation, report.at(node.line)
-        else:
-            report.at(node.line).error("a relation needs a type and two nodes, or the infons entity1 and entity2")
-
-
-def _relation(node: XmlNode, relation_id: str) -> Relation | None:
-    infons = _infons(node)
-    type_key = _TYPE if _first(infons, _TYPE) else "relation"
-    kind, ends, rest = _first(infons, type_key), node.all("node"), _without(infons, type_key)
-    if not kind or len(ends) not in (0, 2):
-        return None
-    if not ends:
+        relation_id, here, infons = node.attributes.get("id") or f"R{number}", report.at(node.line), _infons(node)
+        type_key = _TYPE if _first(infons, _TYPE) else "relation"
+        kind, ends, rest = _first(infons, type_key), node.all("node"), _without(infons, type_key)
         head, tail = (_first(infons, key) for key in _ENDS)
-        if not head or not tail:
-            return None
-        return Relation(relation_id, kind, head, tail, Level.CONCEPT, _without(rest, *_ENDS))
-    if [end.attributes.get("role") for end in ends] == [_TAIL, _HEAD]:
-        ends.reverse()
-    head, tail = (end.attributes.get("refid", "") for end in ends)
-    # Roles other than head and tail become attributes.
-    named = zip(("head_role", "tail_role"), (end.attributes.get("role", "") for end in ends), strict=True)
-    roles = tuple((name, role) for name, role in named if role not in ("", _HEAD, _TAIL))
-    return Relation(relation_id, kind, head, tail, attributes=(*roles, *rest))
+        if kind and len(ends) == 2:
+            if [end.attributes.get("role") for end in ends] == [_TAIL, _HEAD]:
+                ends.reverse()
+            head, tail = (end.attributes.get("refid", "") for end in ends)
+            # Roles other than head and tail become attributes.
+            named = zip(("head_role", "tail_role"), (end.attributes.get("role", "") for end in ends), strict=True)
+            roles = tuple((name, role) for name, role in named if role not in ("", _HEAD, _TAIL))
+            yield Relation(relation_id, kind, head, tail, attributes=(*roles, *rest)), here
+        elif kind and not ends and head and tail:
+            yield Relation(relation_id, kind, head, tail, Level.CONCEPT, _without(rest, *_ENDS)), here
+        else:
+            here.error("a relation needs a type and two nodes, or the infons entity1 and entity2")
 
 
 def _relation_lines(relation: Relation) -> Iterator[str]:

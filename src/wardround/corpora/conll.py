@@ -152,7 +152,8 @@ class Conll(CorpusFormat):
         return SCHEMES[self.scheme].spans(tags)
 
     def _lines(self, document: Document) -> Iterator[str]:
-        yield (self._separator or " ").join([_DOCUMENT_START, *[OUTSIDE] * (self._width - 1)])
+        joint = self._separator or " "
+        yield joint.join([_DOCUMENT_START, *[OUTSIDE] * (self._width - 1)])
         yield ""
         words = words_of(document)
         spans_of_document = sorted(self._word_spans(document, words))
@@ -162,7 +163,19 @@ class Conll(CorpusFormat):
             except TagError as error:
                 raise CorpusError(f"{error}; write it as brat or jsonl") from None
             for (start, end), tag in zip(sentence, tags, strict=True):
-                yield self._checked_line(document.text[start:end], tag)
+                cells = [_FILLER] * self._width
+                cells[self.word_column], cells[self.tag_column] = document.text[start:end], tag
+                line = joint.join(cells)
+                columns = line.split(self._separator)
+                fits = len(columns) == self._width and all(
+                    columns[column] == cells[column] for column in (self.word_column, self.tag_column)
+                )
+                if not fits or "\n" in line or "\r" in line or line.startswith(_DOCUMENT_START):
+                    raise CorpusError(
+                        f"a word or a type cannot be written in columns separated by {self.delimiter!r}; "
+                        "choose another delimiter, or write it as jsonl"
+                    )
+                yield line
             yield ""
 
     def _word_spans(self, document: Document, words: Sequence[Range]) -> Iterator[WordSpan]:
@@ -176,19 +189,6 @@ class Conll(CorpusFormat):
                     f"{entity.id} begins or ends inside a word or next to one; set misfits=widen to use whole words"
                 )
             yield WordSpan(first, end, entity.type)
-
-    def _checked_line(self, word: str, tag: str) -> str:
-        filled = [_FILLER] * self._width
-        filled[self.word_column], filled[self.tag_column] = word, tag
-        line = (self._separator or " ").join(filled)
-        columns = line.split(self._separator)
-        fits = len(columns) == self._width and (columns[self.word_column], columns[self.tag_column]) == (word, tag)
-        if not fits or "\n" in line or "\r" in line or line.startswith(_DOCUMENT_START):
-            raise CorpusError(
-                f"a word or a type cannot be written in columns separated by {self.delimiter!r}; "
-                "choose another delimiter, or write it as jsonl"
-            )
-        return line
 
     @cached_property
     def _width(self) -> int:

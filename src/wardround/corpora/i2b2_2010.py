@@ -164,7 +164,15 @@ def _matches(pattern: re.Pattern[str], report: Reporter) -> Iterator[tuple[tuple
 
 def _contents(document: Document) -> dict[str, str]:
     """Return the content of the file for each ending. All four are written, so that no old file is left."""
-    _check_relations(document)
+    firsts: dict[Range, str] = {}  # of several mentions of the same words, a relation can only name the first
+    for entity in document.entities:
+        firsts.setdefault(entity.envelope, entity.id)
+    first_ids = set(firsts.values())
+    for relation in document.relations:
+        if relation.level is not Level.MENTION:
+            raise CorpusError(f"{relation.id} relates concepts, but this layout relates mentions; write it as BioC")
+        if not first_ids.issuperset((relation.head, relation.tail)):
+            raise CorpusError(f"{relation.id} relates one of two mentions of the same words; write it as BioC or brat")
     quoted = _quotes(document)
     concepts = {entity.id: f'{quoted[entity.id]}||t="{_checked(entity.type)}"' for entity in document.entities}
     assertions = (
@@ -193,18 +201,6 @@ def _quotes(document: Document) -> dict[str, str]:
         words_of_entity = _quotable(entity.text_in(document.text))
         quotes[entity.id] = f'c="{words_of_entity}" {first[0]}:{first[1]} {last[0]}:{last[1]}'
     return quotes
-
-
-def _check_relations(document: Document) -> None:
-    firsts: dict[Range, str] = {}
-    for entity in document.entities:
-        firsts.setdefault(entity.envelope, entity.id)
-    first_ids = set(firsts.values())
-    for relation in document.relations:
-        if relation.level is not Level.MENTION:
-            raise CorpusError(f"{relation.id} relates concepts, but this layout relates mentions; write it as BioC")
-        if not first_ids.issuperset((relation.head, relation.tail)):
-            raise CorpusError(f"{relation.id} relates one of two mentions of the same words; write it as BioC or brat")
 
 
 def _checked(value: str) -> str:

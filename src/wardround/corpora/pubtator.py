@@ -129,7 +129,19 @@ class Pubtator(CorpusFormat):
             concepts = join_concepts(entity.concepts, self.separators) or "-"
             yield f"{document.id}\t{entity.start}\t{entity.end}\t{words}\t{entity.type}\t{concepts}"
         for relation in document.relations:
-            yield f"{document.id}\t{_relation_columns(relation)}"
+            if relation.level is not Level.CONCEPT:
+                raise CorpusError(
+                    f"{relation.id} relates mentions, but PubTator relates concepts; write it as BioC or brat"
+                )
+            columns = [relation.type, relation.head, relation.tail]
+            columns += [value for name, value in relation.attributes if name == _NOVELTY][-1:]
+            for column in columns:
+                check_plain(f"the type, a concept or the novelty of {relation.id}", column)
+            if whole_number(relation.type) is not None and whole_number(relation.head) is not None:
+                raise CorpusError(
+                    f"{relation.id} has a number as its type, which would be read as an offset; rename it"
+                )
+            yield "\t".join((document.id, *columns))
         yield ""
 
 
@@ -145,16 +157,3 @@ def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
             block.append((number, line))
     if block:
         yield block
-
-
-def _relation_columns(relation: Relation) -> str:
-    """Return the columns after the document's id."""
-    if relation.level is not Level.CONCEPT:
-        raise CorpusError(f"{relation.id} relates mentions, but PubTator relates concepts; write it as BioC or brat")
-    novelty = dict(relation.attributes).get(_NOVELTY)
-    columns = [relation.type, relation.head, relation.tail, *([] if novelty is None else [novelty])]
-    for column in columns:
-        check_plain(f"the type, a concept or the novelty of {relation.id}", column)
-    if whole_number(relation.type) is not None and whole_number(relation.head) is not None:
-        raise CorpusError(f"{relation.id} has a number as its type, which would be read as an offset; rename it")
-    return "\t".join(columns)

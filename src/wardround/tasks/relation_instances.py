@@ -114,9 +114,17 @@ class LabelledInstances:
 
 def instances_of(document: Document, rules: PairRules) -> tuple[RelationInstance, ...]:
     """Return every candidate pair once, in text order, whether it is annotated as related or not."""
-    if _is_masked_pair(document):
-        return (_masked_instance(document, rules),)
     layout = _Layout.of(document)
+    if _is_masked_pair(document):
+        # The direction that the set allows; text order if it allows both or none.
+        first, second = layout.entities
+        head, tail = next(_orders(first, second, rules.relations), (first, second))
+        if rules.relations.directed and any(relation.head == tail.id for relation in document.relations):
+            raise TextError(
+                f"document {document.id!r}: its relation runs from its second mention to its first; give the relation "
+                "set the types of its ends, or make it undirected"
+            )
+        return (_instance(document, head, tail, layout=layout, rules=rules),)
     return tuple(_instance(document, *pair, layout=layout, rules=rules) for pair in _pairs(layout, rules))
 
 
@@ -132,19 +140,6 @@ def _is_masked_pair(document: Document) -> bool:
         and all(_PLACEHOLDER.fullmatch(entity.text_in(document.text)) for entity in document.entities)
         and not document.entities[0].overlaps(document.entities[1])
     )
-
-
-def _masked_instance(document: Document, rules: PairRules) -> RelationInstance:
-    """Return the only pair, in the direction that the set allows; in text order if it allows both or none."""
-    first, second = sorted(document.entities, key=_place)
-    orders = [*_orders(first, second, rules.relations), (first, second)]
-    head, tail = orders[0]
-    if rules.relations.directed and any(relation.head == tail.id for relation in document.relations):
-        raise TextError(
-            f"document {document.id!r}: its relation runs from its second mention to its first; give the relation set "
-            "the types of its ends, or make it undirected"
-        )
-    return _instance(document, head, tail, layout=_Layout.of(document), rules=rules)
 
 
 @dataclass(frozen=True)

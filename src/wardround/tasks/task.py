@@ -93,7 +93,7 @@ class Task(ABC):
 
     @abstractmethod
     def length(self, example: Example) -> int:
-        """Return the length by which examples are sorted into batches."""
+        """Return the length that examples are sorted by before they are put into batches."""
 
     @abstractmethod
     def batch_loss(self, batch: Sequence[Example]) -> Tensor:

@@ -45,7 +45,14 @@ def words_of(document: Document) -> tuple[Range, ...]:
 
 def find_sentences(text: str) -> list[Range]:
     """Return sentences as offsets, without surrounding white space; each visible character is in exactly one."""
-    return [sentence for line in _lines(text) for sentence in _split_line(text, line)]
+    sentences: list[Range] = []
+    for start, end in _lines(text):
+        for match in _STOP.finditer(text, start, end):
+            if _ends_sentence(text, start, match):
+                sentences += _stripped(text, start, match.end())
+                start = match.end()
+        sentences += _stripped(text, start, end)
+    return sentences
 
 
 def sentences_of(document: Document) -> tuple[Range, ...]:
@@ -67,15 +74,6 @@ def _lines(text: str) -> Iterator[Range]:
             yield from _stripped(text, start, match.start())
             start = match.end()
     yield from _stripped(text, start, len(text))
-
-
-def _split_line(text: str, line: Range) -> Iterator[Range]:
-    start = line.start
-    for match in _STOP.finditer(text, *line):
-        if _ends_sentence(text, start, match):
-            yield from _stripped(text, start, match.end())
-            start = match.end()
-    yield from _stripped(text, start, line.end)
 
 
 def _ends_sentence(text: str, start: int, stop: re.Match[str]) -> bool:

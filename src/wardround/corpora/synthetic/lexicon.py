@@ -81,7 +81,7 @@ class WordLists:
     """The lists that one site draws from in one of its splits.
 
     In training, it has a `share` of the training terms, selected by `names`. In dev and test it has all training terms,
-    and with probability `withheld_rate` it draws a term that occurs in nobody's training notes.
+    and with probability `withheld_rate` it draws a term that no site's training notes contain.
     """
 
     def __init__(
