@@ -12,8 +12,7 @@ from tests.models.tiny import write_encoder
 from torch import Tensor
 
 from wardround.errors import ModelError, TextError, TrainingError
-from wardround.evaluation.counts import SpanCounts, TypedCounts
-from wardround.evaluation.relation_scores import RelationScore
+from wardround.evaluation.counts import SpanCounts
 from wardround.models.relation_classifier import (
     RelationClassifier,
     RelationClassifierConfig,
@@ -23,7 +22,6 @@ from wardround.tasks.relation_instances import LabelledInstance, RelationCounts,
 from wardround.tasks.relations import (
     RelationTask,
     batch_loss,
-    class_table,
     encode,
     logits,
     predict,
@@ -287,26 +285,6 @@ def test_relations_of_the_other_level_are_refused(encoder: Path) -> None:
     model = Rule(config(encoder), replace(BINARY, level=Level.CONCEPT))
     with pytest.raises(TextError, match="relation 'R1' is between mentions"):
         score(model, [GAVE])
-
-
-def test_the_table_by_class() -> None:
-    by_document = (
-        TypedCounts({"causes": SpanCounts(3, 1, 0)}),
-        TypedCounts({"causes": SpanCounts(0, 0, 2), "dose-of": SpanCounts(1, 0, 0)}),
-    )
-    whole = RelationScore(sum(by_document, TypedCounts()), by_document)
-    table = class_table(whole, RelationSet((DOSE, CAUSES, RelationType("treats"))), resamples=200)
-    assert [row.name for row in table.classes] == ["dose-of", "causes", "treats"]
-    dose, causes, treats = table.classes
-    assert (causes.counts, treats.counts) == (SpanCounts(3, 1, 2), SpanCounts())
-    assert causes.f1 is not None and dose.f1 is not None and table.micro.f1 is not None
-    assert causes.f1.estimate == pytest.approx(6 / 9)
-    assert dose.f1.estimate == 1.0
-    assert treats.f1 is None
-    # Micro: 4 right, 1 wrong, 2 not found. Two documents: both, the first twice, or the second twice.
-    assert table.micro.counts == SpanCounts(4, 1, 2)
-    assert table.micro.f1.estimate == pytest.approx(8 / 11)
-    assert (table.micro.f1.low, table.micro.f1.high) == (pytest.approx(2 / 4), pytest.approx(6 / 7))
 
 
 def test_a_classifier_learns(encoder: Path) -> None:

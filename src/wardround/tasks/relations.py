@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from wardround.errors import TrainingError
-from wardround.evaluation.counts import SpanCounts
 from wardround.evaluation.relation_scores import RelationScore, gold_entity_counts, score_relations
-from wardround.evaluation.significance import Average, Interval, Measure, intervals
 from wardround.models.relation_classifier import RelationClassifier
 from wardround.tasks.relation_instances import (
     LabelledInstance,
@@ -30,13 +28,10 @@ from wardround.text.relation_sets import RelationSet
 
 __all__ = [
     "RELATIONS",
-    "ClassScore",
     "Predictions",
-    "RelationTable",
     "RelationTask",
     "ScoredRelations",
     "batch_loss",
-    "class_table",
     "encode",
     "logits",
     "predict",
@@ -70,26 +65,6 @@ class ScoredRelations:
 
     score: RelationScore
     dropped: int = 0
-
-
-@dataclass(frozen=True)
-class ClassScore:
-    """The counts of a relation type, or of all, and the interval of its F1; None if there was nothing to score."""
-
-    name: str
-    counts: SpanCounts
-    f1: Interval | None
-
-
-@dataclass(frozen=True)
-class RelationTable:
-    """Scores by relation type, in the order of the set (FedED, Table 6), and over all except the negative class.
-
-    With one relation type, as in GAD and EU-ADR, the latter is the F1 of a binary task.
-    """
-
-    classes: tuple[ClassScore, ...]
-    micro: ClassScore
 
 
 def rules_of(model: RelationClassifier) -> PairRules:
@@ -156,17 +131,6 @@ def score(model: RelationClassifier, documents: Sequence[Document], *, batch_siz
     ]
     pairs = zip(gold, (document for document, _ in predicted), strict=True)
     return ScoredRelations(score_relations(pairs, scorer=gold_entity_counts), sum(dropped for _, dropped in predicted))
-
-
-def class_table(score: RelationScore, relations: RelationSet, *, resamples: int = 1000, seed: int = 0) -> RelationTable:
-    """Return the scores of every type of the set, with intervals from a bootstrap over documents."""
-    names = [kind.name for kind in relations.types]
-    scored = [name for name in names if name in score.counts]
-    measures = [*(Measure(over=name) for name in scored), Measure(over=Average.MICRO)]
-    found = intervals(score.by_document, measures, resamples=resamples, seed=seed)
-    by_name = dict(zip(scored, found, strict=False))
-    classes = tuple(ClassScore(n, score.counts.by_type.get(n, SpanCounts()), by_name.get(n)) for n in names)
-    return RelationTable(classes, ClassScore("all", score.counts.micro, found[-1]))
 
 
 class RelationTask(Task):
