@@ -95,10 +95,6 @@ def _reason(value: Any) -> str:
     return neutralise(value)[:_LONGEST_REASON] if isinstance(value, str) else ""
 
 
-def _truth(value: Any) -> bool:
-    return value is True
-
-
 _EVENTS: Mapping[str, Mapping[str, _Reader]] = {
     "waiting": {"least": _number, "sites": _number},
     "gathered": {"present": _words},
@@ -122,7 +118,13 @@ _EVENTS: Mapping[str, Mapping[str, _Reader]] = {
     "round_failed": {"round": _number, "reason": _reason, "exchanges": _bytes_by_site},
     "diverged": {"round": _number, "sites": _words},
     "caught_up": {"round": _number, "sites": _words},
-    "epoch": {"epoch": _number, "loss": _number, "dev_f1": _number, "best": _truth, "seconds": _number},
+    "epoch": {
+        "epoch": _number,
+        "loss": _number,
+        "dev_f1": _number,
+        "best": lambda value: value is True,
+        "seconds": _number,
+    },
     "finished": {"rounds": _number, "best_round": _number, "f1": _figures},
 }
 # Without its number such an event has no place in a curve or a table.
@@ -163,7 +165,10 @@ async def stream_events(record: Path, position: Position, line_filter: LineFilte
     yield f"retry: {_RETRY_MILLISECONDS}\n\n"
     sent = None  # time of the last message
     while True:
-        chunk = await anyio.to_thread.run_sync(partial(_read_or_wait, record, position))
+        try:
+            chunk = await anyio.to_thread.run_sync(partial(read_after, record, position))
+        except OSError:  # tried again later; the page keeps what it has
+            chunk = Chunk((), position)
         is_new = chunk.position != position or chunk.restarted
         if is_new or sent is None or time.monotonic() - sent >= _KEEP_ALIVE_SECONDS:
             sent = time.monotonic()
@@ -171,14 +176,6 @@ async def stream_events(record: Path, position: Position, line_filter: LineFilte
         else:
             await anyio.sleep(_POLL_SECONDS)
         position = chunk.position
-
-
-def _read_or_wait(record: Path, position: Position) -> Chunk:
-    """Read what is new; a record that cannot be read is tried again later, and the page keeps what it has."""
-    try:
-        return read_after(record, position)
-    except OSError:
-        return Chunk((), position)
 
 
 def event_message(chunk: Chunk, line_filter: LineFilter) -> str:

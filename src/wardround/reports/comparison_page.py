@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 from wardround.errors import UsageError
@@ -32,8 +33,18 @@ _PAIRED = (
 
 def comparison_sections(runs: Sequence[RunRecord]) -> list[Section]:
     """Return the sections of the comparison; every run is compared with the first."""
-    _check(runs)
-    named = _named(runs)
+    for record in runs:
+        if not record.sites:
+            raise UsageError(f"{record.name} has not finished; only runs with scores can be compared")
+    modes = {record.mode for record in runs}
+    if len(modes) > 1:
+        raise UsageError(f"runs of different tasks cannot be compared: they are scored by {', '.join(sorted(modes))}")
+    named: _Named = {}  # under distinct names
+    for record in runs:
+        name, number = record.name, 2
+        while name in named:
+            name, number = f"{record.name} ({number})", number + 1
+        named[name] = record
     return [
         Section("Scores", tables=(_runs_table(named), _sites_table(named)), charts=tuple(_bars(named))),
         Section(
@@ -47,42 +58,18 @@ def comparison_sections(runs: Sequence[RunRecord]) -> list[Section]:
     ]
 
 
-def _check(runs: Sequence[RunRecord]) -> None:
-    for record in runs:
-        if not record.sites:
-            raise UsageError(f"{record.name} has not finished; only runs with scores can be compared")
-    modes = {record.mode for record in runs}
-    if len(modes) > 1:
-        raise UsageError(f"runs of different tasks cannot be compared: they are scored by {', '.join(sorted(modes))}")
-
-
-def _named(runs: Sequence[RunRecord]) -> _Named:
-    """Return the runs under distinct names."""
-    named: _Named = {}
-    for record in runs:
-        name, number = record.name, 2
-        while name in named:
-            name, number = f"{record.name} ({number})", number + 1
-        named[name] = record
-    return named
-
-
 def _runs_table(runs: _Named) -> Table:
     rows, common = list[Row](), _common(runs)
     for name, record in runs.items():
         facts = dict(record.facts)
         best = f"{'epoch' if record.history.epochs else 'round'} {record.best:,}" if record.best else ""
         algorithm = facts.get("algorithm", facts.get("what", "")).partition(":")[0]
-        rows.append((name, algorithm, facts.get("privacy", ""), str(record.seed), best, _mean(record, common)))
+        f1 = [site.interval.estimate for at, site in record.sites.items() if at in common or not common]
+        rows.append((name, algorithm, facts.get("privacy", ""), str(record.seed), best, sum(f1) / len(f1)))
     mode = next(iter(runs.values())).mode
     columns = ("run", "algorithm", "privacy", "seed", "model from", f"mean {mode} F1")
     note = f"The mean is over {_sites_in_words(runs)}; every site has the same weight."
     return Table("The runs", columns, tuple(rows), note=note)
-
-
-def _mean(record: RunRecord, common: Collection[str]) -> float:
-    found = [site.interval.estimate for name, site in record.sites.items() if name in common or not common]
-    return sum(found) / len(found)
 
 
 def _sites_table(runs: _Named) -> Table:
@@ -142,7 +129,15 @@ def _difference_tables(runs: _Named) -> Iterator[Table]:
     (first, base), *others = runs.items()
     for name, record in others:
         pairs = _pairs(base, record)
-        rows = [_difference_row(base, record, site, own) for site, own in pairs]
+        rows: list[Row] = []
+        for site, own in pairs:
+            found = _paired_difference(base.notes.get(site, ()), record.notes.get(own, ()))
+            if found is not None:
+                rows.append((site, *_difference_cells(found)))
+                continue
+            gap = record.sites[own].interval.estimate - base.sites[site].interval.estimate
+            why = "no test: the counts per note are missing, or are of different notes"
+            rows.append((site, gap, None, None, None, why))
         totals = list(_total_rows(base, record)) if len(rows) > 1 else []
         paired = {site for pair in pairs for site in pair}
         left = [site for site in dict.fromkeys([*base.sites, *record.sites]) if site not in paired]
@@ -156,14 +151,6 @@ def _pairs(base: RunRecord, record: RunRecord) -> list[tuple[str, str]]:
     if len(base.sites) == len(record.sites) == 1:
         return [(next(iter(base.sites)), next(iter(record.sites)))]
     return [(site, site) for site in base.sites if site in record.sites]
-
-
-def _difference_row(base: RunRecord, record: RunRecord, site: str, own: str) -> Row:
-    found = _paired_difference(base.notes.get(site, ()), record.notes.get(own, ()))
-    if found is not None:
-        return (site, *_difference_cells(found))
-    plain = record.sites[own].interval.estimate - base.sites[site].interval.estimate
-    return (site, plain, None, None, None, "no test: the counts per note are missing, or are of different notes")
 
 
 def _paired_difference(base: Sequence[TypedCounts], other: Sequence[TypedCounts]) -> Difference | None:
@@ -196,23 +183,25 @@ def _curves(runs: _Named) -> Iterator[Chart]:
     common = _common(runs)
     # Empty, which means all, if every run has the same sites or no site is in all runs.
     among = frozenset(common if len(common) < len(_all_sites(runs)) else ())
-    rounds = {name: _by_round(record, among) for name, record in runs.items()}
-    known = {name: curve for name, curve in rounds.items() if curve}
+    known: dict[str, Curve] = {}
+    by_bytes: dict[str, Curve] = {}
+    for name, record in runs.items():
+        history = record.history
+        means = _means(history.scorings, among)
+        if curve := means or [(epoch.epoch, epoch.dev_f1) for epoch in history.epochs]:
+            known[name] = curve
+        sent = dict(zip((r.number for r in history.rounds), accumulate(r.up for r in history.rounds), strict=True))
+        if points := [(sent[number] / 1e6, mean) for number, mean in means if number in sent]:
+            by_bytes[name] = points
     if known:
         plot = learning_curves(known, Labels("Development F1", "round or epoch", "mean of sites"))
         alt = ", ".join(f"{name} {curve[-1][1]:.3f}" for name, curve in known.items())
         caption = f"Micro-F1 on development notes, mean over {_sites_in_words(runs)}."
         yield Chart.from_plot(plot, "development-f1-by-run", caption, alt=f"{caption} Last: {alt}.")
-    by_bytes = {name: curve for name, record in runs.items() if (curve := _by_bytes(record, among))}
     if by_bytes:
         labels = Labels("Development F1 by communication", "MB up, all sites", "mean of sites")
         plot = learning_curves(by_bytes, labels, x_kind="amounts")
         yield Chart.from_plot(plot, "development-f1-by-bytes", "The same scores by the bytes that the sites had sent.")
-
-
-def _by_round(record: RunRecord, among: Collection[str]) -> Curve:
-    history = record.history
-    return _means(history.scorings, among) or [(e.epoch, e.dev_f1) for e in history.epochs]
 
 
 def _means(scorings: Sequence[Scoring], among: Collection[str]) -> list[tuple[int, float]]:
@@ -220,14 +209,6 @@ def _means(scorings: Sequence[Scoring], among: Collection[str]) -> list[tuple[in
         return [(s.round, s.mean) for s in scorings]
     found = [(s.round, [f1 for site, f1 in s.f1.items() if site in among]) for s in scorings]
     return [(number, sum(f1) / len(f1)) for number, f1 in found if f1]
-
-
-def _by_bytes(record: RunRecord, among: Collection[str]) -> Curve:
-    up, sent = 0, dict[int, int]()
-    for finished in record.history.rounds:
-        up += finished.up
-        sent[finished.number] = up
-    return [(sent[number] / 1e6, mean) for number, mean in _means(record.history.scorings, among) if number in sent]
 
 
 def _cost_table(runs: _Named) -> Table:
@@ -243,18 +224,15 @@ def _cost_table(runs: _Named) -> Table:
 
 def _settings_table(runs: _Named) -> Table:
     """Return the settings that differ between the study files."""
-    lines = {name: dict(_lines(record)) for name, record in runs.items()}
+    lines: dict[str, dict[str, str]] = {}
+    for name, record in runs.items():
+        lines[name] = dict(line for at, found in parse_toml(record.study).items() for line in _flatten(at, found))
+        lines[name] |= {f"training {key}": str(value) for key, value in record.history.training.items()}
     keys = list(dict.fromkeys(key for found in lines.values() for key in found))
     different = [key for key in keys if len({found.get(key) for found in lines.values()}) > 1]
     rows = tuple((key, *(found.get(key, "–") for found in lines.values())) for key in different)
     note = "" if rows else "The study files are identical."
     return Table("Settings that differ", ("setting", *runs), rows, note=note)
-
-
-def _lines(record: RunRecord) -> Iterator[tuple[str, str]]:
-    for section, found in parse_toml(record.study).items():
-        yield from _flatten(section, found)
-    yield from ((f"training {key}", str(value)) for key, value in record.history.training.items())
 
 
 def _flatten(section: str, found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

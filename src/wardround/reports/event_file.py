@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from wardround.parsing import parse_json
 
@@ -54,22 +54,18 @@ def read_after(path: Path, position: Position = START, *, limit: int = _CHUNK) -
     """
     try:
         with path.open("rb") as stream:
-            return _read_after(stream, position, limit)
+            first = stream.readline(_LONGEST_LINE)
+            if not first.endswith(b"\n"):
+                return Chunk((), START, restarted=bool(position.file))
+            name = sha256(first).hexdigest()[:16]
+            size = stream.seek(0, 2)
+            is_same_file = position.file == name and position.offset <= size
+            start = stream.seek(position.offset if is_same_file else 0)
+            data = stream.read(limit)
+            if not data.endswith(b"\n"):
+                data = _complete_lines(data + stream.readline(_LONGEST_LINE))
     except FileNotFoundError:
         return Chunk((), position)
-
-
-def _read_after(stream: IO[bytes], position: Position, limit: int) -> Chunk:
-    first = stream.readline(_LONGEST_LINE)
-    if not first.endswith(b"\n"):
-        return Chunk((), START, restarted=bool(position.file))
-    name = sha256(first).hexdigest()[:16]
-    size = stream.seek(0, 2)
-    is_same_file = position.file == name and position.offset <= size
-    start = stream.seek(position.offset if is_same_file else 0)
-    data = stream.read(limit)
-    if not data.endswith(b"\n"):
-        data = _complete_lines(data + stream.readline(_LONGEST_LINE))
     restarted = bool(position.file) and not is_same_file
     return Chunk(tuple(_events(data)), Position(name, start + len(data)), restarted)
 

@@ -208,7 +208,7 @@ def _round(event: Mapping[str, Any]) -> RoundRecord:
         int(event["round"]),
         float(_value(event, "loss", float("nan"))),
         int(_value(event, "answered", 0)),
-        tuple(_absence(row) for row in _value(event, "absent", ())),
+        tuple(Absence(*(*map(str, row), "", "", "")[:3]) for row in _value(event, "absent", ())),
         int(_value(event, "down", 0)),
         int(_value(event, "up", 0)),
         float(_value(event, "seconds", 0.0)),
@@ -219,11 +219,6 @@ def _round(event: Mapping[str, Any]) -> RoundRecord:
     )
 
 
-def _absence(row: Sequence[Any]) -> Absence:
-    site, kind, code, *_ = (*map(str, row), "", "", "")
-    return Absence(site, kind, code)
-
-
 def _scoring(event: Mapping[str, Any]) -> Scoring:
     f1, intervals, counts = _numbers(event, "f1"), _value(event, "interval", {}), _value(event, "counts", {})
     return Scoring(
@@ -231,17 +226,19 @@ def _scoring(event: Mapping[str, Any]) -> Scoring:
         f1,
         float(_value(event, "mean_f1", sum(f1.values()) / max(1, len(f1)))),
         {str(site): ends for site, found in intervals.items() if (ends := _interval(found)) is not None},
-        {str(site): _typed(found) for site, found in counts.items() if found is not None},
+        {
+            str(site): TypedCounts(
+                {str(kind): SpanCounts(*map(int, row[:3])) for kind, row in found.items() if row is not None}
+            )
+            for site, found in counts.items()
+            if found is not None
+        },
     )
 
 
 def _interval(found: Sequence[Any] | None) -> tuple[float, float] | None:
     low, high, *_ = (*(found or ()), None, None)
     return None if low is None or high is None else (float(low), float(high))
-
-
-def _typed(found: Mapping[str, Any]) -> TypedCounts:
-    return TypedCounts({str(kind): SpanCounts(*map(int, row[:3])) for kind, row in found.items() if row is not None})
 
 
 def _epoch(event: Mapping[str, Any]) -> Epoch:
@@ -251,14 +248,14 @@ def _epoch(event: Mapping[str, Any]) -> Epoch:
 
 
 def _costs(event: Mapping[str, Any]) -> dict[str, dict[str, Cost]]:
-    return {
-        str(step): {str(site): _cost(row) for site, row in sites.items() if row is not None}
-        for step, sites in _value(event, "exchanges", {}).items()
-        if sites is not None
-    }
-
-
-def _cost(row: Sequence[Any]) -> Cost:
-    """Read the first four columns; a later version may add more."""
-    down, up, seconds, worked, *_ = (*(0 if value is None else value for value in row), 0, 0, 0, 0)
-    return Cost(int(down), int(up), float(seconds), float(worked))
+    """Return the costs by step and site: the first four columns of each row; a later version may add more."""
+    costs: dict[str, dict[str, Cost]] = {}
+    for step, sites in _value(event, "exchanges", {}).items():
+        if sites is None:
+            continue
+        costs[str(step)] = {}
+        for site, row in sites.items():
+            if row is not None:
+                down, up, seconds, worked, *_ = (*(0 if value is None else value for value in row), 0, 0, 0, 0)
+                costs[str(step)][str(site)] = Cost(int(down), int(up), float(seconds), float(worked))
+    return costs

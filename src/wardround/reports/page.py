@@ -195,21 +195,19 @@ def write_page(path: Path, title: str, sections: Sequence[Section]) -> None:
 
 def render_page(title: str, sections: Sequence[Section]) -> str:
     """Return the HTML of the page."""
-    return "\n".join(_page_parts(title, sections)) + "\n"
-
-
-def _page_parts(title: str, sections: Sequence[Section]) -> Iterator[str]:
-    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{_safe(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>"
-    yield f"<h1>{_safe(title)}</h1>"
+    parts = [
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{_safe(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>",
+        f"<h1>{_safe(title)}</h1>",
+    ]
     if len(sections) > 2:
         entries = (f'<li><a href="#section-{n}">{_safe(s.heading)}</a></li>' for n, s in enumerate(sections, start=1))
-        yield f'<nav aria-label="Contents"><ol>{"".join(entries)}</ol></nav>'
+        parts.append(f'<nav aria-label="Contents"><ol>{"".join(entries)}</ol></nav>')
     for number, section in enumerate(sections, start=1):
-        yield from _section_parts(section, number)
-    yield "</main>\n</body>\n</html>"
+        parts += _section_parts(section, number)
+    return "\n".join([*parts, "</main>\n</body>\n</html>\n"])
 
 
 def _section_parts(section: Section, number: int) -> Iterator[str]:
@@ -224,17 +222,16 @@ def _section_parts(section: Section, number: int) -> Iterator[str]:
         label = escape(neutralise(table.title))
         yield f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{table.to_html()}</div>'
     if section.charts:
-        yield f'<div class="charts">{"".join(_figure(chart) for chart in section.charts)}</div>'
+        figures = ""
+        for chart in section.charts:
+            # An image, not inline SVG: its ids cannot clash with those of another chart, and no script in it can run.
+            data = b64encode(chart.svg.encode()).decode()
+            image = f'<img src="data:image/svg+xml;base64,{data}" alt="{_safe(chart.alt or chart.caption)}">'
+            figures += f"<figure>{image}<figcaption>{_safe(chart.caption)}</figcaption></figure>"
+        yield f'<div class="charts">{figures}</div>'
     if section.listing:
         yield f'<pre class="listing" tabindex="0">{_safe(section.listing)}</pre>'
     yield "</section>"
-
-
-def _figure(chart: Chart) -> str:
-    # An image, not inline SVG: its ids cannot clash with those of another chart, and no script in it can run.
-    data = b64encode(chart.svg.encode()).decode()
-    image = f'<img src="data:image/svg+xml;base64,{data}" alt="{_safe(chart.alt or chart.caption)}">'
-    return f"<figure>{image}<figcaption>{_safe(chart.caption)}</figcaption></figure>"
 
 
 def _safe(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,7 +23,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import RcKeyType
-from numpy.typing import NDArray
 
 from wardround.evaluation.entity_scores import Confusion
 from wardround.evaluation.significance import Interval
@@ -131,7 +130,12 @@ def learning_curves(
                 markersize=4,
                 markevery=max(1, len(curve) // 12),
             )
-        _set_x_scale(axes, [x for curve in series.values() for x, _ in curve], x_kind)
+        values = {x for curve in series.values() for x, _ in curve}
+        x_kind = x_kind or ("steps" if all(float(value).is_integer() for value in values) else "choices")
+        if x_kind == "steps":
+            _set_integer_ticks(axes)
+        elif x_kind == "choices" and values:
+            _name_choices(axes, sorted(values))
         _set_scale_if_all_zero(axes)
         _add_legend(figure, len(series), labels.series)
     return _finish(figure)
@@ -230,7 +234,9 @@ def participation_map(
         for edge in range(1, rows if rows <= 24 else 0):
             axes.axhline(edge - 0.5, color="white", linewidth=1.5)
         if rows <= 24 and columns <= 40:
-            _write_letters(axes, table, states, width)
+            for (row, column), number in np.ndenumerate(table):
+                state, x = states[int(number)], column * width + (width + 1) / 2
+                axes.text(x, row, state.letter, ha="center", va="center", color=ink_on(state.colour), fontsize=8)
         present = [states[number] for number in sorted({int(cell) for cell in table.flat})]
         patches = [
             Patch(facecolor=state.colour, edgecolor="#808080", label=f"{state.letter} {state.name}".strip())
@@ -253,7 +259,10 @@ def confusion_map(confusion: Confusion, *, title: str = "Confused types") -> Plo
         axes.set_yticks(range(len(rows)), [*types, "spurious"])
         for edge in (axes.axhline, axes.axvline):  # separate mentions without a counterpart
             edge(len(types) - 0.5, color="black", linewidth=1)
-        _write_counts(axes, rows, shares)
+        for (row, column), count in np.ndenumerate(rows):
+            if count:
+                ink = "white" if shares[row, column] > 0.5 else "black"
+                axes.text(column, row, f"{int(count):,}", ha="center", va="center", color=ink, fontsize=9)
     return _finish(figure)
 
 
@@ -347,27 +356,6 @@ def _name_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.set_ylim(max(1, len(names)) - 0.5, -0.5)
 
 
-def _write_letters(axes: Axes, table: NDArray[np.int64], states: Sequence[State], width: int) -> None:
-    for (row, column), number in np.ndenumerate(table):
-        state, x = states[int(number)], column * width + (width + 1) / 2
-        axes.text(x, row, state.letter, ha="center", va="center", color=ink_on(state.colour), fontsize=8)
-
-
-def _write_counts(axes: Axes, rows: NDArray[np.float64], shares: NDArray[np.float64]) -> None:
-    for (row, column), count in np.ndenumerate(rows):
-        if count:
-            ink = "white" if shares[row, column] > 0.5 else "black"
-            axes.text(column, row, f"{int(count):,}", ha="center", va="center", color=ink, fontsize=9)
-
-
-def _set_x_scale(axes: Axes, values: Collection[float], kind: XKind | None) -> None:
-    kind = kind or ("steps" if all(float(value).is_integer() for value in values) else "choices")
-    if kind == "steps":
-        _set_integer_ticks(axes)
-    elif kind == "choices" and values:
-        _name_choices(axes, sorted(set(values)))
-
-
 def _set_integer_ticks(axes: Axes) -> None:
     """Put ticks at whole numbers in steps of 1, 2, 5 or 10, even if there is a single one."""
     axes.xaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
@@ -376,7 +364,8 @@ def _set_integer_ticks(axes: Axes) -> None:
 def _name_choices(axes: Axes, values: Sequence[float]) -> None:
     """Put a tick at each value, on a logarithmic axis if the values are spread more evenly there."""
     positive = [value for value in values if value > 0]
-    if _are_logarithmic(positive) and values[0] >= 0:
+    is_wide = bool(positive) and positive[-1] >= _LOG_RATIO * positive[0] and values[0] >= 0
+    if is_wide and _smallest_gap([log(value) for value in positive]) >= _smallest_gap(positive):
         # Zero has no logarithm: it is drawn as far below the smallest value as ten times that is above it.
         axes.set_xscale("log") if values[0] else axes.set_xscale("symlog", linthresh=positive[0])
     names = [_value_name(value) for value in values]
@@ -396,12 +385,6 @@ def _name_choices(axes: Axes, values: Sequence[float]) -> None:
         shown.append(name if fits else "")
         last = float(x) if fits else last
     axes.set_xticks(values, shown, rotation=_TICK_ANGLE, ha="right", rotation_mode="anchor")
-
-
-def _are_logarithmic(values: Sequence[float]) -> bool:
-    if not values or values[-1] < _LOG_RATIO * values[0]:
-        return False
-    return _smallest_gap([log(value) for value in values]) >= _smallest_gap(values)
 
 
 def _smallest_gap(places: Sequence[float]) -> float:

@@ -39,7 +39,12 @@ _PUBLIC_SET_FIGURES = {
 def rounds_section(history: History, mode: str) -> Section:
     """Return the learning curves of a study by round, or of training at one site by epoch."""
     if history.epochs:
-        return Section("Epochs", tables=(_epoch_table(history),), charts=tuple(_epoch_charts(history, mode)))
+        rows = tuple(
+            (str(e.epoch), None if isnan(e.loss) else e.loss, e.dev_f1, "yes" if e.best else "", e.seconds)
+            for e in history.epochs
+        )
+        table = Table("Epochs", ("epoch", "loss", "development F1", "best so far", "seconds"), rows)
+        return Section("Epochs", tables=(table,), charts=tuple(_epoch_charts(history, mode)))
     lines = [f"The run was interrupted and resumed {history.resumed} times."] if history.resumed else []
     lines += [f"Round {number} failed: {reason}." for number, reason in history.failed[:5]]
     charts = (
@@ -136,14 +141,6 @@ def _pooled_counts(scorings: Sequence[Scoring]) -> tuple[dict[int, TypedCounts],
     """Return the counts of all sites by round, and the types in them."""
     pooled = {scoring.round: scoring.pooled for scoring in scorings if scoring.counts}
     return pooled, list(dict.fromkeys(kind for counts in pooled.values() for kind in counts))
-
-
-def _epoch_table(history: History) -> Table:
-    rows = tuple(
-        (str(e.epoch), None if isnan(e.loss) else e.loss, e.dev_f1, "yes" if e.best else "", e.seconds)
-        for e in history.epochs
-    )
-    return Table("Epochs", ("epoch", "loss", "development F1", "best so far", "seconds"), rows)
 
 
 def _epoch_charts(history: History, mode: str) -> Iterator[Chart]:

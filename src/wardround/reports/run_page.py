@@ -114,14 +114,10 @@ def _costs(record: RunRecord) -> Iterator[Section]:
     caption = "Sum over all sites, up and down."
     chart = Chart.from_plot(plot, "bytes-by-exchange", caption, alt=f"Bytes by exchange: {alt}.")
     yield Section("Communication", tables=(bytes_table(costs, names),), charts=(chart,))
-    yield Section("Time", tables=(phase_table(history, names),), charts=(_seconds_chart(record),))
-
-
-def _seconds_chart(record: RunRecord) -> Chart:
-    spent = phase_seconds(record.history)
+    spent = phase_seconds(history)
     total = sum(sum(sites.values()) for sites in spent.values())
     bars = spent
-    if len(record.names) > _MOST_ROWS:
+    if len(names) > _MOST_ROWS:
         bars = {}
         for phase, sites in spent.items():
             own = sites.get(COORDINATOR, 0.0)
@@ -130,7 +126,8 @@ def _seconds_chart(record: RunRecord) -> Chart:
     plot = stacked_bars(drawn, Labels("Seconds by phase", "seconds", ""))
     alt = ", ".join(f"{phase} {sum(sites.values()):.1f} s" for phase, sites in spent.items())
     caption = "Seconds of the sites are added, even if they worked in parallel."
-    return Chart.from_plot(plot, "seconds-by-phase", caption, alt=f"Seconds by phase: {alt}.")
+    chart = Chart.from_plot(plot, "seconds-by-phase", caption, alt=f"Seconds by phase: {alt}.")
+    yield Section("Time", tables=(phase_table(history, names),), charts=(chart,))
 
 
 def _examples(record: RunRecord) -> Iterator[Section]:

@@ -149,13 +149,13 @@ def lifeline() -> Iterator[Lifeline]:
 def end_with_parent() -> None:
     """End this process as soon as its parent is gone; a no-op for a process that no pool started."""
     descriptor = os.environ.pop(_LIFELINE_VARIABLE, "")
+
+    def exit_when_closed() -> None:
+        os.read(int(descriptor), 1)  # nothing is ever written: this returns when the other end closes
+        os._exit(_ORPHAN_STATUS)
+
     if descriptor:
-        threading.Thread(target=_exit_when_closed, args=(int(descriptor),), daemon=True).start()
-
-
-def _exit_when_closed(descriptor: int) -> None:
-    os.read(descriptor, 1)  # nothing is ever written: this returns when the other end closes
-    os._exit(_ORPHAN_STATUS)
+        threading.Thread(target=exit_when_closed, daemon=True).start()
 
 
 @contextmanager

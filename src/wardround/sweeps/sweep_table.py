@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,18 +53,22 @@ class SweepTable:
     def to_table(self, *titles: str) -> Table:
         """Return the table to read; with titles, only these figures."""
         figures = [figure for figure in self.sweep.figures if not titles or figure.title in titles]
-        columns = [*self._heads(), "seeds", *(head for figure in figures for head in self._columns(figure))]
-        rows = [tuple(self._row(cell, figures)) for cell in self.cells]
-        return Table(self.sweep.title, tuple(columns), tuple(rows), note=_NOTES[self.sweep.spread])
-
-    def _row(self, cell: Cell, figures: Sequence[Figure]) -> Iterator[TableCell]:
-        yield from self._choices(cell)
-        finished = sum(run.cell.name == cell.name and self.index.has(run) for run in self.index.runs)
-        yield f"{finished} of {len(self.sweep.seeds)}"
+        titled = {title for entry in self.sweep.published for title in entry.figures}
+        columns = [*self._heads(), "seeds"]
         for figure in figures:
-            yield _text(self.measured(cell, figure), figure.digits)
-            if self._has_published(figure):
-                yield _published_text(self.published(cell, figure), figure.digits)
+            columns += [figure.title, f"{figure.title}, {_PUBLISHED}"] if figure.title in titled else [figure.title]
+        rows: list[tuple[TableCell, ...]] = []
+        for cell in self.cells:
+            finished = sum(run.cell.name == cell.name and self.index.has(run) for run in self.index.runs)
+            row = [*self._choices(cell), f"{finished} of {len(self.sweep.seeds)}"]
+            for figure in figures:
+                row.append(_text(self.measured(cell, figure), figure.digits))
+                if figure.title in titled:
+                    published = self.published(cell, figure)
+                    text = f"{published:,.{figure.digits}f}" if isinstance(published, int | float) else published
+                    row.append(_MISSING if text is None else text)
+            rows.append(tuple(row))
+        return Table(self.sweep.title, tuple(columns), tuple(rows), note=_NOTES[self.sweep.spread])
 
     def to_long_table(self) -> Table:
         """Return the table for a spreadsheet: one row per cell and figure, numbers unrounded."""
@@ -101,12 +104,6 @@ class SweepTable:
 
     def _choices(self, cell: Cell) -> list[str]:
         return [cell.choices[axis.name].name for axis in self.sweep.axes] or [cell.name]
-
-    def _columns(self, figure: Figure) -> list[str]:
-        return [figure.title, f"{figure.title}, {_PUBLISHED}"] if self._has_published(figure) else [figure.title]
-
-    def _has_published(self, figure: Figure) -> bool:
-        return any(figure.title in entry.figures for entry in self.sweep.published)
 
     def _bars(self) -> Plot:
         """Group the bars by the last axis; the other axes are the bars of each group."""
@@ -148,9 +145,3 @@ def _text(found: SeedSummary | None, digits: int) -> str:
         return _MISSING
     ends = f" ({found.low:,.{digits}f} – {found.high:,.{digits}f})" if found.seeds > 1 else ""
     return f"{found.mean:,.{digits}f}{ends}"
-
-
-def _published_text(published: float | str | None, digits: int) -> str:
-    if published is None:
-        return _MISSING
-    return published if isinstance(published, str) else f"{published:,.{digits}f}"

@@ -62,7 +62,11 @@ def points_of(event: Mapping[str, Any], *, last: int = 0) -> Points | None:
     """Return the points of an event, or None if it has none; `last` is the step to use if the event has none."""
     kind = event.get("event")
     step = next((event[name] for name in ("round", "epoch", "rounds") if isinstance(event.get(name), int)), last)
-    values = {name: float(value) for name, value in _values(str(kind), event) if _is_number(value)}
+    values = {
+        name: float(value)
+        for name, value in _values(str(kind), event)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    }
     return Points(step, float(event.get("time", 0.0)), values) if values else None
 
 
@@ -79,7 +83,3 @@ def _values(kind: str, event: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     elif kind == "finished":
         yield from ((f"test_f1/{site}", value) for site, value in event.get("f1", {}).items())
         yield from ((f"test/{name}", value) for name, value in event.items() if name.endswith("_f1"))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
