@@ -8,8 +8,9 @@ import pytest
 
 from tests.cli.running import QUICK, Ran, Run
 from tests.models.tiny import quick_tagger
-from wardround.cli.model import began_table, groups_table
+from wardround.cli.model import groups_table
 from wardround.models.word_tagger import PRESETS
+from wardround.studies.transfer_run import saved_transfer_table
 
 
 def test_show_says_what_a_model_is(run: Run, trained: Path) -> None:
@@ -106,13 +107,6 @@ def test_what_a_transfer_took_is_a_table(run: Run, site: Path, trained: Path, tm
     assert "weights_sha256" not in ran.out and "transfer " not in ran.out
 
 
-def test_a_layer_that_was_resized_and_frozen() -> None:
-    table = began_table(NOTE)
-    assert table is not None
-    assert table.rows == (("words", 1056, 528, "resized", "yes", "each of 2 buckets became one"),)
-    assert (table.totals[0][:3], table.note) == (("all", 1056, 528), "Digest of what was taken: ab12")
-
-
 @pytest.mark.parametrize(
     "note",
     [3, "text", {}, {**NOTE, "layers": 3}, {**NOTE, "layers": [{}]}, {**NOTE, "layers": [{**LAYER, "taken": "1"}]}],
@@ -120,7 +114,7 @@ def test_a_layer_that_was_resized_and_frozen() -> None:
 def test_a_note_that_only_looks_like_one_is_shown_as_it_is(
     run: Run, trained: Path, tmp_path: Path, note: object
 ) -> None:
-    assert began_table(note) is None
+    assert saved_transfer_table(note) is None
     shutil.copytree(trained / "model", tmp_path / "model")
     card = json.loads((tmp_path / "model" / "wardround.json").read_text())
     (tmp_path / "model" / "wardround.json").write_text(json.dumps(card | {"notes": {"transfer": note}}))

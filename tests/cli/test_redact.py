@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Run
-from wardround.cli import redact as command
 from wardround.corpora.brat import Brat
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import CorpusError
 from wardround.redaction import redaction_run as running
+from wardround.redaction import redaction_settings
 from wardround.text.document import Document
 
 TEXT = (
@@ -210,7 +210,7 @@ def test_a_run_is_resumed_only_as_it_was(
 def test_a_run_under_other_rules_is_not_resumed(
     run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "_RULES", 1)
+    monkeypatch.setattr(redaction_settings, "RULES_VERSION", 1)
     assert run("redact", folder, "--out", tmp_path / "out").code == 0
     monkeypatch.undo()
     ran = run("redact", folder, "--out", tmp_path / "out", "--resume")

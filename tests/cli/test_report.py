@@ -133,7 +133,7 @@ def test_mistakes_are_one_line_and_name_no_path(run: Run, runs: Path, tmp_path: 
     for words, said in (
         ((tmp_path / "nowhere",), "nowhere is no folder; name the folders of runs"),
         ((runs,), f"{runs.name} is no run folder: it holds neither events.jsonl nor scores.json"),
-        ((runs / "plain", runs / "sealed"), "a comparison belongs to no run: say by --out where it is to lie"),
+        ((runs / "plain", runs / "sealed"), "a comparison belongs to no single run: name its folder with --out"),
     ):
         ran = run("report", *words)
         assert ran.code == 2

@@ -28,6 +28,7 @@ from wardround.studies.transfer_run import (
     TransferSettings,
     begin,
     part_of,
+    saved_transfer_table,
     target_network,
     training_of,
     transfer_table,
@@ -302,3 +303,14 @@ def test_a_start_is_in_no_kit_without_the_digest_of_its_layers(tmp_path: Path) -
     with pytest.raises(StudyError, match=r"^\[model\] start is written to kits as a digest of its layers"):
         study_for_kits(study)
     assert "source" not in to_toml(study.for_hospitals())
+
+
+def test_a_saved_table_of_a_layer_that_was_resized_and_frozen() -> None:
+    reason = "each of 2 buckets became one"
+    layer = {"layer": "words", "parameters": 1056, "taken": 528, "how": "resized", "why": reason}
+    table = saved_transfer_table(
+        {"up_to": "word_cnn", "layers": [layer], "weights_sha256": "ab12", "frozen": ["words"]}
+    )
+    assert table is not None
+    assert table.rows == (("words", 1056, 528, "resized", "yes", reason),)
+    assert (table.totals[0][:3], table.note) == (("all", 1056, 528), "Digest of the copied weights: ab12")

@@ -1,16 +1,19 @@
-"""Options that several commands share."""
+"""Options and inputs that several commands share."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wardround.corpora.corpus_format import CorpusFormat
+from wardround.corpora.corpus_format import CorpusFormat, LineCodec, Reporter, fail_on_error
 from wardround.corpora.formats import BUILT_IN_FORMATS, open_format
-from wardround.errors import UsageError
+from wardround.errors import CorpusError, UsageError
 from wardround.settings import did_you_mean, parse_settings
+from wardround.text.document import Document
 from wardround.text.phi_tag_sets import PHI_TAG_SETS
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "chosen_format",
     "listed",
     "refuse_existing",
+    "standard_input",
 ]
 
 FORMAT_HELP = f"One of {', '.join(BUILT_IN_FORMATS)}, or a format of an installed package."
@@ -73,3 +77,21 @@ def refuse_existing(path: Path) -> None:
     """Raise a UsageError if a path exists: nothing is overwritten, least of all the notes that are read."""
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
         raise UsageError(f"{path.name} exists already; name a new file or folder")
+
+
+def standard_input(codec: LineCodec | None = None) -> Iterator[Document]:
+    """Yield standard input as one note or, with the codec of a format, one note from each line."""
+    name = "stdin"
+    try:
+        if codec is None:
+            # Read bytes: text mode would change line ends, and offsets with them.
+            yield Document(name, sys.stdin.buffer.read().decode())
+            return
+        for number, line in enumerate(sys.stdin.buffer, start=1):
+            if line.strip():
+                report = Reporter(Path(name), fail_on_error, number)
+                document = codec.decode(line.decode(), f"{name}:{number}", report)
+                if document is not None:
+                    yield document
+    except UnicodeDecodeError:
+        raise CorpusError("standard input is not UTF-8; convert it first, for example with iconv") from None

@@ -1,9 +1,7 @@
-"""`wardround predict`: entities in notes, in a stream of constant memory."""
+"""`wardround predict`: find entities in a stream of notes, in constant memory."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +10,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.text import Text
 
-from wardround.cli.options import Device, FormatOptions, ModelFolder, chosen_format, refuse_existing
+from wardround.cli.options import Device, FormatOptions, ModelFolder, chosen_format, refuse_existing, standard_input
 from wardround.corpora.formats import writable_format
-from wardround.errors import CorpusError
 from wardround.models.saved import load_model
 from wardround.reports.marked_notes import highlight
 from wardround.reports.plain_text import neutralise
 from wardround.studies.single_site import pick_device
 from wardround.tasks.task_table import task_of
-from wardround.text.document import Document
 
 __all__ = ["command"]
 
@@ -30,35 +26,25 @@ def command(
     notes: Annotated[Path, typer.Argument(help="Notes: a file or folder, or - for standard input.")],
     format: Annotated[str, typer.Option(help="text, brat, jsonl or any other format of `wardround data`.")] = "text",
     option: FormatOptions = None,
-    out: Annotated[Path | None, typer.Option(help="Write here, a new place; without it, show in colour.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A new file or folder to write; by default, show in colour.")] = None,
     to: Annotated[str, typer.Option(help="brat, jsonl, conll or any other format that can be written.")] = "jsonl",
-    to_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
+    to_option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the format to write.")
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """Find entities; write them as brat, JSONL or CoNLL, or show them in the terminal."""
     writer = writable_format(chosen_format(to, to_option))
     if out is not None:
         refuse_existing(out)
-    documents = _standard_input() if str(notes) == "-" else chosen_format(format, option).read(notes)
+    documents = standard_input() if str(notes) == "-" else chosen_format(format, option).read(notes)
     task = task_of(load_model(model).to(pick_device(device)))
     found = task.predict(documents)
     if out is None:
-        _show(found, task.entity_types)
+        console = Console()
+        for document in found:
+            console.rule(Text(neutralise(document.id)), style="dim")
+            console.print(highlight(document, types=task.entity_types), soft_wrap=False)
     else:
         writer.write(track(found, description="notes", console=Console(stderr=True)), out)
         typer.echo(str(out))
-
-
-def _standard_input() -> Iterator[Document]:
-    try:
-        # As bytes: read as text, line ends would change, and offsets with them.
-        yield Document("stdin", sys.stdin.buffer.read().decode())
-    except UnicodeDecodeError:
-        raise CorpusError("standard input is not UTF-8; convert it first, for example with iconv") from None
-
-
-def _show(documents: Iterable[Document], types: tuple[str, ...]) -> None:
-    console = Console()
-    for document in documents:
-        console.rule(Text(neutralise(document.id)), style="dim")
-        console.print(highlight(document, types=types), soft_wrap=False)

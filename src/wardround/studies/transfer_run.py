@@ -24,6 +24,7 @@ __all__ = [
     "TransferredModel",
     "begin",
     "part_of",
+    "saved_transfer_table",
     "target_network",
     "training_of",
     "transfer_table",
@@ -106,3 +107,24 @@ def transfer_table(model: TransferredModel, title: str) -> Table:
     columns = ("layer", "parameters", "of the source", "what happened", "trains", "why")
     totals = (("all", sum(row.parameters for row in model.report.layers), model.report.taken, "", "", ""),)
     return Table(title, columns, rows, totals=totals)
+
+
+def saved_transfer_table(note: Any) -> Table | None:
+    """Return the table of a transfer from the note in the model's card; None if the note has another form.
+
+    The card is data that anybody may have written, so every value is checked.
+    """
+    try:
+        rows = []
+        for layer in note["layers"]:
+            name, how, why = (str(layer[part]) for part in ("layer", "how", "why"))
+            parameters, taken = layer["parameters"], layer["taken"]
+            if type(parameters) is not int or type(taken) is not int:
+                return None
+            rows.append((name, parameters, taken, how, "yes" if name in note["frozen"] else "no", why))
+        title, digest = f"Began from another model, up to {note['up_to']}", note["weights_sha256"]
+    except (KeyError, TypeError):
+        return None
+    totals = (("all", sum(row[1] for row in rows), sum(row[2] for row in rows), "", "", ""),)
+    columns = ("layer", "parameters", "of the source", "what happened", "frozen", "why")
+    return Table(title, columns, tuple(rows), totals=totals, note=f"Digest of the copied weights: {digest}")
