@@ -353,7 +353,7 @@ def test_a_copy_for_another_site_or_study(offline: Path, kits: Path, run: Run) -
     ran = run("site", "key", kits / "harbour", out / "harbour.epoch-1.key.sealed")
     assert ran.code == 2 and "sealed to another key" in ran.err_in_one_line  # same study, another consortium
     ran = run("site", "key", offline / "hillside" / "kit")
-    assert ran.err == "wardround: the study has no key service; name the copy of the key that came\n"
+    assert ran.err == "wardround: the study has no key service; name the file with the copy of the key that was sent\n"
     assert not (offline / "hillside" / "kit" / "keys.vault").exists()
 
 

@@ -117,7 +117,7 @@ def test_a_head_that_was_noted_elsewhere_must_still_be_in_it(path: Path, tmp_pat
     Ledger(anew).record(Message({"other": 1}), study="s", step="forged", round_number=1, mechanism="plain")
     assert run("verify", anew).exit_code == 0
     result = run("verify", anew, "--head", noted)
-    assert (result.exit_code, "no line of it has the head that was noted" in result.output) == (1, True)
+    assert (result.exit_code, "no line has the noted head; the file was rewritten" in result.output) == (1, True)
 
 
 def test_a_file_that_is_not_there_is_a_fault_of_the_command(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """Record the calls of the papers' modules instead of making them: the pages of the checkout stay as they are."""
-    papers, reproduce = paper_command._modules()
+    papers, reproduce = paper_command._import_papers()
     found: list[tuple[Any, ...]] = []
     monkeypatch.setattr(reproduce, "rebuild", lambda paper: found.append(("rebuild", paper.name)))
     monkeypatch.setattr(

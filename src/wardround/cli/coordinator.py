@@ -55,9 +55,9 @@ def open_consortium(
 
 @app.command()
 def approve(
-    consortium: Annotated[Path, typer.Argument(help="The folder `open` made.", exists=True, file_okay=False)],
+    consortium: Annotated[Path, typer.Argument(help="The folder that `open` created.", exists=True, file_okay=False)],
     request: Annotated[
-        Path, typer.Argument(help="The file a site, or the key service, sent.", exists=True, dir_okay=False)
+        Path, typer.Argument(help="The file that a site or the key service sent.", exists=True, dir_okay=False)
     ],
     out: Annotated[Path, typer.Option(help="The folder for the approval.", file_okay=False)] = Path(),
     again: Annotated[bool, typer.Option("--again", help="The site lost its key and requests a second kit.")] = False,
@@ -84,13 +84,13 @@ def start(
     from wardround.studies.study_notes import public_documents
     from wardround.tracking.feeding import check_trackers
 
-    opened, places = _coordinator_kit(read_kit(kit)), LocalPaths(vectors, public, start)
-    study = led_study(opened, places)
+    paths = LocalPaths(vectors, public, start)
+    study = led_study(_coordinator_kit(read_kit(kit)), paths)
     check_start(study)  # now, while the user can see the error
     public_documents(study)
     check_trackers(listed(track) or ())
     tracking = ("--track", track) if track else ()
-    raise typer.Exit(become((*party_command("coordinator", kit, places), *tracking)))
+    raise typer.Exit(become((*party_command("coordinator", kit, paths), *tracking)))
 
 
 @app.command(hidden=True)
@@ -120,7 +120,7 @@ def key(
 
     opened = _coordinator_kit(read_kit(kit))
     if opened.plan.keys:
-        raise UsageError(f"the study has a key service at {opened.plan.keys}, which tells the coordinator itself")
+        raise UsageError(f"the study has a key service at {opened.plan.keys}, which informs the coordinator itself")
     data = file.read_bytes()
     refuse_secrets(data)
     parameters = PublicParameters.from_json(data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Mapping, Sized
 from pathlib import Path
 from typing import Annotated
 
@@ -16,14 +16,13 @@ from wardround.cli.options import FORMAT_HELP, Format, FormatOptions, chosen_for
 from wardround.corpora.brat import Brat
 from wardround.corpora.check import WHOLE
 from wardround.corpora.check import check as check_corpus
+from wardround.corpora.conversion import convert_corpus, split_corpus
 from wardround.corpora.corpus_files import open_for_writing
 from wardround.corpora.corpus_format import Problem
-from wardround.corpora.formats import lossless_format, writable_format
-from wardround.corpora.splits import MANIFEST, Manifest, find_splits, split_documents, verify
-from wardround.corpora.stats import Counts, Tally, count
+from wardround.corpora.formats import writable_format
+from wardround.corpora.splits import find_splits
+from wardround.corpora.stats import Counts, count
 from wardround.corpora.synthetic import CLINICAL_TYPES, clinical_hospitals
-from wardround.corpora.tag_set_table import TagSetTable
-from wardround.errors import UsageError
 from wardround.reports.plain_text import neutralise
 from wardround.reports.tables import Table as ReportTable
 
@@ -31,7 +30,7 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Check, convert, count and split corpora; see who annotates what.", no_args_is_help=True)
 
-_MOST_ACROSS = 12  # sites beside one another; of more, each has a row
+_MOST_COLUMNS = 12  # with more sites, each site has a row instead of a column
 NewFolder = Annotated[Path, typer.Argument(help="The folder to write; must be new or empty.")]
 Source = Annotated[Path, typer.Argument(help="A file, a folder, or a folder that holds train, dev and test.")]
 
@@ -59,29 +58,29 @@ def convert(
     target: Annotated[Path, typer.Argument(help="The file or folder to write; must be new.")],
     source_format: Annotated[str, typer.Option("--from", help=FORMAT_HELP)],
     target_format: Annotated[str, typer.Option("--to", help=FORMAT_HELP)],
-    from_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
-    to_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")] = None,
+    from_option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the source's format.")
+    ] = None,
+    to_option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the target's format.")
+    ] = None,
 ) -> None:
     """Write a corpus in another format, read it again, and say what the new format could not hold."""
     reader = chosen_format(source_format, from_option)
-    again = chosen_format(target_format, to_option)
-    writable_format(again)
+    writer = writable_format(chosen_format(target_format, to_option))
     refuse_existing(target)
-    for name, place in _splits(source).items():
-        destination = target if name == WHOLE else target / (name + again.ending)
-        tally = Tally()
-        again.write(tally.watch(reader.read(place)), destination)
-        typer.echo(f"{destination.name}: {_number(tally.counts.documents, 'document')}")
-        written = count(again.read(destination)) if tally.counts.documents else Counts()
-        for loss in _losses(tally.counts, written):
-            typer.echo(f"{destination.name}: the format {target_format} does not hold {loss}")
+    for part in convert_corpus(source, target, reader=reader, writer=writer):
+        typer.echo(f"{part.path.name}: {_number(part.documents, 'document')}")
+        for kind, lost in part.losses.items():
+            what = "discontinuous entities" if kind == "discontinuous" else kind
+            typer.echo(f"{part.path.name}: the format {target_format} does not hold {lost:,} {what}")
 
 
 @app.command()
 def stats(path: Source, format: Format, option: FormatOptions = None) -> None:
     """Count documents, entities and relations by split and by type."""
     reader = chosen_format(format, option)
-    _show_counts({name: count(reader.read(place)) for name, place in _splits(path).items()})
+    _show_counts({name: count(reader.read(place)) for name, place in (find_splits(path) or {WHOLE: path}).items()})
 
 
 @app.command()
@@ -95,21 +94,9 @@ def split(
     seed: Annotated[int, typer.Option(help="The same seed splits the same texts in the same way.")] = 0,
 ) -> None:
     """Split a corpus into train, dev and test, and write split.json, which reveals later changes."""
-    if dev + test >= 1:
-        raise UsageError(f"--dev {dev} and --test {test} leave nothing for training")
-    if find_splits(path):
-        raise UsageError(f"{path.name} is split already; name one of its parts to split that")
     reader = chosen_format(format, option)
     refuse_existing(out)
-    fractions = {"train": 1 - dev - test, "dev": dev, "test": test}
-    parts = split_documents(reader.read(path), {name: part for name, part in fractions.items() if part}, seed)
-    manifest = Manifest.of(parts)
-    again = reader if reader.can_write else lossless_format()
-    for part, documents in parts.items():
-        again.write(documents, out / (part + again.ending))
-    manifest.write(out / MANIFEST)
-    verify(manifest, {part: again.read(place) for part, place in find_splits(out).items()})
-    typer.echo(_sizes(parts))
+    typer.echo(_sizes(split_corpus(path, out, reader, dev=dev, test=test, seed=seed)))
 
 
 @app.command()
@@ -118,7 +105,7 @@ def tagsets(
     out: Annotated[Path | None, typer.Option(help="A JSON file to write; must be new.", dir_okay=False)] = None,
 ) -> None:
     """Show which site of a study annotates which types, where they overlap, and which only one site has."""
-    # Here, for the other commands about corpora load no model.
+    # Imported here, because the other commands about corpora load no model.
     from wardround.studies.study_file import read_study
     from wardround.studies.study_notes import tag_sets_of
 
@@ -126,7 +113,8 @@ def tagsets(
         refuse_existing(out)
     described = read_study(study)
     found = tag_sets_of(described)
-    Console().print(_table_of_tag_sets(found).to_rich())
+    table = ReportTable("Mentions by type and site", ("type", *found.sites), found.rows())
+    Console().print((table.transpose("site") if len(found.sites) > _MOST_COLUMNS else table).to_rich())
     typer.echo("In training notes, or · where the type is not annotated; then in test notes, where it is scored.")
     for sentence in found.sentences():
         typer.echo(neutralise(sentence))
@@ -141,10 +129,10 @@ def hospitals(
     out: NewFolder,
     seed: Annotated[int, typer.Option(help="The same seed writes the same notes.")] = 0,
     complete: Annotated[
-        bool, typer.Option("--complete", help="Annotate all types everywhere, as no hospital does.")
+        bool, typer.Option("--complete", help="Annotate all types in every hospital, as in no real one.")
     ] = False,
 ) -> None:
-    """Write the built-in hospitals as brat folders OUT/<hospital>/train, dev and test; their notes are about nobody."""
+    """Write the built-in hospitals, whose patients are invented, as brat folders OUT/<hospital>/train, dev and test."""
     refuse_existing(out)
     for site in clinical_hospitals(seed):
         source, types = (site.complete, CLINICAL_TYPES) if complete else (site, site.types)
@@ -154,33 +142,12 @@ def hospitals(
         typer.echo(f"{site.name}: {_sizes(parts)}; {', '.join(types)}")
 
 
-def _table_of_tag_sets(found: TagSetTable) -> ReportTable:
-    table = ReportTable("Mentions by type and site", ("type", *found.sites), found.rows())
-    return table.transpose("site") if len(found.sites) > _MOST_ACROSS else table
-
-
 def _sizes(parts: Mapping[str, Sized]) -> str:
     return ", ".join(f"{part} {len(documents):,}" for part, documents in parts.items())
 
 
-def _splits(path: Path) -> dict[str, Path]:
-    return find_splits(path) or {WHOLE: path}
-
-
-def _losses(before: Counts, after: Counts) -> Iterator[str]:
-    for what in ("entities", "discontinuous", "relations", "concepts", "attributes", "notes", "sentences", "words"):
-        lost = _total(before, what) - _total(after, what)
-        if lost > 0:
-            yield f"{lost:,} {'discontinuous entities' if what == 'discontinuous' else what}"
-
-
-def _total(counts: Counts, what: str) -> int:
-    found = getattr(counts, what)
-    return found if isinstance(found, int) else sum(found.values())
-
-
 def _line(problem: Problem, root: Path) -> str:
-    """`file:line: severity: message`, the file as it lies below `root`."""
+    """Return `file:line: severity: message`, with the path of the file relative to `root`."""
     path = problem.path
     place = "" if path is None else path.name
     if path is not None and path != root and path.is_relative_to(root):
@@ -194,34 +161,26 @@ def _number(number: int, what: str) -> str:
 
 
 def _show_counts(counts: Mapping[str, Counts]) -> None:
-    console = Console()
-    console.print(_table_of_splits(counts))
-    for what in ("entities", "relations"):
-        if any(getattr(found, what) for found in counts.values()):
-            console.print(_table_of_types(counts, what))
+    """Print a table of the counts of each split, and a table by type for entities and for relations."""
+    console, found = Console(), list(counts.values())
 
+    def titled(title: str) -> Table:
+        table = Table(title)
+        for name in counts:
+            table.add_column(name, justify="right")
+        return table
 
-def _table_of_splits(counts: Mapping[str, Counts]) -> Table:
-    table = _table("", counts)
-    found = list(counts.values())
+    table = titled("")
     table.add_row("documents", *(f"{one.documents:,}" for one in found))
     table.add_row("sentences", *(f"{one.sentences:,}" if one.with_sentences else "–" for one in found))
     table.add_row("words", *(f"{one.words:,}" if one.with_words else "–" for one in found))
     for what in ("entities", "discontinuous", "relations"):
-        table.add_row(what, *(f"{_total(one, what):,}" for one in found))
+        table.add_row(what, *(f"{one.total(what):,}" for one in found))
     table.add_row("characters a document", *(f"{one.mean_length:,.1f}" for one in found))
-    return table
-
-
-def _table_of_types(counts: Mapping[str, Counts], what: str) -> Table:
-    table = _table(f"{what} by type", counts)
-    for kind in sorted({kind for found in counts.values() for kind in getattr(found, what)}):
-        table.add_row(Text(kind), *(f"{getattr(found, what)[kind]:,}" for found in counts.values()))
-    return table
-
-
-def _table(title: str, splits: Iterable[str]) -> Table:
-    table = Table(title)
-    for name in splits:
-        table.add_column(name, justify="right")
-    return table
+    console.print(table)
+    for what, types in (("entities", [one.entities for one in found]), ("relations", [one.relations for one in found])):
+        if any(types):
+            table = titled(f"{what} by type")
+            for kind in sorted({kind for by_type in types for kind in by_type}):
+                table.add_row(Text(kind), *(f"{by_type[kind]:,}" for by_type in types))
+            console.print(table)

@@ -19,7 +19,7 @@ from wardround.studies.study_file import Study
 
 __all__ = ["command"]
 
-_MOST_WORKERS = 4  # there are four hospitals
+_MAXIMUM_WORKERS = 4  # there are four hospitals
 
 
 def command(
@@ -28,14 +28,14 @@ def command(
     device: Device = "auto",
 ) -> None:
     """Train at each built-in hospital alone, together by FedNER, and pooled; print scores, models and a report."""
+
+    def progress_of(study: Study) -> StudyProgress:
+        return StudyProgress(study.study.name, list(study.sites), study.algorithm.config.rounds)
+
     torch.set_num_threads(1)  # small layers gain little from a second thread and lose much on a busy machine
-    workers = 0 if pick_device(device).type == "cuda" else min(_MOST_WORKERS, os.cpu_count() or 0)
-    result = run_demo(out, demo_studies(seed), watch=_watched, device=device, workers=workers)
+    workers = 0 if pick_device(device).type == "cuda" else min(_MAXIMUM_WORKERS, os.cpu_count() or 0)
+    result = run_demo(out, demo_studies(seed), watch=progress_of, device=device, workers=workers)
     Console().print(sites_table(result.sites).to_rich())
     for name, folder in result.models.items():
         typer.echo(f"model   {name:9} {folder}")
     typer.echo(f"report            {result.report}")
-
-
-def _watched(study: Study) -> StudyProgress:
-    return StudyProgress(study.study.name, list(study.sites), study.algorithm.config.rounds)

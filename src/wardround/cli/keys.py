@@ -30,7 +30,6 @@ from wardround.reports.tables import Table
 
 if TYPE_CHECKING:
     from wardround.provisioning.kits import Kit
-    from wardround.secure_aggregation.keys.key_log import LogLine
     from wardround.secure_aggregation.keys.material import PublicParameters
     from wardround.secure_aggregation.keys.service_state import Epochs, KeyState
 
@@ -67,6 +66,7 @@ def serve(
     from wardround.secure_aggregation.keys.key_service import KeyDesk, KeyService
     from wardround.secure_aggregation.keys.limits import Limits
     from wardround.secure_aggregation.keys.party import address
+    from wardround.secure_aggregation.keys.peers import fingerprint_of
 
     opened = _issuer(kit)
     if opened.role != "keys":
@@ -77,8 +77,13 @@ def serve(
     limits = Limits(strangers_per_address=per_address)
     with KeyService(desk, opened.files, host=host, port=port, limits=limits):
         typer.echo(f"epoch {epochs.state().current} of {opened.plan.study} at {opened.plan.keys}; log keys.jsonl")
-        typer.echo(f"Sites see this fingerprint; send it by another channel:\n{_own_fingerprint(opened)}")
-        _until_interrupted()
+        own = fingerprint_of(opened.certificate.read_bytes())
+        typer.echo(f"Sites see this fingerprint; send it by another channel:\n{own}")
+        stopped = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopped.set())
+        while not stopped.wait(0.5):
+            pass
 
 
 @app.command()
@@ -93,7 +98,7 @@ def rotate(
     from wardround.secure_aggregation.keys.material import new_secret
 
     opened = _issuer(kit)
-    _begun(opened, "rotate", _epochs(opened, passphrase_file).rotate(new_secret, at_once=at_once))
+    _show_new_epoch(opened, "rotate", _epochs(opened, passphrase_file).rotate(new_secret, at_once=at_once))
 
 
 @app.command()
@@ -103,7 +108,7 @@ def revoke(kit: KitFolder, site: SiteName, passphrase_file: PassphraseFile = Non
 
     opened = _issuer(kit)
     _check_site(opened, site)
-    _begun(opened, f"revoke {site}", _epochs(opened, passphrase_file).revoke(site, new_secret))
+    _show_new_epoch(opened, f"revoke {site}", _epochs(opened, passphrase_file).revoke(site, new_secret))
 
 
 @app.command()
@@ -119,7 +124,7 @@ def admit(
     opened = _issuer(kit)
     _check_site(opened, site)
     chosen = _epochs(opened, passphrase_file).admit(site, fingerprint)
-    _note(opened, f"admit {site}", chosen)
+    _record(opened, f"admit {site}", chosen)
     typer.echo(f"{site} may ask again")
     if chosen:
         typer.echo(f"Compare this fingerprint with the site, by telephone; `revoke` if it is another:\n{chosen}")
@@ -143,14 +148,14 @@ def issue(
     found = read_certificates(certificates, sites=opened.plan.sites, root=opened.root.read_bytes())
     sealed = seal_copies(epochs, found, study=opened.study_digest, root=opened.root.read_bytes(), out=out)
     for copy, fingerprint in sealed:
-        _note(opened, f"copy for {copy.site}", fingerprint, epoch=copy.epoch)
+        _record(opened, f"copy for {copy.site}", fingerprint, epoch=copy.epoch)
         typer.echo(f"{out.resolve().name}/{copy.file_name}: for {copy.site}, whose certificate is\n  {fingerprint}")
     typer.echo(f"{out.resolve().name}/parameters.json: for the coordinator; it holds no secret")
     for missing in sorted(set(opened.plan.sites) - {copy.site for copy, _ in sealed}):
         typer.echo(f"{missing} gets no copy: it was revoked, or its certificate is not there")
     parameters = epochs.parameters()
     typer.echo("Compare each fingerprint with its site by telephone, before the copy is sent.")
-    typer.echo(f"Sites will see epoch {parameters.epoch} and this id; tell it by telephone as well:\n{parameters.id}")
+    typer.echo(f"Sites will see epoch {parameters.epoch} and this id; say it by telephone as well:\n{parameters.id}")
 
 
 @app.command()
@@ -160,7 +165,15 @@ def show(kit: KitFolder, passphrase_file: PassphraseFile = None) -> None:
     epochs = _epochs(opened, passphrase_file)
     parameters, state = epochs.parameters(), epochs.state()
     typer.echo(f"epoch {parameters.epoch}, scheme {parameters.scheme}, id {parameters.id}")
-    rows = tuple((site, _standing(state, site), *_held(state, site)) for site in opened.plan.sites)
+    rows = tuple(
+        (
+            site,
+            _standing(state, site),
+            ", ".join(map(str, state.given.get(site, ()))),
+            _short(state.pinned.get(site, "")),
+        )
+        for site in opened.plan.sites
+    )
     Console().print(Table(opened.plan.study, ("site", "state", "epochs", "certificate"), rows).to_rich())
 
 
@@ -173,7 +186,18 @@ def log(
     from wardround.secure_aggregation.keys.key_log import read_log
 
     opened = _issuer(kit)
-    rows = tuple(_log_row(line) for line in deque(read_log(opened.files.log), maxlen=last))
+    rows = tuple(
+        (
+            f"{datetime.fromtimestamp(line.time, UTC):%Y-%m-%d %H:%M:%S}",
+            line.who or ("here" if line.outcome == "done" else "a stranger"),
+            line.asked,
+            str(line.epoch or ""),
+            line.outcome,
+            line.address,
+            _short(line.certificate),
+        )
+        for line in deque(read_log(opened.files.log), maxlen=last)
+    )
     Console().print(Table(opened.files.log.name, _LOG_COLUMNS, rows).to_rich())
 
 
@@ -188,36 +212,33 @@ def _issuer(kit: Path) -> Kit:
 
 
 def _epochs(kit: Kit, passphrase_file: Path | None, *, keyring: bool = False, create: bool = False) -> Epochs:
+    """Open the kit's epochs, or create them with the first key; refuse a state that is older than the log."""
     from wardround.secure_aggregation.keys.material import new_secret
     from wardround.secure_aggregation.keys.passphrase import lock_from
     from wardround.secure_aggregation.keys.recovery import check_not_older, logged_state
     from wardround.secure_aggregation.keys.service_state import Epochs
 
-    path, study = kit.files.epochs, kit.study_digest
-    logged = logged_state(kit.files.log, study)
+    path, digest = kit.files.epochs, kit.study_digest
+    logged = logged_state(kit.files.log, digest)
     if path.exists():
-        found = Epochs.open(path, lock_from(passphrase_file), study=study)
+        found = Epochs.open(path, lock_from(passphrase_file), study=digest)
         check_not_older(found.state(), logged)
         return found
     if not create:
         raise UsageError(f"{kit.path.name} has no keys yet; `wardround keys serve` or `keys issue` makes the first")
     lock = lock_from(passphrase_file, keyring=keyring)
-    return Epochs.create(path, lock, study=study, scheme=_scheme(kit), new=new_secret, after=logged)
-
-
-def _scheme(kit: Kit) -> str:
-    from wardround.studies.study_file import key_scheme, parse_study
+    from wardround.studies.study_file import key_scheme, parse_study  # heavy; needed only for the first key
 
     study = parse_study(kit.study.decode())
     if not study.privacy.protection.seals:
         raise UsageError(
             f"{kit.plan.study} seals nothing ([privacy] mechanism {study.privacy.mechanism}); it has no keys"
         )
-    return key_scheme(study)
+    return Epochs.create(path, lock, study=digest, scheme=key_scheme(study), new=new_secret, after=logged)
 
 
-def _begun(kit: Kit, what: str, parameters: PublicParameters) -> None:
-    _note(kit, what, epoch=parameters.epoch)
+def _show_new_epoch(kit: Kit, what: str, parameters: PublicParameters) -> None:
+    _record(kit, what, epoch=parameters.epoch)
     typer.echo(f"epoch {parameters.epoch}, id {parameters.id}")
     if parameters.oldest == parameters.epoch:
         typer.echo("Earlier keys are no longer used.")
@@ -225,7 +246,7 @@ def _begun(kit: Kit, what: str, parameters: PublicParameters) -> None:
         typer.echo("Send every site its copy, and the coordinator the parameters: `wardround keys issue`.")
 
 
-def _note(kit: Kit, what: str, certificate: str = "", *, epoch: int = 0) -> None:
+def _record(kit: Kit, what: str, certificate: str = "", *, epoch: int = 0) -> None:
     from wardround.secure_aggregation.keys.key_log import KeyLog
 
     KeyLog(kit.files.log).write(what, "done", certificate=certificate, epoch=epoch)
@@ -236,12 +257,6 @@ def _check_site(kit: Kit, site: str) -> None:
         raise UsageError(f"{site} is no site of {kit.plan.study}; its sites are {', '.join(kit.plan.sites)}")
 
 
-def _own_fingerprint(kit: Kit) -> str:
-    from wardround.secure_aggregation.keys.peers import fingerprint_of
-
-    return fingerprint_of(kit.certificate.read_bytes())
-
-
 def _standing(state: KeyState, site: str) -> str:
     if site in state.revoked:
         return "revoked"
@@ -250,25 +265,6 @@ def _standing(state: KeyState, site: str) -> str:
     return "has the key" if state.current in state.given.get(site, ()) else "has not asked"
 
 
-def _held(state: KeyState, site: str) -> tuple[str, str]:
-    return ", ".join(map(str, state.given.get(site, ()))), _short(state.pinned.get(site, ""))
-
-
-def _log_row(line: LogLine) -> tuple[str, ...]:
-    moment = f"{datetime.fromtimestamp(line.time, UTC):%Y-%m-%d %H:%M:%S}"
-    who = line.who or ("here" if line.outcome == "done" else "a stranger")
-    epoch = str(line.epoch or "")
-    return moment, who, line.asked, epoch, line.outcome, line.address, _short(line.certificate)
-
-
 def _short(fingerprint: str) -> str:
     """Return the beginning of a fingerprint, enough to distinguish two in a table."""
     return fingerprint.removeprefix("SHA256:")[:23]
-
-
-def _until_interrupted() -> None:
-    over = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
-    while not over.wait(0.5):
-        pass

@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 
 from wardround.errors import LedgerError
-from wardround.federation.ledger import Entry, Verdict, read_entries
+from wardround.federation.ledger import read_entries
 from wardround.federation.ledger import verify as verify_ledger
-from wardround.reports.tables import Row, Table
+from wardround.reports.tables import Table
 
 __all__ = ["app"]
 
@@ -31,7 +31,19 @@ def show(
 ) -> None:
     """Show what left the site, when, and how many bytes, newest last; never the content."""
     verdict = verify_ledger(file)
-    rows = tuple(_row(entry) for entry in deque(read_entries(file), maxlen=last))
+    rows = tuple(
+        (
+            _moment(entry.time),
+            entry.study,
+            str(entry.round),  # a name, not a quantity: it gets no thousands separator
+            entry.step,
+            entry.mechanism,
+            entry.bytes,
+            entry.digest[:8],
+            entry.refusal,
+        )
+        for entry in deque(read_entries(file), maxlen=last)
+    )
     total = f"{len(rows):,} of {verdict.entries:,} entries shown; {verdict.bytes_out:,} bytes left in all of them."
     Console().print(Table(file.name, _COLUMNS, rows, note=total).to_rich())
 
@@ -47,23 +59,14 @@ def verify(
     except LedgerError as error:
         typer.echo(str(error))
         raise typer.Exit(1) from None
-    typer.echo(f"{file.name}: {_said(verdict)}")
+    entries = "1 entry" if verdict.entries == 1 else f"{verdict.entries:,} entries"
+    torn = "; after them a line that was never finished, and its message never sent" if verdict.torn else ""
+    typer.echo(f"{file.name}: intact, {entries}, {verdict.bytes_out:,} bytes left{torn}")
     typer.echo(f"head {verdict.head}")
 
 
-def _said(verdict: Verdict) -> str:
-    torn = "; after them a line that was never finished, and its message never sent" if verdict.torn else ""
-    entries = "1 entry" if verdict.entries == 1 else f"{verdict.entries:,} entries"
-    return f"intact, {entries}, {verdict.bytes_out:,} bytes left{torn}"
-
-
-def _row(entry: Entry) -> Row:
-    number = str(entry.round)  # a name, not a quantity: no comma in it
-    row = _moment(entry.time), entry.study, number, entry.step, entry.mechanism, entry.bytes, entry.digest[:8]
-    return *row, entry.refusal
-
-
 def _moment(seconds: float) -> str:
+    """Return a time in UTC, or a dash if a damaged ledger gives a time that does not exist."""
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError, OSError):

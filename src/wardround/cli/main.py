@@ -64,12 +64,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
             warnings.showwarning = _show_warning
             _assemble(arguments)(arguments, prog_name="wardround")
     except WardroundError as error:
-        typer.echo(f"wardround: {_line(error)}", err=True)
+        # If all sites are on this machine, a failed round includes the message of the first site that failed.
+        cause = error.__cause__ if isinstance(error, FederationError) else None
+        message = f"{error} – {cause}" if isinstance(cause, WardroundError) else str(error)
+        # On one line, without control characters that a file name may contain.
+        typer.echo("wardround: " + neutralise(message).replace("\n", " "), err=True)
         sys.exit(2)
     except Exception as error:
         if os.environ.get("WARDROUND_DEBUG"):
             raise
-        typer.echo(f"wardround: {_where(error)}", err=True)
+        # Class and place of the error; its message is left out because it might quote a note.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+        message = f"unexpected {type(error).__name__} at {place}; set WARDROUND_DEBUG=1 for the traceback"
+        typer.echo(f"wardround: {message}", err=True)
         sys.exit(3)
 
 
@@ -89,6 +97,7 @@ def _show_warning(
 
 
 def _assemble(arguments: Sequence[str]) -> typer.Typer:
+    """Return the program with all commands, of which only the called one is imported."""
     app = typer.Typer(
         help="Hospitals train one clinical text-mining model together; no note leaves its hospital.",
         no_args_is_help=True,
@@ -109,37 +118,22 @@ def _assemble(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"wardround {__version__}")
         raise typer.Exit
 
 
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     pass
 
 
 def _not_called() -> None:
-    """Stand for a command in the list; the real one is imported when it is called."""
-
-
-def _line(error: WardroundError) -> str:
-    """Return the message on one line, without control characters that a file name may contain.
-
-    If all sites are on this machine, a failed round includes the message of the first site that failed.
-    """
-    cause = error.__cause__ if isinstance(error, FederationError) else None
-    said = f"{error} – {cause}" if isinstance(cause, WardroundError) else str(error)
-    return " ".join(neutralise(said).split("\n"))
-
-
-def _where(error: Exception) -> str:
-    """Return class and place of an unexpected error; its message is left out because it might quote a note."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-    return f"unexpected {type(error).__name__} at {place}; set WARDROUND_DEBUG=1 for the traceback"
+    """Take the place of a command in `--help`; its module is imported only when it is called."""
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ def show_outcome(
     outcome: Outcome, folder: RunFolder, title: str, *, settings: Mapping[str, Any], more: Sequence[Table] = ()
 ) -> None:
     """Print the scores, write the report with them and `more` tables, and print the paths of model and report."""
-    reading, interval = next(iter(outcome.f1.items()))
-    note = main_note(reading, interval, outcome.score.documents)
+    mode, interval = next(iter(outcome.f1.items()))
+    note = main_note(mode, interval, outcome.score.documents)
     tables = score_tables(outcome.score.counts, title=f"{title}, {outcome.scored_on}", note=note)
     if outcome.score.leakage is not None:
         tables += leakage_tables(outcome.score.leakage)
@@ -42,7 +42,7 @@ def show_outcome(
         title,
         scores=[*tables, *more],
         errors=errors,
-        mode=reading,
+        mode=mode,
         epochs=outcome.records,
         settings=dict(settings),
     )

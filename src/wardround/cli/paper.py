@@ -1,8 +1,9 @@
-"""`wardround paper`: the tables and figures of the papers, from a checkout."""
+"""`wardround paper`: show or measure the tables and figures of the papers; works in a checkout only."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +17,6 @@ from wardround.settings import did_you_mean
 __all__ = ["command"]
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
-_OVERVIEW = "overview"
 
 
 def command(
@@ -28,14 +28,14 @@ def command(
     out: Annotated[Path | None, typer.Option(help="The folder of the runs; default: runs/PAPER/work.")] = None,
     processes: Annotated[int, typer.Option(help="Runs in parallel, each on one core.", min=1)] = 1,
     device: Device = "auto",
-    minutes: Annotated[float, typer.Option(help="Stop after so many minutes; 0: never.", min=0.0)] = 0.0,
+    minutes: Annotated[float, typer.Option(help="Stop after this many minutes; 0 means never.", min=0.0)] = 0.0,
     seeds: Annotated[str, typer.Option(help="With --measure: comma-separated; default: those of each study.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --measure: only list the runs.")] = False,
     add: Annotated[list[Path] | None, typer.Option(help="A results file that was measured elsewhere.")] = None,
 ) -> None:
-    """Show the papers' tables, measured beside published, and write them into their pages; or measure them again."""
-    papers, reproduce = _modules()
-    if paper == _OVERVIEW:
+    """Show the papers' tables, measured and published, and write them into their pages; or measure them again."""
+    papers, reproduce = _import_papers()
+    if paper == "overview":
         papers.main()
         typer.echo(f"page    {papers.PAGE}")
         return
@@ -43,8 +43,9 @@ def command(
         _list(papers, papers.PAPERS.values())
         return
     described = _named(papers.PAPERS, paper, "paper")
-    if what:
-        _item(described, what)  # refuse an unknown name before anything is written
+    items = {item.name: item for item in described.items}
+    if what or (measure and not add):  # refuse an unknown name before anything is written
+        _named(items, what, f"table or figure of {paper}")
     if measure and add:
         raise UsageError("--measure makes runs and --add adds existing ones: give one of them")
     if add:
@@ -61,20 +62,20 @@ def command(
             seeds,
             dry_run,
         )
-        reproduce.measure_again(described, _item(described, what), request)
+        reproduce.measure_again(described, items[what], request)
     else:
         reproduce.rebuild(described)
     if dry_run:
         return
     if what:
-        typer.echo(f"{reproduce.shown(described, _item(described, what)) or 'not measured'}\n")
+        typer.echo(f"{reproduce.shown(described, items[what]) or 'not measured'}\n")
     else:
         _list(papers, [described])
     typer.echo(f"page    {described.folder / 'README.md'}")
 
 
-def _modules() -> tuple[Any, Any]:
-    """Import `papers.overview` and `papers.reproduce`, which lie beside the installed package."""
+def _import_papers() -> tuple[Any, Any]:
+    """Import `papers.overview` and `papers.reproduce`, which are in the checkout and not in the installed package."""
     if not (_CHECKOUT / "papers" / "overview.py").is_file():
         raise UsageError(
             "the papers are not part of an installed wardround: run this in a checkout, after `make env`, as "
@@ -86,16 +87,14 @@ def _modules() -> tuple[Any, Any]:
 
 
 def _named(known: dict[str, Any], name: str, what: str) -> Any:
+    """Return what has this name; raise a `UsageError` that lists the known names."""
     if name not in known:
         raise UsageError(f"{name!r} is no {what}{did_you_mean(name, known)}; there are {', '.join(known)}")
     return known[name]
 
 
-def _item(paper: Any, name: str) -> Any:
-    return _named({item.name: item for item in paper.items}, name, f"table or figure of {paper.name}")
-
-
-def _list(papers: Any, described: Any) -> None:
+def _list(papers: Any, described: Iterable[Any]) -> None:
+    """Print the tables and figures of papers, and whether they are measured."""
     for paper in described:
         typer.echo(f"{paper.name}: {paper.title}")
         for item in paper.items:

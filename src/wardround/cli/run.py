@@ -1,4 +1,4 @@
-"""`wardround run`: a study with every site on this machine."""
+"""`wardround run`: run a study with every site on this machine."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def command(
     write_own_report(folder)
     for table in study_tables(outcome.sites):
         Console().print(table.to_rich())
-    passed = f"up {size_text(outcome.traffic.up)}, down {size_text(outcome.traffic.down)}"
-    typer.echo(f"rounds  {outcome.rounds}, the best {outcome.best_round}; {passed}")
+    traffic = f"up {size_text(outcome.traffic.up)}, down {size_text(outcome.traffic.down)}"
+    typer.echo(f"rounds  {outcome.rounds}, the best {outcome.best_round}; {traffic}")
     for name in outcome.sites:
         typer.echo(f"model   {name:12} {folder.site(name) / 'model'}")
     typer.echo(f"report  {folder.report}")

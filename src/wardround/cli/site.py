@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,12 +26,10 @@ from wardround.corpora.type_names import nearest_type
 from wardround.errors import UsageError
 from wardround.reports.plain_text import neutralise
 from wardround.settings import parse_settings
-from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
 
 if TYPE_CHECKING:
     from wardround.provisioning.kits import Kit
-    from wardround.secure_aggregation.keys.vault import Lock
 
 __all__ = ["app"]
 
@@ -62,20 +59,19 @@ def review(
     with flare_needed():
         from wardround.provisioning.kits import read_kit
         from wardround.studies import networked, site_agent
-    from wardround.studies.site_review import review as reviewed
+    from wardround.studies.site_review import review as review_study
 
     opened = _site_kit(read_kit(kit))
-    place = f"{opened.plan.host}:{opened.plan.port}"
-    for section in reviewed(
-        networked.study_of(opened, site_agent.LocalPaths(vectors, public)), opened.name, coordinator=place
-    ):
+    address = f"{opened.plan.host}:{opened.plan.port}"
+    study = networked.study_of(opened, site_agent.LocalPaths(vectors, public))
+    for section in review_study(study, opened.name, coordinator=address):
         typer.secho(f"\n{section.heading}", bold=True)
         for line in section.lines:
             typer.echo(f"  {line}")
     if accept:
         site_agent.accept(opened)
-    stands = "Accepted." if site_agent.has_accepted(opened) else "Not accepted: add --accept to take part."
-    typer.echo(f"\n{stands}")
+    state = "Accepted." if site_agent.has_accepted(opened) else "Not accepted: add --accept to take part."
+    typer.echo(f"\n{state}")
 
 
 @app.command()
@@ -112,14 +108,18 @@ def start(
     if not site_agent.has_accepted(opened):
         raise UsageError(f"the study was not accepted; read `wardround site review {kit.name}`, then add --accept")
     notes = SiteSection(data and data.resolve(), format, parse_settings(option), built_in, names)
-    # Now, while the user can see the error; later, unreadable notes would be an absence with a code.
-    places = site_agent.LocalPaths(vectors, public)
-    study = networked.study_of(opened, places)
+    paths = site_agent.LocalPaths(vectors, public)
+    study = networked.study_of(opened, paths)
+    # Read the notes now, while the user can see an error; later the site would only be absent, with an error code.
     read = load_notes(opened.name, notes, seed=study.study.seed, types=study.types, tag_set=study.task.tag_set)
-    _tell_unknown(study.types if study.sites[opened.name].types else (), read.train)
+    types = study.types if study.sites[opened.name].types else ()
+    # Print type names that the study does not know, so that they can be mapped; this is shown only here.
+    for kind, count in (TagSet(tuple(types)).count_other_types(read.train) if types else {}).items():
+        near = nearest_type(kind, types)
+        typer.echo(neutralise(f"not learned: {count:,} of {kind!r}, which is no type of the study{near}; see --names"))
     public_documents(study)
     hand_on(passphrase_file, opened.files.vault)
-    networked.SiteChoice(notes, device, threads, places).write_spec(opened)
+    networked.SiteChoice(notes, device, threads, paths).write_spec(opened)
     typer.echo(f"{opened.name} takes part in {opened.plan.study}; coordinator {opened.plan.host}:{opened.plan.port}")
     typer.echo(f"ledger  {site_agent.site_folder(opened).path / 'ledger.jsonl'}")
     raise typer.Exit(become(site_agent.party_command("site", kit)))
@@ -149,43 +149,32 @@ def key(
     """Store the study's sealing key in this site's vault, from a copy that was sent or from the key service."""
     with flare_needed():
         from wardround.provisioning.kits import read_kit
+    from wardround.secure_aggregation.keys.copies import SealedCopy
+    from wardround.secure_aggregation.keys.party import SiteKeys
     from wardround.secure_aggregation.keys.passphrase import lock_from
     from wardround.secure_aggregation.keys.peers import fingerprint_of
 
     opened = _site_kit(read_kit(kit))
     if file is None and not opened.plan.keys:
-        raise UsageError("the study has no key service; name the copy of the key that came")
+        raise UsageError("the study has no key service; name the file with the copy of the key that was sent")
     if new_service:
         opened.files.service.unlink(missing_ok=True)
-    _keep_key(opened, file, lock_from(passphrase_file, keyring=keyring and not opened.files.vault.exists()))
+    lock = lock_from(passphrase_file, keyring=keyring and not opened.files.vault.exists())
+    keys = SiteKeys(opened.files, study=opened.study_digest, service=opened.plan.keys, lock=lock)
+    if file is not None:
+        secret = keys.take_copy(SealedCopy.from_bytes(file.read_bytes()), opened.name)
+        typer.echo(f"epoch {secret.epoch}; compare this id by telephone with the issuer:\n{secret.id}")
+    else:
+        parameters, _ = keys.current()
+        service = opened.files.service.read_text(encoding="ascii").strip()
+        typer.echo(f"epoch {parameters.epoch}, id {parameters.id}")
+        typer.echo(f"Compare this fingerprint by telephone with the operator of the key service:\n{service}")
     own = fingerprint_of(opened.certificate.read_bytes())
     typer.echo(f"The fingerprint of this site's own certificate, if somebody asks for it:\n{own}")
 
 
-def _tell_unknown(types: Sequence[str], documents: Iterable[Document]) -> None:
-    """Print type names that the study does not know, so that they can be mapped; nobody else is told."""
-    found = TagSet(tuple(types)).count_other_types(documents) if types else {}
-    for kind, count in found.items():
-        near = nearest_type(kind, types)
-        typer.echo(neutralise(f"not learned: {count:,} of {kind!r}, which is no type of the study{near}; see --names"))
-
-
-def _keep_key(kit: Kit, file: Path | None, lock: Lock) -> None:
-    from wardround.secure_aggregation.keys.copies import SealedCopy
-    from wardround.secure_aggregation.keys.party import SiteKeys
-
-    keys = SiteKeys(kit.files, study=kit.study_digest, service=kit.plan.keys, lock=lock)
-    if file is not None:
-        secret = keys.take_copy(SealedCopy.from_bytes(file.read_bytes()), kit.name)
-        typer.echo(f"epoch {secret.epoch}; compare this id by telephone with the issuer:\n{secret.id}")
-        return
-    parameters, _ = keys.current()
-    service = kit.files.service.read_text(encoding="ascii").strip()
-    typer.echo(f"epoch {parameters.epoch}, id {parameters.id}")
-    typer.echo(f"Compare this fingerprint by telephone with the operator of the key service:\n{service}")
-
-
 def _site_kit(kit: Kit) -> Kit:
+    """Return the kit if it is a site's."""
     if kit.role == "keys":
         raise UsageError(f"{kit.path.name} is the kit of the key service; `wardround keys serve` takes it")
     if kit.role != "site":

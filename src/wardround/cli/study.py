@@ -43,18 +43,18 @@ def check(study: StudyFile) -> None:
     task = common_task(described)
     public = public_set(described, task)
     coordinator = coordinator_of(described, task, public)
-    mechanism, form = described.privacy.mechanism, payload_of(described, task, public)
+    payload = payload_of(described, task, public)
     if described.privacy.protection.protects:
-        mechanism_of(described, form)  # raises an error if the updates cannot be protected
+        mechanism_of(described, payload)  # raises an error if the updates cannot be protected
     numbers = sum(tensor.numel() for tensor in coordinator.shared.values())
     kind = described.algorithm.kind
     typer.echo(f"{described.study.name}: {len(described.sites)} sites, {described.algorithm.config.rounds} rounds")
     typer.echo(f"{described.algorithm.name}: {kind.description}")
     typer.echo(f"shared: {len(coordinator.shared)} arrays, {numbers:,} numbers, {numbers * 4 / 1e6:.1f} MB as float32")
-    typer.echo(f"privacy: {mechanism}, {described.privacy.minimum_sites} sites a round at least")
+    typer.echo(f"privacy: {described.privacy.mechanism}, {described.privacy.minimum_sites} sites a round at least")
     check_start(described)
-    if (begins := start_table(described)) is not None:
-        Console().print(begins.to_rich())
+    if (table := start_table(described)) is not None:
+        Console().print(table.to_rich())
 
 
 @app.command()

@@ -21,7 +21,7 @@ from wardround.sweeps.sweep_table import SweepTable
 
 __all__ = ["command"]
 
-_ENDLESS = 10_000  # columns of a terminal
+_UNLIMITED = 10_000  # columns of a terminal
 
 
 def command(
@@ -38,9 +38,12 @@ def command(
     check_plan(runs, described.figures)
     index = Index(out, runs, described.figures)
     if dry_run:
-        _list(index)
+        for run in index.runs:
+            typer.echo(f"{'finished' if index.has(run) else 'missing ':8}  {run.key}  {run.name}")
+        done = sum(index.has(run) for run in index.runs)
+        typer.echo(f"{len(index.runs)} runs, {done} of them finished")
         return
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is told to stop
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that running studies are stopped, too
     with SweepProgress(index) as progress:
         work = SweepRun(index, progress, device, described.keep_models)
         work.work(processes=processes, minutes=minutes)
@@ -51,27 +54,17 @@ def command(
         raise typer.Exit(1)
 
 
-def _list(index: Index) -> None:
-    for run in index.runs:
-        typer.echo(f"{'finished' if index.has(run) else 'missing ':8}  {run.key}  {run.name}")
-    done = sum(index.has(run) for run in index.runs)
-    typer.echo(f"{len(index.runs)} runs, {done} of them finished")
-
-
 def _show(sweep: Sweep, index: Index) -> None:
+    """Print one table if it fits the terminal, otherwise one for each figure; then the paths of the files."""
     found, console = SweepTable(sweep, index), Console()
+
+    def width(table: Table) -> int:
+        return Measurement.get(console, console.options.update(max_width=_UNLIMITED), table.to_rich()).maximum
+
     whole = found.to_table()
-    for table in [whole] if _fits(whole, console) else [found.to_table(figure.title) for figure in sweep.figures]:
-        wide = console if _fits(table, console) else Console(width=_width(table, console))
+    fits = width(whole) <= console.width
+    for table in [whole] if fits else [found.to_table(figure.title) for figure in sweep.figures]:
+        wide = console if width(table) <= console.width else Console(width=width(table))
         wide.print(table.to_rich())
     for path in (index.folder / INDEX, *found.write(index.folder)):
         typer.echo(f"{path.stem:7} {path}")
-
-
-def _fits(table: Table, console: Console) -> bool:
-    return _width(table, console) <= console.width
-
-
-def _width(table: Table, console: Console) -> int:
-    """Return the width of the table on an infinitely wide screen."""
-    return Measurement.get(console, console.options.update(max_width=_ENDLESS), table.to_rich()).maximum

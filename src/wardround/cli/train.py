@@ -70,8 +70,8 @@ def command(
     site = load_site(data, chosen_format(format, option))
     notes = site.data.in_tag_set(checked_tag_set(tag_set))
     show_warnings(site.warnings)
-    wanted = TaskChoice(task, listed(types), directed=not undirected, negatives=negatives)
-    bound = task_at_one_site(wanted, choice, notes.train, seed=seed)
+    task_choice = TaskChoice(task, listed(types), directed=not undirected, negatives=negatives)
+    bound = task_at_one_site(task_choice, choice, notes.train, seed=seed)
     bound.model.to(pick_device(device))
     folder, title = RunFolder(out), f"{Path(chosen_family(choice, task)[1].name).name} on {data.name}"
     tracking = tracked_training(

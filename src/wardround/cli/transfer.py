@@ -68,17 +68,13 @@ def command(
     config = training_of(target, parse_settings(training_option), seed=seed)
     notes = part_of(site.data, fraction, seed=seed)
     beginning = begin(start, target, transfer)
-    taken = transfer_table(beginning, f"{_called(source)} up to {beginning.report.up_to}")
+    path = source.resolve()
+    name = path.parent.name if path.name == "model" else path.name  # of the run: all model folders have one name
+    taken = transfer_table(beginning, f"{name} up to {beginning.report.up_to}")
     Console().print(taken.to_rich())
     folder, task = RunFolder(out), task_of(target.to(pick_device(device)))
     with TrainingProgress(out.name, config.epochs) as progress:
         outcome = train_at_one_site(task, notes, config, folder=folder, listener=progress, notes=beginning.notes())
-    title = f"{_called(source)} transferred to {data.name}"
+    title = f"{name} transferred to {data.name}"
     settings = {**target.settings(), **asdict(config), "fraction": fraction}
     show_outcome(outcome, folder, title, settings=settings, more=[taken])
-
-
-def _called(source: Path) -> str:
-    """Return the name of the run, because every model folder has the same name."""
-    place = source.resolve()
-    return place.parent.name if place.name == "model" else place.name

@@ -50,6 +50,11 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
+    def total(self, kind: str) -> int:
+        """Return one of the counts by its name, summed over types."""
+        found: int | Counter[str] = getattr(self, kind)
+        return found if isinstance(found, int) else found.total()
+
     @property
     def mean_length(self) -> float:
         """Mean number of characters in a document."""
