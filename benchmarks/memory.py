@@ -23,8 +23,8 @@ import tomli_w
 from common import Bar, arguments, finish, installed
 from peers.json_script import free_port
 
-from wardround.cli.provision import planned
 from wardround.reports.tables import Row, Table
+from wardround.studies.networked import plan_kits
 from wardround.studies.study_file import SiteSection
 
 HOSPITALS = {"harbour": "harbour-0000", "hillside": "hillside-0001", "riverside": "riverside-0002"}
@@ -120,7 +120,7 @@ def start_networked(file: Path, running: ExitStack) -> RunningStudy:
     from wardround.studies.networked import SiteChoice
     from wardround.studies.site_agent import accept
 
-    plan = planned(file, host="localhost", port=free_port(), days=2, keys="")
+    plan = plan_kits(file, host="localhost", port=free_port(), days=2, keys="")
     kits = provision(*plan, file.parent / "kits")
     sites = []
     for name, hospital in HOSPITALS.items():

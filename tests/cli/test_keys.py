@@ -21,7 +21,6 @@ from tests.studies.tiny_studies import text_of
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 pytest.importorskip("tenseal", reason="new keys need wardround[sealed]")
 
-from wardround.cli.provision import planned
 from wardround.errors import MessageError
 from wardround.federation.engines.flare import supervisor
 from wardround.provisioning.kits import approve, complete, open_consortium, provision, read_kit, request
@@ -30,6 +29,7 @@ from wardround.secure_aggregation.keys.material import SealingSecret
 from wardround.secure_aggregation.keys.party import CoordinatorKeys, KeyClient, SiteKeys
 from wardround.secure_aggregation.keys.passphrase import FILE_VARIABLE, VARIABLE
 from wardround.secure_aggregation.keys.peers import fingerprint_of
+from wardround.studies.networked import plan_kits
 
 SEALED = {"mechanism": "sealed", "minimum_sites": 2, "packing": "compact"}
 
@@ -55,7 +55,7 @@ def port() -> int:
 def made(tmp_path_factory: pytest.TempPathFactory, port: int) -> Path:
     """Kits of a study with a key service; a test must leave them as they are."""
     folder = tmp_path_factory.mktemp("made")
-    plan, study = planned(write_study(folder), host="localhost", port=9000, days=2, keys=f"localhost:{port}")
+    plan, study = plan_kits(write_study(folder), host="localhost", port=9000, days=2, keys=f"localhost:{port}")
     provision(plan, study, folder / "kits")
     return folder / "kits"
 
@@ -69,7 +69,7 @@ def kits(made: Path, tmp_path: Path) -> Path:
 def consortium(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study without a key service, whose sites were approved."""
     folder = tmp_path_factory.mktemp("offline")
-    plan, study = planned(write_study(folder), host="localhost", port=9000, days=2)
+    plan, study = plan_kits(write_study(folder), host="localhost", port=9000, days=2)
     open_consortium(plan, study, folder / "lead")
     for name in plan.sites:
         complete(folder / name, approve(folder / "lead", request(name, folder / name), folder))
@@ -124,12 +124,12 @@ def test_from_the_first_start_to_a_revocation(kits: Path, port: int, serve: Comm
         "Sites see this fingerprint; send it by another channel:",
         fingerprint,
     ]
-    told = client(kits, "coordinator", port).parameters()
-    assert (told.epoch, told.scheme) == (1, "bfv-compact")
+    parameters = client(kits, "coordinator", port).parameters()
+    assert (parameters.epoch, parameters.scheme) == (1, "bfv-compact")
     assert code(kits, "coordinator", port, 1) == "not-a-site"
     kept = run("site", "key", kits / "harbour")
     assert kept.out.splitlines() == [
-        f"epoch 1, id {told.id}",
+        f"epoch 1, id {parameters.id}",
         "Compare this fingerprint by telephone with the operator of the key service:",
         fingerprint,
         "The fingerprint of this site's own certificate, if somebody asks for it:",
@@ -285,29 +285,29 @@ def test_copies_by_post(offline: Path, run: Run) -> None:
     words = ("keys", "issue", issuer, "--certificates", offline / "lead" / "approved", "--out", out)
     issued = run(*words)
     assert issued.code == 0, issued.err
-    told = json.loads((out / "parameters.json").read_text())
+    parameters = json.loads((out / "parameters.json").read_text())
     for name in ("harbour", "hillside"):
         fingerprint = fingerprint_of((offline / "lead" / "approved" / f"{name}.crt").read_bytes())
         assert f"copies/{name}.epoch-1.key.sealed: for {name}, whose certificate is\n  {fingerprint}\n" in issued.out
-    assert issued.out.splitlines()[-1] == told["id"]
+    assert issued.out.splitlines()[-1] == parameters["id"]
 
     taken = run("site", "key", offline / "hillside" / "kit", out / "hillside.epoch-1.key.sealed")
     assert taken.code == 0, taken.err
     assert taken.out.splitlines()[:2] == [
         "epoch 1; compare this id by telephone with the issuer:",
-        told["id"],
+        parameters["id"],
     ]
     kit = read_kit(offline / "hillside" / "kit")
-    assert SiteKeys(kit.files, study=kit.study_digest).secret(1).id == told["id"]
+    assert SiteKeys(kit.files, study=kit.study_digest).secret(1).id == parameters["id"]
 
     noted = run("coordinator", "key", offline / "lead" / "coordinator", out / "parameters.json")
-    assert noted.out == f"epoch 1, id {told['id']}\n"
+    assert noted.out == f"epoch 1, id {parameters['id']}\n"
     lead = read_kit(offline / "lead" / "coordinator")
-    assert CoordinatorKeys(lead.files, study=lead.study_digest).parameters().id == told["id"]
+    assert CoordinatorKeys(lead.files, study=lead.study_digest).parameters().id == parameters["id"]
     assert run("coordinator", "key", offline / "lead" / "coordinator", out / "parameters.json").code == 0
 
     again = run(*words)  # the same key, once more
-    assert again.out.splitlines()[-1] == told["id"]
+    assert again.out.splitlines()[-1] == parameters["id"]
 
 
 def test_rotation_and_revocation_by_post(offline: Path, run: Run) -> None:

@@ -15,10 +15,10 @@ from tests.studies.tiny_studies import text_of
 
 pytest.importorskip("nvflare", reason="kits need wardround[flare]")
 
-from wardround.cli.provision import planned
 from wardround.corpora.jsonl import Jsonl
 from wardround.federation.engines.flare import supervisor
 from wardround.provisioning.kits import provision
+from wardround.studies.networked import plan_kits
 from wardround.studies.study_file import parse_study
 from wardround.text.tag_sets import TagSet
 
@@ -29,7 +29,7 @@ def provisioned(folder: Path, text: str) -> Path:
     """The kit of harbour."""
     study = folder / "study.toml"
     study.write_text(text, encoding="utf-8")
-    return provision(*planned(study, host="localhost", port=9000, days=2), folder / "kits")["harbour"]
+    return provision(*plan_kits(study, host="localhost", port=9000, days=2), folder / "kits")["harbour"]
 
 
 @pytest.fixture(scope="module")

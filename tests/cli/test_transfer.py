@@ -50,8 +50,8 @@ def test_from_a_saved_model_to_a_report(run: Run, site: Path, trained: Path, tmp
     assert ran.row("words")[0] == ran.row("words")[1] == "1,056"  # 66 rows of 16 numbers
     assert ran.row("crf")[1:] == ["0", "fresh", "yes", "above word_cnn"]
     assert ran.out.endswith(f"model   {folder / 'model'}\nreport  {folder / 'report.html'}\n")
-    told = model_card(folder / "model")["notes"]["transfer"]
-    assert [(row["layer"], row["how"]) for row in told["layers"]] == [(name, ran.row(name)[2]) for name in LAYERS]
+    note = model_card(folder / "model")["notes"]["transfer"]
+    assert [(row["layer"], row["how"]) for row in note["layers"]] == [(name, ran.row(name)[2]) for name in LAYERS]
     page = (folder / "report.html").read_text()
     assert "first up to word_cnn" in page
     assert "above word_cnn" in page

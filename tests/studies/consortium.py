@@ -9,10 +9,10 @@ from typing import Any
 from tests.processes import Command, eventually, free_port, kill, processes_of
 from tests.studies.tiny_studies import events_of
 
-from wardround.cli.provision import planned
 from wardround.provisioning.kits import Kit, provision, read_kit
 from wardround.studies import networked
 from wardround.studies import site_agent as attendance
+from wardround.studies.networked import plan_kits
 from wardround.studies.study_file import SiteSection
 from wardround.training.state_files import load_tensors
 
@@ -27,7 +27,7 @@ class Consortium:
         file = folder / "study.toml"
         file.write_text(study, encoding="utf-8")
         keys = f"localhost:{free_port()}" if sealed else ""
-        plan = planned(file, host="localhost", port=free_port(), days=2, keys=keys)
+        plan = plan_kits(file, host="localhost", port=free_port(), days=2, keys=keys)
         self.kits = provision(*plan, folder / "kits")
         self.commands: dict[str, Command] = {}
         self._starts = 0

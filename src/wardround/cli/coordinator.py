@@ -18,7 +18,6 @@ from wardround.cli.provision import (
     StudyFile,
     Vectors,
     flare_needed,
-    planned,
 )
 from wardround.errors import UsageError
 
@@ -46,7 +45,8 @@ def open_consortium(
     """Create the study's certificate authority and the coordinator's kit; sites request theirs."""
     with flare_needed():
         from wardround.provisioning import kits
-    plan, content = planned(study, host=host, port=port, days=days, keys=keys)
+        from wardround.studies.networked import plan_kits
+    plan, content = plan_kits(study, host=host, port=port, days=days, keys=keys)
     kit = kits.read_kit(kits.open_consortium(plan, content, out))
     typer.echo(f"{out.resolve().name}/{kit.path.name}: the coordinator's kit")
     typer.echo(f"{out.resolve().name}/authority: the owner of this folder decides who takes part; keep it secret")

@@ -80,7 +80,7 @@ def convert(
 def stats(path: Source, format: Format, option: FormatOptions = None) -> None:
     """Count documents, entities and relations by split and by type."""
     reader = chosen_format(format, option)
-    _show_counts({name: count(reader.read(place)) for name, place in (find_splits(path) or {WHOLE: path}).items()})
+    _show_counts({name: count(reader.read(part)) for name, part in (find_splits(path) or {WHOLE: path}).items()})
 
 
 @app.command()

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from wardround.errors import UsageError
-from wardround.provisioning.kit_plan import KitPlan
 
 __all__ = [
     "Approval",
@@ -31,7 +30,6 @@ __all__ = [
     "flare_needed",
     "make_kit",
     "make_request",
-    "planned",
 ]
 
 StudyFile = Annotated[Path, typer.Argument(help="The study, a TOML file.", exists=True, dir_okay=False)]
@@ -74,7 +72,8 @@ def command(
     """
     with flare_needed():
         from wardround.provisioning.kits import provision
-    made = provision(*planned(study, host=host, port=port, days=days, keys=keys), out)
+        from wardround.studies.networked import plan_kits
+    made = provision(*plan_kits(study, host=host, port=port, days=days, keys=keys), out)
     for name in made:
         typer.echo(f"{out.resolve().name}/{name}")
 
@@ -88,17 +87,6 @@ def flare_needed() -> Iterator[None]:
         if (error.name or "").partition(".")[0] in ("nvflare", "cryptography"):
             raise UsageError("a networked study needs NVIDIA FLARE: install wardround[flare]") from None
         raise
-
-
-def planned(path: Path, *, host: str, port: int, days: int, keys: str = "") -> tuple[KitPlan, bytes]:
-    """Return the plan of the kits for a study file, and the study file that all participants receive."""
-    # Imported here, because the process that answers for a site loads no model.
-    from wardround.studies.assemble import with_start_digest
-    from wardround.studies.study_file import read_study, study_for_kits
-    from wardround.studies.study_notes import with_digest
-
-    study = with_start_digest(with_digest(read_study(path)))
-    return KitPlan(study.study.name, host, port, tuple(study.sites), days, keys), study_for_kits(study)
 
 
 def make_request(name: str, out: Path) -> None:

@@ -1,4 +1,4 @@
-"""A networked study: the coordinator runs it from its kit, and a site says where its notes are."""
+"""A networked study: its kits are planned, the coordinator runs it, and a site says where its notes are."""
 
 from __future__ import annotations
 
@@ -13,25 +13,33 @@ from rich.console import Console
 from wardround.errors import FederationError, UsageError
 from wardround.federation.engines.flare.coordinator_session import serve
 from wardround.federation.engines.flare.flare_federation import FlareFederation
+from wardround.provisioning.kit_plan import KitPlan
 from wardround.provisioning.kits import Kit
 from wardround.reports.progress import StudyProgress
 from wardround.reports.score_tables import study_tables
 from wardround.secure_aggregation.identities import open_signatures
-from wardround.studies.assemble import check_start
+from wardround.studies.assemble import check_start, with_start_digest
 from wardround.studies.party_keys import PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import write_own_report
 from wardround.studies.run_tracking import tracked
 from wardround.studies.single_site import pick_device
 from wardround.studies.site_agent import SPEC, LocalPaths, site_folder
-from wardround.studies.study_file import SiteSection, Study, parse_study, to_toml
+from wardround.studies.study_file import SiteSection, Study, parse_study, read_study, study_for_kits, to_toml
+from wardround.studies.study_notes import with_digest
 from wardround.studies.study_run import Engine, StudyRun
 from wardround.studies.worker_spec import PartySpec, WorkerSpec
 
-__all__ = ["SiteChoice", "lead", "led_study", "party_of", "run_folder", "study_of"]
+__all__ = ["SiteChoice", "lead", "led_study", "party_of", "plan_kits", "run_folder", "study_of"]
 
 _PAUSE = 2.0  # seconds before a round is retried
 _GRACE = 5.0  # seconds to wait for further sites once enough are present
+
+
+def plan_kits(path: Path, *, host: str, port: int, days: int, keys: str = "") -> tuple[KitPlan, bytes]:
+    """Return the plan of the kits for a study file, and the study file that all participants receive."""
+    study = with_start_digest(with_digest(read_study(path)))
+    return KitPlan(study.study.name, host, port, tuple(study.sites), days, keys), study_for_kits(study)
 
 
 def study_of(kit: Kit, places: LocalPaths | None = None) -> Study:
