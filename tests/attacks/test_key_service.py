@@ -183,13 +183,14 @@ from pathlib import Path
 from tests.secure_aggregation.authority import STUDY, lock
 from wardround.secure_aggregation.keys.key_log import KeyLog
 from wardround.secure_aggregation.keys.peers import PartyFiles
-from wardround.secure_aggregation.keys.key_service import KeyDesk, KeyService
+from wardround.secure_aggregation.keys.key_service import KeyRequestHandler, KeyService
 from wardround.secure_aggregation.keys.service_state import Epochs
 folder = Path({str(tmp_path / "keys")!r})
 files = PartyFiles(folder, folder / "own.key", folder / "own.crt", folder / "root.pem")
-desk = KeyDesk(Epochs.open(files.epochs, lock(), study=STUDY), KeyLog(files.log), study=STUDY, sites={SITES!r})
+epochs = Epochs.open(files.epochs, lock(), study=STUDY)
+handler = KeyRequestHandler(epochs, KeyLog(files.log), study=STUDY, sites={SITES!r})
 resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))
-with KeyService(desk, files, host="localhost", port=0) as running:
+with KeyService(handler, files, host="localhost", port=0) as running:
     print(running.port, flush=True)
     sys.stdin.read()
 """
@@ -345,11 +346,11 @@ def test_an_old_copy_that_is_sent_again_does_not_bring_an_epoch_back(tmp_path: P
     keys = SiteKeys(made.parties["h1"], study=STUDY, lock=lock(PASSPHRASE))
     public = rsa_key(3).public_key()
     first = SealedCopy.make(made.epochs.current(), study=STUDY, site="h1", oldest=1, public=public)
-    keys.take_copy(first, "h1")
+    keys.load_copy(first, "h1")
     made.epochs.revoke("h2", new)
-    keys.take_copy(SealedCopy.make(made.epochs.current(), study=STUDY, site="h1", oldest=2, public=public), "h1")
+    keys.load_copy(SealedCopy.make(made.epochs.current(), study=STUDY, site="h1", oldest=2, public=public), "h1")
     with pytest.raises(KeyMaterialError, match="epoch 2 is held already; the copy of epoch 1 is older"):
-        keys.take_copy(first, "h1")
+        keys.load_copy(first, "h1")
     assert code(lambda: keys.secret(1)) == "epoch"
 
 

@@ -112,9 +112,9 @@ def test_every_mechanism_declares_its_sentences() -> None:
         ("plain", False, ()),
         ("masked", False, ("submit", "unmask")),
         ("masked", True, ("submit", "unmask")),
-        ("sealed", False, ("submit", "open_sum", "share_copy", "take_copy")),
+        ("sealed", False, ("submit", "open_sum", "share_copy", "load_copy")),
         ("sealed", True, ("submit", "unmask", "open_mean")),
-        ("sealed+masked", False, ("submit", "unmask", "open_sum", "share_copy", "take_copy")),
+        ("sealed+masked", False, ("submit", "unmask", "open_sum", "share_copy", "load_copy")),
     ],
 )
 def test_the_steps_after_the_announcement(name: str, comes_back: bool, expected: tuple[str, ...]) -> None:

@@ -212,7 +212,7 @@ def test_a_site_gone_at_take_is_behind_and_goes_on_from_anothers_copy(
     assert codes(record) == [("h2", "behind"), ("h2", "behind")]  # it neither trains nor takes
     assert consortium.shared("h1") == pytest.approx(2 * 0.325 + mean_of("h1", "h3", "h4"), abs=3 * NEAR)
     copy = consortium.ask("share_copy", Message({"round": 3}), to=["h3"])["h3"]
-    taken = consortium.ask("take_copy", Message({"round": 3}, {}, copy.blobs), to=["h2"])["h2"]
+    taken = consortium.ask("load_copy", Message({"round": 3}, {}, copy.blobs), to=["h2"])["h2"]
     assert taken.value("shared", str) == record.digests["h1"]
     assert consortium.shared("h2") == consortium.shared("h1")
     assert not codes(consortium.run()[0])
@@ -574,7 +574,7 @@ def test_restarted_between_train_and_give_a_site_is_left_out(mechanism: AgreedMe
         # It did give, and a sum that leaves out what it gave it does not take: it catches up by a copy.
         assert codes(record)[1:] == [("h2", "sum")]
         copy = consortium.ask("share_copy", Message({"round": 2}), to=["h3"])["h3"]
-        consortium.ask("take_copy", Message({"round": 2}, {}, copy.blobs), to=["h2"])
+        consortium.ask("load_copy", Message({"round": 2}, {}, copy.blobs), to=["h2"])
     (record,) = consortium.run()
     assert (record.answered, codes(record)) == (4, [])
 

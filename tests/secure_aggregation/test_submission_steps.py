@@ -30,7 +30,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hospitals, list[flo
 
 
 def test_a_site_knows_the_steps_of_its_mechanism_and_no_other(tmp_path: Path) -> None:
-    giving, copying = {"submit", "unmask"}, {"open_sum", "share_copy", "take_copy"}
+    giving, copying = {"submit", "unmask"}, {"open_sum", "share_copy", "load_copy"}
     known = {}
     for mechanism in ("plain", *MECHANISMS):
         hospital = Hospitals(tmp_path / mechanism, mechanism).sites["harbour"]
@@ -205,7 +205,7 @@ def test_a_site_that_missed_a_sum_is_behind_until_it_has_anothers_copy(mechanism
     asked = Message({"round": 3})
     assert hospitals.ask("share_copy", asked, to=["hillside"]) == {"hillside": "behind"}
     copy = hospitals.ask("share_copy", asked, to=["station"])["station"]
-    taken = hospitals.ask("take_copy", Message({"round": 3}, {}, copy.blobs), to=["hillside"])["hillside"]
+    taken = hospitals.ask("load_copy", Message({"round": 3}, {}, copy.blobs), to=["hillside"])["hillside"]
     assert taken.value("shared", str) == record.digests["harbour"]
     assert same(hospitals.shared("hillside"), hospitals.shared("harbour"))
     hospitals.restart("hillside")  # it was written before it was answered
@@ -223,7 +223,7 @@ def test_a_copy_that_came_out_differently_is_replaced_for_good(mechanism: str, t
     assert record.digests["hillside"] not in {record.digests[name] for name in OTHERS}
     assert len({record.digests[name] for name in OTHERS}) == 1
     copy = hospitals.ask("share_copy", Message({"round": 2}), to=["harbour"])["harbour"]
-    hospitals.ask("take_copy", Message({"round": 2}, {}, copy.blobs), to=["hillside"])
+    hospitals.ask("load_copy", Message({"round": 2}, {}, copy.blobs), to=["hillside"])
     assert same(hospitals.shared("hillside"), hospitals.shared("harbour"))
     hospitals.restart("hillside")
     assert same(hospitals.shared("hillside"), hospitals.shared("harbour"))
@@ -251,7 +251,7 @@ def test_no_copy_but_a_sites_own_is_taken(mechanism: str, tmp_path: Path) -> Non
         (2, mine.to_bytes(), "epoch"),  # not locked at all
         (2, b"", "epoch"),
     ):
-        found = hospitals.ask("take_copy", Message({"round": number}, {}, {"copy": wrong}), to=["hillside"])
+        found = hospitals.ask("load_copy", Message({"round": number}, {}, {"copy": wrong}), to=["hillside"])
         assert found == {"hillside": code}
     assert mine.shared_bytes() == before
     assert mine.to_bytes()[:64] not in copy  # nobody on the way reads it
@@ -287,7 +287,7 @@ def test_a_site_restarted_in_mid_round_does_not_stop_it(mechanism: str, before: 
     )
     if mechanism == "sealed" and left_out:
         copy = hospitals.ask("share_copy", Message({"round": 2}), to=["harbour"])["harbour"]
-        hospitals.ask("take_copy", Message({"round": 2}, {}, copy.blobs), to=["hillside"])
+        hospitals.ask("load_copy", Message({"round": 2}, {}, copy.blobs), to=["hillside"])
     (record,) = hospitals.run()
     assert (record.answered, record.absent) == (4, ())
     if mechanism != "masked":

@@ -484,7 +484,7 @@ def test_a_site_that_missed_a_sum_catches_up_and_the_copies_are_one(kind: str, t
 def test_a_site_that_cannot_take_a_copy_is_behind_until_it_can(tmp_path: Path) -> None:
     study = shielded(tmp_path / "data", "sealed", **LOST_ONE)
     federation = Lasting(study, tmp_path / "run")
-    left = {"open_sum", "take_copy"}
+    left = {"open_sum", "load_copy"}
 
     def gone_once(site: SiteId, step: str, message: Message, go: Go) -> Message:
         if site == "west" and step in left:

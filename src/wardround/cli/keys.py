@@ -63,7 +63,7 @@ def serve(
 ) -> None:
     """Serve keys to the sites of the study until Ctrl-C; the first start creates the first key."""
     from wardround.secure_aggregation.keys.key_log import KeyLog
-    from wardround.secure_aggregation.keys.key_service import KeyDesk, KeyService
+    from wardround.secure_aggregation.keys.key_service import KeyRequestHandler, KeyService
     from wardround.secure_aggregation.keys.limits import Limits
     from wardround.secure_aggregation.keys.party import address
     from wardround.secure_aggregation.keys.peers import fingerprint_of
@@ -72,10 +72,10 @@ def serve(
     if opened.role != "keys":
         raise UsageError(f"{kit.name} is the kit of a site; the key service has a kit of its own")
     epochs = _epochs(opened, passphrase_file, keyring=keyring, create=True)
-    desk = KeyDesk(epochs, KeyLog(opened.files.log), study=opened.study_digest, sites=opened.plan.sites)
+    handler = KeyRequestHandler(epochs, KeyLog(opened.files.log), study=opened.study_digest, sites=opened.plan.sites)
     host, port = address(opened.plan.keys)
     limits = Limits(strangers_per_address=per_address)
-    with KeyService(desk, opened.files, host=host, port=port, limits=limits):
+    with KeyService(handler, opened.files, host=host, port=port, limits=limits):
         typer.echo(f"epoch {epochs.state().current} of {opened.plan.study} at {opened.plan.keys}; log keys.jsonl")
         own = fingerprint_of(opened.certificate.read_bytes())
         typer.echo(f"Sites see this fingerprint; send it by another channel:\n{own}")

@@ -162,7 +162,7 @@ def key(
     lock = lock_from(passphrase_file, keyring=keyring and not opened.files.vault.exists())
     keys = SiteKeys(opened.files, study=opened.study_digest, service=opened.plan.keys, lock=lock)
     if file is not None:
-        secret = keys.take_copy(SealedCopy.from_bytes(file.read_bytes()), opened.name)
+        secret = keys.load_copy(SealedCopy.from_bytes(file.read_bytes()), opened.name)
         typer.echo(f"epoch {secret.epoch}; compare this id by telephone with the issuer:\n{secret.id}")
     else:
         parameters, _ = keys.current()

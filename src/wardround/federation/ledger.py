@@ -259,11 +259,8 @@ def _parsed(line: bytes) -> Entry | None:
         entry = Entry(**parse_json(line))
     except (ValueError, TypeError):
         return None
-    return entry if all(_is_of(getattr(entry, name), kind) for name, kind in _KINDS.items()) else None
-
-
-def _is_of(value: object, kind: type | tuple[type, ...]) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
+    found = ((getattr(entry, name), kind) for name, kind in _KINDS.items())
+    return entry if all(isinstance(value, kind) and not isinstance(value, bool) for value, kind in found) else None
 
 
 def _head_file(path: Path) -> Path:

@@ -138,9 +138,8 @@ class Site:
             answer = self.steps[step](self, message)
         finally:
             self._asked = ("", Message())
-            self.model.zero_grad(
-                set_to_none=True
-            )  # they are as large as the model; the next question may go to another site
+            # Gradients are as large as the model, and the next question may go to another site.
+            self.model.zero_grad(set_to_none=True)
         if self._training is not None:
             self._past = bytes.fromhex(self._training[1].question)
         elif step in self._algorithm_steps:  # its message may change what the site trains on next
@@ -210,7 +209,10 @@ class Site:
             raise MessageError("shapes", "the shared half has other names or shapes than this site's model")
         with torch.no_grad():
             for name, parameter in self.shared.items():
-                _fill(parameter, arrays[name])
+                if parameter.is_cpu:  # directly: a tensor cannot share a read-only array
+                    np.copyto(parameter.detach().numpy(), arrays[name])
+                else:
+                    parameter.copy_(torch.from_numpy(arrays[name].copy()))
 
     def next_batch(self, size: int, *, fewest: int = 1) -> list[Example]:
         """Return the next mini-batch."""
@@ -344,13 +346,6 @@ class Site:
 
 
 Step = Callable[[Site, Message], Message]
-
-
-def _fill(parameter: Tensor, array: Array) -> None:
-    if parameter.is_cpu:
-        np.copyto(parameter.detach().numpy(), array)  # directly: a tensor cannot share a read-only array
-    else:
-        parameter.copy_(torch.from_numpy(array.copy()))
 
 
 def rates_in(message: Message) -> Rates:

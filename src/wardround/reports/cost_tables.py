@@ -29,8 +29,8 @@ _PHASE_OF_STEP = {
     **dict.fromkeys(("submit", "unmask"), "seal"),
     **dict.fromkeys(("open_sum", "open_mean"), "open"),
     **dict.fromkeys(("score", "finish"), "score"),
-    **dict.fromkeys(("describe", "save", "restore", "share_copy", "take_copy"), "keep"),
-    **{"give": "seal", "reveal": "seal", "take": "open"},  # the names in runs of version 0.1
+    **dict.fromkeys(("describe", "save", "restore", "share_copy", "load_copy"), "keep"),
+    **{"give": "seal", "reveal": "seal", "take": "open", "take_copy": "keep"},  # the names in runs of version 0.1
 }
 
 

@@ -51,8 +51,18 @@ class Exchange:
             numbers = {key: float(number) for key, number in getattr(self, name).items()}
             # The digest is computed once, so its input must not change.
             object.__setattr__(self, name, MappingProxyType(numbers))
-        self._check_text()
-        self._check_numbers()
+        if not DIGEST.fullmatch(self.study) or not _NONCE.fullmatch(self.nonce) or not _KEY.fullmatch(self.key):
+            raise MessageError("exchange", "study, nonce and key must be hex digits")
+        if not 0 < len(self.step) <= _LONGEST_STEP:
+            raise MessageError("exchange", f"a step name has 1 to {_LONGEST_STEP} characters")
+        if not self.weights or not all(map(is_site_name, self.weights)) or "" in self.clips:
+            raise MessageError("exchange", "names no site, an impossible site, or a layer group without a name")
+        if self.round < 0 or self.epoch < 0:
+            raise MessageError("exchange", "round and epoch must not be negative")
+        if not all(0 < number < math.inf for number in (*self.weights.values(), *self.clips.values())):
+            raise MessageError("exchange", "weights and clips must be above 0")
+        if not max(self.weights.values()) * len(self.weights) < math.inf:
+            raise MessageError("exchange", "the sum of the weights overflows")
 
     @staticmethod
     def new_nonce() -> str:
@@ -97,22 +107,6 @@ class Exchange:
             epoch=_count(values["epoch"]),
             key=_text(values["key"]),
         )
-
-    def _check_text(self) -> None:
-        if not DIGEST.fullmatch(self.study) or not _NONCE.fullmatch(self.nonce) or not _KEY.fullmatch(self.key):
-            raise MessageError("exchange", "study, nonce and key must be hex digits")
-        if not 0 < len(self.step) <= _LONGEST_STEP:
-            raise MessageError("exchange", f"a step name has 1 to {_LONGEST_STEP} characters")
-        if not self.weights or not all(map(is_site_name, self.weights)) or "" in self.clips:
-            raise MessageError("exchange", "names no site, an impossible site, or a layer group without a name")
-
-    def _check_numbers(self) -> None:
-        if self.round < 0 or self.epoch < 0:
-            raise MessageError("exchange", "round and epoch must not be negative")
-        if not all(0 < number < math.inf for number in (*self.weights.values(), *self.clips.values())):
-            raise MessageError("exchange", "weights and clips must be above 0")
-        if not max(self.weights.values()) * len(self.weights) < math.inf:
-            raise MessageError("exchange", "the sum of the weights overflows")
 
 
 def _text(value: Value) -> str:

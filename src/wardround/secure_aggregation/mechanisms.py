@@ -89,7 +89,7 @@ class Mechanism:
         unmask = ("unmask",) if self.masks or (self.seals and mean_comes_back) else ()
         if not self.seals:
             return (*submit, *unmask)
-        return (*submit, *unmask, *(("open_mean",) if mean_comes_back else ("open_sum", "share_copy", "take_copy")))
+        return (*submit, *unmask, *(("open_mean",) if mean_comes_back else ("open_sum", "share_copy", "load_copy")))
 
     def refusal(self, *, scheme: str, packing: str, mean_comes_back: bool, algorithm: str) -> str:
         """Return why this mechanism cannot run with these settings of [privacy]; empty if it can."""

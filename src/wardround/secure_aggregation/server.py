@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from statistics import median_low
 from typing import TYPE_CHECKING
 
@@ -170,10 +169,18 @@ class SecureAggregationServer:
             {},
             {f"public_keys/{site}": keys for site, keys in shown.items()},
         )
+
+        def add(site: SiteId, answer: Message) -> None:
+            if answer.value("clipped", int) < 0 or answer.value("vanished", int) < 0:
+                raise MessageError(
+                    "value", "the counts of clipped numbers and of vanished layer groups are not negative"
+                )
+            total.add(site, answer)
+
         clipped = 0
         replies = context.ask("submit", question, to=context.sites)
         with context.cost.phase("combine"):
-            for site, answer in context.usable(each_checked(replies, partial(_add, total))):
+            for site, answer in context.usable(each_checked(replies, add)):
                 clipped += answer.value("clipped", int)
                 if answer.value("vanished", int):
                     context.vanished[site] = answer.value("vanished", int)
@@ -286,9 +293,3 @@ def _largest_by_group(answer: Message) -> dict[str, float]:
     if largest.keys() != found.keys():
         raise MessageError("value", f"largest_by_group holds numbers from zero to {_LARGEST_NUMBER:g}")
     return largest
-
-
-def _add(total: ExchangeSum, site: SiteId, answer: Message) -> None:
-    if answer.value("clipped", int) < 0 or answer.value("vanished", int) < 0:
-        raise MessageError("value", "the counts of clipped numbers and of vanished layer groups are not negative")
-    total.add(site, answer)

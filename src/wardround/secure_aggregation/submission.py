@@ -286,7 +286,7 @@ def replica_steps(replica: Replica, submission: Submission) -> dict[str, Callabl
         replica.arrays(after=number)
         return Message({}, {}, {"copy": client.lock(replica.to_bytes(), purpose=f"copy/{number}")})
 
-    def take_copy(site: Site, message: Message) -> Message:
+    def load_copy(site: Site, message: Message) -> Message:
         """Continue from another site's copy of the shared half, if this one's is older or differs."""
         number = message.value("round", int)
         if replica.number > number:
@@ -306,6 +306,6 @@ def replica_steps(replica: Replica, submission: Submission) -> dict[str, Callabl
     steps: dict[str, Callable[[Site, Message], Message]] = {
         "open_sum": open_sum,
         "share_copy": share_copy,
-        "take_copy": take_copy,
+        "load_copy": load_copy,
     }
     return steps | ({"begin": begin} if replica.is_told_its_start else {})

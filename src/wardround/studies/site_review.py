@@ -26,7 +26,7 @@ STEPS_IN_WORDS: Mapping[str, str] = {
     "begin": "receives the layers that the study starts from, if they are those that the study names; sends nothing",
     "open_sum": "opens the sum of the round here and applies it to the shared layers; sends a digest of them",
     "share_copy": "sends your copy of the shared layers to a site that missed a round, encrypted for the study's sites",
-    "take_copy": "receives another site's copy of the shared layers, if you missed a round; sends a digest of them",
+    "load_copy": "receives another site's copy of the shared layers, if you missed a round; sends a digest of them",
     "score": "scores your development notes and sends counts by type: right, wrong, missed",
     "finish": "scores your test notes, keeps the model here, sends counts by type and an interval of F1",
     "save": "writes your site's state to your disk; sends nothing",

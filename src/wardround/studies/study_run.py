@@ -215,7 +215,7 @@ class StudyRun:
             for reply in self._asked("share_copy", question, to=[other], check=_check_copy):
                 if reply.message is not None:
                     copy = Message(question.values, {}, {"copy": reply.message.blobs["copy"]})
-                    taken = [r.site for r in self._asked("take_copy", copy, to=behind) if r.message is not None]
+                    taken = [r.site for r in self._asked("load_copy", copy, to=behind) if r.message is not None]
                     if taken:
                         self.folder.log("caught_up", {"round": self.coordinator.number, "sites": taken})
                     return

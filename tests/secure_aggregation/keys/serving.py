@@ -10,7 +10,7 @@ from tests.secure_aggregation.authority import STUDY, Authority, lock
 
 from wardround.errors import MessageError
 from wardround.secure_aggregation.keys.key_log import KeyLog, LogLine, read_log
-from wardround.secure_aggregation.keys.key_service import KeyDesk, KeyService
+from wardround.secure_aggregation.keys.key_service import KeyRequestHandler, KeyService
 from wardround.secure_aggregation.keys.limits import Limits
 from wardround.secure_aggregation.keys.party import KeyClient
 from wardround.secure_aggregation.keys.peers import PartyFiles
@@ -66,8 +66,8 @@ def prepared(folder: Path) -> Served:
 
 def service(served: Served, port: int = 0, limits: Limits | None = None) -> KeyService:
     files = served.parties["keys"]
-    desk = KeyDesk(served.epochs, KeyLog(files.log), study=STUDY, sites=SITES)
-    return KeyService(desk, files, host="localhost", port=port, limits=limits)
+    handler = KeyRequestHandler(served.epochs, KeyLog(files.log), study=STUDY, sites=SITES)
+    return KeyService(handler, files, host="localhost", port=port, limits=limits)
 
 
 def code(ask: Callable[[], object]) -> str:

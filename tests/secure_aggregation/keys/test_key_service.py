@@ -18,7 +18,7 @@ from tests.secure_aggregation.keys.serving import SITES, Served, code, new, prep
 from wardround.errors import KeyMaterialError
 from wardround.federation.message import Message, decode, encode
 from wardround.secure_aggregation.keys.key_log import KeyLog
-from wardround.secure_aggregation.keys.key_service import KeyDesk
+from wardround.secure_aggregation.keys.key_service import KeyRequestHandler
 from wardround.secure_aggregation.keys.limits import Limits, Party
 from wardround.secure_aggregation.keys.peers import Peer, fingerprint_of, tls_client
 from wardround.secure_aggregation.keys.service_state import Epochs
@@ -327,24 +327,24 @@ def test_a_party_has_its_own_slots(served: Served) -> None:
 
 
 def test_a_name_without_end_is_cut_in_the_log(served: Served) -> None:
-    desk = key_desk(served)
-    desk.answer(encode(Message({"ask": "parameters", "study": STUDY})), Peer("x" * 5000, "SHA256:01"))
+    handler = key_request_handler(served)
+    handler.answer(encode(Message({"ask": "parameters", "study": STUDY})), Peer("x" * 5000, "SHA256:01"))
     assert (served.log[-1].who, served.log[-1].outcome) == ("x" * 64, "unknown")
 
 
 def test_whose_slots_a_peer_uses(served: Served) -> None:
     served.client("h1").secret(1)
-    desk = key_desk(served)
+    handler = key_request_handler(served)
     own = fingerprint_of(served.parties["h1"].certificate.read_bytes())
-    assert desk.party(Peer("h1", own)) == Party("h1", True)
-    assert desk.party(Peer("h1", "SHA256:99")) == Party("h1", False)
-    assert desk.party(Peer("h2", "SHA256:99")) == Party("h2", False)  # nobody asked in its name yet
-    assert desk.party(Peer("coordinator", "SHA256:99")) == Party("coordinator", True)
-    assert desk.party(Peer("h9", "SHA256:99")) == desk.party(None) == Party("", False)
+    assert handler.party(Peer("h1", own)) == Party("h1", True)
+    assert handler.party(Peer("h1", "SHA256:99")) == Party("h1", False)
+    assert handler.party(Peer("h2", "SHA256:99")) == Party("h2", False)  # nobody asked in its name yet
+    assert handler.party(Peer("coordinator", "SHA256:99")) == Party("coordinator", True)
+    assert handler.party(Peer("h9", "SHA256:99")) == handler.party(None) == Party("", False)
 
 
-def key_desk(served: Served) -> KeyDesk:
-    return KeyDesk(served.epochs, KeyLog(served.parties["keys"].log), study=STUDY, sites=SITES)
+def key_request_handler(served: Served) -> KeyRequestHandler:
+    return KeyRequestHandler(served.epochs, KeyLog(served.parties["keys"].log), study=STUDY, sites=SITES)
 
 
 def test_a_port_that_is_taken(served: Served) -> None:

@@ -174,7 +174,7 @@ def offline(served: Served) -> SiteKeys:
 
 def test_a_copy_is_kept_in_the_vault(served: Served) -> None:
     secret = served.epochs.current()
-    assert offline(served).take_copy(copy_of(secret), "h1") == secret
+    assert offline(served).load_copy(copy_of(secret), "h1") == secret
     assert offline(served).secret(1) == secret
     assert offline(served).epochs() == {1: secret.id}
     assert code(lambda: offline(served).secret(2)) == "epoch"
@@ -182,18 +182,18 @@ def test_a_copy_is_kept_in_the_vault(served: Served) -> None:
 
 def test_a_copy_for_somebody_else_leaves_the_vault_as_it_is(served: Served) -> None:
     with pytest.raises(KeyMaterialError, match="is for h1; this is the kit of h2"):
-        offline(served).take_copy(copy_of(served.epochs.current()), "h2")
+        offline(served).load_copy(copy_of(served.epochs.current()), "h2")
     with pytest.raises(KeyMaterialError, match="belongs to another study"):
-        SiteKeys(served.parties["h1"], study="00" * 32, lock=lock()).take_copy(copy_of(served.epochs.current()), "h1")
+        SiteKeys(served.parties["h1"], study="00" * 32, lock=lock()).load_copy(copy_of(served.epochs.current()), "h1")
     assert not served.parties["h1"].vault.exists()
 
 
 def test_a_new_copy_ends_what_it_says_is_over_also_in_a_process_that_runs(served: Served) -> None:
     at_work, first = offline(served), served.epochs.current()
-    at_work.take_copy(copy_of(first), "h1")
+    at_work.load_copy(copy_of(first), "h1")
     assert at_work.secret(1) == first
     served.epochs.revoke("h2", new)
-    offline(served).take_copy(copy_of(served.epochs.current(), oldest=2), "h1")  # another process
+    offline(served).load_copy(copy_of(served.epochs.current(), oldest=2), "h1")  # another process
     assert code(lambda: at_work.secret(1)) == "epoch"
     assert at_work.secret(2) == served.epochs.current()
     assert offline(served).epochs() == {2: served.epochs.current().id}
@@ -202,23 +202,23 @@ def test_a_new_copy_ends_what_it_says_is_over_also_in_a_process_that_runs(served
 def test_a_copy_of_an_older_epoch_is_refused_with_a_remedy(served: Served) -> None:
     first = copy_of(served.epochs.current())
     served.epochs.rotate(new)
-    offline(served).take_copy(copy_of(served.epochs.current()), "h1")
+    offline(served).load_copy(copy_of(served.epochs.current()), "h1")
     with pytest.raises(KeyMaterialError, match=r"copy of epoch 1 is older\. If .* remove keys\.vault"):
-        offline(served).take_copy(first, "h1")
+        offline(served).load_copy(first, "h1")
     assert offline(served).epochs() == {2: served.epochs.current().id}
 
 
 def test_another_key_of_an_epoch_is_not_put_over_the_first(served: Served) -> None:
-    offline(served).take_copy(copy_of(served.epochs.current()), "h1")
+    offline(served).load_copy(copy_of(served.epochs.current()), "h1")
     other = SealingSecret(1, "ckks", bytes(32))
     with pytest.raises(KeyMaterialError, match=r"^keys\.vault holds another key of epoch 1$"):
-        offline(served).take_copy(copy_of(other), "h1")
+        offline(served).load_copy(copy_of(other), "h1")
     assert offline(served).secret(1) == served.epochs.current()
 
 
 def test_without_a_vault_no_copy_is_kept(served: Served) -> None:
     with pytest.raises(KeyMaterialError, match="kept in a vault only; name a passphrase, or the keyring"):
-        SiteKeys(served.parties["h1"], study=STUDY).take_copy(copy_of(served.epochs.current()), "h1")
+        SiteKeys(served.parties["h1"], study=STUDY).load_copy(copy_of(served.epochs.current()), "h1")
 
 
 # The coordinator

@@ -26,7 +26,7 @@ from wardround.errors import MessageError
 from wardround.secure_aggregation.keys.limits import Limits, Party, PartySlots, Throttle
 from wardround.secure_aggregation.keys.peers import Peer, peer_of
 
-__all__ = ["Connections", "KeyRequestHandler", "parse_request", "response"]
+__all__ = ["ConnectionHandler", "Connections", "parse_request", "response"]
 
 _LARGEST_HEAD = 8192  # bytes of a request line and its headers
 _LARGEST_BODY = 4096  # bytes
@@ -41,7 +41,7 @@ _ADDRESSES = 4  # remembered for each party
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-class KeyRequestHandler(Protocol):
+class ConnectionHandler(Protocol):
     """What the connections need from a key service."""
 
     def party(self, peer: Peer | None) -> Party:
@@ -74,8 +74,10 @@ class _Connection:
 class Connections:
     """Serves connections in one thread from `start` to `close`."""
 
-    def __init__(self, listener: socket.socket, tls: ssl.SSLContext, desk: KeyRequestHandler, limits: Limits) -> None:
-        self._listener, self._tls, self._desk, self._limits = listener, tls, desk, limits
+    def __init__(
+        self, listener: socket.socket, tls: ssl.SSLContext, handler: ConnectionHandler, limits: Limits
+    ) -> None:
+        self._listener, self._tls, self._handler, self._limits = listener, tls, handler, limits
         self._most_strangers = limits.most_strangers
         self._slots = PartySlots(limits)
         self._notes = Throttle(limits.seconds_between_notes)
@@ -198,7 +200,7 @@ class Connections:
             connection.peer = peer_of(connection.secured.getpeercert(binary_form=True) or b"")
         except MessageError:
             connection.peer = None  # signed by the study's authority, but it names no party
-        party = self._desk.party(connection.peer)
+        party = self._handler.party(connection.peer)
         if not self._slots.take(party):
             self._note("busy", connection)
             self._end(connection)
@@ -255,7 +257,7 @@ class Connections:
             self._reply(connection, response(request))
         elif not self._slots.request(connection.party):
             self._note("busy", connection)
-            self._reply(connection, response(HTTPStatus.OK, self._desk.busy()))
+            self._reply(connection, response(HTTPStatus.OK, self._handler.busy()))
         else:
             self._selector.unregister(connection.descriptor)
             connection.deadline = float("inf")  # until the worker is done
@@ -266,9 +268,9 @@ class Connections:
     def _answer(self, connection: _Connection, request: bytes, noted: bool) -> bytes:
         """Return the response to a request, in a worker thread; it is logged before it is sent."""
         if connection.peer is not None:
-            return response(HTTPStatus.OK, self._desk.answer(request, connection.peer, connection.address))
+            return response(HTTPStatus.OK, self._handler.answer(request, connection.peer, connection.address))
         if not noted:
-            self._desk.note("no-certificate", connection.address, None)
+            self._handler.note("no-certificate", connection.address, None)
         return response(HTTPStatus.FORBIDDEN)
 
     def _hand_back(self, connection: _Connection, done: Future[bytes]) -> None:
@@ -324,9 +326,9 @@ class Connections:
 
     def _note(self, outcome: str, connection: _Connection) -> None:
         """Log an outcome, unless one was logged recently: strangers must not fill the log or block this thread."""
-        subject = "" if connection.peer is None else self._desk.party(connection.peer).name
+        subject = "" if connection.peer is None else self._handler.party(connection.peer).name
         if not self._closing.is_set() and self._notes.allows(subject):
-            self._workers.submit(self._desk.note, outcome, connection.address, connection.peer)
+            self._workers.submit(self._handler.note, outcome, connection.address, connection.peer)
 
 
 def parse_request(received: bytes | bytearray) -> bytes | HTTPStatus | None:

@@ -28,7 +28,7 @@ from wardround.secure_aggregation.keys.peers import PartyFiles, Peer, tls_server
 from wardround.secure_aggregation.keys.recovery import check_not_older, logged_state
 from wardround.secure_aggregation.keys.service_state import Epochs, KeyState
 
-__all__ = ["COORDINATOR", "SERVICE", "KeyDesk", "KeyService"]
+__all__ = ["COORDINATOR", "SERVICE", "KeyRequestHandler", "KeyService"]
 
 COORDINATOR = "coordinator"
 SERVICE = "keys"  # the name in the service's certificate
@@ -37,7 +37,7 @@ _LONGEST_NAME = 64  # characters of a name that are logged
 _LOOPBACK = ("localhost", "127.0.0.1")
 
 
-class KeyDesk:
+class KeyRequestHandler:
     """Decides which party gets which key, without the network.
 
     Raise a `KeyMaterialError` for a vault that knows less than its log: it was restored from a backup.
@@ -114,7 +114,9 @@ class KeyDesk:
 class KeyService:
     """Serves key requests on the network from `start` to `close`."""
 
-    def __init__(self, desk: KeyDesk, files: PartyFiles, *, host: str, port: int, limits: Limits | None = None) -> None:
+    def __init__(
+        self, handler: KeyRequestHandler, files: PartyFiles, *, host: str, port: int, limits: Limits | None = None
+    ) -> None:
         place = "127.0.0.1" if host in _LOOPBACK else "0.0.0.0"  # noqa: S104 - sites come from outside
         tls = tls_server(files)
         # No renegotiation, no session tickets, and certificates are encrypted in transit.
@@ -127,7 +129,7 @@ class KeyService:
                 f"port {port} cannot be listened on ({error.strerror}); is another service running?"
             ) from None
         self.port = int(listener.getsockname()[1])
-        self._connections = Connections(listener, tls, desk, limits or Limits())
+        self._connections = Connections(listener, tls, handler, limits or Limits())
 
     def __enter__(self) -> KeyService:
         self._connections.start()

@@ -158,8 +158,9 @@ def refuse_secrets(place: Path | bytes | Message, *, own: Path | None = None) ->
     `own` is the one private key that may be there. Files are named, never quoted.
     """
     if not isinstance(place, Path):
-        if kind := next(filter(None, map(_kind_of, _parts(place))), ""):
-            raise KeyMaterialError(f"{kind} was sent here, where no secret may be; have the keys rotated")
+        for part in _parts(place):
+            if kind := _marked(part) or _of_the_library(part):
+                raise KeyMaterialError(f"{kind} was sent here, where no secret may be; have the keys rotated")
         return
     for name, kind in find_secrets(place, own=own):
         raise KeyMaterialError(f"{name} is {kind}, which may not be here; remove it, and have the keys rotated")
@@ -197,10 +198,6 @@ def _parts(received: bytes | Message) -> Iterator[bytes]:
     yield json.dumps(received.values).encode()
     yield from received.blobs.values()
     yield from (array.tobytes() for array in received.arrays.values())
-
-
-def _kind_of(data: bytes) -> str:
-    return _marked(data) or _of_the_library(data)
 
 
 def _marked(data: bytes) -> str:

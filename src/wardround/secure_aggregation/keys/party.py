@@ -161,7 +161,7 @@ class SiteKeys:
             raise MessageError("keys-answer", "the secret of the epoch is not the one that the service names")
         return parameters, secret
 
-    def take_copy(self, copy: SealedCopy, site: SiteId) -> SealingSecret:
+    def load_copy(self, copy: SealedCopy, site: SiteId) -> SealingSecret:
         """Open a copy that was encrypted for this site, and keep it; epochs that have ended are removed."""
         secret = copy.open(self._files.key.read_bytes(), study=self._study, site=site)
         with self._turn:
@@ -192,14 +192,10 @@ class SiteKeys:
             oldest = self._oldest
         if oldest > self._oldest:
             self._oldest = oldest
-            self._drop_what_is_over()
+            vault = self._opened()  # read it too: after a start while the service is away, nothing else is known
+            if vault is not None:
+                vault.change(lambda held: _drop(held, oldest))
         self._next_look = self._clock() + _BETWEEN_LOOKS
-
-    def _drop_what_is_over(self) -> None:
-        """Read the vault too: after a start while the service is away, nothing else is known."""
-        vault = self._opened()
-        if vault is not None:
-            vault.change(lambda held: _drop(held, self._oldest))
 
     def _forget_what_changed(self) -> None:
         """Drop secrets from memory that another process removed from the vault."""

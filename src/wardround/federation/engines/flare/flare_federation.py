@@ -186,8 +186,9 @@ class _Exchange:
     def replies(self) -> Iterator[Reply]:
         try:
             while self._pending:
+                seconds = min(self._question.left(), self._next_check - time.monotonic())
                 try:
-                    site, answer = self._arrived.get(timeout=max(self._seconds_to_wait(), 0))
+                    site, answer = self._arrived.get(timeout=max(seconds, 0))
                 except Empty:
                     self._check_silent_sites()
                     continue
@@ -196,9 +197,6 @@ class _Exchange:
         finally:
             for pending in self._pending.values():
                 pending.stop.trigger(True)
-
-    def _seconds_to_wait(self) -> float:
-        return min(self._question.left(), self._next_check - time.monotonic())
 
     def _run(self, pending: _Pending) -> None:
         peer = pending.peer
