@@ -8,7 +8,7 @@ import numpy as np
 
 from wardround.federation.ledger import Ledger
 from wardround.federation.message import Message
-from wardround.federation.request_handler import RequestHandler
+from wardround.federation.worker_process import RequestHandler
 
 __all__ = ["EchoWorker", "open_recorded_echo", "question"]
 

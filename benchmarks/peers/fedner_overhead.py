@@ -18,8 +18,8 @@ from torch import Tensor
 
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum
-from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import PublicSet, Site
+from wardround.federation.worker_process import RequestHandler
 from wardround.studies.aggregation_setup import payload_of, server_of
 from wardround.studies.assemble import common_task, coordinator_of
 from wardround.studies.site_setup import open_here, open_site

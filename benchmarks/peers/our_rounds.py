@@ -9,7 +9,7 @@ from echo import EchoWorker, question
 from json_script import answer
 
 from wardround.federation.engines.in_process import InProcessFederation
-from wardround.federation.request_handler import RequestHandler
+from wardround.federation.worker_process import RequestHandler
 
 
 def measure(request: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from site_scaling import STYLES
 
 from wardround.federation.coordinator import Round
 from wardround.federation.engines.in_process import InProcessFederation
-from wardround.federation.request_handler import RequestHandler
+from wardround.federation.worker_process import RequestHandler
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.shared_model_pool import SharedModelPool
 from wardround.studies.site_setup import open_here

@@ -17,8 +17,8 @@ from json_script import answer, peak_megabytes
 
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum
-from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import PublicSet
+from wardround.federation.worker_process import RequestHandler
 from wardround.secure_aggregation.plain import PlainUpdates
 from wardround.studies.aggregation_setup import payload_of, server_of
 from wardround.studies.assemble import common_task, coordinator_of

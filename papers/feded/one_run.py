@@ -22,7 +22,7 @@ import torch
 from wardround.corpora.jsonl import Jsonl
 from wardround.federation.coordinator import Coordinator, Round
 from wardround.federation.engines.in_process import InProcessFederation
-from wardround.federation.request_handler import RequestHandler
+from wardround.federation.worker_process import RequestHandler
 from wardround.studies.assemble import common_task
 from wardround.studies.one_machine import check_notes, run_on_one_machine
 from wardround.studies.run_folder import RunFolder

@@ -25,12 +25,12 @@ from wardround.federation.coordinator import Coordinator, Round, RoundsConfig
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum, SiteId
 from wardround.federation.message import Array, Message
-from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import PublicSet, Site, SiteNotes
+from wardround.federation.worker_process import RequestHandler
 from wardround.models.parameter_split import LayeredModel, ParameterSplit
-from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 from wardround.secure_aggregation.client import SecureAggregationClient
 from wardround.secure_aggregation.identities import Identity
+from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.plain import PlainClient, PlainServer
 from wardround.secure_aggregation.predictions import PlainPredictions
 from wardround.secure_aggregation.server import SecureAggregationServer

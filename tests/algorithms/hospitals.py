@@ -14,8 +14,8 @@ from wardround.federation.aggregation import AggregationClient
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Replies, SiteId
 from wardround.federation.message import Message
-from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import RequestPolicy, Site, SiteNotes, Step
+from wardround.federation.worker_process import RequestHandler
 from wardround.models.word_tagger import GROUPS, WordTagger
 from wardround.secure_aggregation.plain import PlainClient
 from wardround.secure_aggregation.replica import Replica

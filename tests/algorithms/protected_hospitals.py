@@ -21,12 +21,12 @@ from wardround.federation.coordinator import Coordinator, Round
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum, SiteId
 from wardround.federation.message import Message
-from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import Site
+from wardround.federation.worker_process import RequestHandler
 from wardround.models.word_tagger import WordTagger
-from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 from wardround.secure_aggregation.client import SecureAggregationClient
 from wardround.secure_aggregation.identities import Identity
+from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.plain import PlainServer
 from wardround.secure_aggregation.replica import Replica
 from wardround.secure_aggregation.server import SecureAggregationServer

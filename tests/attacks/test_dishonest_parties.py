@@ -22,7 +22,7 @@ from wardround.errors import FederationError, MessageError
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import Quorum, SiteId
 from wardround.federation.message import Message, grouped
-from wardround.federation.request_handler import RequestHandler
+from wardround.federation.worker_process import RequestHandler
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.plain import PlainServer, PlainUpdates
 from wardround.secure_aggregation.transcript import Contribution, contribute, sealed_digest

@@ -18,12 +18,12 @@ from wardround.errors import MessageError
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, decode, encode
 from wardround.secure_aggregation import ckks
-from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 from wardround.secure_aggregation.bfv import BfvParameters
 from wardround.secure_aggregation.client import SealedUpdate, SecureAggregationClient
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Certifier, Identity
 from wardround.secure_aggregation.keys.material import PublicParameters, SealingSecret, new_secret
+from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.packing import MASKED as MASKED_PACKING
 from wardround.secure_aggregation.packing import Packing
 from wardround.secure_aggregation.server import ExchangeSum, SecureAggregationServer

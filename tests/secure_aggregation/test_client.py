@@ -43,13 +43,13 @@ from wardround.federation.aggregation import Reader
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, encode
 from wardround.secure_aggregation import bfv, ckks, masks
-from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 from wardround.secure_aggregation.bfv import BfvParameters, BfvSum, Ciphertexts, Opener
 from wardround.secure_aggregation.client import SealedUpdate, SecureAggregationClient
 from wardround.secure_aggregation.codecs import NumberLayout
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Identity
 from wardround.secure_aggregation.mac import added, pad_of
+from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.packing import Layout
 from wardround.secure_aggregation.transcript import Contribution, Transcript, contribute
 

@@ -35,12 +35,12 @@ from wardround.errors import FederationError, MessageError
 from wardround.federation.aggregation import Reader
 from wardround.federation.message import Message, encode
 from wardround.secure_aggregation import masks
-from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 from wardround.secure_aggregation.client import SecureAggregationClient
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Identity, open_signatures
 from wardround.secure_aggregation.keys.material import PublicParameters
 from wardround.secure_aggregation.masks import remove_self_masks
+from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.server import SecureAggregationServer
 from wardround.secure_aggregation.transcript import Contribution, Transcript, contribute
 

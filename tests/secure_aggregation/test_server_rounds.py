@@ -29,10 +29,10 @@ from wardround.errors import FederationError, TrainingError
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Message, Value
 from wardround.secure_aggregation import masks
-from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Identity
 from wardround.secure_aggregation.masks import remove_self_masks
+from wardround.secure_aggregation.mechanisms import AgreedMechanism
 
 # CKKS differs in how numbers travel, not in what is asked: twenty times slower, it is looked at where that counts.
 ALL = pytest.mark.parametrize("mechanism", [MASKED, SEALED, BOTH], ids=named)

@@ -15,10 +15,10 @@ from tests.secure_aggregation.cohort import STUDY, Keys, code_of, named, packing
 from wardround.errors import RefusedSumError
 from wardround.federation.aggregation import Rows
 from wardround.federation.message import Array, Message
-from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 from wardround.secure_aggregation.client import SecureAggregationClient
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Identity
+from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.server import SecureAggregationServer
 from wardround.secure_aggregation.submission import Record, Submission
 

@@ -15,8 +15,8 @@ from wardround.corpora.jsonl import Jsonl
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Message
-from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import Site
+from wardround.federation.worker_process import RequestHandler
 from wardround.studies.party_keys import InMemoryKeys, PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.site_setup import open_site

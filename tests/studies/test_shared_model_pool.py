@@ -27,8 +27,8 @@ from tests.studies.tiny_studies import (
 from wardround.algorithms import fedavg
 from wardround.errors import MessageError
 from wardround.federation.engines.in_process import InProcessFederation
-from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import Site
+from wardround.federation.worker_process import RequestHandler
 from wardround.models.parameter_split import LayeredModel
 from wardround.studies import shared_model_pool as lending_module
 from wardround.studies.assemble import model_of

@@ -19,7 +19,7 @@ from wardround.federation.coordinator import Round
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Message
-from wardround.federation.request_handler import RequestHandler
+from wardround.federation.worker_process import RequestHandler
 from wardround.models.saved import load_model
 from wardround.settings import OldNameWarning
 from wardround.studies.run_folder import RunFolder

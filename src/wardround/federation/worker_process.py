@@ -1,4 +1,7 @@
-"""A site's worker in its own process, so that its death cannot stop the site's engine.
+"""A site's worker: it answers encoded requests, usually in its own process.
+
+`RequestHandler` decodes a request, does the step, records the answer and encodes it. `WorkerProcess` runs a worker in
+another process, so that its death cannot stop the site's engine.
 
 Parent and child exchange frames over the child's standard input and output:
 
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import struct
 import subprocess
@@ -22,8 +26,10 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
+from time import perf_counter
 from typing import IO, Any, NamedTuple, Protocol
 
 from wardround.errors import MessageError
@@ -31,7 +37,23 @@ from wardround.federation.federation import code_of, safe_code
 from wardround.federation.message import Message, decode, encode
 from wardround.parsing import parse_json
 
-__all__ = ["BytesWorker", "WorkerProcess", "round_of", "serve_worker"]
+__all__ = [
+    "BytesWorker",
+    "Refuse",
+    "RequestHandler",
+    "Send",
+    "SiteWorker",
+    "WorkerProcess",
+    "decode_answer",
+    "round_of",
+    "serve_worker",
+]
+
+Send = Callable[[Message, str, int], bytes]  # answer, step, round: writes the record, returns the bytes to send
+Refuse = Callable[[str, str, int], None]  # code, step, round: writes the record of a refusal
+
+_WORKED = "worked"  # a blob of every answer: how long the site worked
+_SECONDS = struct.Struct("<d")  # of fixed length, so that the size of an answer does not depend on the time
 
 _log = logging.getLogger(__name__)
 _LENGTHS = struct.Struct("<IQ")
@@ -49,6 +71,54 @@ class BytesWorker(Protocol):
 
     def close(self) -> None:
         """Save what must last."""
+
+
+class SiteWorker(Protocol):
+    """A site that answers steps and can save its state."""
+
+    def answer(self, step: str, message: Message) -> Message:
+        """Do the step; an exception makes this site absent, and only its code leaves."""
+
+    def close(self) -> None:
+        """Save what must last; the worker is not asked again, but another one of the same site may be opened."""
+
+
+class RequestHandler:
+    """Answers encoded requests with a site's worker; without `send`, answers are not recorded in a ledger."""
+
+    def __init__(self, worker: SiteWorker, send: Send | None = None, refuse: Refuse | None = None) -> None:
+        self._worker = worker
+        self._send = send or (lambda answer, step, round_number: encode(answer))
+        self._refuse = refuse
+
+    def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
+        """Do the step; the answer, with the seconds it took, is recorded before it is returned."""
+        try:
+            question, started = decode(data), perf_counter()
+            answer = self._worker.answer(step, question)
+        except Exception as error:
+            if self._refuse is not None:
+                self._refuse(safe_code(code_of(error)), step, round_number)
+            raise
+        seconds = _SECONDS.pack(perf_counter() - started)
+        return self._send(replace(answer, blobs={**answer.blobs, _WORKED: seconds}), step, round_number)
+
+    def close(self) -> None:
+        """Close the worker."""
+        self._worker.close()
+
+
+def decode_answer(data: bytes) -> tuple[Message, float]:
+    """Return the worker's answer and the seconds it worked; 0 without a `RequestHandler`."""
+    answer = decode(data)
+    blobs = dict(answer.blobs)
+    packed = blobs.pop(_WORKED, None)
+    if packed is None:
+        return answer, 0.0
+    seconds = _SECONDS.unpack(packed)[0] if len(packed) == _SECONDS.size else math.nan
+    if not 0 <= seconds < math.inf:
+        raise MessageError("value", "the seconds that a site worked must be zero or more")
+    return replace(answer, blobs=blobs), seconds
 
 
 class _Frame(NamedTuple):

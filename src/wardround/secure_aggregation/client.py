@@ -17,10 +17,10 @@ from wardround.federation.aggregation import Reader
 from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message
 from wardround.secure_aggregation import masks
-from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Certifier, Identity, PublicKeys, check_public_keys
 from wardround.secure_aggregation.mac import MacTag, added, pad_of
+from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.packing import Packed, SlotLayout
 from wardround.secure_aggregation.transcript import Transcript, check_seed, contribute, sealed_digest
 

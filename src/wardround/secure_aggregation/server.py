@@ -18,11 +18,11 @@ from wardround.errors import FederationError, MessageError, SpoiledSumError
 from wardround.federation.aggregation import OpenSum, Reader, RoundSum, SealedSum, capped_weights, check_weight
 from wardround.federation.federation import SiteId, each_checked
 from wardround.federation.message import Array, Message, Value
-from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Certifier, PublicKeys, check_public_keys
 from wardround.secure_aggregation.keys.material import PublicParameters
 from wardround.secure_aggregation.masks import remove_self_masks
+from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.transcript import (
     Contribution,
     Transcript,

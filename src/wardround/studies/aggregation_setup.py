@@ -19,7 +19,7 @@ from wardround.studies.study_file import Study, digest_of
 from wardround.tasks.task import Task
 
 if TYPE_CHECKING:
-    from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
+    from wardround.secure_aggregation.mechanisms import AgreedMechanism
 
 __all__ = ["client_of", "mechanism_of", "payload_of", "server_of"]
 
@@ -33,7 +33,7 @@ def payload_of(study: Study, task: Task, public: PublicSet) -> Payload:
 def mechanism_of(study: Study, payload: Payload) -> AgreedMechanism:
     """Return what both ends of the study's mechanism must agree on."""
     study.privacy.protection.check_installed()
-    from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
+    from wardround.secure_aggregation.mechanisms import AgreedMechanism
 
     privacy = study.privacy
     _check_clips(privacy.value_bounds, payload.groups.values())

@@ -15,8 +15,7 @@ import torch
 from wardround.errors import FederationError, UsageError, WardroundError
 from wardround.federation.engines.in_process import InProcessFederation, WorkerPoolFederation
 from wardround.federation.federation import Federation, SiteId
-from wardround.federation.request_handler import RequestHandler
-from wardround.federation.worker_process import WorkerProcess
+from wardround.federation.worker_process import RequestHandler, WorkerProcess
 from wardround.studies.assemble import check_start
 from wardround.studies.party_keys import InMemoryKeys, PartyKeys
 from wardround.studies.run_folder import RunFolder

@@ -10,8 +10,8 @@ import torch
 from wardround.errors import StudyError, UsageError
 from wardround.federation.ledger import Ledger
 from wardround.federation.message import Message
-from wardround.federation.request_handler import RequestHandler
 from wardround.federation.site_runtime import RequestPolicy, Site, SiteNotes
+from wardround.federation.worker_process import RequestHandler
 from wardround.models.saved import save_model
 from wardround.secure_aggregation.replica import Replica
 from wardround.studies.aggregation_setup import client_of, payload_of

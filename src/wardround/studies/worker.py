@@ -13,8 +13,7 @@ from pathlib import Path
 import torch
 
 from wardround.federation.engines.open_sites import OpenSites
-from wardround.federation.request_handler import RequestHandler
-from wardround.federation.worker_process import serve_worker
+from wardround.federation.worker_process import RequestHandler, serve_worker
 from wardround.process_hardening import forbid_core_dumps
 from wardround.studies.party_keys import InMemoryKeys, PartyKeys
 from wardround.studies.run_folder import RunFolder

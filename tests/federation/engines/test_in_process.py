@@ -16,7 +16,7 @@ from wardround.errors import FederationError, MessageError, TrainingError
 from wardround.federation.engines.in_process import InProcessFederation, WorkerPoolFederation
 from wardround.federation.federation import Absence, Quorum, Reply
 from wardround.federation.message import Message, encode
-from wardround.federation.request_handler import RequestHandler
+from wardround.federation.worker_process import RequestHandler
 
 SITES = ("h1", "h2", "h3")
 Step = Callable[[str, Message], Message]

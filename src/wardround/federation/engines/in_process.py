@@ -15,8 +15,7 @@ from wardround.errors import FederationError, WardroundError
 from wardround.federation.engines.open_sites import SEPARATOR, OpenSites
 from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, code_of, those_asked
 from wardround.federation.message import Message, encode
-from wardround.federation.request_handler import decode_answer
-from wardround.federation.worker_process import BytesWorker, round_of, where
+from wardround.federation.worker_process import BytesWorker, decode_answer, round_of, where
 
 __all__ = ["InProcessFederation", "WorkerPoolFederation"]
 

@@ -14,8 +14,7 @@ from wardround.federation.engines.flare.cells import Connection, Signal
 from wardround.federation.engines.flare.requests import Answer, CoordinatorSession, Envelope, Signatures, digest_of
 from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, those_asked
 from wardround.federation.message import Message, encode
-from wardround.federation.request_handler import decode_answer
-from wardround.federation.worker_process import round_of
+from wardround.federation.worker_process import decode_answer, round_of
 
 __all__ = ["FlareFederation"]
 

@@ -19,8 +19,8 @@ from tests.secure_aggregation.cohort import (
 )
 
 from wardround.federation.aggregation import Reader
-from wardround.secure_aggregation.agreed_mechanism import AgreedMechanism
 from wardround.secure_aggregation.codecs import BfvCodec, CkksCodec, NumberLayout, PlaintextCodec
+from wardround.secure_aggregation.mechanisms import AgreedMechanism
 from wardround.secure_aggregation.packing import Layout
 
 

@@ -28,7 +28,7 @@ from nvflare.fuel.f3.streaming.stream_const import (
 )
 from nvflare.fuel.f3.streaming.stream_types import StreamError, StreamFuture
 
-from wardround.federation.engines.flare.streams import ReceivedStream, StreamingCell
+from wardround.federation.engines.flare.cells import ReceivedStream, StreamingCell
 
 
 class FakeCore:

@@ -7,7 +7,7 @@ import pytest
 
 from wardround.errors import LedgerError, MessageError
 from wardround.federation.message import Message, decode, encode
-from wardround.federation.request_handler import RequestHandler, decode_answer
+from wardround.federation.worker_process import RequestHandler, decode_answer
 
 
 class Worker:
