@@ -27,8 +27,7 @@ from wardround.corpora.jsonl import Jsonl
 from wardround.federation.ledger import read_entries, verify
 from wardround.models.saved import save_model
 from wardround.studies.assemble import common_model
-from wardround.studies.run_reading import read_run
-from wardround.studies.shown_examples import with_examples
+from wardround.studies.run_reading import read_run, with_examples
 from wardround.text.document import Document
 from wardround.training.state_files import load_tensors
 

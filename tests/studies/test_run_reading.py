@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 from tests.models.tiny import notes, quick_tagger
-from tests.studies.distilled_studies import distilled, write_notes
+from tests.studies.distilled_studies import distilled, related, write_notes
 from tests.studies.protected_studies import shielded
-from tests.studies.tiny_studies import of_algorithm, run, tiny
+from tests.studies.tiny_studies import learnable, of_algorithm, run, tiny
 
 from wardround.errors import UsageError
 from wardround.reports.run_record import RunRecord
 from wardround.secure_aggregation.mechanisms import MECHANISMS
 from wardround.studies.run_folder import RunFolder
-from wardround.studies.run_reading import read_run, run_folder_at, write_own_report
+from wardround.studies.run_reading import read_run, run_folder_at, with_examples, write_own_report
 from wardround.studies.single_site import SiteData, train_at_one_site
+from wardround.studies.study_notes import built_in_hospital
 from wardround.tasks.ner import NerTask
 from wardround.training.training_config import TrainingConfig
 
@@ -146,7 +147,7 @@ def test_a_run_has_a_name_where_it_is_meant_by_a_dot(tmp_path: Path, monkeypatch
     record = read_run(Path())
     assert (record.name, record.title) == ("alone", "Training alone")
     (tmp_path / "alone" / "events.jsonl").unlink()
-    with pytest.raises(UsageError, match=r"^alone is no run folder"):
+    with pytest.raises(UsageError, match=r"^alone is not a run folder"):
         read_run(Path())
 
 
@@ -162,7 +163,7 @@ def test_the_folder_of_a_coordinator_is_in_its_kit(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is no run folder: it holds neither events.jsonl nor scores.json"):
+    with pytest.raises(UsageError, match=r"is not a run folder: it contains neither events.jsonl nor scores.json"):
         read_run(tmp_path)
     for text in ("no json", "[]", '{"sites": {"a": {}}}', '{"sites": {"a": {"strict": 3, "types": {}}}}'):
         (tmp_path / "scores.json").write_text(text)
@@ -172,7 +173,7 @@ def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "scores.json").write_text("{}")
     for line in ("[1]", '{"event": "round", "round": "x"}', '{"event": "round", "round": 1, "exchanges": {"a": 3}}'):
         (tmp_path / "events.jsonl").write_text(line + "\n")
-        with pytest.raises(UsageError, match=r"events.jsonl holds a line that no run of ours has written"):
+        with pytest.raises(UsageError, match=r"events.jsonl contains a line that Wardround did not write"):
             read_run(tmp_path)
     (tmp_path / "events.jsonl").unlink()
     (tmp_path / "study.toml").write_text("[study")
@@ -184,3 +185,58 @@ def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:
 def test_the_report_of_its_own(folder: Path) -> None:
     write_own_report(RunFolder(folder))
     assert "<h1>Study tiny</h1>" in (folder / "report.html").read_text()
+
+
+# Example predictions.
+
+
+@pytest.fixture(scope="module")
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "synthetic"
+    run(tiny(algorithm={"rounds": 1}), path)
+    return path
+
+
+def shown(path: Path, count: int = 4) -> RunRecord:
+    return with_examples(read_run(path), path, count)
+
+
+def test_notes_of_built_in_hospitals_in_turn(synthetic: Path) -> None:
+    record = shown(synthetic)
+    assert [found.where.partition(":")[0] for found in record.excerpts] == ["harbour", "hillside"] * 2
+    written = {note.text for name in ("harbour-0000", "hillside-0001") for note in built_in_hospital(name, 7).test}
+    assert {found.gold.text for found in record.excerpts} <= written
+    assert all(found.gold.text == found.predicted.text for found in record.excerpts)
+    assert all(found.gold.relations == () for found in record.excerpts)  # nobody looked for any
+
+
+def test_as_many_as_asked_for(synthetic: Path) -> None:
+    assert len(shown(synthetic, 1).excerpts) == 1
+    assert shown(synthetic, 0).excerpts == ()
+
+
+def test_notes_of_a_site_are_never_shown(tmp_path: Path) -> None:
+    run(learnable(tmp_path / "notes", algorithm={"rounds": 1}), tmp_path / "run")
+    record = shown(tmp_path / "run")
+    assert record.excerpts == ()
+    assert "notes of a site are never shown" in record.no_excerpts
+
+
+def test_notes_of_the_public_set_and_no_others(tmp_path: Path) -> None:
+    write_notes(tmp_path)
+    run(distilled(tmp_path, algorithm={"rounds": 1}), tmp_path / "run")
+    record = shown(tmp_path / "run", 20)
+    public = {note.text for note in related(8, seed=99)}
+    assert record.excerpts and {found.gold.text for found in record.excerpts} <= public
+    (tmp_path / "public.jsonl").unlink()
+    assert shown(tmp_path / "run").no_excerpts.startswith("None: the folder contains no model")
+
+
+def test_a_folder_that_says_nothing_of_where_notes_are_shows_none(synthetic: Path, tmp_path: Path) -> None:
+    """As the coordinator's folder in a networked study: the same files, but a study without paths."""
+    text = (synthetic / "study.toml").read_text()
+    (synthetic / "study.toml").write_text("\n".join(line for line in text.splitlines() if "built_in" not in line))
+    try:
+        assert shown(synthetic).excerpts == ()
+    finally:
+        (synthetic / "study.toml").write_text(text)

@@ -12,8 +12,7 @@ from wardround.reports.comparison_page import comparison_sections
 from wardround.reports.page import ReportFiles, write_report
 from wardround.reports.run_page import run_sections
 from wardround.reports.run_record import RunRecord
-from wardround.studies.run_reading import read_run, run_folder_at
-from wardround.studies.shown_examples import with_examples
+from wardround.studies.run_reading import read_run, run_folder_at, with_examples
 from wardround.studies.transfer_run import saved_transfer_table
 
 __all__ = ["report_runs"]
