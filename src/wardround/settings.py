@@ -1,4 +1,4 @@
-"""Settings given as text: each becomes a typed field of a frozen dataclass, and what nobody knows is refused."""
+"""Parsing of settings from text into the typed fields of a frozen dataclass; unknown settings are refused."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["OldNameWarning", "converted", "did_you_mean", "parse_settings", "wit
 
 Config = TypeVar("Config")
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_LONGEST_SHOWN = 100  # characters of a value that is quoted in an error
+_LONGEST_SHOWN = 100  # characters of a value that an error quotes
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 class OldNameWarning(FutureWarning):
-    """A file uses the name that a setting had in an earlier version; the message says the present name."""
+    """Warns that a file uses the name of a setting from an earlier version; the message has the present name."""
 
 
 def parse_settings(pairs: Iterable[str] | None) -> dict[str, str]:
-    """`["name=value"]` as a mapping; dashes in a name are underscores."""
+    """Return `["name=value"]` as a mapping; dashes in a name become underscores."""
     parsed = {}
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
@@ -36,12 +36,12 @@ def parse_settings(pairs: Iterable[str] | None) -> dict[str, str]:
 
 
 def with_settings(config: Config, settings: Mapping[str, str], what: str) -> Config:
-    """`config`, a frozen dataclass, with the named fields replaced; `what` names it in an error."""
+    """Return `config`, a frozen dataclass, with the named fields replaced; `what` names it in errors."""
     return replace(config, **converted(type(config), settings, what))  # type: ignore[type-var]
 
 
 def converted(cls: type, settings: Mapping[str, str], what: str) -> dict[str, Any]:
-    """The settings as values of the types the fields of dataclass `cls` have."""
+    """Return the settings converted to the types of the fields of the dataclass `cls`."""
     kinds = get_type_hints(cls)
     known = [field.name for field in fields(cls) if field.init]
     for name in settings:
@@ -52,7 +52,7 @@ def converted(cls: type, settings: Mapping[str, str], what: str) -> dict[str, An
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` – did you mean 'x'?`, or nothing where no known name is near."""
+    """Return ` – did you mean 'x'?`, or an empty string if no known name is similar."""
     near = get_close_matches(name, list(known), n=1)
     return f" – did you mean {near[0]!r}?" if near else ""
 

@@ -91,7 +91,7 @@ def client_of(
 
 
 def _check_many(study: Study) -> None:
-    """Refuse more sites than whose noise a sum of ciphertexts bears."""
+    """Raise a StudyError if the noise of that many ciphertexts would make their sum unreadable."""
     if not study.privacy.protection.seals or study.privacy.scheme != "bfv":
         return
     from wardround.secure_aggregation.bfv import BfvParameters

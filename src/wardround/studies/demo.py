@@ -1,6 +1,6 @@
-"""The main job on the built-in hospitals: each on its own, then together by FedNER, then pooled.
+"""A demonstration on the built-in hospitals: each trains alone, then all train together by FedNER, then pooled.
 
-Pooling is what hospitals may not do; here, where nobody wrote the notes, it shows how much there is to gain.
+Hospitals may not pool their notes. These notes are synthetic, so pooling is possible and shows how much can be gained.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class DemoResult:
-    """All hospitals, and where the models lie."""
+    """The scores of all hospitals, and the paths of the models and of the report."""
 
     sites: tuple[SiteScores, ...]
-    models: dict[str, Path]  # FedNER's, by hospital
+    models: dict[str, Path]  # of FedNER, by hospital
     report: Path
 
 
 def demo_studies(seed: int = 0) -> dict[str, Study]:
-    """The studies of the demo by method: as study files would have them."""
+    """Return the studies of the demo by method, as study files would define them."""
     sites = {
         hospital.name: {"built_in": hospital.name, "types": list(hospital.types)}
         for hospital in clinical_hospitals(seed)
@@ -90,7 +90,7 @@ def demo_studies(seed: int = 0) -> dict[str, Study]:
 def run_demo(
     folder: Path, studies: Mapping[str, Study], *, watch: Watch, device: str = "auto", workers: int = 0
 ) -> DemoResult:
-    """Run every study, or go on with it, and lay the scores side by side."""
+    """Run or resume every study, and write a report that compares their scores."""
     outcomes = {}
     for method, study in studies.items():
         with watch(study) as watcher:

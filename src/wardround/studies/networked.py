@@ -133,7 +133,7 @@ def _conduct(
 
 @dataclass(frozen=True)
 class SiteChoice:
-    """What a site decides for itself; it is sent to nobody."""
+    """What a site decides for itself; it never leaves the site."""
 
     notes: SiteSection
     device: str = "auto"

@@ -73,8 +73,11 @@ def run_on_one_machine(
     engine = engine or ("workers" if workers else "in-process")
     if engine not in ENGINES:
         raise UsageError(f"{engine!r} is not an engine; there are {', '.join(ENGINES)}")
-    rehearsal = _rehearsal(study)
-    party_keys = _party_keys(study, rehearsal)
+    keys = InMemoryKeys.new(key_scheme(study)) if study.privacy.protection.seals else None
+    # The keys of both ends, which are on one machine here.
+    party_keys = PartyKeys()
+    if keys is not None:
+        party_keys = PartyKeys(secrets=keys, parameters=partial(keys.parameters, digest_of(study)))
     pool = SharedModelPool(study, device)
 
     def open_site(name: str) -> RequestHandler:
@@ -82,11 +85,12 @@ def run_on_one_machine(
         return open_here(study, name, own, device=device, ledger=ledgers, party_keys=party_keys, model_pool=pool)
 
     def start_workers() -> list[WorkerProcess]:
-        key = "" if rehearsal is None else rehearsal.path_for_workers()
+        key = "" if keys is None else keys.path_for_workers()
         place, threads = str(folder.path.resolve()), torch.get_num_threads()
         spec = WorkerSpec(to_toml(study), place, str(device), threads, ledgers=ledgers, key=key)
-        descriptors = tuple if rehearsal is None else rehearsal.descriptors
-        return _start_workers(study, folder, spec, workers, descriptors=descriptors)
+        descriptors: Callable[[], Sequence[int]] = tuple if keys is None else keys.descriptors
+        command = worker_command(spec.write(folder.path / "worker.json"))
+        return [WorkerProcess(command, descriptors=descriptors) for _ in range(min(workers, len(study.sites)))]
 
     federation = ENGINES[engine](LocalSites(tuple(study.sites), open_site, start_workers))
     how = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
@@ -98,20 +102,8 @@ def run_on_one_machine(
         raise error from federation.fault  # all sites are on this machine, so their messages may be shown here
     finally:
         federation.close()
-        if rehearsal is not None:
-            rehearsal.close()
-
-
-def _rehearsal(study: Study) -> InMemoryKeys | None:
-    """Return a sealing key if the study needs one."""
-    return InMemoryKeys.new(key_scheme(study)) if study.privacy.protection.seals else None
-
-
-def _party_keys(study: Study, rehearsal: InMemoryKeys | None) -> PartyKeys:
-    """Return the keys of both ends, which are in one process here."""
-    if rehearsal is None:
-        return PartyKeys()
-    return PartyKeys(secrets=rehearsal, parameters=partial(rehearsal.parameters, digest_of(study)))
+        if keys is not None:
+            keys.close()
 
 
 def check_notes(study: Study) -> None:
@@ -120,10 +112,3 @@ def check_notes(study: Study) -> None:
         check_place(name, section, types=study.types)
     check_public(study)
     check_start(study)
-
-
-def _start_workers(
-    study: Study, folder: RunFolder, spec: WorkerSpec, count: int, *, descriptors: Callable[[], Sequence[int]] = tuple
-) -> list[WorkerProcess]:
-    command = worker_command(spec.write(folder.path / "worker.json"))
-    return [WorkerProcess(command, descriptors=descriptors) for _ in range(min(count, len(study.sites)))]

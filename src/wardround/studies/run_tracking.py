@@ -1,8 +1,8 @@
-"""A study, or a training at one site, that is tracked elsewhere while it runs."""
+"""Experiment tracking of a study, or of a training at one site, while it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -14,13 +14,13 @@ from wardround.tracking.tracker import TrackedRun
 
 __all__ = ["tracked", "tracked_training"]
 
-# Of a study file: where nothing says where anything lies.
+# Sections of a study file that contain no paths.
 _SECTIONS = ("study", "task", "algorithm", "training", "privacy", "evaluation")
 _PLAIN = (str, int, float, bool)
 
 
 def tracked(study: Study, folder: RunFolder, trackers: tuple[str, ...], *, say: Say) -> AbstractContextManager[None]:
-    """While the study runs below, feed its events to these trackers; one that is not there is refused at once."""
+    """Return a context in which a study's events are sent to these trackers; refuse a tracker that is not installed."""
     table = parse_toml(to_toml(study))
     settings = {f"{section}.{name}": value for section in _SECTIONS for name, value in table.get(section, {}).items()}
     return tracked_training(study.study.name, folder, settings, trackers=trackers, say=say)
@@ -29,13 +29,8 @@ def tracked(study: Study, folder: RunFolder, trackers: tuple[str, ...], *, say: 
 def tracked_training(
     title: str, folder: RunFolder, settings: Mapping[str, Any], *, trackers: tuple[str, ...], say: Say
 ) -> AbstractContextManager[None]:
-    """The same of any training; of its settings those that are plain values go along."""
+    """Return the same context for any training; settings that are text, numbers or booleans are sent as well."""
+    plain = {name: str(value) for name, value in settings.items() if isinstance(value, _PLAIN) and value != ""}
     path = folder.path.resolve()
-    run = TrackedRun(title, path.name, path / "tracking", dict(_plain(settings)))
+    run = TrackedRun(title, path.name, path / "tracking", plain)
     return feed_trackers(folder.record, run, check_trackers(trackers), say=say)
-
-
-def _plain(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in settings.items():
-        if isinstance(value, _PLAIN) and value != "":
-            yield name, str(value)

@@ -99,7 +99,9 @@ def _value(value: Any, kind: Any, place: str) -> Any:
             raise StudyError(f"{place} must be a list of names")
         return tuple(value)
     if get_origin(kind) is Mapping:
-        return _numbers(value, place)
+        if not isinstance(value, dict):
+            raise StudyError(f"{place} must be a table of numbers by name")
+        return {name: _value(number, float, f"{place}.{name}") for name, number in value.items()}
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, str if kind is Path else kind) or (isinstance(value, bool) and kind is not bool):
@@ -107,12 +109,6 @@ def _value(value: Any, kind: Any, place: str) -> Any:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise StudyError(f"{place} is {value}; it must be a whole number of at most 64 bits")
     return Path(value) if kind is Path else value
-
-
-def _numbers(value: Any, place: str) -> dict[str, float]:
-    if not isinstance(value, dict):
-        raise StudyError(f"{place} must be a table of numbers by name")
-    return {name: _value(number, float, f"{place}.{name}") for name, number in value.items()}
 
 
 def _choice(value: Any, choices: tuple[Any, ...], place: str) -> Any:

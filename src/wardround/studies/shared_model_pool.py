@@ -1,9 +1,9 @@
-"""One network for many sites: on one machine, sites that keep nothing in theirs work in the same one.
+"""One network for many sites: on one machine, sites without private layers use the same network in turn.
 
-Where every layer is shared, each step that uses a site's network fills all of it first, from the question or from the
-site's copy of the shared half. What is a site's own lies beside the network: Adam's moments, an update that is held.
-So sites that answer one after the other can be lent one network, however many they are. They read the public set once,
-and the models they end with, which are equal, lie on disk once.
+If every layer is shared, each step that uses a site's network first sets all of its parameters, from the request or
+from the site's copy of the shared half. A site's own state is kept outside the network: Adam's moments, and an update
+that is not yet sent. Any number of sites that answer one after the other can therefore use one network. They read the
+public set once, and their final models, which are equal, are stored on disk once.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ __all__ = ["SharedModelPool"]
 
 
 class SharedModelPool:
-    """Lends networks to the sites of a study in one process; a site with private layers gets one of its own."""
+    """The networks of a study's sites in one process; a site with private layers gets a network of its own."""
 
     def __init__(self, study: Study, device: torch.device) -> None:
         self._study, self._device = study, device
-        self._networks: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}  # by what they score
-        self._lent: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}  # by what sites annotate
+        self._networks: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}  # by types that they score
+        self._lent: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}  # by types that sites annotate
         self._public: dict[int, PublicSet] = {}
-        self._kept: Path | None = None  # the first model that was written
+        self._kept: Path | None = None  # folder of the first model that was written
 
     def network(self, types: TagSet, *, scheme: str, encoder: str) -> LayeredModel:
-        """The network of a site that annotates `types`; a lent one is as the site before left it."""
+        """Return the network of a site that annotates `types`; a shared one has the previous site's parameters."""
         _give_back()
         key = (types.types, scheme, encoder)
         if key not in self._lent:
             built = model_of(self._study, types, scheme=scheme, encoder=encoder).to(self._device)
             if built.private_parameters():
                 return built
-            # Under a shared top, sites that annotate other types have the same network.
+            # If the output layers are shared, sites that annotate different types have the same network.
             self._lent[key] = self._networks.setdefault((built.outputs, scheme, encoder), built)
         return self._lent[key]
 
     def public(self, task: Task) -> PublicSet:
-        """The public set as examples for a site's network, whatever the site annotates."""
+        """Return the public set as examples for a site's network; they do not depend on what the site annotates."""
         if not self._lends(task.model):
             return public_set(self._study, task)
-        key = id(task.model)  # of a network that lives as long as this object
+        key = id(task.model)  # unique, because the network lives as long as this object
         if key not in self._public:
             self._public[key] = public_set(self._study, task)
         return self._public[key]
 
     def keep(self, model: LayeredModel, folder: Path, *, notes: Mapping[str, Any]) -> None:
-        """Write the model that a site ends with; of a lent one, what another site's folder holds too is linked."""
+        """Write the final model of a site; files of a shared network that equal another site's become hard links."""
         save_model(model, folder, notes=notes)
         if self._lends(model):
             self._kept = self._kept or folder
@@ -73,17 +73,17 @@ class SharedModelPool:
 
 
 def _give_back() -> None:
-    """Return to the system what sites that were closed have freed.
+    """Return the memory that closed sites have freed to the operating system.
 
-    The allocator of glibc keeps it where something small lies above it: with a thousand sites, an eighth more memory.
+    The allocator of glibc keeps it if a small block lies above it: with a thousand sites, an eighth more memory.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None  # of glibc alone
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None  # only glibc has it
     if trim is not None:
         trim(0)
 
 
 def _link(file: Path, like: Path) -> None:
-    """Make a file another name of one that holds the same; where the disk cannot, it stays a copy."""
+    """Replace a file by a hard link to a file with the same content; keep the copy if the disk has no hard links."""
     if not like.is_file() or file.samefile(like) or not filecmp.cmp(file, like, shallow=False):
         return
     partial = file.with_name(file.name + ".partial")

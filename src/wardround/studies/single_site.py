@@ -174,7 +174,10 @@ def train_at_one_site(
     for record in training.run(listener):
         save_checkpoint(folder.checkpoint, training.state(), settings=settings)
         folder.log("epoch", asdict(record))
-    outcome = _score(task, data, tuple(training.records))
+    scored_on, documents = ("test", data.test) if data.test else ("dev", data.dev)
+    score = task.score(documents)
+    intervals = {mode: score.interval(mode) for mode in task.matching_modes}
+    outcome = Outcome(tuple(training.records), score, scored_on, intervals)
     folder.write_json("scores.json", outcome.as_json())
     write_note_counts(folder, outcome.score)
     f1 = {f"{mode}_f1": interval.estimate for mode, interval in outcome.f1.items()}
@@ -194,12 +197,6 @@ def figures_by_type(
             if interval := intervals.get(mode, {}).get(kind):
                 figures[kind][mode]["interval"] = [interval.low, interval.high]
     return figures
-
-
-def _score(task: Task, data: SiteData, records: tuple[EpochRecord, ...]) -> Outcome:
-    scored_on, documents = ("test", data.test) if data.test else ("dev", data.dev)
-    score = task.score(documents)
-    return Outcome(records, score, scored_on, {mode: score.interval(mode) for mode in task.matching_modes})
 
 
 def _fingerprint(training: TrainingLoop, data: SiteData, notes: Mapping[str, Any]) -> str:

@@ -170,16 +170,12 @@ def study_for_kits(study: Study) -> bytes:
     named["[model] bart"] = study.model.bart
     named |= {f"[sites.{name}] encoder": site.encoder for name, site in study.sites.items()}
     for place, encoder in named.items():
-        if isinstance(encoder, str) and _is_here_only(encoder):
+        if isinstance(encoder, str) and (Path(encoder).is_absolute() or ("/" in encoder and Path(encoder).is_dir())):
             raise StudyError(
                 f"{place}: {Path(encoder).name!r} is a folder on this machine; name a Hugging Face id, which "
                 "every hospital can load"
             )
     return to_toml(study.for_hospitals()).encode()
-
-
-def _is_here_only(encoder: str) -> bool:
-    return Path(encoder).is_absolute() or ("/" in encoder and Path(encoder).is_dir())
 
 
 def parse_study(text: str, *, folder: Path = Path()) -> Study:

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from wardround.errors import FederationError, MessageError, StudyError
-from wardround.evaluation.counts import TypedCounts
 from wardround.federation.coordinator import Round, RoundCost
 from wardround.federation.federation import Federation, Quorum, Reply, SiteId, Traffic, checked
 from wardround.federation.message import Message, Value, grouped
@@ -73,7 +72,7 @@ class Engine:
 
 @dataclass
 class _Progress:
-    """The state of the run between rounds, besides the coordinator's."""
+    """The state of the run between rounds, in addition to the coordinator's."""
 
     best: dict[str, torch.Tensor]  # shared half of the best round, or of the last one if that is kept
     best_f1: float = -1.0
@@ -242,7 +241,9 @@ class StudyRun:
         mean = sum(f1.values()) / len(f1) if f1 else 0.0
         figures = {"round": self.coordinator.number, "f1": f1, "mean_f1": mean}
         figures["interval"] = {site: list(interval) for site, (_, interval) in scored.items()}
-        figures["counts"] = {site: _by_type(counts) for site, (counts, _) in scored.items()}
+        figures["counts"] = {
+            site: {kind: [c.tp, c.fp, c.fn] for kind, c in counts.items()} for site, (counts, _) in scored.items()
+        }
         self.folder.log("scored", figures)
         self._watcher.on_scores(self.coordinator.number, f1)
         progress = self._progress
@@ -368,10 +369,6 @@ def _costs(cost: RoundCost) -> dict[str, Any]:
     }
     own = {phase: round(seconds, _DIGITS) for phase, seconds in cost.seconds.items()}
     return {"exchanges": exchanges} | ({"coordinator": own} if own else {})
-
-
-def _by_type(counts: TypedCounts) -> dict[str, list[int]]:
-    return {kind: [found.tp, found.fp, found.fn] for kind, found in counts.items()}
 
 
 def _check_copy(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The study file that `wardround study new` writes: it runs as it is, and every line says what it is for."""
+"""The study file that `wardround study new` writes: it runs unchanged, and comments explain its settings."""
 
 __all__ = ["TEMPLATE"]
 
@@ -30,36 +30,36 @@ rounds = 200
 participation = 1.0               # the fraction of sites asked in each round
 
 [training]
-batch_size = 64                   # of fedner: summed over all sites; of the others: of each
+batch_size = 64                   # fedner: over all sites together; other algorithms: at each site
 learning_rate = 0.003
-clip = 5.0                        # largest norm of a gradient
+clip = 5.0                        # maximum norm of a gradient
 
 [privacy]
 mechanism = "sealed+masked"       # nobody reads an update; or sealed, masked, or plain: the coordinator sees each
 minimum_sites = 3                 # fewer answers than this stop the study
-smallest_batch = 0                # sentences that an update is made of at least; 0 is 16, or all that a site has
-packing = "standard"              # 22 bits a number; compact: 15, and two thirds of the bytes
-error_feedback = false            # whether what rounding takes from an update goes into the site's next
-largest_share = 0.5               # of one site in a mean of three or more, whatever size it says it has
+smallest_batch = 0                # minimum number of sentences per update; 0 means 16, or all that a site has
+packing = "standard"              # 22 bits per number; compact: 15 bits, and two thirds of the bytes
+error_feedback = false            # whether the rounding error of an update is added to the site's next one
+largest_share = 0.5               # of one site in a mean of three or more, whatever its size
 
 [evaluation]
 every = 20                        # rounds between two scorings of the development notes
-patience = 0                      # scorings without a better mean before it ends early; 0 is never
+patience = 0                      # scorings without a better mean before the study ends early; 0 means never
 
 [federation]
 deadline = 600.0                  # seconds a hospital has for an answer
 wait = 3600.0                     # seconds to wait for enough hospitals
-checkpoint_every = 50             # rounds, on one machine; among hospitals every round is kept
+checkpoint_every = 50             # rounds, on one machine; among hospitals every round is saved
 
-# A section a site. On one machine it says where the notes are:
+# One section per site. On one machine it says where the notes are:
 #
 #   [sites.harbour]
-#   data = "data/harbour"         # holds train, dev and test; begins where this file lies
+#   data = "data/harbour"         # contains train, dev and test; relative to the folder of this file
 #   format = "brat"
 #   types = ["Drug", "ADE"]
 #   scheme = "BIOES"
 #
-# Among hospitals it says only what each annotates; where its notes are, a hospital tells nobody.
+# Among hospitals it says only what each annotates; the location of the notes stays at the hospital.
 
 [sites.harbour]
 built_in = "harbour"              # a synthetic hospital, in place of data and format

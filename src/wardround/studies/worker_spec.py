@@ -22,7 +22,7 @@ class PartySpec:
     key: str
     certificate: str
     root: str
-    service: str = ""  # host:port of the key service; empty where keys are issued offline
+    service: str = ""  # host:port of the key service; empty if keys are issued offline
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class WorkerSpec:
     threads: int = 1
     site: str = ""  # among hospitals: which one this is
     ledgers: bool = False  # on one machine: whether sites write theirs
-    key: str = ""  # on one machine: where the sealing key of the run is read, in its parent's memory
-    party: PartySpec | None = None  # among hospitals: with what the site signs and has its sealing key
+    key: str = ""  # on one machine: path of the sealing key of the run, in the memory of the parent process
+    party: PartySpec | None = None  # among hospitals: the files with which the site signs and gets its sealing key
 
     def write(self, path: Path) -> Path:
         """Write the file that a worker reads."""
