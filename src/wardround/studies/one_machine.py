@@ -88,9 +88,8 @@ def run_on_one_machine(
         key = "" if keys is None else keys.path_for_workers()
         place, threads = str(folder.path.resolve()), torch.get_num_threads()
         spec = WorkerSpec(to_toml(study), place, str(device), threads, ledgers=ledgers, key=key)
-        descriptors: Callable[[], Sequence[int]] = tuple if keys is None else keys.descriptors
-        command = worker_command(spec.write(folder.path / "worker.json"))
-        return [WorkerProcess(command, descriptors=descriptors) for _ in range(min(workers, len(study.sites)))]
+        descriptors = tuple if keys is None else keys.descriptors
+        return _start_workers(study, folder, spec, workers, descriptors=descriptors)
 
     federation = ENGINES[engine](LocalSites(tuple(study.sites), open_site, start_workers))
     how = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
@@ -112,3 +111,10 @@ def check_notes(study: Study) -> None:
         check_place(name, section, types=study.types)
     check_public(study)
     check_start(study)
+
+
+def _start_workers(
+    study: Study, folder: RunFolder, spec: WorkerSpec, count: int, *, descriptors: Callable[[], Sequence[int]] = tuple
+) -> list[WorkerProcess]:
+    command = worker_command(spec.write(folder.path / "worker.json"))
+    return [WorkerProcess(command, descriptors=descriptors) for _ in range(min(count, len(study.sites)))]
