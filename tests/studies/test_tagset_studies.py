@@ -416,7 +416,11 @@ def test_a_site_must_say_what_it_annotates(data: Path, tmp_path: Path) -> None:
 
 
 def test_sites_must_tag_alike(data: Path, tmp_path: Path) -> None:
-    refused(tagged(data, sites={"west": {"scheme": "BIOES"}}), r"^\[sites\] scheme: sites of one study", tmp_path)
+    refused(
+        tagged(data, sites={"west": {"scheme": "BIOES"}}),
+        r"^\[sites\] scheme: the study shares the output layers, so all sites must use one scheme$",
+        tmp_path,
+    )
 
 
 @pytest.mark.parametrize("unknown", ["partial", "posterior"])
