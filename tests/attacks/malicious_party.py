@@ -1,7 +1,7 @@
 """A party of a networked study that cheats: `python -m tests.attacks.malicious_party ROLE KIT TWIST`.
 
 A coordinator with the twist `sums` changes the sums that it has harbour open in round 2, and has the sum of round 3
-opened again and again; what harbour answered goes to `attack.json` in its run folder. A site reveals another seed than
+opened again and again; what harbour answered goes to `attack.json` in its run folder. A site sends another seed than
 its own in round 2 (`seed`), or lies about the size of its update in round 1 and gives noise from round 4 on (`noise`).
 """
 
@@ -70,7 +70,7 @@ def twist_coordinator(out: Path) -> None:
 
 
 def twist_site(twist: str) -> None:
-    announce, seal, reveal = Submission.announce, SecureAggregationClient.seal, Submission.reveal
+    announce, seal, unmask = Submission.announce, SecureAggregationClient.seal, Submission.unmask
 
     def lying(self: Submission, *arguments: Any, **named: Any) -> Message:
         answer = announce(self, *arguments, **named)
@@ -92,14 +92,14 @@ def twist_site(twist: str) -> None:
         return replace(given, message=message, digest=signed.digest)
 
     def another(self: Submission, message: Message) -> Message:
-        answer = reveal(self, message)
+        answer = unmask(self, message)
         return Message({}, {}, {"seed": bytes(32)}) if message.value("round", int) == 2 else answer
 
     if twist == "noise":
         Submission.announce = lying  # type: ignore[method-assign]
         SecureAggregationClient.seal = noisy  # type: ignore[method-assign]
     else:
-        Submission.reveal = another  # type: ignore[method-assign]
+        Submission.unmask = another  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -289,7 +289,7 @@ def test_a_deep_part_of_a_header(part: str, deep: bytes) -> None:
 
 @pytest.mark.parametrize("data", JSON.values(), ids=JSON)
 def test_public_parameters_of_an_epoch(data: bytes) -> None:
-    with pytest.raises(MessageError, match="no public parameters"):
+    with pytest.raises(MessageError, match="these are not public parameters of an epoch"):
         PublicParameters.from_json(data)
 
 
@@ -298,7 +298,7 @@ def test_public_parameters_of_an_epoch(data: bytes) -> None:
 def test_public_parameters_of_another_kind(key: str, value: Any) -> None:
     good = {"study": "5e" * 32, "epoch": 1, "scheme": "bfv-standard", "id": "ab" * 16, "oldest": 0}
     PublicParameters.from_values(good)
-    with pytest.raises(MessageError, match="no public parameters"):
+    with pytest.raises(MessageError, match="these are not public parameters of an epoch"):
         PublicParameters.from_values(good | {key: value})
 
 
