@@ -207,7 +207,7 @@ class Clinics:
             task,
             SiteNotes(train, (), (), self.public),
             aggregation=self._door(name),
-            steps=ALGORITHM.steps if isinstance(self.config, FedEdConfig) else {},
+            steps=ALGORITHM.site_steps if isinstance(self.config, FedEdConfig) else {},
             folder=self.folder / name,
             seed=self.seed,
         )

@@ -39,7 +39,7 @@ def site(
     model_seed: int = 0,
     lasting: bool = False,
     keeps_last: bool = False,
-    steps: Mapping[str, Step] = ALGORITHM.steps,
+    steps: Mapping[str, Step] = ALGORITHM.site_steps,
     request_policy: RequestPolicy | None = None,
     aggregation: AggregationClient | None = None,
     replica: Replica | None = None,

@@ -63,7 +63,7 @@ class Hospitals:
     def opened(self, name: SiteId) -> Site:
         """The site as a new process finds it: on its disk, with fresh keys."""
         number = NAMES.index(name)
-        steps = {**FEDNER.steps, **FEDAVG.steps}
+        steps = {**FEDNER.site_steps, **FEDAVG.site_steps}
         settings: dict[str, Any] = {"config": self.config, "documents": notes(6, seed=number), "steps": steps}
         if self.mechanism is None:
             return site(self.folder, name, lasting=True, **settings)

@@ -131,7 +131,7 @@ def test_hong_wants_taught_words_sure() -> None:
 
 def armed(folder: Path, name: str, *, method: Method = "ganin", types: TagSet = TYPES) -> Site:
     """A site whose network has discriminators, of everything shared."""
-    opened = site(folder, name, config=ALL_SHARED, steps=ALGORITHM.steps)
+    opened = site(folder, name, config=ALL_SHARED, steps=ALGORITHM.site_steps)
     model = opened.model
     assert isinstance(model, WordTagger)
     model.attach("discriminators", Discriminators(model.probes.widths, NAMES, separated=8 if method == "peng" else 0))
@@ -147,7 +147,7 @@ def site_on(folder: Path, name: str, like: Site) -> Site:
         like.task,
         like.notes,
         aggregation=PlainClient(folder / name),
-        steps=ALGORITHM.steps,
+        steps=ALGORITHM.site_steps,
         folder=folder / name,
         seed=like.seed,
     )
@@ -189,7 +189,7 @@ def test_at_no_strength_the_network_trains_as_without_discriminators(tmp_path: P
         found[strength] = {name: p.detach().clone() for name, p in opened.shared.items()}
     plain = site(tmp_path / "plain", "east", config=ALL_SHARED)
     alone = site_on(tmp_path / "alone", "east", plain)
-    alone.steps = {**alone.steps, **tagsets.ALGORITHM.steps}
+    alone.steps = {**alone.steps, **tagsets.ALGORITHM.site_steps}
     told = {**question(alone, local_epochs=2).values, "clip": 0.0, "weighting": False}
     alone.answer("train_completed", Message(told, grouped("shared", arrays_of(plain.model.shared_parameters()))))
     network = dict(alone.shared)
@@ -254,7 +254,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(tmp_path: Path, chan
 
 
 def test_a_network_without_discriminators_is_refused(tmp_path: Path) -> None:
-    opened = site(tmp_path, "east", config=ALL_SHARED, steps=ALGORITHM.steps)
+    opened = site(tmp_path, "east", config=ALL_SHARED, steps=ALGORITHM.site_steps)
     with pytest.raises(MessageError, match="discriminators"):
         opened.answer("train_adversarially", question(opened))
     assert opened.round == 0

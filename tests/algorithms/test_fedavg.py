@@ -79,7 +79,7 @@ def close(left: Mapping[str, Array], right: Mapping[str, Array]) -> None:
 def test_the_shared_half_moves_by_the_weighted_mean(tmp_path: Path) -> None:
     start = arrays(site(tmp_path / "start"))
     coordinator = FedAvg(start, FedAvgConfig(rounds=1, local_steps=3), TRAINING)
-    run(coordinator, two_sites(tmp_path, fedavg.ALGORITHM.steps))
+    run(coordinator, two_sites(tmp_path, fedavg.ALGORITHM.site_steps))
     ends = {}
     for name, documents in TWO.items():
         by_hand = site(tmp_path / "hand", name, documents=documents)
@@ -90,13 +90,13 @@ def test_the_shared_half_moves_by_the_weighted_mean(tmp_path: Path) -> None:
 
 
 def test_no_steps_are_an_epoch(tmp_path: Path) -> None:
-    hospital = site(tmp_path, steps=fedavg.ALGORITHM.steps)  # 18 sentences, in batches of five
+    hospital = site(tmp_path, steps=fedavg.ALGORITHM.site_steps)  # 18 sentences, in batches of five
     hospital.answer("train", question(hospital, steps=0))
     assert hospital.batches_drawn == 4
 
 
 def test_what_a_site_gives_is_how_far_it_came(tmp_path: Path) -> None:
-    hospital = site(tmp_path, steps=fedavg.ALGORITHM.steps)
+    hospital = site(tmp_path, steps=fedavg.ALGORITHM.site_steps)
     before = arrays(hospital)
     answer = hospital.answer("train", question(hospital))
     weight = answer.value("weight", float)
@@ -115,7 +115,9 @@ def test_both_halves_keep_their_optimizer_between_rounds(tmp_path: Path) -> None
     start = arrays(site(tmp_path / "start", config=ALL_SHARED))
     coordinator = FedAvg(start, FedAvgConfig(rounds=2, local_steps=2), TRAINING)
     federation = Listening(
-        ["harbour"], lambda name: site(tmp_path, name, config=ALL_SHARED, steps=fedavg.ALGORITHM.steps), open_at_once=1
+        ["harbour"],
+        lambda name: site(tmp_path, name, config=ALL_SHARED, steps=fedavg.ALGORITHM.site_steps),
+        open_at_once=1,
     )
     run(coordinator, federation)
     by_hand = site(tmp_path / "hand", config=ALL_SHARED)
@@ -127,7 +129,9 @@ def test_a_site_that_keeps_no_moments_begins_every_round_anew(tmp_path: Path) ->
     start = arrays(site(tmp_path / "start", config=ALL_SHARED))
     coordinator = FedAvg(start, FedAvgConfig(rounds=2, local_steps=2, keep_moments=False), TRAINING)
     federation = Listening(
-        ["harbour"], lambda name: site(tmp_path, name, config=ALL_SHARED, steps=fedavg.ALGORITHM.steps), open_at_once=1
+        ["harbour"],
+        lambda name: site(tmp_path, name, config=ALL_SHARED, steps=fedavg.ALGORITHM.site_steps),
+        open_at_once=1,
     )
     run(coordinator, federation)
     by_hand, kept = (site(tmp_path / place, config=ALL_SHARED) for place in ("hand", "kept"))
@@ -144,7 +148,7 @@ def test_the_proximal_term_pulls_back(tmp_path: Path) -> None:
     start = arrays(site(tmp_path / "start"))
     training = replace(TRAINING, clip=0.0)
     coordinator = FedProx(start, FedProxConfig(rounds=1, local_steps=4, proximal=2.0), training)
-    federation = Listening(["harbour"], lambda name: site(tmp_path, name, steps=fedprox.ALGORITHM.steps))
+    federation = Listening(["harbour"], lambda name: site(tmp_path, name, steps=fedprox.ALGORITHM.site_steps))
     run(coordinator, federation)
     by_hand = site(tmp_path / "hand")
     trained_by_hand(by_hand, 4, pull=2.0)
@@ -165,7 +169,7 @@ def test_attention_is_a_softmax_over_sites_of_each_layer() -> None:
 def test_the_further_a_layer_went_the_more_it_counts(tmp_path: Path) -> None:
     start = arrays(site(tmp_path / "start"))
     coordinator = FedAtt(start, FedAttConfig(rounds=1, local_steps=3, server_rate=0.5), TRAINING)
-    record = run(coordinator, two_sites(tmp_path, fedatt.ALGORITHM.steps))[0]
+    record = run(coordinator, two_sites(tmp_path, fedatt.ALGORITHM.site_steps))[0]
     ways = {}
     for name, documents in TWO.items():
         by_hand = site(tmp_path / "hand", name, documents=documents)
@@ -190,7 +194,7 @@ def test_a_site_that_goes_between_the_exchanges_leaves_the_attention_whole(tmp_p
     start = arrays(site(tmp_path / "start"))
     coordinator = FedAtt(start, FedAttConfig(rounds=1, local_steps=3), TRAINING)
     federation = Leaving(
-        list(TWO), lambda name: site(tmp_path, name, documents=TWO[name], steps=fedatt.ALGORITHM.steps)
+        list(TWO), lambda name: site(tmp_path, name, documents=TWO[name], steps=fedatt.ALGORITHM.site_steps)
     )
     record = run(coordinator, federation)[0]
     assert [gone.site for gone in record.absent] == ["hill"]
@@ -200,7 +204,7 @@ def test_a_site_that_goes_between_the_exchanges_leaves_the_attention_whole(tmp_p
 
 
 def test_an_update_is_given_once_and_in_its_round_only(tmp_path: Path) -> None:
-    hospital = site(tmp_path, steps=fedatt.ALGORITHM.steps)
+    hospital = site(tmp_path, steps=fedatt.ALGORITHM.site_steps)
     layers = len(hospital.shared)
 
     def refused(message: Message) -> str:
@@ -212,7 +216,7 @@ def test_an_update_is_given_once_and_in_its_round_only(tmp_path: Path) -> None:
     assert refused(share) == "round"
     hospital.answer("train_and_hold", question(hospital))
     hospital.close()
-    hospital = site(tmp_path, steps=fedatt.ALGORITHM.steps)  # what is held survives
+    hospital = site(tmp_path, steps=fedatt.ALGORITHM.site_steps)  # what is held survives
     assert refused(Message({"round": 2, "attention": {"harbour": [1.0] * layers}})) == "round"
     for wrong in (
         {"hill": [1.0] * layers},
@@ -227,7 +231,7 @@ def test_an_update_is_given_once_and_in_its_round_only(tmp_path: Path) -> None:
 
 def test_a_site_on_its_own_gives_nothing_but_its_loss(tmp_path: Path) -> None:
     config = replace(CALM, shared=())
-    federation = two_sites(tmp_path, single.ALGORITHM.steps, config=config)
+    federation = two_sites(tmp_path, single.ALGORITHM.site_steps, config=config)
     records = run(Single({}, FedAvgConfig(rounds=3, local_steps=2), TRAINING), federation)
     assert [record.number for record in records] == [1, 2, 3]
     assert federation.names == set()
@@ -241,10 +245,10 @@ def test_a_site_on_its_own_gives_nothing_but_its_loss(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "steps"),
     [
-        ("train", fedavg.ALGORITHM.steps),
-        ("train_near", fedprox.ALGORITHM.steps),
-        ("train_and_hold", fedatt.ALGORITHM.steps),
-        ("train_alone", single.ALGORITHM.steps),
+        ("train", fedavg.ALGORITHM.site_steps),
+        ("train_near", fedprox.ALGORITHM.site_steps),
+        ("train_and_hold", fedatt.ALGORITHM.site_steps),
+        ("train_alone", single.ALGORITHM.site_steps),
     ],
 )
 def test_training_that_goes_wrong_half_way_changes_nothing(
@@ -267,7 +271,7 @@ def test_training_that_goes_wrong_half_way_changes_nothing(
 
 @pytest.mark.parametrize("changes", [{"batch_size": 0}, {"steps": -1}, {"proximal": 0.0}, {"proximal": -1.0}])
 def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path, changes: dict[str, Value]) -> None:
-    hospital = site(tmp_path, steps={**fedavg.ALGORITHM.steps, **fedprox.ALGORITHM.steps})
+    hospital = site(tmp_path, steps={**fedavg.ALGORITHM.site_steps, **fedprox.ALGORITHM.site_steps})
     with pytest.raises(MessageError) as refused:
         hospital.answer("train_near", question(hospital, **({"proximal": 1.0} | changes)))
     assert refused.value.code == "value"
@@ -296,7 +300,7 @@ def test_a_site_trains_as_the_study_says_or_not_at_all(tmp_path: Path, name: str
     request_policy = RequestPolicy(
         3, {**TRAINING.constant_settings(), **FedProxConfig(local_steps=2, proximal=1.0).constant_settings()}
     )
-    hospital = site(tmp_path, steps=fedprox.ALGORITHM.steps, request_policy=request_policy)
+    hospital = site(tmp_path, steps=fedprox.ALGORITHM.site_steps, request_policy=request_policy)
     with pytest.raises(MessageError) as refused:
         hospital.answer("train_near", question(hospital, **({"proximal": 1.0} | {name: value})))
     assert refused.value.code == "policy"

@@ -61,7 +61,7 @@ def opened(
     ward = ward or WARDS[name]
     task = NerTask(network(), ward.types)
     held = SiteNotes(task.encode(ward.documents), ward.documents[:1], ward.documents[:1])
-    steps = {**ALGORITHM.steps, **fedavg.ALGORITHM.steps}
+    steps = {**ALGORITHM.site_steps, **fedavg.ALGORITHM.site_steps}
     return Site(
         name,
         task,

@@ -65,7 +65,7 @@ def test_a_fraction_of_the_sites_is_drawn_in_each_round() -> None:
     assert {len(sites) for sites in asked(participation=0.01)} == {1}
 
 
-def test_who_is_drawn_depends_on_seed_and_round_alone() -> None:
+def test_the_sampled_sites_depend_only_on_seed_and_round() -> None:
     whole = asked(participation=0.3)
     assert asked(participation=0.3) == whole
     assert asked(participation=0.3, start=25) == whole[25:]
@@ -78,7 +78,7 @@ def test_traffic_of_a_round_is_what_its_exchanges_cost() -> None:
     assert (record.answered, record.loss) == (5, 2.0)
 
 
-def test_settings_that_make_no_sense_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     for settings in ({"rounds": 0}, {"participation": 0.0}, {"participation": 1.1}):
         with pytest.raises(TrainingError, match=f"^{next(iter(settings))} is "):
             RoundsConfig(**settings)  # type: ignore[arg-type]

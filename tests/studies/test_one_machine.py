@@ -27,6 +27,7 @@ from tests.studies.tiny_studies import (
 )
 
 from wardround.algorithms import fedner
+from wardround.algorithms.algorithm import SiteStep
 from wardround.corpora.jsonl import Jsonl
 from wardround.errors import FederationError, StudyError, UsageError
 from wardround.federation.coordinator import Coordinator
@@ -270,7 +271,7 @@ def test_a_site_that_fails_in_a_round_is_absent(study: Study, tmp_path: Path, mo
             raise OSError("the disk is full")
         return fedner.gradient(site, message)
 
-    monkeypatch.setitem(fedner.ALGORITHM.steps, "gradient", step)
+    monkeypatch.setitem(fedner.ALGORITHM.steps, "gradient", SiteStep(step, ""))
     run(study, tmp_path)
     absent = {event["round"]: event["absent"] for event in events_of(tmp_path, "round")}
     assert absent == {number: [["west", "failed", "OSError"]] if number == 2 else [] for number in range(1, 9)}

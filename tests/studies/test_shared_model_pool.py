@@ -25,6 +25,7 @@ from tests.studies.tiny_studies import (
 )
 
 from wardround.algorithms import fedavg
+from wardround.algorithms.algorithm import SiteStep
 from wardround.errors import MessageError
 from wardround.federation.engines.in_process import InProcessFederation
 from wardround.federation.site_runtime import Site
@@ -276,7 +277,7 @@ def test_a_site_that_fails_half_way_leaves_nothing_to_the_next(
                 parameter.data.fill_(float("nan"))
             raise MessageError("not-a-number")
 
-    monkeypatch.setitem(fedavg.ALGORITHM.steps, "train", step)
+    monkeypatch.setitem(fedavg.ALGORITHM.steps, "train", SiteStep(step, ""))
     study = whole(data, "fedavg", privacy={"minimum_sites": 2})
     for lent in (False, True):
         drive(study, tmp_path / str(lent), lent=lent)

@@ -13,8 +13,8 @@ from enum import Enum
 from typing import Any, Generic, Literal, TypeVar
 
 from wardround.federation.coordinator import Coordinator, RoundsConfig
-from wardround.federation.message import Array, Message, Value
-from wardround.federation.site_runtime import PublicSet, Site, Step
+from wardround.federation.message import Array, Value
+from wardround.federation.site_runtime import PublicSet, Step
 from wardround.models.parameter_split import LayeredModel
 from wardround.secure_aggregation.plain import PlainCodec, PlainUpdates
 from wardround.tasks.task import Task
@@ -40,10 +40,6 @@ class SiteStep:
 
     run: Step
     review: str  # follows the step's name, as in "trains on your notes and sends …"
-
-    def __call__(self, site: Site, message: Message) -> Message:
-        """Run the step."""
-        return self.run(site, message)
 
 
 @dataclass(frozen=True)
@@ -112,6 +108,11 @@ class Algorithm(Generic[Config]):
     prepare_model: Callable[[Config, LayeredModel, Sequence[str]], None] = lambda config, model, sites: None
     # ^ add what the algorithm needs to a new model; `sites` are the study's
     build_server: Callable[[ServerInputs[Config]], Coordinator] | None = None  # if `server` takes more arguments
+
+    @property
+    def site_steps(self) -> dict[str, Step]:
+        """Return the functions that a site runs, by the name of the step."""
+        return {name: step.run for name, step in self.steps.items()}
 
     @property
     def central_model(self) -> bool:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import kl_div
 
-from wardround.algorithms.algorithm import Payload
+from wardround.algorithms.algorithm import Payload, ServerInputs
 from wardround.errors import StudyError, TrainingError
 from wardround.evaluation.counts import SpanCounts
 from wardround.federation.coordinator import Coordinator, RoundsConfig
@@ -326,6 +326,19 @@ class CentralCoordinator(Coordinator):
         super().__init__(shared, config, training, seed=seed, output=output)
         self.task, self.public = task, public
         self._labels = task.labels(public.examples) if public.labelled else None
+
+    @classmethod
+    def build(cls, inputs: ServerInputs[Any]) -> Self:
+        """Build the coordinator as it is before round 1; an algorithm declares it as its `build_server`."""
+        return cls(
+            inputs.shared,
+            inputs.config,
+            inputs.training,
+            task=inputs.task,
+            public=inputs.public,
+            seed=inputs.seed,
+            output=inputs.output,
+        )
 
     def learn(self, taught: Mapping[str, Tensor], config: DistillationConfig) -> float:
         """Train the central model for one round on the public set; return the loss and write `figures`."""

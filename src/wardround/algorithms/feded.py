@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wardround.algorithms.algorithm import Algorithm, Payload, ServerInputs, SharedLayers, SiteStep
+from wardround.algorithms.algorithm import Algorithm, Payload, SharedLayers, SiteStep
 from wardround.algorithms.distillation import (
     DISTILLATION_TRAINING,
     CentralCoordinator,
@@ -260,18 +260,6 @@ def _check_model(config: FedEdConfig, model: LayeredModel) -> None:
     check_distillable("feded", model)
 
 
-def _server(inputs: ServerInputs[FedEdConfig]) -> FedEd:
-    return FedEd(
-        inputs.shared,
-        inputs.config,
-        inputs.training,
-        task=inputs.task,
-        public=inputs.public,
-        seed=inputs.seed,
-        output=inputs.output,
-    )
-
-
 ALGORITHM = Algorithm(
     name="feded",
     description="FedED: sites send predictions on a public set; their mean teaches the central model.",
@@ -299,5 +287,5 @@ ALGORITHM = Algorithm(
     payload=_payload,
     plain_codec=_plain_codec,
     check_model=_check_model,
-    build_server=_server,
+    build_server=FedEd.build,
 )

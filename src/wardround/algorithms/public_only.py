@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wardround.algorithms.algorithm import Algorithm, Payload, ServerInputs, SharedLayers
+from wardround.algorithms.algorithm import Algorithm, Payload, SharedLayers
 from wardround.algorithms.distillation import (
     DISTILLATION_TRAINING,
     CentralCoordinator,
@@ -74,18 +74,6 @@ def _payload(config: PublicConfig, task: Task, public: PublicSet) -> Payload:
     return predictions_payload(task, public, bound=0.0)
 
 
-def _server(inputs: ServerInputs[PublicConfig]) -> PublicOnly:
-    return PublicOnly(
-        inputs.shared,
-        inputs.config,
-        inputs.training,
-        task=inputs.task,
-        public=inputs.public,
-        seed=inputs.seed,
-        output=inputs.output,
-    )
-
-
 ALGORITHM = Algorithm(
     name="public",
     description="The central model learns from the public set alone: the baseline for FedED.",
@@ -100,5 +88,5 @@ ALGORITHM = Algorithm(
     old_settings={"epochs": "public_epochs"},
     payload=_payload,
     check_model=_check_model,
-    build_server=_server,
+    build_server=PublicOnly.build,
 )

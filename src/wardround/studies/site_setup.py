@@ -103,7 +103,7 @@ def open_site(
         task,
         SiteNotes(train, data.dev, data.test, public),
         aggregation=client_of(study, name, payload, folder=state, party_keys=party_keys, lasting=lasting),
-        steps=study.algorithm.kind.steps,
+        steps=study.algorithm.kind.site_steps,
         folder=state,
         seed=study.study.seed,
         request_policy=request_policy_of(study),

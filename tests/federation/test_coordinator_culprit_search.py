@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.federation.culprit_search import CulpritSearch
+from wardround.federation.coordinator import CulpritSearch
 
 FOUR = ["a", "b", "c", "d"]
 
@@ -47,7 +47,7 @@ def test_one_spoiled_sum_excludes_nobody() -> None:
     assert (search.absent, search.excluded) == (frozenset(), [])
 
 
-def test_where_no_site_can_be_done_without_nothing_is_found() -> None:
+def test_if_no_site_can_be_left_out_no_culprit_is_found() -> None:
     search = CulpritSearch(minimum=4)
     assert not search.note_spoiled(FOUR)
     assert not search.absent
