@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
 from wardround.errors import MessageError
-from wardround.federation.message import Array, Message, content_digest, decode, encode, grouped
+from wardround.federation.message import Array, Message, MessageBuffer, content_digest, decode, encode, grouped
 
 KINDS = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1")
 
@@ -40,7 +40,7 @@ messages = st.builds(
 
 @settings(max_examples=500, deadline=None)
 @given(messages)
-def test_a_message_comes_back_as_it_was(message: Message) -> None:
+def test_a_message_survives_a_round_trip(message: Message) -> None:
     data = encode(message)
     back = decode(data)
     assert back == message
@@ -155,7 +155,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-def test_nesting_has_an_end_on_both_sides() -> None:
+def test_nesting_is_limited_when_encoding_and_decoding() -> None:
     message = Message({"a": nested(31)})
     assert decode(encode(message)) == message
     for depth in (32, 100_000):
@@ -197,13 +197,13 @@ def test_a_header_too_long_to_decode_is_not_encoded() -> None:
         encode(Message({"a": "x" * (1_000_000 - 41)}))
 
 
-def test_what_is_refused_is_not_quoted() -> None:
+def test_refused_content_is_not_quoted() -> None:
     with pytest.raises(MessageError) as caught:
         encode(Message({"Mrs Marker": ["Mrs Marker", float("nan")]}))
     assert "Marker" not in str(caught.value) and caught.value.__cause__ is None
 
 
-def test_value_must_be_there_and_of_its_kind() -> None:
+def test_a_value_must_exist_and_have_its_type() -> None:
     message = Message({"rate": 0.5, "round": 3, "last": True, "types": ["Drug"]})
     assert message.value("rate", float) == 0.5
     assert message.value("round", int) == 3
@@ -224,7 +224,7 @@ def test_groups_of_arrays() -> None:
     assert message.group("none") == {}
 
 
-def test_equality_is_of_content() -> None:
+def test_messages_with_equal_content_are_equal() -> None:
     def one() -> Message:
         return Message({"a": 1}, {"x": np.array([1.0, np.nan])}, {"b": b"1"})
 
@@ -241,7 +241,7 @@ def test_equality_is_of_content() -> None:
     assert one() != "a message"
 
 
-def test_the_digest_of_what_a_message_says_by_hand() -> None:
+def test_the_content_digest_by_hand() -> None:
     message = Message({"b": [{"d": 1, "c": 2}], "a": 1}, {"w": np.array([1.0, -2.0], ">f4")}, {"key": b"k"})
     numbers = sha256(b"\x00\x00\x80\x3f" + b"\x00\x00\x00\xc0").hexdigest()
     described = {
@@ -274,3 +274,37 @@ def test_a_digest_leaves_out_the_one_blob_that_is_named() -> None:
 def test_a_log_shows_names_and_sizes_only() -> None:
     message = Message({"note": "Mrs Marker"}, {"a": np.full((1, 2), 77.0)}, {"b": b"Mrs Marker"})
     assert repr(message) == "Message(values=['note'], arrays={'a': (1, 2)}, blobs={'b': 10})"
+
+
+def every_kind() -> Message:
+    dtypes = ("<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "<u2", "|u1", "|b1")
+    arrays = {dtype: np.arange(2).astype(dtype).reshape(1, 2) for dtype in dtypes}
+    arrays |= {"scalar": np.array(3.5), "none": np.zeros((0, 3), np.float32)}
+    return Message({"round": 3}, arrays, {"blob": b"\x00\x01", "empty": b""})
+
+
+def test_a_buffer_encodes_to_the_same_bytes() -> None:
+    buffer = MessageBuffer()
+    for message in (every_kind(), Message({"round": 4}), every_kind(), Message()):
+        data = buffer.encode(message)
+        assert bytes(data) == encode(message)
+        assert decode(data) == message
+        assert data.readonly
+
+
+def test_a_buffer_reuses_its_memory_once_nobody_reads_the_last_message() -> None:
+    buffer = MessageBuffer()
+    first = np.frombuffer(buffer.encode(Message({}, {"a": np.zeros(1000, np.float32)})), np.uint8)
+    place = first.ctypes.data
+    del first
+    second = np.frombuffer(buffer.encode(Message({}, {"a": np.ones(1000, np.float32)})), np.uint8)
+    assert second.ctypes.data == place
+
+
+def test_a_buffer_never_overwrites_an_array_that_is_still_read() -> None:
+    buffer = MessageBuffer()
+    kept = decode(buffer.encode(Message({}, {"a": np.zeros(1000, np.float32)}))).arrays["a"]
+    decode(buffer.encode(Message({}, {"a": np.ones(1000, np.float32)})))
+    buffer.encode(Message({}, {"a": np.ones(1000, np.float32)}))
+    assert not kept.any()
+    assert not kept.flags.writeable

@@ -112,11 +112,8 @@ def gradient(site: Site, message: Message) -> Message:
 @contextmanager
 def _sparse_tables(site: Site) -> Iterator[None]:
     """Have shared embeddings return gradients for the rows that were looked up, not for the whole table."""
-    tables = [
-        module
-        for name, module in site.model.named_modules()
-        if isinstance(module, nn.Embedding) and f"{name}.weight" in site.shared
-    ]
+    owners = (site.model.get_submodule(name.rpartition(".")[0]) for name in site.shared)
+    tables = [module for module in owners if isinstance(module, nn.Embedding)]
     for table in tables:
         table.sparse = True
     try:

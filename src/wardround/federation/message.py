@@ -24,10 +24,11 @@ import numpy.typing as npt
 
 from wardround.errors import MessageError
 
-__all__ = ["Array", "Message", "Value", "content_digest", "decode", "encode", "grouped"]
+__all__ = ["Array", "Data", "Message", "MessageBuffer", "Value", "content_digest", "decode", "encode", "grouped"]
 
 Array = npt.NDArray[Any]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+Data = bytes | memoryview  # an encoded message
 Kind = TypeVar("Kind")
 
 _MARK = b"WRM1"
@@ -86,6 +87,40 @@ def grouped(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 def encode(message: Message) -> bytes:
     """Return the message as bytes; raise a `MessageError` for what `decode` would refuse."""
+    # Arrays are joined through their buffers, so encoding copies each body once.
+    return b"".join(_encoded_parts(message))
+
+
+class MessageBuffer:
+    """Memory for one encoded message at a time, reused because new memory costs more than the copy into it.
+
+    Arrays that were decoded from a message are views of this memory. While one of them is alive, the next message gets
+    new memory, so nothing that somebody still reads is overwritten.
+    """
+
+    def __init__(self) -> None:
+        self._memory = bytearray(1)
+
+    def encode(self, message: Message) -> memoryview:
+        """Return the message as bytes, like `encode`."""
+        parts = [memoryview(part) for part in _encoded_parts(message)]
+        length = sum(part.nbytes for part in parts)
+        try:
+            self._memory.pop()  # raises a BufferError while a view exists; within the allocated memory otherwise
+        except BufferError:
+            self._memory = bytearray()
+        if len(self._memory) < length:
+            self._memory.extend(bytes(length - len(self._memory)))
+        view, position = memoryview(self._memory), 0
+        for part in parts:
+            if part.nbytes:  # a view without bytes cannot be cast
+                view[position : position + part.nbytes] = part.cast("B")
+                position += part.nbytes
+        return view[:length].toreadonly()
+
+
+def _encoded_parts(message: Message) -> list[Any]:
+    """Return the header, the arrays and the blobs of an encoded message, without copying."""
     values = dict(message.values)
     _check_value(values)
     arrays = {name: _wire_array(name, array) for name, array in message.arrays.items()}
@@ -97,9 +132,7 @@ def encode(message: Message) -> bytes:
     header = json.dumps(dict(zip(_PARTS, (values, shapes, lengths), strict=True)), separators=(",", ":")).encode()
     if len(header) > _LARGEST_HEADER:
         raise MessageError("header", f"values and names take over {_LARGEST_HEADER:,} bytes; send a blob")
-    # Arrays are joined through their buffers, so encoding copies each body once.
-    parts: list[Any] = [_MARK, _LENGTH.pack(len(header)), header, *arrays.values(), *message.blobs.values()]
-    return b"".join(parts)
+    return [_MARK, _LENGTH.pack(len(header)), header, *arrays.values(), *message.blobs.values()]
 
 
 def content_digest(message: Message, *, purpose: str, without: str = "") -> str:
@@ -116,7 +149,7 @@ def content_digest(message: Message, *, purpose: str, without: str = "") -> str:
     return sha256(encode(Message(values))).hexdigest()
 
 
-def decode(data: bytes) -> Message:
+def decode(data: Data) -> Message:
     """Return the message in `data`; its arrays are read-only views that keep `data` alive."""
     if len(data) >= len(_MARK) and data[:3] == _MARK[:3] and data[:4] != _MARK:
         raise MessageError(
@@ -137,7 +170,7 @@ def decode(data: bytes) -> Message:
     return Message(values, arrays, blobs)
 
 
-def _header(text: bytes) -> tuple[dict[str, Value], list[Any], list[Any]]:
+def _header(text: Data) -> tuple[dict[str, Value], list[Any], list[Any]]:
     try:
         header = json.loads(str(text, "utf-8"), object_pairs_hook=_without_repeats)
         values, shapes, lengths = (header.pop(part) for part in _PARTS)
@@ -190,7 +223,7 @@ def _items(listed: list[Any], length: int) -> Iterator[Any]:
         yield item
 
 
-def _check_end(end: int, data: bytes | memoryview) -> None:
+def _check_end(end: int, data: Data) -> None:
     if end > len(data):
         raise MessageError("length", "the message is cut short")
 

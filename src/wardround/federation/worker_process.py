@@ -34,7 +34,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from wardround.errors import MessageError
 from wardround.federation.federation import code_of, safe_code
-from wardround.federation.message import Message, decode, encode
+from wardround.federation.message import Data, Message, decode, encode
 from wardround.parsing import parse_json
 
 __all__ = [
@@ -66,7 +66,7 @@ _SECONDS_TO_FINISH = 1.0  # for an answer that is nearly ready
 class BytesWorker(Protocol):
     """Answers encoded messages, so that it can write the ledger before the answer leaves."""
 
-    def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
+    def answer_bytes(self, step: str, round_number: int, data: Data) -> bytes:
         """Do the step; an exception makes this site absent, and only its code leaves."""
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class RequestHandler:
         self._send = send or (lambda answer, step, round_number: encode(answer))
         self._refuse = refuse
 
-    def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
+    def answer_bytes(self, step: str, round_number: int, data: Data) -> bytes:
         """Do the step; the answer, with the seconds it took, is recorded before it is returned."""
         try:
             question, started = decode(data), perf_counter()
@@ -157,7 +157,7 @@ class WorkerProcess:
         """Have the child do the step, as a `SiteWorker`."""
         return decode(self.answer_bytes(step, round_of(message), encode(message)))
 
-    def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
+    def answer_bytes(self, step: str, round_number: int, data: Data) -> bytes:
         """Have the child do the step; raise a `MessageError` with its code, or `worker-died` if it died."""
         with self._lock:
             process = self._running()
@@ -271,7 +271,7 @@ def _take_over_streams() -> tuple[IO[bytes], IO[bytes]]:
     return source, sink
 
 
-def _write(stream: IO[bytes] | None, head: dict[str, Any], body: bytes) -> None:
+def _write(stream: IO[bytes] | None, head: dict[str, Any], body: Data) -> None:
     assert stream is not None
     text = json.dumps(head).encode()
     stream.write(_LENGTHS.pack(len(text), len(body)) + text)

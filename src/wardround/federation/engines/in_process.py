@@ -1,4 +1,4 @@
-"""Engines that run every site on one machine: deterministic, in bounded memory, with the codec of a network."""
+"""Engines that run every site on one machine: deterministic, in bounded memory, with the codec of the network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from wardround.errors import FederationError, WardroundError
 from wardround.federation.engines.open_sites import SEPARATOR, OpenSites
 from wardround.federation.federation import Absence, Replies, Reply, SiteId, Traffic, code_of, those_asked
-from wardround.federation.message import Message, encode
+from wardround.federation.message import Data, Message, MessageBuffer
 from wardround.federation.worker_process import BytesWorker, decode_answer, round_of, where
 
 __all__ = ["InProcessFederation", "WorkerPoolFederation"]
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 class _Question(NamedTuple):
     step: str
     round: int
-    data: bytes
+    data: Data
 
 
 class _OneMachine:
@@ -33,6 +33,7 @@ class _OneMachine:
 
     def __init__(self, sites: Sequence[SiteId]) -> None:
         self._sites = those_asked(None, sites)
+        self._question = MessageBuffer()
         self.fault: WardroundError | None = None  # the first error of a site in this process since the last question
 
     @property
@@ -44,7 +45,7 @@ class _OneMachine:
         """Ask sites in order; the question is encoded once."""
         asked = those_asked(to, self._sites)
         self.fault = None
-        return self._exchanges(asked, _Question(step, round_of(message), encode(message)))
+        return self._exchanges(asked, _Question(step, round_of(message), self._question.encode(message)))
 
     def _exchanges(self, sites: Sequence[SiteId], question: _Question) -> Iterator[Reply]:
         raise NotImplementedError
@@ -53,8 +54,8 @@ class _OneMachine:
 class InProcessFederation(_OneMachine):
     """Runs sites one after another, in the order they are asked; at most `open_at_once` of them exist at a time.
 
-    A reply has only the code of a site's error, as in every engine. `fault` holds the error itself, for the person who
-    runs all sites. `ask` encodes the question at once; a site works only when its reply is consumed, so that one reply
+    A reply has only the code of a site's error, as in every engine. `fault` is the error itself, for the person who
+    runs all sites. `ask` encodes the question at once. A site works only when its reply is consumed, so only one reply
     at a time is in memory.
     """
 
@@ -69,13 +70,13 @@ class InProcessFederation(_OneMachine):
         self._open.close()
 
     def _exchanges(self, sites: Sequence[SiteId], question: _Question) -> Iterator[Reply]:
-        for site in sites:
-            # Outside the exchange: if another site's state cannot be saved, this site is not absent.
-            self._open.make_room(site)
-            yield _exchange(site, question, partial(self._open.worker, site), step=question.step, note=self._note)
+        def note(error: WardroundError) -> None:
+            self.fault = self.fault or error.with_traceback(None)  # its frames would keep the site in memory
 
-    def _note(self, error: WardroundError) -> None:
-        self.fault = self.fault or error.with_traceback(None)  # its frames would keep the site in memory
+        for site in sites:
+            # Outside the exchange: if the state of another site cannot be saved, this site is not absent.
+            self._open.make_room(site)
+            yield _exchange(site, question, partial(self._open.worker, site), step=question.step, note=note)
 
 
 class WorkerPoolFederation(_OneMachine):
@@ -99,17 +100,17 @@ class WorkerPoolFederation(_OneMachine):
                 closing.callback(worker.close)
 
     def _exchanges(self, sites: Sequence[SiteId], question: _Question) -> Iterator[Reply]:
+        def work(place: int, queue: Queue[Reply]) -> None:
+            for site in sites:
+                if self._place[site] == place:
+                    step = f"{site}{SEPARATOR}{question.step}"
+                    queue.put(_exchange(site, question, lambda: self._workers[place], step=step))
+
         queues: list[Queue[Reply]] = [Queue(maxsize=1) for _ in self._workers]
         for place, queue in enumerate(queues):
-            mine = [site for site in sites if self._place[site] == place]
-            threading.Thread(target=self._work, args=(place, mine, question, queue), daemon=True).start()
+            threading.Thread(target=work, args=(place, queue), daemon=True).start()
         for site in sites:
             yield queues[self._place[site]].get()
-
-    def _work(self, place: int, sites: Sequence[SiteId], question: _Question, queue: Queue[Reply]) -> None:
-        for site in sites:
-            step = f"{site}{SEPARATOR}{question.step}"
-            queue.put(_exchange(site, question, lambda: self._workers[place], step=step))
 
 
 def _exchange(

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from wardround.errors import FederationError, MessageError
 from wardround.federation.federation import SiteId
+from wardround.federation.message import Data
 from wardround.federation.worker_process import BytesWorker
 
 __all__ = ["SEPARATOR", "OpenSites"]
@@ -34,7 +35,7 @@ class OpenSites:
             self._workers[site] = self._open_site(site)
         return self._workers[site]
 
-    def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
+    def answer_bytes(self, step: str, round_number: int, data: Data) -> bytes:
         """Do `site/step`, as one worker for all these sites."""
         site, separator, name = step.partition(SEPARATOR)
         if not separator:
