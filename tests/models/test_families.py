@@ -4,8 +4,9 @@ import pytest
 
 from wardround.errors import ModelError
 from wardround.models.encoder_tagger import EncoderTaggerConfig
-from wardround.models.families import check_choice, check_share, check_size
+from wardround.models.families import Labels, check_choice, check_share, check_size
 from wardround.models.word_tagger import WordTaggerConfig
+from wardround.text.relation_sets import RelationSet, RelationType
 
 
 def test_a_choice() -> None:
@@ -40,3 +41,10 @@ def test_a_word_tagger_names_the_field(name: str, value: float) -> None:
 def test_an_encoder_tagger_names_the_field(name: str, value: float) -> None:
     with pytest.raises(ModelError, match=name):
         EncoderTaggerConfig(**{name: value})  # type: ignore[arg-type]
+
+
+def test_labels_of_a_task_of_relations_name_them() -> None:
+    relations = RelationSet((RelationType("causes"),))
+    assert Labels(relations=relations).named_relations is relations
+    with pytest.raises(AssertionError, match="names them"):
+        _ = Labels().named_relations

@@ -242,7 +242,7 @@ def test_configurations_that_cannot_be_built(tiny_encoder: Path) -> None:
     genes = RelationSet((RelationType("binds", (("Drug", "Gene"),)),))
     with pytest.raises(ModelError, match="relation 'binds' may run between entities of type 'Gene', which the tag set"):
         extractor(tiny_encoder, genes)
-    with pytest.raises(ModelError, match="the tag set holds no type of entity"):
+    with pytest.raises(ModelError, match="the tag set has no entity type"):
         JointExtractor(JointExtractorConfig(encoder=str(tiny_encoder)), TagSet(()), RELATIONS)
 
 

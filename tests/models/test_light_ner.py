@@ -390,7 +390,7 @@ def test_settings_are_the_configuration_as_plain_values(bart: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dropout": 1.0}, "dropout is 1.0; it is a share"),
+        ({"dropout": 1.0}, "dropout is 1.0; it must be at least 0 and below 1"),
         ({"limit": 3}, "limit is 3; it must be at least 4"),
         ({"longest": 2}, "longest is 2; it must be at least 3"),
         ({"prompt_length": 0}, "prompt_length is 0; it must be at least 1"),

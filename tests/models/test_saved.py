@@ -234,9 +234,9 @@ def test_a_model_is_replaced_and_something_else_is_not(tmp_path: Path) -> None:
     save_model(word_tagger(), tmp_path / "notes")  # empty
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "precious.txt").write_text("notes")
-    with pytest.raises(ModelError, match="'other' holds something that is no model; name an empty or new folder"):
+    with pytest.raises(ModelError, match="'other' contains files that are not a model; name a new or empty folder"):
         save_model(word_tagger(), tmp_path / "other")
-    with pytest.raises(ModelError, match=r"'precious\.txt' holds something that is no model"):
+    with pytest.raises(ModelError, match=r"'precious\.txt' contains files that are not a model"):
         save_model(word_tagger(), tmp_path / "other" / "precious.txt")
     assert (tmp_path / "other" / "precious.txt").read_text() == "notes"
 
@@ -262,7 +262,9 @@ def test_another_encoder_under_the_same_name_is_noticed(tmp_path: Path) -> None:
     load_model(tmp_path / "model")
     shutil.rmtree(encoder)
     write_encoder(encoder, seed=1)
-    with pytest.raises(ModelError, match=r"^model: the encoder '.*encoder' here is not the one it was trained on$"):
+    with pytest.raises(
+        ModelError, match=r"^model: the encoder '.*encoder' on this machine is not the one used in training$"
+    ):
         load_model(tmp_path / "model")
 
 

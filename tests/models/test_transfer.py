@@ -371,12 +371,14 @@ def test_a_layer_that_only_the_source_has_stands_in_its_place() -> None:
 
 
 def test_nothing_that_fits_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"^nothing of the source fits: words: words\.weight is 66 × 16 in the source"):
+    with pytest.raises(
+        ModelError, match=r"^no layer of the source fits: words: words\.weight is 66 × 16 in the source"
+    ):
         transferred(tagger(), tagger(word_dimension=8, character_layer="none"))
 
 
 def test_a_word_tagger_and_an_encoder_have_no_layer_in_common(tiny_encoder: Path) -> None:
-    with pytest.raises(ModelError, match=r"^nothing of the source fits: "):
+    with pytest.raises(ModelError, match=r"^no layer of the source fits: "):
         transferred(tagger(), on(tiny_encoder))
 
 
@@ -419,7 +421,7 @@ def test_an_encoder_with_other_word_pieces_gives_nothing_above_them(tiny_encoder
     source, target = on(tiny_encoder), on(tiny_encoder)
     target.tokenizer.tokenizer.add_tokens(["quillwort"])
     with pytest.raises(
-        ModelError, match=r"^nothing of the source fits: embeddings: the vocabularies of word pieces differ"
+        ModelError, match=r"^no layer of the source fits: embeddings: the vocabularies of word pieces differ"
     ):
         transferred(source, target)
     report = transferred(source, target, past_gaps=True)
@@ -467,7 +469,7 @@ def test_freezing_is_refused_whole() -> None:
     model = tagger()
     with pytest.raises(ModelError, match=r"^no layer is called 'wrds' – did you mean 'words'\?"):
         freeze(model, ["lstm", "wrds"])
-    with pytest.raises(ModelError, match=r"^every layer would be frozen, and nothing left to train; name fewer$"):
+    with pytest.raises(ModelError, match=r"^every layer would be frozen and nothing left to train; name fewer layers$"):
         freeze(model, LAYERS)
     assert all(parameter.requires_grad for parameter in model.parameters())
 

@@ -43,7 +43,7 @@ class ContextualEmbedding(nn.Module):
         return mixed
 
     def fingerprint(self) -> str:
-        """Return a digest of the frozen weights, by which a saved model detects another encoder of the same name."""
+        """Return a digest of the frozen weights, so that a saved model detects another encoder of the same name."""
         digest = sha256()
         for name, tensor in sorted(self._frozen[0].state_dict().items()):
             if name.startswith("pooler."):

@@ -77,8 +77,12 @@ class LinearChainCrf(nn.Module):
 
         `emissions` [batch, words, tags], `mask` [batch, words] True for words (no gaps), `tags` [batch, words].
         """
-        scores = self.scores()
-        return _path_score(emissions, mask, tags, *scores) - _log_partition(emissions, mask, *scores)
+        start, step, end = self.scores()
+        last = tags.gather(1, (mask.sum(1, keepdim=True) - 1))[:, 0]
+        words = emissions.gather(2, tags[:, :, None])[:, :, 0] * mask
+        steps = step[tags[:, :-1], tags[:, 1:]] * mask[:, 1:]
+        path = start[tags[:, 0]] + words.sum(1) + steps.sum(1) + end[last]  # unnormalised log score, [batch]
+        return path - _log_partition(emissions, mask, start, step, end)
 
     def partial_log_likelihood(self, emissions: Tensor, mask: Tensor, allowed: Tensor) -> Tensor:
         """Return the log probability that every word's tag is one of its `allowed` [batch, words, tags] ones."""
@@ -135,7 +139,8 @@ class _Recursions:
         # The highest score is subtracted so that exp() cannot overflow, and added to log Z at the end.
         self.peak = scores.masked_fill(~mask[:, :, None], FORBIDDEN).max()
         self.start, self.step, self.end = (edge.detach().double().exp() for edge in (start, step, end))
-        order = _row_order(mask)
+        # Rows of a [words * batch] table, each sentence reversed within its length.
+        order = (reversal(mask).t() * len(mask) + self.last[1]).flatten()
         both = scores.new_empty(mask.shape[1], 2, len(mask), scores.shape[2], dtype=torch.float64)
         both[:, 0].copy_(scores.transpose(0, 1)).sub_(self.peak).clamp_(max=0.0).exp_()
         both[:, 1] = _reordered(both[:, 0], order)
@@ -178,12 +183,6 @@ class _Recursions:
         """Return factors [words - 1, batch, tags] whose outer product times `step` is the pair marginal."""
         right = (self.backward[1:] / self.mass[:-1]).masked_fill_(~self.mask.t()[1:, :, None], 0.0)
         return self.forward[:-1], right
-
-
-def _row_order(mask: Tensor) -> Tensor:
-    """Return rows of a [words * batch] table that reverse each sentence within its length."""
-    words = reversal(mask).t()  # [words, batch]
-    return (words * len(mask) + torch.arange(len(mask), device=mask.device)).flatten()
 
 
 def _reordered(table: Tensor, order: Tensor) -> Tensor:
@@ -261,16 +260,6 @@ def _posterior_in_log_space(emissions: Tensor, mask: Tensor, start: Tensor, step
         steps = step.detach().double().repeat(len(mask), 1, 1).requires_grad_()  # one for each sentence
         total = _log_partition_in_log_space(free, mask.clone(), start.detach().clone(), steps, end.detach().clone())
         return Posterior(*torch.autograd.grad(total.sum(), (free, steps)))
-
-
-def _path_score(
-    emissions: Tensor, mask: Tensor, tags: Tensor, start: Tensor, step: Tensor, end: Tensor
-) -> Tensor:  # the six tensors of one equation
-    """Return the unnormalised log score of the given tags, [batch]."""
-    last = tags.gather(1, (mask.sum(1, keepdim=True) - 1))[:, 0]
-    words = emissions.gather(2, tags[:, :, None])[:, :, 0] * mask
-    steps = step[tags[:, :-1], tags[:, 1:]] * mask[:, 1:]
-    return start[tags[:, 0]] + words.sum(1) + steps.sum(1) + end[last]
 
 
 @torch.no_grad()

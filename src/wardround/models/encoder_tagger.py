@@ -40,11 +40,9 @@ from wardround.models.families import (
 from wardround.models.model_files import (
     CRF,
     PROMPT,
-    fill,
-    load_tensors,
+    load_parts,
     read_configuration,
-    save_pretrained,
-    save_tensors,
+    save_encoder_model,
     tag_set_of,
 )
 from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
@@ -147,6 +145,12 @@ class EncoderTagger(TaggingModel):
         return tuple(g for g in (*in_layer_order(found), *_ADAPTERS, *OUTPUT_GROUPS, *self.training_only) if g in found)
 
     @property
+    def saved_parts(self) -> dict[str, nn.Module]:
+        """Return the CRF and the prompt, if the model has them, by the names of their files."""
+        parts: dict[str, nn.Module] = {CRF: self.crf} if self.config.decoder == "crf" else {}
+        return parts | ({PROMPT: self.prompt} if self.config.adapter == "prompt" else {})
+
+    @property
     def trainable_share(self) -> float:
         """Return the share of all parameters that are trained."""
         sizes = [(parameter.numel(), parameter.requires_grad) for parameter in self.parameters()]
@@ -195,35 +199,16 @@ class EncoderTagger(TaggingModel):
 
 def _rebuild(source: EncoderTagger, labels: Labels, choice: ModelChoice) -> EncoderTagger:
     if choice.vectors:
-        raise UsageError("the source is an encoder tagger, which brings its own embeddings: leave --vectors out")
+        raise UsageError("the source is an encoder tagger, which has its own embeddings; leave --vectors out")
     config = with_settings(source.config, choice.options, "the source's network")
     try:
         # The card of the source names the encoder, not the user: no hub is called for it.
         return EncoderTagger(config, labels.types, offline=True)
     except ModelError as error:
         raise ModelError(
-            f"the encoder that the source began from, {Path(config.encoder).name!r}, is not on this machine; name one "
+            f"the encoder of the source, {Path(config.encoder).name!r}, is not on this machine; name one "
             "with --encoder, for example the source's own folder"
         ) from error
-
-
-def _save(model: EncoderTagger, folder: Path) -> dict[str, Any]:
-    save_pretrained(model.network, model.tokenizer, folder)
-    if model.config.decoder == "crf":
-        save_tensors(model.crf.state_dict(), folder / CRF)
-    if model.config.adapter == "prompt":
-        save_tensors(model.prompt.state_dict(), folder / PROMPT)
-    return {"types": list(model.tag_set.types)}
-
-
-def _load(folder: Path, card: dict[str, Any]) -> EncoderTagger:
-    config = read_configuration(EncoderTaggerConfig, card, folder)
-    model = EncoderTagger(config.merged(), tag_set_of(card, folder), source=str(folder))
-    if model.config.decoder == "crf":
-        fill(model.crf, load_tensors(folder / CRF), folder)
-    if model.config.adapter == "prompt":
-        fill(model.prompt, load_tensors(folder / PROMPT), folder)
-    return model
 
 
 def _transfer_layer(source: EncoderTagger, target: EncoderTagger, layer: str) -> LayerWeights | None:
@@ -244,8 +229,15 @@ FAMILY = ModelFamily(
         EncoderTaggerConfig(encoder=choice.encoder), choice.options, "the encoder tagger"
     ),
     build=lambda config, labels, choice: EncoderTagger(config, labels.types),
-    save=_save,
-    load=_load,
+    save=lambda model, folder: save_encoder_model(model, folder, model.tag_set.types),
+    load=lambda folder, card: load_parts(
+        EncoderTagger(
+            read_configuration(EncoderTaggerConfig, card, folder).merged(),
+            tag_set_of(card, folder),
+            source=str(folder),
+        ),
+        folder,
+    ),
     training=lambda choice: ENCODER_TRAINING if choice.options.get("adapter", "none") == "none" else ADAPTER_TRAINING,
     rebuild=_rebuild,
     choice_like=lambda model: ModelChoice(encoder=model.config.encoder),

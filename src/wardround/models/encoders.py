@@ -216,18 +216,25 @@ class PieceTokenizer:
         """Convert sentences of words to windows; a sentence that fits is one window."""
         self._learn({word for sentence in sentences for word in sentence})
         layouts = [self._lay(sentence) for sentence in sentences]
-        windows = [
-            self.prefix + self._pieces(sentence[w.start : w.end]) + self.suffix
-            for sentence, layout in zip(sentences, layouts, strict=True)
-            for w in layout.windows
-        ]
+        windows, rows = list[list[int]](), list[int]()
+        for row, (sentence, layout) in enumerate(zip(sentences, layouts, strict=True)):
+            for window in layout.windows:
+                words = sentence[window.start : window.end]
+                pieces = [piece for word in words for piece in self._known[word][: self.limit]]
+                windows.append(self.prefix + pieces + self.suffix)
+                rows.append(row)
         width = max(map(len, windows))
         padding = self.tokenizer.pad_token_id or 0
         ids = torch.tensor([window + [padding] * (width - len(window)) for window in windows])
         lengths = torch.tensor([len(window) for window in windows])
         attention = (torch.arange(width)[None] < lengths[:, None]).long()
-        sentence = torch.tensor([row for row, layout in enumerate(layouts) for _ in layout.windows])
-        return PieceBatch(ids, attention, self._first_pieces(layouts, width), sentence)
+        first_pieces, start = list[Tensor](), 0
+        for layout in layouts:
+            # A word without pieces has the first position of its sentence.
+            places = [start + p[0] * width + len(self.prefix) + p[1] if p else start for p in layout.first_piece]
+            first_pieces.append(torch.tensor(places))
+            start += len(layout.windows) * width
+        return PieceBatch(ids, attention, pad_sequence(first_pieces, batch_first=True), torch.tensor(rows))
 
     def words_in_first_windows(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         """Return the number of words in the first window of each sentence."""
@@ -237,19 +244,6 @@ class PieceTokenizer:
     def _lay(self, sentence: Sequence[str]) -> PieceLayout:
         counts = [min(len(self._known[word]), self.limit) for word in sentence]
         return lay_out_pieces(counts, limit=self.limit, overlap=self.overlap)
-
-    def _pieces(self, words: Sequence[str]) -> list[int]:
-        return [piece for word in words for piece in self._known[word][: self.limit]]
-
-    def _first_pieces(self, layouts: Sequence[PieceLayout], width: int) -> Tensor:
-        rows = []
-        window = 0
-        for layout in layouts:
-            first = window * width  # first position of the sentence, used for a word without pieces
-            words = layout.first_piece
-            rows.append([first + p[0] * width + len(self.prefix) + p[1] if p else first for p in words])
-            window += len(layout.windows)
-        return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
 
     def _learn(self, words: set[str]) -> None:
         if len(self._known) > _CACHED_WORDS:

@@ -73,9 +73,9 @@ class ModelChoice:
 
     def __post_init__(self) -> None:
         if self.encoder and self.bart:
-            raise UsageError("an encoder and a bart are two networks: name one of them")
+            raise UsageError("encoder and bart name two networks; set only one of them")
         if (self.encoder or self.bart) and self.vectors:
-            raise UsageError("an encoder brings its own embeddings: word vectors go with a preset only")
+            raise UsageError("an encoder has its own embeddings; word vectors can only be used with a preset")
 
     @property
     def chosen_by(self) -> str:
@@ -94,6 +94,12 @@ class Labels:
 
     types: TagSet = field(default_factory=lambda: TagSet(()))
     relations: RelationSet | None = None
+
+    @property
+    def named_relations(self) -> RelationSet:
+        """Return the types of relations, which every task that predicts relations names."""
+        assert self.relations is not None, "a task of relations names them"
+        return self.relations
 
 
 @dataclass(frozen=True)
@@ -122,8 +128,8 @@ class ModelFamily:
     # Layer-wise transfer; families without `rebuild` do not support it.
     rebuild: Callable[[Any, Labels, ModelChoice], LayeredModel] | None = None  # build a fresh model like a trained one
     choice_like: Callable[[Any], ModelChoice] = lambda model: ModelChoice()  # the choice that describes a trained one
+    # Return what a target takes from a source in one layer; None: all of it if names and shapes match, else nothing.
     transfer_layer: Callable[[Any, Any, str], LayerWeights | None] = lambda source, target, layer: None
-    # ^ what a target takes from a source in one layer; None takes all or nothing of it, by the names and shapes
 
 
 _LARGEST_SIZE = 100_000_000  # a network is built before its weights are read: its card alone could claim all memory
@@ -146,4 +152,4 @@ def check_size(name: str, value: int, *, least: int) -> None:
 def check_share(name: str, value: float) -> None:
     """Raise `ModelError` unless a dropout rate is at least 0 and below 1."""
     if not 0.0 <= value < 1.0:
-        raise ModelError(f"{name} is {value}; it is a share, from 0 to below 1")
+        raise ModelError(f"{name} is {value}; it must be at least 0 and below 1")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -31,8 +30,6 @@ from wardround.models.encoders import (
 )
 from wardround.models.families import (
     ENCODER_TRAINING,
-    Labels,
-    ModelChoice,
     ModelFamily,
     check_choice,
     check_share,
@@ -41,12 +38,10 @@ from wardround.models.families import (
 from wardround.models.model_files import (
     CRF,
     OUTPUT,
-    fill,
-    load_tensors,
+    load_parts,
     read_configuration,
     relation_set_of,
-    save_pretrained,
-    save_tensors,
+    save_encoder_model,
     tag_set_of,
 )
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
@@ -122,7 +117,11 @@ class RelationHead(nn.Module):
 
     def forward(self, states: Tensor, pairs: PairRows) -> Tensor:
         """Map states [batch, words, width] to scores [pairs, classes]."""
-        spans = _means(states, pairs)  # [pairs, 3, width]
+        # The mean state of the words of head, tail and the words between; zero without words.
+        sums = pad(states.cumsum(1), (0, 0, 1, 0))  # sums over the words before each position
+        start, stop = pairs.words.unbind(2)
+        held = sums[pairs.texts[:, None], stop] - sums[pairs.texts[:, None], start]
+        spans = held / (stop - start).clamp(min=1)[..., None]  # [pairs, 3, width]
         kinds = self.types(pairs.types)  # [pairs, 2, …]
         whole = torch.cat([spans.flatten(1), kinds.flatten(1), self.order(pairs.turned)], dim=1)
         scores: Tensor = self.classes(self.dropout(self.hidden(self.dropout(whole)).relu()))
@@ -176,6 +175,12 @@ class JointExtractor(LayeredModel):
     def decoder(self) -> Decoder:
         """Return the CRF, or the decoder of independent words."""
         return self.crf if self.config.decoder == "crf" else self.independent
+
+    @property
+    def saved_parts(self) -> dict[str, nn.Module]:
+        """Return the relation head, and the CRF if the model has one, by the names of their files."""
+        parts: dict[str, nn.Module] = {CRF: self.crf} if self.config.decoder == "crf" else {}
+        return parts | {OUTPUT: self.relation_head}
 
     @property
     def not_distillable(self) -> str:
@@ -252,17 +257,9 @@ class JointExtractor(LayeredModel):
         return [[self.tags[row] for row in rows[:length]] for rows, length in zip(best, lengths, strict=True)]
 
 
-def _means(states: Tensor, pairs: PairRows) -> Tensor:
-    """Return the mean state of the words of head, tail and the words between, [pairs, 3, width]; zero without words."""
-    sums = pad(states.cumsum(1), (0, 0, 1, 0))  # sums over the words before each position
-    start, stop = pairs.words.unbind(2)
-    held = sums[pairs.texts[:, None], stop] - sums[pairs.texts[:, None], start]
-    return held / (stop - start).clamp(min=1)[..., None]
-
-
 def _check_ends(tag_set: TagSet, relations: RelationSet) -> None:
     if not tag_set.types:
-        raise ModelError("the tag set holds no type of entity, so there is nothing to relate; name at least one")
+        raise ModelError("the tag set has no entity type, so there is nothing to relate; name at least one")
     for kind in relations.types:
         unknown = sorted({end for pair in kind.ends for end in pair if end not in tag_set})
         if unknown:
@@ -270,31 +267,6 @@ def _check_ends(tag_set: TagSet, relations: RelationSet) -> None:
                 f"relation {kind.name!r} may run between entities of type {unknown[0]!r}, which the tag set does not "
                 f"have; it has {', '.join(tag_set.types)}"
             )
-
-
-# The family: build, save and load.
-
-
-def _build(config: JointExtractorConfig, labels: Labels, choice: ModelChoice) -> JointExtractor:
-    assert labels.relations is not None, "a task of relations names them"
-    return JointExtractor(config, labels.types, labels.relations)
-
-
-def _save(model: JointExtractor, folder: Path) -> dict[str, Any]:
-    save_pretrained(model.network, model.tokenizer, folder)
-    if model.config.decoder == "crf":
-        save_tensors(model.crf.state_dict(), folder / CRF)
-    save_tensors(model.relation_head.state_dict(), folder / OUTPUT)
-    return {"types": list(model.tag_set.types), "relations": model.relations.as_values()}
-
-
-def _load(folder: Path, card: dict[str, Any]) -> JointExtractor:
-    config = read_configuration(JointExtractorConfig, card, folder)
-    model = JointExtractor(config, tag_set_of(card, folder), relation_set_of(card, folder), source=str(folder))
-    if model.config.decoder == "crf":
-        fill(model.crf, load_tensors(folder / CRF), folder)
-    fill(model.relation_head, load_tensors(folder / OUTPUT), folder)
-    return model
 
 
 FAMILY = ModelFamily(
@@ -305,8 +277,16 @@ FAMILY = ModelFamily(
     configure=lambda choice: with_settings(
         JointExtractorConfig(encoder=choice.encoder), choice.options, "the joint extractor"
     ),
-    build=_build,
-    save=_save,
-    load=_load,
+    build=lambda config, labels, choice: JointExtractor(config, labels.types, labels.named_relations),
+    save=lambda model, folder: save_encoder_model(model, folder, model.tag_set.types, model.relations),
+    load=lambda folder, card: load_parts(
+        JointExtractor(
+            read_configuration(JointExtractorConfig, card, folder),
+            tag_set_of(card, folder),
+            relation_set_of(card, folder),
+            source=str(folder),
+        ),
+        folder,
+    ),
     training=lambda choice: ENCODER_TRAINING,
 )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -26,11 +25,9 @@ from wardround.models.families import ADAPTER_TRAINING, ModelFamily, check_share
 from wardround.models.model_files import (
     OUTPUT,
     PROMPT,
-    fill,
-    load_tensors,
+    load_parts,
     read_configuration,
-    save_pretrained,
-    save_tensors,
+    save_encoder_model,
     tag_set_of,
 )
 from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
@@ -156,6 +153,11 @@ class LightNer(MentionModel):
         if layer := _LAYER.match(parameter):
             return f"{layer.group(1)}_{layer.group(2)}"
         return "embeddings" if parameter.startswith("network.") else super().group_of(parameter)
+
+    @property
+    def saved_parts(self) -> dict[str, nn.Module]:
+        """Return the prompt and the output layer, by the names of their files."""
+        return {PROMPT: self.prompt, OUTPUT: self.output}
 
     @property
     def trainable_share(self) -> float:
@@ -348,31 +350,15 @@ def load_bart(origin: str) -> Any:
     return network
 
 
-# The family: build, save and load.
-
-
-def _save(model: LightNer, folder: Path) -> dict[str, Any]:
-    save_pretrained(model.network, model.tokenizer, folder)
-    save_tensors(model.prompt.state_dict(), folder / PROMPT)
-    save_tensors(model.output.state_dict(), folder / OUTPUT)
-    return {"types": list(model.tag_set.types)}
-
-
-def _load(folder: Path, card: dict[str, Any]) -> LightNer:
-    config = read_configuration(LightNerConfig, card, folder)
-    model = LightNer(config, tag_set_of(card, folder), source=str(folder))
-    fill(model.prompt, load_tensors(folder / PROMPT), folder)
-    fill(model.output, load_tensors(folder / OUTPUT), folder)
-    return model
-
-
 FAMILY = ModelFamily(
     name=LightNer.kind,
     tasks=("ner", "deidentify"),
     chosen_by=("bart",),
     configure=lambda choice: with_settings(LightNerConfig(bart=choice.bart), choice.options, "LightNER"),
     build=lambda config, labels, choice: LightNer(config, labels.types),
-    save=_save,
-    load=_load,
+    save=lambda model, folder: save_encoder_model(model, folder, model.tag_set.types),
+    load=lambda folder, card: load_parts(
+        LightNer(read_configuration(LightNerConfig, card, folder), tag_set_of(card, folder), source=str(folder)), folder
+    ),
     training=lambda choice: ADAPTER_TRAINING,
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -23,11 +23,13 @@ __all__ = [
     "OUTPUT",
     "PROMPT",
     "WEIGHTS",
+    "EncoderModel",
     "fill",
+    "load_parts",
     "load_tensors",
     "read_configuration",
     "relation_set_of",
-    "save_pretrained",
+    "save_encoder_model",
     "save_tensors",
     "tag_set_of",
 ]
@@ -36,6 +38,20 @@ CARD, WEIGHTS = "wardround.json", "model.safetensors"
 CRF, OUTPUT, PROMPT = "crf.safetensors", "output.safetensors", "prompt.safetensors"
 
 Config = TypeVar("Config")
+
+
+class EncoderModel(Protocol):
+    """A model on a Hugging Face network, with further trained parts in files of their own."""
+
+    network: Any
+    tokenizer: PieceTokenizer
+
+    @property
+    def saved_parts(self) -> Mapping[str, nn.Module]:
+        """Return the parts beside the network, by the names of their files."""
+
+
+Model = TypeVar("Model", bound=EncoderModel)
 
 
 def read_configuration(kind: type[Config], card: Mapping[str, Any], folder: Path) -> Config:
@@ -70,11 +86,27 @@ def relation_set_of(card: Mapping[str, Any], folder: Path) -> RelationSet:
         raise ModelError(f"{folder.name}/{CARD}: {error}") from error
 
 
-def save_pretrained(network: Any, tokenizer: PieceTokenizer, folder: Path) -> None:
-    """Write a network and its tokenizer as a Hugging Face folder, LoRA layers merged into what they adapt."""
+def save_encoder_model(
+    model: EncoderModel, folder: Path, types: Sequence[str], relations: RelationSet | None = None
+) -> dict[str, Any]:
+    """Write network and tokenizer as a Hugging Face folder, and the other parts beside them; return the card's labels.
+
+    LoRA layers are merged into the layers that they adapt.
+    """
     with without_remarks():
-        network.save_pretrained(folder, state_dict=merged_weights(network), safe_serialization=True)
-        tokenizer.tokenizer.save_pretrained(folder)
+        model.network.save_pretrained(folder, state_dict=merged_weights(model.network), safe_serialization=True)
+        model.tokenizer.tokenizer.save_pretrained(folder)
+    for name, part in model.saved_parts.items():
+        save_tensors(part.state_dict(), folder / name)
+    labels: dict[str, Any] = {"types": list(types)}
+    return labels if relations is None else labels | {"relations": relations.as_values()}
+
+
+def load_parts(model: Model, folder: Path) -> Model:
+    """Load the parts beside the network of a model that was built from `folder`; return the model."""
+    for name, part in model.saved_parts.items():
+        fill(part, load_tensors(folder / name), folder)
+    return model
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -56,24 +56,19 @@ class SelfAttention:
 
 def self_attentions(network: Any) -> tuple[SelfAttention, ...]:
     """Return the self-attention layers of a `transformers` network, bottom to top, encoder before decoder."""
-    found = tuple(
-        SelfAttention(path, layer, names)
-        for path, layer in network.named_modules()
-        for names in _PROJECTIONS
-        if set(names) <= {name for name, _ in layer.named_children()} and not _crosses(path, layer)
-    )
+    found: list[SelfAttention] = []
+    for path, layer in network.named_modules():
+        full_name = f"{path}.{type(layer).__name__}".lower()
+        if "cross" in full_name or "encdec" in full_name or path.endswith("encoder_attn"):
+            continue  # the cross-attention of a decoder
+        children = {name for name, _ in layer.named_children()}
+        found += [SelfAttention(path, layer, names) for names in _PROJECTIONS if set(names) <= children]
     if not found:
         raise ModelError(
             f"no self-attention layer was found in {type(network).__name__}; adapters support encoders such as BERT, "
             "RoBERTa, ELECTRA, DistilBERT, ModernBERT or BART"
         )
-    return found
-
-
-def _crosses(path: str, layer: nn.Module) -> bool:
-    """Return whether this is a cross-attention layer of a decoder."""
-    named = f"{path}.{type(layer).__name__}".lower()
-    return "cross" in named or "encdec" in named or path.endswith("encoder_attn")
+    return tuple(found)
 
 
 class _Appended:
@@ -146,19 +141,16 @@ def _attend(
     if attention_mask is None and causal and query.shape[2] > 1:
         # transformers leaves causal masks to torch, which would hide the rows as future positions.
         attention_mask = query.new_ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()[None, None]
-    length = rows.shape[1]
-    keys, values = (_in_heads(part, key) for part in rows.chunk(2, dim=2))
+    batch, heads, _, head = key.shape
+    sequences, length, _ = rows.shape
+    keys, values = (
+        part.reshape(sequences, length, heads, head).transpose(1, 2).expand(batch, -1, -1, -1)
+        for part in rows.to(key.dtype).chunk(2, dim=2)
+    )
     key, value = torch.cat([key, keys], dim=2), torch.cat([value, values], dim=2)
     more |= {"is_causal": False, "position_bias": _widened(position_bias, length)}
     attended = sdpa_attention_forward(layer, query, key, value, _widened(attention_mask, length), **more)
     return attended
-
-
-def _in_heads(part: Tensor, like: Tensor) -> Tensor:
-    """Reshape [sequences or 1, prompt, width] to [batch, heads, prompt, head]."""
-    batch, heads, _, head = like.shape
-    split = part.to(like.dtype).reshape(*part.shape[:2], heads, head)
-    return split.transpose(1, 2).expand(batch, -1, -1, -1)
 
 
 def _widened(mask: Tensor | None, by: int) -> Tensor | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,20 +29,16 @@ from wardround.models.encoders import (
 )
 from wardround.models.families import (
     ENCODER_TRAINING,
-    Labels,
-    ModelChoice,
     ModelFamily,
     check_share,
     check_size,
 )
 from wardround.models.model_files import (
     OUTPUT,
-    fill,
-    load_tensors,
+    load_parts,
     read_configuration,
     relation_set_of,
-    save_pretrained,
-    save_tensors,
+    save_encoder_model,
 )
 from wardround.models.parameter_split import OUTPUT_GROUPS, LayeredModel, ParameterSplit
 from wardround.models.pretrained import shown_name
@@ -164,6 +159,11 @@ class RelationClassifier(LayeredModel):
         return (*self.relations.names, repr(self.relations))
 
     @property
+    def saved_parts(self) -> dict[str, nn.Module]:
+        """Return the output layer, by the name of its file."""
+        return {OUTPUT: self.output}
+
+    @property
     def groups(self) -> tuple[str, ...]:
         """Return the groups; every layer of the encoder is one."""
         found = {self.group_of(name) for name, _ in self.named_parameters()}
@@ -175,7 +175,16 @@ class RelationClassifier(LayeredModel):
 
     def pieces(self, texts: Sequence[MarkedText]) -> list[PairPieces | None]:
         """Tokenize texts, with context cut to the limit; None if both mentions do not fit together."""
-        return [row for at in range(0, len(texts), _TOGETHER) for row in self._some_pieces(texts[at : at + _TOGETHER])]
+        rows: list[PairPieces | None] = []
+        for at in range(0, len(texts), _TOGETHER):
+            some = texts[at : at + _TOGETHER]
+            # A tokenizer rejects half a surrogate pair, which JSON can bring into a text.
+            spelled = [part.words.strip().encode("utf-8", "replace").decode() for text in some for part in text.parts]
+            # A note that contains "[SEP]" contains five characters: only the tokenizer itself adds special pieces.
+            cut = self.tokenizer.tokenizer(spelled, add_special_tokens=False, split_special_tokens=True, verbose=False)
+            pieces = iter(cut["input_ids"])
+            rows += [self._row([(next(pieces), part.owner) for part in text.parts]) for text in some]
+        return rows
 
     def collate(self, rows: Sequence[PairPieces]) -> RelationInputs:
         """Combine tokenized texts into one batch."""
@@ -212,14 +221,6 @@ class RelationClassifier(LayeredModel):
             raise ModelError(f"a label lies outside the {len(self.class_rows)} classes of the model")
         return cross_entropy(self.logits(inputs).float(), labels)
 
-    def _some_pieces(self, texts: Sequence[MarkedText]) -> list[PairPieces | None]:
-        # A tokenizer rejects half a surrogate pair, which JSON can bring into a text.
-        spelled = [part.words.strip().encode("utf-8", "replace").decode() for text in texts for part in text.parts]
-        # A note that contains "[SEP]" contains five characters: only the tokenizer itself adds special pieces.
-        cut = self.tokenizer.tokenizer(spelled, add_special_tokens=False, split_special_tokens=True, verbose=False)
-        pieces = iter(cut["input_ids"])
-        return [self._row([(next(pieces), part.owner) for part in text.parts]) for text in texts]
-
     def _row(self, parts: Sequence[tuple[list[int], int]]) -> PairPieces | None:
         ids, owners, marks = list[int](), list[int](), list[int]()
         for pieces, owner in parts:
@@ -254,27 +255,6 @@ def _add_markers(network: Any) -> None:
     network.get_input_embeddings().weight[-_MARKERS:] = drawn
 
 
-# The family: build, save and load.
-
-
-def _build(config: RelationClassifierConfig, labels: Labels, choice: ModelChoice) -> RelationClassifier:
-    assert labels.relations is not None, "a task of relations names them"
-    return RelationClassifier(config, labels.relations)
-
-
-def _save(model: RelationClassifier, folder: Path) -> dict[str, Any]:
-    save_pretrained(model.network, model.tokenizer, folder)
-    save_tensors(model.output.state_dict(), folder / OUTPUT)
-    return {"types": [kind.name for kind in model.relations.types], "relations": model.relations.as_values()}
-
-
-def _load(folder: Path, card: dict[str, Any]) -> RelationClassifier:
-    config = read_configuration(RelationClassifierConfig, card, folder)
-    model = RelationClassifier(config, relation_set_of(card, folder), source=str(folder))
-    fill(model.output, load_tensors(folder / OUTPUT), folder)
-    return model
-
-
 FAMILY = ModelFamily(
     name=RelationClassifier.kind,
     tasks=("relations",),
@@ -283,8 +263,17 @@ FAMILY = ModelFamily(
     configure=lambda choice: with_settings(
         RelationClassifierConfig(encoder=choice.encoder), choice.options, "the relation classifier"
     ),
-    build=_build,
-    save=_save,
-    load=_load,
+    build=lambda config, labels, choice: RelationClassifier(config, labels.named_relations),
+    save=lambda model, folder: save_encoder_model(
+        model, folder, [kind.name for kind in model.relations.types], model.relations
+    ),
+    load=lambda folder, card: load_parts(
+        RelationClassifier(
+            read_configuration(RelationClassifierConfig, card, folder),
+            relation_set_of(card, folder),
+            source=str(folder),
+        ),
+        folder,
+    ),
     training=lambda choice: ENCODER_TRAINING,
 )

@@ -27,7 +27,7 @@ def save_model(model: LayeredModel, folder: Path, *, notes: Mapping[str, Any] | 
     """Write `model` to `folder`, replacing a model that was there; `notes` are added to the card."""
     taken = folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
     if taken and not (folder / CARD).is_file():
-        raise ModelError(f"{folder.name!r} holds something that is no model; name an empty or new folder")
+        raise ModelError(f"{folder.name!r} contains files that are not a model; name a new or empty folder")
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

@@ -107,7 +107,7 @@ def load_source(folder: Path) -> TaggingModel:
 def warm_start(
     target: LayeredModel, folder: Path, *, up_to: str = "", only: Collection[str] | None = None
 ) -> TransferReport:
-    """Start `target` from the model saved in `folder`; without `up_to`, from all of its layers that fit.
+    """Start `target` from the layers of the model saved in `folder`, up to `up_to` or all that fit.
 
     `only` names the parameters of the target that may change; the others stay as they are.
     """
@@ -151,7 +151,7 @@ def freeze(model: LayeredModel, names: Sequence[str]) -> tuple[str, ...]:
     chosen = tuple(layer for layer in layers if layer in names or layer.partition(".")[0] in names)
     left = (parameter for layer, held in layers.items() if layer not in chosen for parameter in held.values())
     if not any(parameter.requires_grad for parameter in left):
-        raise ModelError("every layer would be frozen, and nothing left to train; name fewer")
+        raise ModelError("every layer would be frozen and nothing left to train; name fewer layers")
     for layer in chosen:
         for parameter in layers[layer].values():
             parameter.requires_grad_(False)
@@ -185,7 +185,7 @@ def transferred(
         how: How = "skipped" if not taken.weights else "copied" if whole and taken.numbers == size else "resized"
         rows.append(LayerTransfer(layer, size, taken.numbers, how, taken.why))
     if not weights:
-        raise ModelError(f"nothing of the source fits: {'; '.join(f'{row.layer}: {row.why}' for row in rows[:3])}")
+        raise ModelError(f"no layer of the source fits: {'; '.join(f'{row.layer}: {row.why}' for row in rows[:3])}")
     above = (layer for layer in order[place:] if layer in mine)
     rows += [LayerTransfer(layer, _size(mine[layer]), 0, "fresh", f"above {last}") for layer in above]
     return TransferReport(last, tuple(rows), weights)
@@ -237,13 +237,9 @@ def _transfer_whole(theirs: _Layer, mine: _Layer) -> LayerWeights:
             owner = "target" if name in mine else "source"
             return LayerWeights(why=f"it is another kind of layer: only the {owner} has {name}")
         if theirs[name].shape != mine[name].shape:
-            return LayerWeights(why=_misfit(name, theirs[name], mine[name]))
+            sizes = [" × ".join(map(str, layer[name].shape)) for layer in (theirs, mine)]
+            return LayerWeights(why=f"{name} is {sizes[0]} in the source, {sizes[1]} in the target")
     return LayerWeights({name: parameter.detach().clone() for name, parameter in theirs.items()}, _size(theirs))
-
-
-def _misfit(name: str, theirs: Tensor, mine: Tensor) -> str:
-    sizes = [" × ".join(map(str, tensor.shape)) for tensor in (theirs, mine)]
-    return f"{name} is {sizes[0]} in the source, {sizes[1]} in the target"
 
 
 def _transfer_tags(source: TaggingModel, target: TaggingModel, layer: str) -> LayerWeights:
@@ -255,26 +251,21 @@ def _transfer_tags(source: TaggingModel, target: TaggingModel, layer: str) -> La
     there, here = (torch.tensor([model.tag_rows[tag] for tag in common]) for model in (source, target))
     weights, numbers = {}, 0
     for name in dict.fromkeys((*mine, *theirs)):
-        if name not in theirs or name not in mine or not _differs_in_tags_only(name, theirs[name], mine[name]):
-            return _transfer_whole(theirs, mine)  # whose reason says what does not fit
+        if name not in theirs or name not in mine:
+            return _transfer_whole(theirs, mine)  # its reason says what does not fit
         source_part, taken = theirs[name].detach(), mine[name].detach().clone()
         if name == _SQUARE_OF_TAGS:
             chosen = source_part[there[:, None], there]
             taken[here[:, None], here] = chosen
-        elif name.startswith(_ROWS_OF_TAGS):
+        elif name.startswith(_ROWS_OF_TAGS) and source_part.shape[1:] == taken.shape[1:]:
             chosen = source_part[there]
             taken[here] = chosen
-        else:
+        elif source_part.shape == taken.shape:
             chosen = taken = source_part.clone()
+        else:
+            return _transfer_whole(theirs, mine)
         weights[name], numbers = taken, numbers + chosen.numel()
     return LayerWeights(weights, numbers, _describe_tags(common, target.tags))
-
-
-def _differs_in_tags_only(name: str, theirs: Tensor, mine: Tensor) -> bool:
-    """Return whether the two parameters differ in nothing but their tags."""
-    if name == _SQUARE_OF_TAGS:
-        return True
-    return theirs.shape[1:] == mine.shape[1:] if name.startswith(_ROWS_OF_TAGS) else theirs.shape == mine.shape
 
 
 def _describe_tags(common: Sequence[str], tags: Sequence[str]) -> str:

@@ -110,7 +110,12 @@ class WordTagger(TaggingModel):
         self.words = _word_embedding(self.word_index.size, config, vectors)
         width = config.word_dimension
         if config.character_layer != "none":
-            self.characters = _character_layer(config)
+            dimension, filters = config.character_dimension, config.character_width
+            self.characters: CharacterCnn | CharacterLstm = (
+                CharacterCnn(dimension=dimension, filters=filters, kernel=config.kernel)
+                if config.character_layer == "cnn"
+                else CharacterLstm(dimension=dimension, hidden=filters)
+            )
             width += self.characters.width
         if config.contextual:
             self.contextual = ContextualEmbedding(config.contextual, offline=offline)
@@ -211,12 +216,6 @@ def _word_embedding(size: int, config: WordTaggerConfig, vectors: WordVectors | 
     return embedding
 
 
-def _character_layer(config: WordTaggerConfig) -> CharacterCnn | CharacterLstm:
-    if config.character_layer == "cnn":
-        return CharacterCnn(dimension=config.character_dimension, filters=config.character_width, kernel=config.kernel)
-    return CharacterLstm(dimension=config.character_dimension, hidden=config.character_width)
-
-
 def _spellings(words: Sequence[str]) -> Tensor:
     spelled = [spelling(word) for word in words]
     # Rounded up so that few shapes occur: a CPU keeps a compiled kernel for each shape it has seen.
@@ -277,11 +276,6 @@ _TRANSFER_TRAINING: Mapping[str, Any] = {
 }
 
 
-def _build(config: WordTaggerConfig, labels: Labels, choice: ModelChoice) -> WordTagger:
-    vectors = None if choice.vectors is None else load_word_vectors(choice.vectors)
-    return WordTagger(config, labels.types, vectors)
-
-
 def _rebuild(source: WordTagger, labels: Labels, choice: ModelChoice) -> WordTagger:
     config = with_settings(source.config, choice.options, "the source's network")
     if choice.vectors is not None:
@@ -291,11 +285,6 @@ def _rebuild(source: WordTagger, labels: Labels, choice: ModelChoice) -> WordTag
     else:
         vectors = None
     return WordTagger(config, labels.types, vectors, offline=True)
-
-
-def _choice_like(model: WordTagger) -> ModelChoice:
-    is_transfer_paper = model.config.character_layer == "lstm" and model.config.dense > 0
-    return ModelChoice("transfer" if is_transfer_paper else "fedner")
 
 
 def _save(model: WordTagger, folder: Path) -> dict[str, Any]:
@@ -312,7 +301,9 @@ def _load(folder: Path, card: dict[str, Any]) -> WordTagger:
     vectors = _load_vectors(folder, weights) if (folder / _WORDS).is_file() else None
     model = WordTagger(config, tag_set_of(card, folder), vectors, offline=True)
     if "contextual" in model.groups and model.contextual.fingerprint() != card.get("contextual_sha256"):
-        raise ModelError(f"{folder.name}: the encoder {config.contextual!r} here is not the one it was trained on")
+        raise ModelError(
+            f"{folder.name}: the encoder {config.contextual!r} on this machine is not the one used in training"
+        )
     fill(model, weights, folder)
     return model
 
@@ -322,9 +313,9 @@ def _load_vectors(folder: Path, weights: Mapping[str, Tensor]) -> WordVectors:
         words = read_json(folder / _WORDS)
         vectors = weights["words.weight"][RESERVED:].numpy()
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"{folder.name}/{_WORDS} is no JSON, or has no vectors beside it") from error
+        raise ModelError(f"{folder.name}/{_WORDS} is not valid JSON, or there are no vectors beside it") from error
     if not isinstance(words, list) or len(words) != len(vectors):
-        raise ModelError(f"{folder.name}/{_WORDS} is no list of {len(vectors)} words")
+        raise ModelError(f"{folder.name}/{_WORDS} is not a list of {len(vectors)} words")
     return WordVectors(tuple(map(str, words)), vectors)
 
 
@@ -380,11 +371,16 @@ FAMILY = ModelFamily(
     tasks=("ner", "deidentify"),
     chosen_by=("preset",),
     configure=lambda choice: with_settings(preset(choice.preset), choice.options, f"the preset {choice.preset!r}"),
-    build=_build,
+    build=lambda config, labels, choice: WordTagger(
+        config, labels.types, None if choice.vectors is None else load_word_vectors(choice.vectors)
+    ),
     save=_save,
     load=_load,
     training=lambda choice: _TRANSFER_TRAINING if choice.preset == "transfer" else {},
     rebuild=_rebuild,
-    choice_like=_choice_like,
+    # A character LSTM below a dense layer is the network of the transfer paper.
+    choice_like=lambda model: ModelChoice(
+        "transfer" if model.config.character_layer == "lstm" and model.config.dense > 0 else "fedner"
+    ),
     transfer_layer=_transfer_layer,
 )

@@ -6,7 +6,6 @@ import gzip
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def _from_archive(path: Path) -> WordVectors:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             words, vectors = archive["words"], archive["vectors"].astype(np.float32)
     except (*_DAMAGED, KeyError, AttributeError, TypeError) as error:
-        raise ModelError(f"{path.name}: is not a numpy archive with plain arrays 'words' and 'vectors'") from error
+        raise ModelError(f"{path.name} is not a numpy archive with plain arrays 'words' and 'vectors'") from error
     if vectors.ndim != 2 or words.shape != vectors.shape[:1]:
         raise ModelError(f"{path.name}: words of shape {words.shape} do not fit vectors of shape {vectors.shape}")
     return WordVectors(tuple(str(word) for word in words), vectors)
@@ -52,17 +51,6 @@ def _from_archive(path: Path) -> WordVectors:
 def _from_text(path: Path) -> WordVectors:
     words: list[str] = []
     rows: list[npt.NDArray[np.float32]] = []
-    for number, word, row in _text_rows(path):
-        if rows and len(row) != len(rows[0]):
-            raise ModelError(f"{path.name}:{number}: {len(row)} numbers where the first line has {len(rows[0])}")
-        words.append(word)
-        rows.append(row)
-    if not rows:
-        raise ModelError(f"{path.name}: contains no vectors")
-    return WordVectors(tuple(words), np.stack(rows))
-
-
-def _text_rows(path: Path) -> Iterator[tuple[int, str, npt.NDArray[np.float32]]]:
     raw = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
     with raw, io.TextIOWrapper(raw, encoding="utf-8") as stream:
         try:
@@ -70,6 +58,15 @@ def _text_rows(path: Path) -> Iterator[tuple[int, str, npt.NDArray[np.float32]]]
                 word, _, numbers = line.rstrip().partition(" ")
                 if number == 1 and word.isdigit() and numbers.isdigit():
                     continue  # the first line of word2vec: the numbers of words and of dimensions
-                yield number, word, np.array(numbers.split(" "), dtype=np.float32)
+                row = np.array(numbers.split(" "), dtype=np.float32)
+                if rows and len(row) != len(rows[0]):
+                    raise ModelError(
+                        f"{path.name}:{number}: {len(row)} numbers where the first line has {len(rows[0])}"
+                    )
+                words.append(word)
+                rows.append(row)
         except _DAMAGED as error:
-            raise ModelError(f"{path.name}: is not a word-vector text") from error
+            raise ModelError(f"{path.name} is not a text file of word vectors") from error
+    if not rows:
+        raise ModelError(f"{path.name} contains no vectors")
+    return WordVectors(tuple(words), np.stack(rows))
