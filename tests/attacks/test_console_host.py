@@ -85,7 +85,7 @@ def test_several_hosts_or_none_are_refused() -> None:
 
 
 @pytest.mark.parametrize("host", [b"localhost:abc", b"ward.example:80@evil.example", b"[::1", b""])
-def test_a_console_for_other_machines_refuses_what_is_no_host_too(host: bytes) -> None:
+def test_a_console_for_other_machines_refuses_malformed_hosts_too(host: bytes) -> None:
     tls = Certificate(Path("chain.pem"), Path("key.pem"))
     assert status(Access("0.0.0.0", 8800, tls, "t" * 32), host) == 421  # noqa: S104
 

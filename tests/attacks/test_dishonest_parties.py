@@ -51,7 +51,7 @@ def test_one_lie_about_the_size_of_an_update_does_not_end_learning(mechanism: st
 
 @pytest.mark.parametrize("mechanism", ["masked", "sealed+masked"])
 @pytest.mark.parametrize("factor", [1e6, 1e-6])
-def test_a_site_gives_nothing_under_a_clip_far_from_its_own_update(
+def test_a_site_does_not_submit_under_a_clip_far_from_its_own_update(
     mechanism: str, factor: float, tmp_path: Path
 ) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
@@ -129,7 +129,7 @@ def test_a_huge_site_has_no_more_than_the_largest_share_under_plain_either() -> 
     assert coordinator.shared["w"].tolist() == pytest.approx([0.0], abs=1e-6)  # half of 1, and half of −1
 
 
-def test_a_site_does_not_give_to_a_sum_that_is_mostly_its_own(tmp_path: Path) -> None:
+def test_a_site_does_not_submit_to_a_sum_that_is_mostly_its_own(tmp_path: Path) -> None:
     """Weights that the other sites would not check: of this sum, the coordinator would read one update."""
     consortium = Consortium(tmp_path, MASKED)
     for ward in consortium.wards.values():
@@ -314,7 +314,7 @@ def persist(consortium: Consortium, rounds: int, tries: int) -> list[str]:
     return failures
 
 
-def test_a_masked_site_that_gives_noise_is_found_by_exclusion(tmp_path: Path) -> None:
+def test_a_masked_site_that_submits_noise_is_found_by_exclusion(tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, replace(MASKED, minimum=2))
     consortium.meddle = spoiling(consortium, "h3")
     failures = persist(consortium, rounds=8, tries=12)
@@ -323,7 +323,7 @@ def test_a_masked_site_that_gives_noise_is_found_by_exclusion(tmp_path: Path) ->
     assert any("h3 spoils it, and is excluded from the study" in failure for failure in failures)
 
 
-def test_nobody_is_left_out_below_the_smallest_number_of_sites(tmp_path: Path) -> None:
+def test_no_site_is_left_out_below_the_minimum_number_of_sites(tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, replace(MASKED, minimum=4))
     consortium.meddle = spoiling(consortium, "h3")
     with pytest.raises(FederationError, match="minimum_sites allows leaving none out"):
@@ -332,7 +332,7 @@ def test_nobody_is_left_out_below_the_smallest_number_of_sites(tmp_path: Path) -
 
 
 @UNDER_MASKS
-def test_a_masked_site_that_reveals_another_seed_is_named(mechanism: Any, tmp_path: Path) -> None:
+def test_a_masked_site_that_sends_another_seed_is_named(mechanism: Any, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = changing("h2", "unmask", lambda message: Message({}, {}, {"seed": bytes(32)}))
     failures = persist(consortium, rounds=3, tries=4)
@@ -369,7 +369,7 @@ def test_a_spoiled_sum_that_only_sites_see_is_traced_too(tmp_path: Path) -> None
 # CKKS
 
 
-def test_under_ckks_too_a_sum_must_be_that_of_its_list() -> None:
+def test_under_ckks_too_a_sum_must_match_its_transcript() -> None:
     """h1 counts twice in a sum that lists it once."""
     cohort = Cohort.of(CKKS)
     exchange = cohort.exchange()
@@ -384,7 +384,7 @@ def test_under_ckks_too_a_sum_must_be_that_of_its_list() -> None:
     assert all(torch.tensor(array).isfinite().all() for array in honest.values())
 
 
-def test_hospitals_are_alike_before_anybody_lies(tmp_path: Path) -> None:
+def test_four_honest_sites_learn_the_same_protected_or_not(tmp_path: Path) -> None:
     """That the tests above can pass: four honest hospitals learn the same, protected or not."""
     plain, masked = Hospitals(tmp_path / "plain", "plain"), Hospitals(tmp_path / "masked", "masked")
     for hospitals in (plain, masked):

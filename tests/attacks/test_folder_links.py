@@ -81,7 +81,7 @@ def test_a_folder_that_is_a_link_out_of_the_folder_is_refused(layout: str, tmp_p
     "target",
     ["../elsewhere/secret", "../corpus-of-others/a.txt", "sub/../../elsewhere/secret", "again.txt", "/dev/zero"],
 )
-def test_however_the_link_is_written(target: str, tmp_path: Path, secret: Path) -> None:
+def test_a_link_is_refused_however_it_is_written(target: str, tmp_path: Path, secret: Path) -> None:
     """Relative, beside a folder whose name begins the same, through another link, to a device without end."""
     corpus = written(tmp_path / "corpus", ("a.txt", "sub/b.txt"))
     written(tmp_path / "corpus-of-others", ("a.txt",))
@@ -91,14 +91,14 @@ def test_however_the_link_is_written(target: str, tmp_path: Path, secret: Path) 
         list(FORMATS["text"]().read(corpus))
 
 
-def test_links_in_a_circle_lead_nowhere(tmp_path: Path) -> None:
+def test_circular_links_are_ignored(tmp_path: Path) -> None:
     corpus = written(tmp_path / "corpus", ("a.txt",))
     (corpus / "b.txt").symlink_to("c.txt")
     (corpus / "c.txt").symlink_to("b.txt")
     assert [note.id for note in FORMATS["text"]().read(corpus)] == ["a"]
 
 
-def test_annotations_beside_a_single_note_are_looked_at_too(tmp_path: Path, secret: Path) -> None:
+def test_annotations_beside_a_single_note_are_checked_too(tmp_path: Path, secret: Path) -> None:
     corpus = written(tmp_path / "corpus", ("note.txt",))
     (corpus / "note.ann").symlink_to(secret)
     with pytest.raises(CorpusError, match=r"note\.ann is a link out of the folder"):

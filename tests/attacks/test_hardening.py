@@ -109,7 +109,7 @@ ENTRIES = {
 @linux
 @needs_setpriv
 @pytest.mark.parametrize("words", ENTRIES.values(), ids=ENTRIES)
-def test_every_process_dumps_no_core_and_is_read_by_nobody(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_no_process_dumps_core_or_can_be_read_by_others(words: tuple[str, ...], tmp_path: Path) -> None:
     """Each waits for its input, or, of a sweep, for a study file that is a pipe; by then it must be closed."""
     (tmp_path / "worker.json").write_text(json.dumps({"study": "", "folder": ".", "party": None}))
     os.mkfifo(tmp_path / "asked.toml")
@@ -121,7 +121,7 @@ def test_every_process_dumps_no_core_and_is_read_by_nobody(words: tuple[str, ...
 
 @linux
 @needs_setpriv
-def test_the_watched_process_could_be_read_if_it_were_not_closed(tmp_path: Path) -> None:
+def test_the_process_could_be_read_without_hardening(tmp_path: Path) -> None:
     """The other side of the tests above."""
     with started("-c", "input()", folder=tmp_path, prefix=UNPRIVILEGED) as process:
         assert can_be_read(process.pid)
@@ -159,7 +159,7 @@ lanes.close()
 
 @linux
 @needs_setpriv
-def test_a_lane_sees_the_tray_of_a_closed_process(tmp_path: Path) -> None:
+def test_a_worker_can_open_the_shared_buffer_of_a_hardened_process(tmp_path: Path) -> None:
     """Where it could not, the sum would be made without it, more slowly, and nobody would know."""
     with started("-c", LANE, folder=tmp_path, prefix=UNPRIVILEGED) as process:
         assert process.stdout is not None
@@ -215,7 +215,7 @@ def generous_umask() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("form", ["text", "brat", "jsonl"])
-def test_redacted_notes_are_their_owners_alone(form: str, tmp_path: Path, generous_umask: None) -> None:
+def test_redacted_notes_are_readable_only_by_their_owner(form: str, tmp_path: Path, generous_umask: None) -> None:
     """What a model missed is still in them, and the audit file says where to look."""
     notes = notes_in(form, tmp_path)
     out, page = tmp_path / "new" / "redacted", tmp_path / "pages" / "review.html"

@@ -119,12 +119,12 @@ def asking(epoch: int) -> bytes:
 
 @pytest.mark.parametrize("addresses", [1, 40])
 @pytest.mark.parametrize("said", [b"", b"\x16", hello()], ids=["silent", "one byte", "half-open TLS"])
-def test_connections_without_a_handshake_keep_nobody_out(said: bytes, addresses: int, served: Served) -> None:
+def test_connections_without_a_handshake_do_not_block_parties(said: bytes, addresses: int, served: Served) -> None:
     with strangers(served.port, said, addresses=addresses):
         assert answers(served) == [""] * REQUESTS
 
 
-def test_a_handshake_drop_by_drop_keeps_nobody_out(served: Served) -> None:
+def test_a_very_slow_handshake_does_not_block_parties(served: Served) -> None:
     first = hello()
     with strangers(served.port) as opened:
         position = 0
@@ -141,7 +141,7 @@ def test_a_handshake_drop_by_drop_keeps_nobody_out(served: Served) -> None:
             assert answers(served) == [""] * REQUESTS
 
 
-def test_strangers_who_come_again_at_once_keep_nobody_out(served: Served) -> None:
+def test_strangers_that_reconnect_at_once_do_not_block_parties(served: Served) -> None:
     first = hello()
     with strangers(served.port, first, addresses=10) as opened:
 
@@ -238,24 +238,24 @@ def test_strangers_write_a_bounded_log(served: Served) -> None:
 
 @pytest.mark.parametrize("said", [b"", b"POST / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 4096\r\n\r\n"])
 @pytest.mark.parametrize("name", ["h1", "coordinator"])
-def test_a_party_that_does_not_finish_its_request_keeps_no_other_out(name: str, said: bytes, served: Served) -> None:
+def test_a_party_that_does_not_finish_its_request_does_not_block_others(name: str, said: bytes, served: Served) -> None:
     with parties(served, served.parties[name], said):
         assert answers(served) == [""] * REQUESTS
 
 
-def test_a_party_that_does_not_read_its_answer_keeps_no_other_out(served: Served) -> None:
+def test_a_party_that_does_not_read_its_answer_does_not_block_others(served: Served) -> None:
     served.epochs.rotate(lambda _: b"SECRET" * 700_000)
     with parties(served, served.parties["h1"], asking(2)):
         assert answers(served) == [""] * REQUESTS
 
 
-def test_forged_certificates_in_a_sites_name_do_not_keep_the_site_out(served: Served) -> None:
+def test_forged_certificates_with_a_sites_name_do_not_block_the_site(served: Served) -> None:
     assert answers(served) == [""] * REQUESTS  # from now on its own certificate is known
     with parties(served, served.party("h2", 6), b""):  # made by whoever holds the authority
         assert answers(served) == [""] * REQUESTS
 
 
-def test_certificates_of_unknown_names_keep_nobody_out(served: Served) -> None:
+def test_certificates_with_unknown_names_do_not_block_parties(served: Served) -> None:
     with ExitStack() as held:
         for number in range(8):
             held.enter_context(parties(served, served.party(f"h{number + 10}", 6), b"", count=10))
@@ -269,7 +269,7 @@ def test_a_party_that_asks_without_end_does_not_fill_the_log(served: Served) -> 
     assert answers(served) == [""] * REQUESTS
 
 
-def test_a_request_whose_headers_do_not_end_is_not_heard_to_the_end(served: Served) -> None:
+def test_a_request_with_endless_headers_is_cut_off(served: Served) -> None:
     tls = tls_client(served.parties["h1"])
     with connected(served.port) as plain, tls.wrap_socket(plain) as secured:
         head = b"POST / HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"x" * 60_000) for n in range(50))
@@ -286,7 +286,7 @@ def test_a_request_whose_headers_do_not_end_is_not_heard_to_the_end(served: Serv
 # The end
 
 
-def test_it_ends_with_connections_of_every_kind_open(tmp_path: Path) -> None:
+def test_the_service_closes_with_connections_of_every_kind_open(tmp_path: Path) -> None:
     made = prepared(tmp_path)
     threads, files = threading.active_count(), open_files()
     with ExitStack() as held:
@@ -304,7 +304,7 @@ def test_it_ends_with_connections_of_every_kind_open(tmp_path: Path) -> None:
 # States that are put back
 
 
-def test_a_state_that_is_put_back_does_not_forget_a_revocation(tmp_path: Path) -> None:
+def test_a_restored_state_does_not_forget_a_revocation(tmp_path: Path) -> None:
     made = prepared(tmp_path)
     vault, log = made.parties["keys"].epochs, KeyLog(made.parties["keys"].log)
     backup = vault.read_bytes()
@@ -317,7 +317,7 @@ def test_a_state_that_is_put_back_does_not_forget_a_revocation(tmp_path: Path) -
         assert code(lambda: made.client("h1").secret(1)) == "revoked"
 
 
-def test_a_state_that_is_put_back_under_a_running_service_gives_nothing(served: Served) -> None:
+def test_a_state_restored_under_a_running_service_yields_no_key(served: Served) -> None:
     vault = served.parties["keys"].epochs
     backup = vault.read_bytes()
     served.epochs.revoke("h1", new)
@@ -326,7 +326,7 @@ def test_a_state_that_is_put_back_under_a_running_service_gives_nothing(served: 
     assert code(lambda: served.client("h1").secret(1)) == "KeyMaterialError"
 
 
-def test_a_state_that_is_put_back_does_not_forget_whose_certificate_is_pinned(tmp_path: Path) -> None:
+def test_a_restored_state_does_not_forget_pinned_certificates(tmp_path: Path) -> None:
     made = prepared(tmp_path)
     vault = made.parties["keys"].epochs
     backup = vault.read_bytes()
@@ -349,12 +349,12 @@ def test_an_old_copy_that_is_sent_again_does_not_bring_an_epoch_back(tmp_path: P
     keys.load_copy(first, "h1")
     made.epochs.revoke("h2", new)
     keys.load_copy(SealedCopy.make(made.epochs.current(), study=STUDY, site="h1", oldest=2, public=public), "h1")
-    with pytest.raises(KeyMaterialError, match="epoch 2 is held already; the copy of epoch 1 is older"):
+    with pytest.raises(KeyMaterialError, match="epoch 2 is here already; the copy of epoch 1 is older"):
         keys.load_copy(first, "h1")
     assert code(lambda: keys.secret(1)) == "epoch"
 
 
-def test_a_forged_certificate_from_before_a_revocation_is_not_let_in_by_its_end(served: Served) -> None:
+def test_a_certificate_forged_before_a_revocation_is_not_admitted_with_the_site(served: Served) -> None:
     forged = served.party("h1", 6)
     served.client("h1").secret(1)
     assert code(lambda: served.client(forged).secret(1)) == "certificate"

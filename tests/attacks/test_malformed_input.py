@@ -230,7 +230,7 @@ FACTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in FACTS.items() for value in values])
-def test_facts_of_a_kit_of_another_kind(key: str, value: Any, kit: Path) -> None:
+def test_kit_facts_of_a_wrong_type(key: str, value: Any, kit: Path) -> None:
     from wardround.provisioning.kits import read_kit
 
     facts = json.loads((kit / "kit.json").read_text())
@@ -241,7 +241,7 @@ def test_facts_of_a_kit_of_another_kind(key: str, value: Any, kit: Path) -> None
 
 
 @pytest.mark.parametrize("value", [True, 8002.0, "8002", None])
-def test_a_plan_has_numbers_for_numbers(value: Any) -> None:
+def test_a_plan_requires_numbers(value: Any) -> None:
     pytest.importorskip("nvflare", reason="kits need wardround[flare]")
     from wardround.provisioning.kits import KitPlan
 
@@ -252,7 +252,7 @@ def test_a_plan_has_numbers_for_numbers(value: Any) -> None:
 
 
 @pytest.mark.parametrize("data", JSON.values(), ids=JSON)
-def test_what_is_no_kit_at_all(data: bytes, kit: Path) -> None:
+def test_an_invalid_kit_json_is_refused(data: bytes, kit: Path) -> None:
     from wardround.provisioning.kits import read_kit
 
     (kit / "kit.json").write_bytes(data)
@@ -313,7 +313,7 @@ def test_a_line_of_a_corpus(data: bytes, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", ["own", "prodigy", "spacy", "doccano", "label-studio", "presidio"])
 @pytest.mark.parametrize("value", [True, False, 10**50, -1, 1.5, None, "0", [[[]]]])
-def test_offsets_that_are_none(shape: str, value: Any, tmp_path: Path) -> None:
+def test_invalid_offsets(shape: str, value: Any, tmp_path: Path) -> None:
     span = {"start": value, "end": 4, "label": "A", "type": "A", "entity_type": "A", "ranges": [[value, 4]], "id": "T1"}
     inner = {"text": "Took", "full_text": "Took", "entities": [span], "spans": [span], "label": [[value, 4, "A"]]}
     line: Any = ["Took", {"entities": [[value, 4, "A"]]}] if shape == "spacy" else inner

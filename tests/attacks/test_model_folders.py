@@ -91,7 +91,7 @@ def process(*words: str | Path, answers: str = "", environment: dict[str, str] |
 # Code.
 
 
-def test_training_from_a_folder_with_code_asks_nobody_and_runs_none(encoder: Path, tmp_path: Path) -> None:
+def test_training_from_a_folder_with_code_asks_no_question_and_runs_no_code(encoder: Path, tmp_path: Path) -> None:
     """`transformers` asks "[y/N]" where it is told nothing: a `y` on standard input ran the folder's Python."""
     hostile(encoder, tmp_path / "ran")
     data = write_site(tmp_path / "ward", train=TRAIN[:4], dev=TRAIN[4:6], test=TEST[:2])
@@ -139,7 +139,7 @@ def test_an_escaped_or_nested_name_of_code_is_found_too(encoder: Path) -> None:
         LOADERS["encoder tagger"](encoder)
 
 
-def test_a_word_of_a_vocabulary_is_no_code(encoder: Path) -> None:
+def test_a_word_of_a_vocabulary_is_not_taken_for_code(encoder: Path) -> None:
     (encoder / "vocab.json").write_text('{"auto_map": 17, "quantization_config": 18}')
     LOADERS["encoder tagger"](encoder)
 
@@ -210,7 +210,7 @@ def test_a_link_out_of_the_folder_is_refused(encoder: Path, tmp_path: Path) -> N
         LOADERS["encoder tagger"](encoder)
 
 
-def test_a_link_into_the_cache_of_the_hub_is_within_the_model(encoder: Path, tmp_path: Path) -> None:
+def test_a_link_into_the_cache_of_the_hub_is_allowed(encoder: Path, tmp_path: Path) -> None:
     snapshot = tmp_path / "models--somebody--encoder" / "snapshots" / "0123"
     blobs = tmp_path / "models--somebody--encoder" / "blobs"
     snapshot.mkdir(parents=True)
@@ -227,7 +227,7 @@ def test_a_link_into_the_cache_of_the_hub_is_within_the_model(encoder: Path, tmp
         LOADERS["encoder tagger"](snapshot)
 
 
-def test_a_saved_model_is_looked_at_like_an_encoder(tmp_path: Path) -> None:
+def test_a_saved_model_is_checked_like_an_encoder(tmp_path: Path) -> None:
     save_model(word_tagger(), tmp_path / "saved")
     (tmp_path / "saved" / "model.safetensors").rename(tmp_path / "elsewhere")
     (tmp_path / "saved" / "model.safetensors").symlink_to(tmp_path / "elsewhere")
@@ -392,7 +392,7 @@ def test_an_encoder_that_was_asked_for_by_its_id_is_looked_for_at_the_hub(tmp_pa
     assert "exit 2: train" in said
 
 
-def test_a_path_that_is_not_there_is_no_id_of_the_hub(tmp_path: Path) -> None:
+def test_a_missing_path_is_not_taken_for_an_id_of_the_hub(tmp_path: Path) -> None:
     data = write_site(tmp_path / "ward", train=TRAIN[:6], dev=TRAIN[6:8], test=TEST[:2])
     names = ["/absent/encoder", "./encoder", "../encoder", "a/b/c", "file:///encoder", "~/encoder"]
     words = ("train", data, "--format", "brat", "--out", tmp_path / "run", *QUICK, "--encoder")
@@ -427,7 +427,7 @@ def loading_names(tree: ast.AST) -> set[str]:
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_nothing_is_loaded_past_the_gate(path: Path) -> None:
+def test_nothing_is_loaded_without_the_checks(path: Path) -> None:
     assert path == GATE or not loading_names(ast.parse(path.read_text(encoding="utf-8")))
 
 
@@ -446,6 +446,6 @@ def test_the_gate_runs_no_code_and_reads_local_safetensors_only() -> None:
             assert said.get("use_safetensors") == "True", ast.unparse(call)
 
 
-def test_the_reader_of_names_sees_every_way_to_say_it() -> None:
+def test_the_search_for_loading_calls_finds_every_spelling() -> None:
     for source in ("A.from_pretrained(x)", "load = A.from_pretrained", "getattr(A, 'from_pretrained')(x)"):
         assert loading_names(ast.parse(source)) == {"from_pretrained"}

@@ -44,7 +44,7 @@ def put_back(hospitals: Hospitals, number: int) -> None:
 
 
 @AT_SITES
-def test_what_a_site_says_of_changed_sums_tells_nothing_of_the_key(mechanism: str, tmp_path: Path) -> None:
+def test_refusals_of_changed_sums_reveal_nothing_about_the_key(mechanism: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     taken = sum_of_round(hospitals, 1)
 
@@ -88,7 +88,7 @@ def test_no_changed_sum_is_decrypted(mechanism: str, tmp_path: Path, monkeypatch
 
 @AT_SITES
 @pytest.mark.parametrize("restarted", [False, True], ids=["at once", "restarted"])
-def test_a_sum_is_opened_once_whatever_state_a_site_is_put_back_to(
+def test_a_sum_is_opened_once_even_if_the_state_of_a_site_is_restored(
     mechanism: str, restarted: bool, tmp_path: Path
 ) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
@@ -104,7 +104,7 @@ def test_a_sum_is_opened_once_whatever_state_a_site_is_put_back_to(
 
 
 @AT_SITES
-def test_refusals_are_counted_whatever_state_a_site_is_put_back_to(mechanism: str, tmp_path: Path) -> None:
+def test_refusals_are_counted_even_if_the_state_of_a_site_is_restored(mechanism: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     taken = sum_of_round(hospitals, 1)
     answers = []

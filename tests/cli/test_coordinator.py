@@ -81,7 +81,7 @@ def test_where_the_coordinator_has_its_vectors_is_told_to_its_own_process(
     assert run("provision", study, "--out", "kits", "--host", "localhost", "--port", "9000").code == 0
     left_out = run("coordinator", "start", "kits/coordinator")
     assert left_out.code == 2
-    assert "uses the word vectors glove.txt; say by --vectors where that is" in left_out.err_in_one_line
+    assert "uses the word vectors glove.txt; give the path with --vectors" in left_out.err_in_one_line
     assert not commands
     assert run("coordinator", "start", "kits/coordinator", "--vectors", "glove.txt").code == 0
     assert commands == [
@@ -117,7 +117,7 @@ def test_where_the_coordinator_has_the_public_set_is_told_to_its_own_process(
     monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
     left_out = run("coordinator", "start", distilled)
     assert (left_out.code, commands) == (2, [])
-    assert left_out.err == "wardround: the study uses the public set open.jsonl; say by --public where that is\n"
+    assert left_out.err == "wardround: the study uses the public set open.jsonl; give the path with --public\n"
     assert run("coordinator", "start", distilled, "--public", "open.jsonl").code == 0
     work = (sys.executable, "-m", "wardround.cli.main", "coordinator", "work", str(distilled))
     assert commands == [(*work, "--public", str(Path("open.jsonl").resolve()))]
@@ -160,7 +160,7 @@ def test_the_coordinator_says_where_the_model_is_that_its_study_begins_from(
     monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)
     left_out = run("coordinator", "start", begun)
     assert (left_out.code, commands) == (2, [])
-    assert left_out.err == "wardround: the study begins from a saved model; say by --start where that is\n"
+    assert left_out.err == "wardround: the study starts from a saved model; give its path with --start\n"
     assert run("coordinator", "start", begun, "--start", "earlier").code == 0
     work = (sys.executable, "-m", "wardround.cli.main", "coordinator", "work", str(begun))
     assert commands == [(*work, "--start", str(Path("earlier").resolve()))]
@@ -179,7 +179,7 @@ def test_another_model_than_the_study_was_made_with_is_refused_at_once(
 def test_a_start_that_the_study_does_not_have(kits: Path, study: Path, run: Run) -> None:
     ran = run("coordinator", "start", kits / "coordinator", "--start", study.parent)
     assert ran.code == 2
-    assert ran.err == "wardround: the study begins from no saved model; leave --start out\n"
+    assert ran.err == "wardround: the study does not start from a saved model; leave --start out\n"
 
 
 def test_what_tracks_the_study_is_told_to_its_own_process(

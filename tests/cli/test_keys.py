@@ -257,7 +257,7 @@ def test_a_coordinator_that_finds_a_secret_stops(kits: Path, run: Run, monkeypat
     for words in (("coordinator", "start", kit), ("coordinator", "work", kit)):
         ran = run(*words)
         assert ran.code == 2
-        assert ran.err_in_one_line.startswith("wardround: run/notes.bin is a sealing secret, which may not be here")
+        assert ran.err_in_one_line.startswith("wardround: run/notes.bin is a sealing secret, which is not allowed here")
         assert "ABCDEFGH" not in ran.said and str(kits) not in ran.said
     assert len(commands) == 1
 

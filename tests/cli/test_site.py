@@ -247,7 +247,7 @@ def test_vectors_are_named_exactly_where_the_study_has_some(
     assert run("site", "review", with_vectors, *vectors, "--accept").code == 0
     left_out = run("site", command, with_vectors, *options)
     assert left_out.code == 2
-    assert "uses the word vectors glove.txt; say by --vectors where that is" in left_out.err_in_one_line
+    assert "uses the word vectors glove.txt; give the path with --vectors" in left_out.err_in_one_line
     too_much = run("site", command, kit, *options, *vectors)
     assert too_much.code == 2
     assert "the study names no word vectors; leave --vectors out" in too_much.err_in_one_line

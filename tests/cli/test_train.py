@@ -364,7 +364,10 @@ def test_a_folder_of_another_training_of_relations_is_refused(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--task", "relation"), "'relation' is no task – did you mean 'relations'?; there are ner, relations, joint"),
+        (
+            ("--task", "relation"),
+            "'relation' is not a task – did you mean 'relations'?; there are ner, relations, joint",
+        ),
         (("--model-option", "scheme=BIO"), "'scheme' is not an option of the relation classifier; it has encoder,"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -393,7 +396,7 @@ def test_notes_without_relations(run: Run, site: Path, encoder: Path, tmp_path: 
 def test_relations_are_read_by_an_encoder_always(run: Run, related_site: Path, tmp_path: Path) -> None:
     words = ("train", related_site, "--format", "brat", "--out", tmp_path / "run", "--task", "relations")
     ran = run(*words, "--vectors", related_site / "train", *TINY_PAIRS, *QUICK_PAIRS)
-    said = "wardround: an encoder brings its own embeddings: word vectors go with a preset only\n"
+    said = "wardround: an encoder has its own embeddings; word vectors can only be used with a preset\n"
     assert (ran.code, ran.err) == (2, said)
 
 

@@ -136,7 +136,7 @@ def test_from_a_tagger_on_an_encoder(run: Run, site: Path, renamed_site: Path, e
         (("--freeze", "words", "--freeze-up-to", "crf"), "--freeze and --freeze-up-to are two ways to say the same"),
         (("--fraction", "0"), "--fraction is 0.0; it is a share of the training notes"),
         (("--types", "Drugs"), "no training note has the type 'Drugs' – did you mean 'Drug'?"),
-        (("--preset", "transfer"), "nothing of the source fits: words: words.weight is 66 × 16 in the source"),
+        (("--preset", "transfer"), "no layer of the source fits: words: words.weight is 66 × 16 in the source"),
         (("--model-option", "lstmm=1"), "'lstmm' is not an option of the source's network – did you mean 'lstm'?"),
     ],
 )

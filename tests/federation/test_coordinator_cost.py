@@ -47,7 +47,7 @@ def test_every_exchange_is_counted_by_step_and_site(clock: Clock) -> None:
     assert cost.total == Traffic(90, 120, 21.0, 15.0)
 
 
-def test_waiting_for_sites_is_no_work_of_a_phase(clock: Clock) -> None:
+def test_waiting_for_sites_does_not_count_as_work_of_a_phase(clock: Clock) -> None:
     cost = RoundCost()
     with cost.phase("combine"):
         for _ in cost.recorded("train", replies(clock)):
@@ -68,7 +68,7 @@ def test_a_phase_within_another_is_counted_once(clock: Clock) -> None:
     assert cost.seconds == {"combine": 6.0, "step": 9.0}
 
 
-def test_a_phase_that_fails_took_its_time(clock: Clock) -> None:
+def test_the_time_of_a_failed_phase_counts(clock: Clock) -> None:
     cost = RoundCost()
     with pytest.raises(ZeroDivisionError), cost.phase("combine"):
         clock.now += 2

@@ -32,7 +32,7 @@ def test_a_reply_is_a_message_or_an_absence() -> None:
             Reply("h1", message, Traffic(), absence)
 
 
-def test_absences_are_passed_over_while_the_quorum_holds() -> None:
+def test_absences_are_skipped_while_the_quorum_is_met() -> None:
     replies = (answer("h1"), absent("h2", Absence.LATE), answer("h3"), absent("h4", Absence.REFUSED))
     assert sites_of(Quorum(2), *replies) == ["h1", "h3"]
     assert sites_of(Quorum(), *replies) == ["h1", "h3"]
@@ -45,7 +45,7 @@ def test_too_few_answers_name_the_absent_and_why() -> None:
     assert str(caught.value) == ("1 of 3 sites answered; the study needs at least 2 (h2 late; h3 failed TrainingError)")
 
 
-def test_nobody_asked_is_too_few() -> None:
+def test_asking_no_site_is_too_few() -> None:
     with pytest.raises(FederationError, match=r"^0 of 0 sites answered; the study needs at least 1$"):
         sites_of(Quorum())
 
@@ -61,7 +61,7 @@ def test_a_thousand_absent_sites_make_a_short_line() -> None:
 
 
 @pytest.mark.parametrize("least", [0, -1])
-def test_a_quorum_of_nobody_is_refused(least: int) -> None:
+def test_a_quorum_of_zero_is_refused(least: int) -> None:
     with pytest.raises(FederationError, match="at least 1"):
         Quorum(least)
 
@@ -100,7 +100,7 @@ def test_an_answer_that_cannot_be_used_is_an_absence() -> None:
     assert "Marker" not in str(caught.value)
 
 
-def test_a_fault_of_the_check_itself_is_not_the_sites() -> None:
+def test_an_error_of_the_check_itself_is_not_an_absence() -> None:
     def broken(message: Message) -> None:
         raise TypeError("our own mistake")
 
@@ -133,13 +133,13 @@ def test_answers_are_checked_one_at_a_time_by_who_gave_them() -> None:
 
 
 @pytest.mark.parametrize("code", ["Mrs Marker", "", "a" * 41, "Ärger", "a1", "x\n", 7, None, ["a"]])
-def test_text_does_not_pass_for_a_code(code: object) -> None:
+def test_text_is_not_accepted_as_a_code(code: object) -> None:
     assert safe_code(code) == "unknown"
     assert safe_code("not-accepted") == "not-accepted"
     assert safe_code("a" * 40) == "a" * 40
 
 
-def test_of_an_error_only_code_or_class_crosses() -> None:
+def test_only_the_code_or_class_of_an_error_is_sent() -> None:
     assert code_of(MessageError("shapes", "Mrs Marker")) == "shapes"
     assert code_of(TrainingError("Mrs Marker")) == "TrainingError"
     assert code_of(SplitError("Mrs Marker", path="Marker.txt")) == "SplitError"

@@ -113,7 +113,7 @@ parts = st.fixed_dictionaries(
 
 @settings(max_examples=500, deadline=None)
 @given(parts, st.binary(max_size=40))
-def test_headers_that_almost_make_sense(header: Any, rest: bytes) -> None:
+def test_almost_valid_headers_are_refused(header: Any, rest: bytes) -> None:
     refusal(forged(header, rest))
 
 
@@ -223,7 +223,7 @@ def test_forged_headers(header: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "[0,[NaN]]", str(2**64)])
-def test_numbers_that_are_none(text: str) -> None:
+def test_nan_and_infinity_in_headers_are_refused(text: str) -> None:
     assert refusal(with_values(f'{{"a":{text}}}')) == "value-kind"
 
 
@@ -278,7 +278,7 @@ def test_the_worst_header_takes_a_bounded_amount_of_memory() -> None:
     assert peak_of(worst) < 64_000_000
 
 
-def test_what_is_refused_is_not_quoted() -> None:
+def test_refused_content_is_not_quoted() -> None:
     for data in (forged(b'{"Mrs Marker": '), with_arrays(["Mrs Marker", "O", [1]]), with_blobs(["Mrs Marker", -1])):
         with pytest.raises(MessageError) as caught:
             decode(data)

@@ -112,7 +112,7 @@ def test_two_lines_by_hand(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (verdict.size, verdict.torn) == (len(line) + len(next_line) + 2, 0)
 
 
-def test_what_is_on_record_is_what_is_sent(path: Path) -> None:
+def test_the_ledger_records_exactly_what_is_sent(path: Path) -> None:
     message = Message({"weight": 3.0}, {"a": np.arange(5.0)}, {"b": b"xyz"})
     data = record(Ledger(path), message)
     (entry,) = read_entries(path)
@@ -120,7 +120,7 @@ def test_what_is_on_record_is_what_is_sent(path: Path) -> None:
     assert (entry.bytes, entry.digest) == (len(data), sha256(data).hexdigest())
 
 
-def test_no_content_is_on_record(path: Path) -> None:
+def test_the_ledger_records_no_content(path: Path) -> None:
     message = Message(
         {"note": "Mrs Marker", "deep": {"Marker": ["Marker"]}, "weight": "Mrs Marker", "count": 77_777},
         {"a": np.array([77_777.0])},
@@ -170,7 +170,7 @@ def test_nothing_is_sent_that_cannot_be_recorded(path: Path, failing: str, monke
 
 
 @pytest.mark.parametrize("missing", [1, 100])
-def test_a_disk_that_takes_part_of_a_line(path: Path, missing: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_that_cuts_a_line(path: Path, missing: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1234.5)  # so that both lines are equally long
     ledger = Ledger(path)
     record(ledger)
@@ -234,7 +234,7 @@ def test_two_ledgers_in_one_folder_do_not_share_a_head(tmp_path: Path) -> None:
         assert verify(tmp_path / name).entries == 2
 
 
-def test_it_goes_on_where_it_was_left(path: Path) -> None:
+def test_a_reopened_ledger_continues_the_chain(path: Path) -> None:
     for number in range(1, 4):
         ledger = Ledger(path)
         record(ledger, round_number=number)
@@ -286,7 +286,7 @@ def test_an_inserted_line(path: Path) -> None:
     assert fault(path) == "egress.jsonl:4: does not follow the line before it"
 
 
-def test_two_lines_in_each_others_place(path: Path) -> None:
+def test_two_swapped_lines(path: Path) -> None:
     lines = written(path)
     lines[1], lines[2] = lines[2], lines[1]
     path.write_bytes(b"".join(lines))
@@ -307,7 +307,7 @@ def test_two_lines_appended_from_outside(path: Path) -> None:
     assert fault(path).startswith("egress.jsonl: its end is missing or altered, or lines were added")
 
 
-def test_the_whole_chain_made_anew(path: Path) -> None:
+def test_a_rewritten_chain(path: Path) -> None:
     written(path)
     one = chained(NOTHING_BEFORE)
     two = chained(sha256(one[:-1]).hexdigest())
@@ -345,7 +345,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("line", GARBAGE, ids=range(len(GARBAGE)))
-def test_what_is_no_entry(path: Path, line: bytes) -> None:
+def test_invalid_entries(path: Path, line: bytes) -> None:
     path.write_bytes(line)
     assert fault(path) == "egress.jsonl:1: is not an entry of a ledger"
 
@@ -387,7 +387,7 @@ def test_a_power_cut_within_the_first_line(path: Path) -> None:
     assert [entry.round for entry in read_entries(path)] == [5]
 
 
-def test_a_last_line_without_its_end_that_was_on_record_is_no_power_cut(path: Path) -> None:
+def test_a_truncated_line_that_the_head_covers_is_not_a_power_cut(path: Path) -> None:
     lines = written(path)
     path.write_bytes(b"".join(lines)[:-1])
     assert "its end is missing" in fault(path)
@@ -410,7 +410,7 @@ def test_no_power_cut_leaves_the_head_behind_and_a_line_torn(path: Path) -> None
     assert "its end is missing" in fault(path)
 
 
-def test_one_power_cut_after_the_other(path: Path) -> None:
+def test_repeated_power_cuts(path: Path) -> None:
     lines = written(path, 3)
     head_of(path).write_text(sha256(lines[0][:-1]).hexdigest() + "\n")
     path.write_bytes(lines[0] + lines[1])  # the first cut came between the second line and its head
@@ -420,7 +420,7 @@ def test_one_power_cut_after_the_other(path: Path) -> None:
     assert Ledger(path).head == sha256(lines[1][:-1]).hexdigest()
 
 
-def test_of_two_writers_the_one_left_behind_is_refused_and_the_chain_holds(path: Path) -> None:
+def test_of_two_writers_the_outdated_one_is_refused_and_the_chain_stays_valid(path: Path) -> None:
     first, second = Ledger(path), Ledger(path)
     record(first, round_number=1)
     with pytest.raises(LedgerError, match=r"^egress.jsonl: another process wrote to it; only one process can"):
@@ -573,7 +573,7 @@ def test_a_refusal_that_cannot_be_written_leaves_the_ledger_as_it_was(
     assert verify(path).entries == 1
 
 
-def test_a_ledger_from_before_refusals_is_read_verified_and_goes_on(path: Path) -> None:
+def test_a_ledger_without_refusals_is_read_verified_and_continued(path: Path) -> None:
     first = chained(NOTHING_BEFORE, round_number=1)
     second = chained(sha256(first[:-1]).hexdigest(), round_number=2)
     assert b"refusal" not in first + second
@@ -615,7 +615,7 @@ def test_opening_a_rehearsal_forces_nothing_to_disk(path: Path, monkeypatch: pyt
     assert verify(path).entries == 1
 
 
-def test_a_rehearsal_tells_what_was_altered_too(path: Path) -> None:
+def test_a_rehearsal_detects_alterations_too(path: Path) -> None:
     ledger = Ledger(path, lasting=False)
     for number in (1, 2, 3):
         record(ledger, round_number=number)

@@ -27,7 +27,7 @@ def test_rounds_in_their_order_are_drawn_once(tmp_path: Path) -> None:
     assert [trained(history, number, f"question {number}") for number in (1, 2, 5)] == [0, 0, 0]  # absent from 3 and 4
 
 
-def test_a_later_round_from_an_old_state_draws_anew_too(tmp_path: Path) -> None:
+def test_a_later_round_from_an_old_state_draws_other_sentences_too(tmp_path: Path) -> None:
     """Which sentences come next is part of the state, whatever number the round has."""
     history = SiteHistory(tmp_path)
     for number in (1, 2, 3):
@@ -36,7 +36,7 @@ def test_a_later_round_from_an_old_state_draws_anew_too(tmp_path: Path) -> None:
     assert trained(history, 10, "goes on", after=9) == 1
 
 
-def test_another_question_for_a_round_that_was_trained_draws_anew(tmp_path: Path) -> None:
+def test_another_question_for_a_trained_round_draws_other_sentences(tmp_path: Path) -> None:
     history = SiteHistory(tmp_path)
     trained(history, 1, "a")
     trained(history, 2, "b")
@@ -50,7 +50,7 @@ def test_another_question_for_a_round_that_was_trained_draws_anew(tmp_path: Path
     assert trained(SiteHistory(tmp_path), 3, "f", after=2) == 4
 
 
-def test_the_file_knows_it_all_again(tmp_path: Path) -> None:
+def test_the_history_is_restored_from_its_file(tmp_path: Path) -> None:
     history = SiteHistory(tmp_path, lasting=True)
     trained(history, 1, "a")
     trained(history, 1, "b")
@@ -66,7 +66,7 @@ def test_the_file_knows_it_all_again(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "history.jsonl").stat().st_mode) == 0o600
 
 
-def test_what_is_only_looked_up_is_not_on_record(tmp_path: Path) -> None:
+def test_lookups_are_not_recorded(tmp_path: Path) -> None:
     history = SiteHistory(tmp_path)
     trained(history, 1, "a")
     assert history.draw_of(1, "b", after=0, rounds=0) == 1
@@ -74,7 +74,7 @@ def test_what_is_only_looked_up_is_not_on_record(tmp_path: Path) -> None:
     assert history.draw_of(1, "a", after=0, rounds=0) == 0
 
 
-def test_repeats_have_an_end_that_grows_with_the_study(tmp_path: Path) -> None:
+def test_the_number_of_repeats_is_limited_by_the_length_of_the_study(tmp_path: Path) -> None:
     assert (most_repeats(0), most_repeats(9), most_repeats(400)) == (16, 16, 56)
     history = SiteHistory(tmp_path)
     trained(history, 1, "first")
@@ -84,7 +84,7 @@ def test_repeats_have_an_end_that_grows_with_the_study(tmp_path: Path) -> None:
     assert trained(history, 2, "a new round", rounds=10) == 17
 
 
-def test_refused_sums_end_the_use_of_one_key_alone(tmp_path: Path) -> None:
+def test_refused_sums_end_the_use_of_one_key_only(tmp_path: Path) -> None:
     history = SiteHistory(tmp_path)
     for _ in range(REFUSED_SUMS - 1):
         history.note_refused(1)
@@ -103,7 +103,7 @@ def test_sizes_stay_as_they_were_announced_and_more_may_come(tmp_path: Path) -> 
         assert code(history.check_sizes, sizes) == "sizes"
 
 
-def test_scorings_and_learned_clips_have_an_end(tmp_path: Path) -> None:
+def test_scorings_and_learned_clips_are_limited(tmp_path: Path) -> None:
     history = SiteHistory(tmp_path)
     for _ in range(16 + 2 * 5):
         history.count_scoring(rounds=5)
@@ -114,7 +114,7 @@ def test_scorings_and_learned_clips_have_an_end(tmp_path: Path) -> None:
     assert code(history.count_learning, rounds=10) == "repeats"
 
 
-def test_clips_change_only_so_often_whatever_state_the_site_is_put_back_to(tmp_path: Path) -> None:
+def test_clip_changes_are_limited_even_if_the_state_is_restored(tmp_path: Path) -> None:
     history = SiteHistory(tmp_path)
     for number in range(16):
         history.check_clips({"layer": float(number + 1)}, rounds=0)
@@ -123,7 +123,7 @@ def test_clips_change_only_so_often_whatever_state_the_site_is_put_back_to(tmp_p
     SiteHistory(tmp_path).check_clips({"layer": 16.0}, rounds=0)
 
 
-def test_a_line_that_a_power_cut_left_unfinished_is_cut_off(tmp_path: Path) -> None:
+def test_a_line_that_a_power_cut_left_incomplete_is_removed(tmp_path: Path) -> None:
     SiteHistory(tmp_path).note_opened("n1")
     path = tmp_path / "history.jsonl"
     with path.open("ab") as stream:

@@ -91,7 +91,7 @@ def test_batches_depend_on_the_name_of_the_site(tmp_path: Path) -> None:
     assert drawn[0] == drawn[2] != drawn[1]
 
 
-def test_dropout_depends_on_seed_site_and_round_alone(tmp_path: Path) -> None:
+def test_dropout_depends_only_on_seed_site_and_round(tmp_path: Path) -> None:
     def mask(hospital: Site, number: int) -> list[float]:
         with hospital.randomness(number):
             return torch.nn.functional.dropout(torch.ones(64)).tolist()
@@ -121,7 +121,7 @@ def test_a_closed_site_is_opened_again_as_it_was(tmp_path: Path) -> None:
     assert again.next_batch(2) == hospital.next_batch(2)
 
 
-def test_a_site_opened_after_a_crash_goes_on_from_the_last_saved_round(tmp_path: Path) -> None:
+def test_a_site_opened_after_a_crash_continues_from_the_last_saved_round(tmp_path: Path) -> None:
     hospital = site(tmp_path)
     hospital.close()
     disturb(hospital)
@@ -237,7 +237,7 @@ def test_without_a_private_half_the_studys_model_is_the_sites(tmp_path: Path) ->
     assert all(np.array_equal(array, later[name]) for name, array in shared_of(hospital).items())
 
 
-def test_work_that_fails_half_way_leaves_the_site_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_step_leaves_the_site_unchanged(tmp_path: Path) -> None:
     hospital = site(tmp_path)
     before = remembered(hospital)
     with pytest.raises(ZeroDivisionError), hospital.all_or_nothing():
@@ -272,7 +272,7 @@ def test_sites_that_take_turns_in_memory_lose_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"round": 999}, {"batch_size": 1}, {"rate": 0.2}, {"clip": 0.0}])
-def test_a_question_outside_the_terms_is_refused_and_nothing_is_trained(
+def test_a_request_outside_the_policy_is_refused_and_nothing_is_trained(
     tmp_path: Path, wrong: dict[str, float]
 ) -> None:
     hospital = site(tmp_path, request_policy=RequestPolicy(4, {"batch_size": 2, "clip": 5.0}, {"rate": 0.1}))
@@ -318,18 +318,18 @@ def test_no_batch_is_smaller_than_the_smallest(tmp_path: Path) -> None:
         assert [places(batch, filled) for batch in mine] == [places(batch, plain) for batch in expected]
 
 
-def test_an_update_is_made_of_the_smallest_batch_or_of_all_there_is(tmp_path: Path) -> None:
+def test_an_update_uses_the_smallest_batch_or_all_sentences(tmp_path: Path) -> None:
     for smallest, fewest in ((4, 4), (18, 18), (100, 18)):
         hospital = site(tmp_path / str(smallest), request_policy=RequestPolicy(4, smallest_batch=smallest))
         assert hospital.fewest_sentences == fewest
     assert site(tmp_path / "free").fewest_sentences == 1
 
 
-def test_with_a_smallest_batch_of_one_batches_are_as_without_terms(tmp_path: Path) -> None:
+def test_with_a_smallest_batch_of_one_batches_are_as_without_a_policy(tmp_path: Path) -> None:
     bound, free = site(tmp_path / "bound", request_policy=RequestPolicy(4)), site(tmp_path / "free")
     assert [bound.next_batch(5) for _ in range(9)] == [free.next_batch(5) for _ in range(9)]
 
 
-def test_rates_cross_in_a_message() -> None:
+def test_learning_rates_survive_a_message() -> None:
     rates = Rates(0.1, 0.2, 0.3)
     assert rates_in(Message(rates.as_values())) == rates

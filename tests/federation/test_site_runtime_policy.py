@@ -30,7 +30,7 @@ def refusal(values: dict[str, Value]) -> str:
     return str(refused.value)
 
 
-def test_a_question_within_the_terms_passes() -> None:
+def test_a_request_within_the_policy_is_accepted() -> None:
     TERMS.check(ASKED)
     TERMS.check(ASKED | {"round": 1, "rate": 0.0, "output_rate": 0.025})
     TERMS.check({})  # what a step needs, it misses itself
@@ -38,14 +38,14 @@ def test_a_question_within_the_terms_passes() -> None:
 
 
 @pytest.mark.parametrize("number", [5, 999, -1])
-def test_a_round_that_the_study_does_not_have(number: int) -> None:
+def test_a_round_outside_the_study_is_refused(number: int) -> None:
     assert refusal(ASKED | {"round": number}) == "policy: the study has 4 rounds"
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("batch_size", 1), ("batch_size", 9), ("batch_size", None), ("clip", 0.0), ("steps", 1)]
 )
-def test_a_setting_that_is_not_the_studys(name: str, value: Value) -> None:
+def test_a_setting_that_differs_from_the_study_is_refused(name: str, value: Value) -> None:
     assert refusal(ASKED | {name: value}) == f"policy: {name} is not the study's"
 
 
@@ -53,5 +53,5 @@ def test_a_setting_that_is_not_the_studys(name: str, value: Value) -> None:
     ("name", "value"),
     [("rate", 0.2), ("output_rate", 0.6), ("rate", -0.1), ("rate", float("nan")), ("rate", "fast"), ("rate", None)],
 )
-def test_a_rate_that_no_round_has(name: str, value: Value) -> None:
+def test_a_learning_rate_outside_the_schedule_is_refused(name: str, value: Value) -> None:
     assert refusal(ASKED | {name: value}) == f"policy: {name} is outside the study's"

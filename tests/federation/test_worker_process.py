@@ -120,7 +120,7 @@ def test_kill_ends_an_answer_that_takes_too_long(worker: WorkerProcess, diary: P
     assert code_of(worker, "sleep") == "worker-died"
 
 
-def test_a_command_that_is_no_worker() -> None:
+def test_a_command_that_is_not_a_worker() -> None:
     for command in (["true"], ["echo", "x" * 300], [sys.executable, "-c", "print('{}')"]):
         worker = WorkerProcess(command, errors=subprocess.DEVNULL)
         assert code_of(worker, "add") == "worker-died"

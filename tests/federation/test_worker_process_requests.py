@@ -32,7 +32,7 @@ def test_bytes_come_in_and_bytes_go_out() -> None:
     assert worker.asked == [("train", question)]
 
 
-def test_what_goes_out_is_what_the_record_gave() -> None:
+def test_the_answer_is_what_the_recorder_returned() -> None:
     recorded: list[tuple[Message, str, int]] = []
 
     def send(answer: Message, step: str, round_number: int) -> bytes:
@@ -45,25 +45,25 @@ def test_what_goes_out_is_what_the_record_gave() -> None:
     assert {name: len(blob) for name, blob in answer.blobs.items()} == {"worked": 8}  # on record as all that leaves
 
 
-def test_an_answer_tells_how_long_the_site_worked_and_is_else_as_it_was() -> None:
+def test_an_answer_contains_the_sites_seconds_and_is_otherwise_unchanged() -> None:
     question = Message({"round": 3}, {"w": np.array([1.0, 2.0])})
     answer, seconds = decode_answer(RequestHandler(Worker()).answer_bytes("train", 3, encode(question)))
     assert answer == Message({"step": "train"}, {"w": np.array([2.0, 3.0])})
     assert seconds > 0
 
 
-def test_what_came_through_no_door_worked_for_nobody_knows_how_long() -> None:
+def test_an_answer_without_seconds_counts_no_work() -> None:
     assert decode_answer(encode(Message({"a": 1}))) == (Message({"a": 1}), 0.0)
 
 
 @pytest.mark.parametrize("told", [b"", b"1234567", struct.pack("<d", -1.0), struct.pack("<d", float("inf"))])
-def test_seconds_that_are_none_are_refused(told: bytes) -> None:
+def test_invalid_seconds_are_refused(told: bytes) -> None:
     with pytest.raises(MessageError) as refused:
         decode_answer(encode(Message({}, {}, {"worked": told})))
     assert refused.value.code == "value"
 
 
-def test_what_cannot_be_recorded_does_not_leave() -> None:
+def test_an_answer_that_cannot_be_recorded_is_not_sent() -> None:
     def send(answer: Message, step: str, round_number: int) -> bytes:
         raise LedgerError("the disk is full")
 
@@ -105,7 +105,7 @@ def test_a_refusal_is_recorded_by_its_code_and_nothing_is_sent(error: Exception,
     assert refused == [(code, "open_sum", 4)]
 
 
-def test_bytes_that_are_no_message_are_a_refusal_too() -> None:
+def test_bytes_that_are_not_a_message_are_a_refusal_too() -> None:
     refused: list[tuple[str, str, int]] = []
     with pytest.raises(MessageError):
         RequestHandler(Worker(), None, lambda *said: refused.append(said)).answer_bytes("train", 1, b"no message")
@@ -120,13 +120,13 @@ def test_a_refusal_that_cannot_be_recorded_is_an_error_of_the_record() -> None:
         RequestHandler(Refusing(MessageError("sum")), None, refuse).answer_bytes("open_sum", 1, encode(Message()))
 
 
-def test_what_is_answered_is_no_refusal() -> None:
+def test_an_answered_request_is_not_recorded_as_a_refusal() -> None:
     refused: list[tuple[str, str, int]] = []
     RequestHandler(Worker(), None, lambda *said: refused.append(said)).answer_bytes("train", 1, encode(Message()))
     assert refused == []
 
 
-def test_bytes_that_are_no_message_do_not_reach_the_worker() -> None:
+def test_bytes_that_are_not_a_message_do_not_reach_the_worker() -> None:
     worker = Worker()
     with pytest.raises(MessageError):
         RequestHandler(worker).answer_bytes("train", 1, b"no message")

@@ -167,7 +167,9 @@ def test_an_approval_holds_nothing_that_flare_obeys(consortium_copy: Path, tmp_p
 
 def test_a_stranger_is_not_let_in(consortium_copy: Path, tmp_path: Path) -> None:
     asked = request("lakeside", tmp_path / "site")
-    with pytest.raises(KitError, match=r"lakeside\.csr comes from 'lakeside', which is no site of the study 'heart'"):
+    with pytest.raises(
+        KitError, match=r"lakeside\.csr comes from 'lakeside', which is not a site of the study 'heart'"
+    ):
         approve(consortium_copy, asked, tmp_path / "post")
     assert not (tmp_path / "post").exists()
     assert list((consortium_copy / "approved").iterdir()) == []
@@ -219,9 +221,9 @@ def test_a_request_that_is_none(
 ) -> None:
     asked = request("harbour", tmp_path)
     asked.write_bytes(spoil(asked.read_bytes()))
-    with pytest.raises(KitError, match=r"^harbour\.csr is no request for a certificate"):
+    with pytest.raises(KitError, match=r"^harbour\.csr is not a request for a certificate"):
         approve(consortium, asked, tmp_path / "post")
-    with pytest.raises(KitError, match=r"^none\.csr is no request"):
+    with pytest.raises(KitError, match=r"^none\.csr is not a request"):
         approve(consortium, tmp_path / "none.csr", tmp_path / "post")
     assert capfd.readouterr() == ("", "")  # FLARE's tools would print full paths
 
@@ -264,9 +266,9 @@ def rewritten(approval: Path, **parts: bytes) -> None:
     ("parts", "complaint"),
     [
         ({"study_toml": b"[study]\n"}, "study.toml was altered"),
-        ({"kit_json": b"[]"}, "is not what a kit says of itself"),
-        ({"kit_json": b"[" * 100_000}, "is not what a kit says of itself"),
-        ({"rootCA_pem": b"hello"}, "rootCA.pem is no certificate"),
+        ({"kit_json": b"[]"}, "does not describe a kit"),
+        ({"kit_json": b"[" * 100_000}, "does not describe a kit"),
+        ({"rootCA_pem": b"hello"}, "rootCA.pem is not a certificate"),
         ({"site_crt": b"x" * 1_000_001}, "site.crt of the approval is longer than 1,000,000 bytes"),
     ],
 )
@@ -283,7 +285,7 @@ def test_an_approval_altered_on_its_way(
 def test_an_approval_cut_short(consortium_copy: Path, tmp_path: Path) -> None:
     approval = approve(consortium_copy, request("harbour", tmp_path / "site"), tmp_path)
     approval.write_bytes(approval.read_bytes()[:-30])
-    with pytest.raises(KitError, match="is no approval, or not all of one"):
+    with pytest.raises(KitError, match="is not a complete approval"):
         complete(tmp_path / "site", approval)
 
 
@@ -371,14 +373,14 @@ def test_a_study_changed_afterwards(kit: Path) -> None:
 )
 def test_a_missing_file_is_named(file: str, kit: Path) -> None:
     (kit / file).unlink()
-    with pytest.raises(KitError, match=f"harbour is no kit, or not all of one: {file} is missing") as refused:
+    with pytest.raises(KitError, match=f"harbour is not a complete kit: {file} is missing") as refused:
         read_kit(kit)
     assert str(kit.parent) not in str(refused.value)
 
 
 def test_a_file_that_is_no_part_of_a_kit_is_refused(kit: Path) -> None:
     (kit / "startup" / "more__resources.json").write_text("{}")
-    with pytest.raises(KitError, match=r"startup/more__resources\.json is no part of a kit; remove it"):
+    with pytest.raises(KitError, match=r"startup/more__resources\.json is not part of a kit; remove it"):
         read_kit(kit)
 
 
@@ -427,7 +429,7 @@ def test_another_studys_certificate(file: str, kit: Path, consortium_copy: Path,
 @pytest.mark.parametrize("facts", [b"{", b"[]", b"{}", b'"x"', b"\xff", b'{"version": 2}', b'{"version": "two"}'])
 def test_facts_that_are_none(facts: bytes, kit: Path) -> None:
     (kit / "kit.json").write_bytes(facts)
-    with pytest.raises(KitError, match=r"^kit\.json is not what a kit says of itself"):
+    with pytest.raises(KitError, match=r"^kit\.json does not describe a kit"):
         read_kit(kit)
 
 
@@ -435,12 +437,12 @@ def test_facts_that_do_not_hold_together(kit: Path) -> None:
     for changes, complaint in (
         ({"version": 1}, "kit.json has format 1, and this version of Wardround reads formats 2 and 3: make the kit"),
         ({"version": 4}, "kit.json has format 4, and this version of Wardround reads formats 2 and 3: make the kit"),
-        ({"version": "Mrs Marker"}, "is not what a kit says of itself"),
+        ({"version": "Mrs Marker"}, "does not describe a kit"),
         ({"role": "coordinator"}, "a participant that the study does not have"),
         ({"name": "lakeside"}, "a participant that the study does not have"),
-        ({"port": "8002"}, "is not what a kit says of itself"),
-        ({"keys": "nowhere"}, "reached at HOST:PORT"),
-        ({"keys": 8003}, "is not what a kit says of itself"),
+        ({"port": "8002"}, "does not describe a kit"),
+        ({"keys": "nowhere"}, "must be HOST:PORT"),
+        ({"keys": 8003}, "does not describe a kit"),
     ):
         before = (kit / "kit.json").read_bytes()
         altered(kit / "kit.json", **changes)

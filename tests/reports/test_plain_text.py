@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from wardround.reports.plain_text import neutralise, size_text
+from wardround.reports.plain_text import html_text, neutralise, size_text
 
 
 def test_escape_codes_become_pictures() -> None:
@@ -47,3 +47,7 @@ def test_every_character_keeps_its_place_and_none_controls() -> None:
 )
 def test_bytes_in_words(count: int, text: str) -> None:
     assert size_text(count) == text
+
+
+def test_text_for_html_is_escaped_and_neutralised() -> None:
+    assert html_text('<b a="1">\x1b[31m & \u202e') == "&lt;b a=&quot;1&quot;&gt;\u241b[31m &amp; \ufffd"

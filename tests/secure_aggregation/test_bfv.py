@@ -117,7 +117,7 @@ def test_what_three_sites_sealed_adds_modulo_the_ring(parameters: BfvParameters)
 @BOTH
 @settings(deadline=None, max_examples=10)
 @given(data=st.data())
-def test_any_words_add_up(parameters: BfvParameters, data: st.DataObject) -> None:
+def test_any_slots_add_up(parameters: BfvParameters, data: st.DataObject) -> None:
     sites, slots = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 40))
     word = st.integers(0, parameters.packing.modulus - 1)
     numbers = [data.draw(st.lists(word, min_size=slots, max_size=slots)) for _ in range(sites)]
@@ -126,23 +126,23 @@ def test_any_words_add_up(parameters: BfvParameters, data: st.DataObject) -> Non
     assert sums == [sum(column) % parameters.packing.modulus for column in zip(*numbers, strict=True)]
 
 
-def test_nothing_is_sealed_into_nothing() -> None:
+def test_an_empty_update_is_sealed_into_no_blocks() -> None:
     empty = sealed([])
     assert (len(empty.data), len(empty.lengths)) == (0, 0)
     check(STANDARD, empty, 0)
 
 
-def test_one_sites_ciphertexts_open_as_well_as_a_sum() -> None:
+def test_the_ciphertexts_of_one_site_can_be_opened_like_a_sum() -> None:
     assert opened(ONE, 3) == [1, 2, 3]
     assert opened(added(ONE), 3) == [1, 2, 3]
 
 
-def test_zeros_follow_the_last_word_whatever_the_block_before_held() -> None:
+def test_the_last_block_is_padded_with_zeros() -> None:
     two = sealed([9] * 4097)
     assert opened(two, 2 * 4096) == [9] * 4097 + [0] * 4095
 
 
-def test_sealing_twice_gives_other_bytes() -> None:
+def test_sealing_twice_gives_different_bytes() -> None:
     again = sealed([1, 2, 3])
     assert (again.data[HEAD:] != ONE.data[HEAD:]).mean() > 0.9
     assert (again.data[-SEED:] != ONE.data[-SEED:]).any()
@@ -160,12 +160,12 @@ def test_an_upload_is_no_larger_than_float32(parameters: BfvParameters, most: fl
     ("slots", "weights"),
     [([1], []), ([1], [1, 2]), ([], [1]), ([1] * 4097, [1]), ([STANDARD.packing.modulus], [0])],
 )
-def test_words_of_another_ring_or_without_weights_are_our_own_mistake(slots: list[int], weights: list[int]) -> None:
+def test_slots_of_another_ring_or_without_weights_are_programming_errors(slots: list[int], weights: list[int]) -> None:
     with pytest.raises(AssertionError):
         weighted(slots, weights)
 
 
-def test_ciphertexts_of_another_number_are_refused() -> None:
+def test_a_wrong_number_of_ciphertexts_is_refused() -> None:
     two = sealed([1] * 4097)
     check(STANDARD, two, 2)
     for blocks in (0, 1, 3):
@@ -191,7 +191,7 @@ def test_arrays_of_another_kind_are_refused(bad: Ciphertexts) -> None:
 
 
 @pytest.mark.parametrize("at", [*range(HEAD), *range(HEAD + COEFFICIENTS, HEAD + COEFFICIENTS + TAIL)])
-def test_what_is_always_the_same_may_not_differ_by_a_bit(at: int) -> None:
+def test_constant_bytes_must_not_differ_by_a_bit(at: int) -> None:
     assert refusal(altered(ONE, at, bytes([ONE.data[at] ^ 1]))) == "ciphertext"
 
 
@@ -210,13 +210,13 @@ def test_ciphertexts_of_the_other_packing_or_of_a_sum_are_refused() -> None:
     assert refusal(total) == "ciphertext"
 
 
-def test_a_frame_that_unpacks_into_more_is_not_unpacked() -> None:
+def test_a_frame_that_would_decompress_to_more_is_refused() -> None:
     # 8,000 blocks of zstd, each of which stands for 32,946 zeros.
     block = (32946 << 3 | 0b010).to_bytes(3, "little") + b"\x00"
     assert refusal(altered(ONE, 23, block * 8000)) == "ciphertext"
 
 
-def test_a_refused_site_leaves_the_sum_as_it_was() -> None:
+def test_a_refused_site_leaves_the_sum_unchanged() -> None:
     good = sealed([1] * 4097)
     running = BfvSum(STANDARD, 2)
     last_head = FRESH + 40  # in the second block, after the first would have been added
@@ -234,7 +234,7 @@ def test_a_refused_site_leaves_the_sum_as_it_was() -> None:
     assert opened(running.total(), 4097) == [2] * 4097
 
 
-def test_without_a_number_of_blocks_the_first_decides() -> None:
+def test_the_first_update_decides_the_number_of_blocks() -> None:
     running = BfvSum(STANDARD)
     running.add(ONE)
     with pytest.raises(MessageError):
@@ -249,7 +249,7 @@ def added_to_another(one: Ciphertexts) -> list[int] | str:
         return error.code
 
 
-def test_a_bit_within_the_noise_changes_nothing_that_decrypting_shows() -> None:
+def test_a_bit_within_the_noise_does_not_change_the_decrypted_slots() -> None:
     changed = altered(ONE, HEAD, bytes([ONE.data[HEAD] ^ 1]))
     assert added_to_another(changed) == [11, 2, 3]
     # The MAC, which is over ciphertexts, sees it all the same.
@@ -264,13 +264,13 @@ def hashed(total: Ciphertexts) -> int:
 
 
 @pytest.mark.parametrize("at", [HEAD + 6, HEAD + 2000 * 8 + 3, FRESH - SEED, FRESH - 1])
-def test_any_other_bit_that_was_altered_shows(at: int) -> None:
+def test_any_other_altered_bit_changes_the_decrypted_slots(at: int) -> None:
     changed = altered(ONE, at, bytes([ONE.data[at] ^ 0x80]))
     assert added_to_another(changed) != [11, 2, 3]
     assert hashed(added(changed)) != hashed(added(ONE))
 
 
-def test_a_block_that_cannot_be_decrypted_is_noise_which_the_mac_alone_shows() -> None:
+def test_a_block_that_cannot_be_decrypted_is_noise_that_only_the_mac_detects() -> None:
     """Only of the first block is the noise measured: what is opened was authenticated before."""
     two = sealed([1] * 4097)
     spoiled = altered(two, FRESH + HEAD + 6, b"\x55")
@@ -281,14 +281,14 @@ def test_a_block_that_cannot_be_decrypted_is_noise_which_the_mac_alone_shows() -
 
 
 @BOTH
-def test_another_key_is_told_from_this_one(parameters: BfvParameters) -> None:
+def test_a_wrong_key_is_detected(parameters: BfvParameters) -> None:
     total = added(sealed([1, 2], parameters), parameters=parameters)
     with pytest.raises(MessageError, match="another key") as error:
         Opener(parameters, parameters.new_secret()).open(total, 2)
     assert error.value.code == "key"
 
 
-def test_a_sum_with_no_room_left_for_its_noise_is_refused() -> None:
+def test_a_sum_without_noise_budget_is_refused() -> None:
     # The same ciphertext again and again is the worst case: its noise adds in one direction.
     running = BfvSum(COMPACT)
     one = sealed([1], COMPACT)
@@ -302,7 +302,7 @@ def test_a_sum_with_no_room_left_for_its_noise_is_refused() -> None:
 
 
 @pytest.mark.parametrize("secret", [b"", b"secret", SECRETS["standard"][:-1], bytes(len(SECRETS["standard"]))])
-def test_what_is_no_secret_key_is_refused(secret: bytes) -> None:
+def test_bytes_that_are_not_a_secret_key_are_refused(secret: bytes) -> None:
     for use in (Sealer, Opener):
         with pytest.raises(MessageError, match="not a secret key") as error:
             use(STANDARD, secret)
@@ -325,7 +325,7 @@ def test_a_sum_of_another_number_of_blocks_is_not_opened(blocks: int) -> None:
         opened(added(ONE), blocks * 4096)
 
 
-def test_a_sum_that_compresses_holds_nobody_honest() -> None:
+def test_a_sum_that_compresses_has_no_honest_site_and_is_refused() -> None:
     running = BfvSum(STANDARD)
     running.add(altered(ONE, HEAD, bytes(COEFFICIENTS)))
     with pytest.raises(MessageError, match="ask other sites"):
@@ -336,7 +336,7 @@ def test_a_sum_that_compresses_holds_nobody_honest() -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32))
-def test_whatever_passes_the_check_is_added(seed: int) -> None:
+def test_everything_that_passes_the_check_can_be_added(seed: int) -> None:
     generator = np.random.default_rng(seed)
     coefficients = generator.integers(0, STANDARD.fresh.modulus, 4096, np.uint64)
     forged = altered(altered(ONE, HEAD, coefficients.tobytes()), FRESH - SEED, generator.bytes(SEED))
@@ -395,7 +395,7 @@ def combined(matrix: Array, factors: list[int], parameters: BfvParameters = STAN
         [2**59 + 12345, 2**31 + 7, 1152921504606830592],
     ],
 )
-def test_the_weighted_sum_is_exact_over_the_grown_ciphertexts(parameters: BfvParameters, weights: list[int]) -> None:
+def test_the_weighted_sum_is_exact_over_the_expanded_ciphertexts(parameters: BfvParameters, weights: list[int]) -> None:
     """Both polynomials, coefficient by coefficient, modulo q: nothing is rounded, nothing left out."""
     found = weighted([parameters.packing.modulus - 1] * (2 * 4096 + 9), weights, parameters)
     matrix = grown(found.ciphertexts, parameters)
@@ -422,7 +422,7 @@ def test_the_weighted_sum_of_nothing_is_zero() -> None:
     assert found.high[0].shape == (STANDARD.coefficients,)
 
 
-def test_the_weighted_sum_takes_in_the_half_that_is_sent_as_a_seed() -> None:
+def test_the_weighted_sum_includes_the_half_that_is_sent_as_a_seed() -> None:
     found = weighted([1, 2, 3], [1])
     data = found.ciphertexts.data[HEAD : HEAD + COEFFICIENTS].view("<u8")
     assert found.low[0][:4096].tolist() == data.tolist()
@@ -431,7 +431,7 @@ def test_the_weighted_sum_takes_in_the_half_that_is_sent_as_a_seed() -> None:
     assert second.tolist() == grown(found.ciphertexts)[0, 4096:].tolist()
 
 
-def test_coefficients_are_those_that_seal_holds() -> None:
+def test_coefficients_are_the_ones_that_seal_has() -> None:
     total = added(ONE, sealed([4, 5, 6]))
     found = coefficients(STANDARD, total, 1)
     assert (found.dtype, found.shape) == (np.dtype("<u8"), (1, 8192))
@@ -458,7 +458,7 @@ def test_coefficients_of_another_number_of_blocks_are_refused(blocks: int) -> No
     assert error.value.code == "ciphertext"
 
 
-def test_coefficients_are_of_sums_in_the_one_form_alone() -> None:
+def test_coefficients_are_read_only_from_sums_in_the_accepted_form() -> None:
     total = added(ONE)
     modulus = STANDARD.coefficient_modulus
     last = SUMMED - 8
@@ -479,7 +479,7 @@ def test_coefficients_are_of_sums_in_the_one_form_alone() -> None:
         assert error.value.code == "ciphertext"
 
 
-def test_there_are_no_coefficients_of_no_blocks() -> None:
+def test_no_blocks_have_no_coefficients() -> None:
     empty = Ciphertexts(np.zeros(0, np.uint8), np.zeros(0, np.int32))
     assert coefficients(STANDARD, empty, 0).shape == (0, 8192)
 
@@ -503,7 +503,7 @@ class Counting:
 
 @BOTH
 @pytest.mark.parametrize("slots", [1, 4096, 4097, 3 * 4096])
-def test_a_stand_in_takes_as_many_decryptions_as_a_sum_and_gives_zeros(parameters: BfvParameters, slots: int) -> None:
+def test_a_stand_in_needs_as_many_decryptions_as_a_sum_and_returns_zeros(parameters: BfvParameters, slots: int) -> None:
     opener = Opener(parameters, SECRETS[parameters.name])
     total = added(sealed([1] * slots, parameters), parameters=parameters)
     calls = []
@@ -528,7 +528,7 @@ def grown_is_random(rows: Array) -> bool:
     return all(len(set(half.tolist())) > 4000 for half in rows.reshape(2, 4096))
 
 
-def test_a_library_that_writes_another_form_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_writes_another_form_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     opener = Opener(STANDARD, SECRETS["standard"])
     monkeypatch.setattr(bfv._MemoryFile, "save_into", lambda self, thing, row: False)
     for use in (lambda: opener.open_stand_in(1), lambda: weighted([1], [1])):
@@ -536,14 +536,14 @@ def test_a_library_that_writes_another_form_is_told_of(monkeypatch: pytest.Monke
             use()
 
 
-def test_secret_keys_are_found_wherever_they_lie() -> None:
+def test_secret_keys_are_found_at_any_position() -> None:
     context = ckks.new_secret()
     for secret in (*SECRETS.values(), context):
         assert is_secret(secret)
         assert is_secret(b"\x5e\xa1\x10 something before it" + secret + b"and after it")
 
 
-def test_what_the_coordinator_holds_is_no_secret_key() -> None:
+def test_the_coordinators_objects_are_not_taken_for_secret_keys() -> None:
     public = ckks.public_part(ckks.new_secret())
     sealed_by_ckks = ckks.seal(np.ones(3, np.float32), ckks.new_secret(), np.ones(1, np.uint64)).ciphertexts
     plain: Array = np.random.default_rng(0).integers(0, 256, 1_000_000, np.uint8)
@@ -553,7 +553,7 @@ def test_what_the_coordinator_holds_is_no_secret_key() -> None:
     assert not is_secret(b"")
 
 
-def test_the_door_needs_no_library_for_encryption() -> None:
+def test_importing_the_module_does_not_load_the_encryption_library() -> None:
     modules = "wardround.secure_aggregation.plain, wardround.secure_aggregation.bfv"
     source = f"import sys, {modules}; assert 'tenseal' not in sys.modules"
     subprocess.run([sys.executable, "-c", source], check=True)

@@ -56,7 +56,7 @@ def test_the_sum_of_three_sites() -> None:
     assert np.abs(found - NUMBERS * -1.5).max() < 1e-6
 
 
-def test_adding_goes_on_after_a_total() -> None:
+def test_adding_may_continue_after_a_total() -> None:
     running = CkksSum(PUBLIC, len(NUMBERS))
     with pytest.raises(MessageError, match="no ciphertext to add"):
         running.total()
@@ -66,19 +66,19 @@ def test_adding_goes_on_after_a_total() -> None:
     assert np.abs(ckks.open(running.total(), SECRET, len(NUMBERS)) - 2 * NUMBERS).max() < 1e-6
 
 
-def test_blocks_of_4096_numbers_at_twenty_times_their_size() -> None:
+def test_a_block_holds_4096_numbers_and_is_about_twenty_times_as_long() -> None:
     assert [ckks.blocks(numbers) for numbers in (0, 1, 4096, 4097)] == [0, 1, 1, 2]
     assert len(ONE.lengths) == 2
     assert 19 < ONE.lengths[0] / (4 * 4096) < 22
 
 
-def test_nothing_is_sealed_into_nothing() -> None:
+def test_an_empty_update_is_sealed_into_no_blocks() -> None:
     empty = seal(np.zeros(0, np.float32), SECRET)
     check(PUBLIC, empty, 0)
     assert ckks.open(empty, SECRET, 0).tolist() == []
 
 
-def test_who_adds_holds_no_secret_key() -> None:
+def test_adding_needs_no_secret_key_and_refuses_one() -> None:
     context = tenseal.context_from(PUBLIC)
     assert context.is_public()
     with pytest.raises(ValueError, match="secret_key"):
@@ -96,7 +96,7 @@ def test_a_site_needs_the_secret_key() -> None:
         ckks.open(ONE, PUBLIC, len(NUMBERS))
 
 
-def test_another_key_is_told_from_this_one() -> None:
+def test_a_wrong_key_is_detected() -> None:
     with pytest.raises(MessageError, match="another key") as error:
         ckks.open(ONE, new_secret(), len(NUMBERS))
     assert error.value.code == "key"
@@ -110,20 +110,20 @@ def small_context() -> bytes:
 
 
 @pytest.mark.parametrize("data", [b"", b"key", SECRET[:1000], small_context(), BfvParameters("standard").new_secret()])
-def test_what_is_no_key_is_refused(data: bytes) -> None:
+def test_bytes_that_are_not_a_key_are_refused(data: bytes) -> None:
     for use in (lambda: seal(NUMBERS, data), lambda: CkksSum(data, 1)):
         with pytest.raises(MessageError, match="not a CKKS key"):
             use()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_no_number_is_refused(bad: float) -> None:
+def test_nan_and_infinity_are_refused(bad: float) -> None:
     with pytest.raises(MessageError) as error:
         seal(np.array([0.0, bad], np.float32), SECRET)
     assert error.value.code == "not-a-number"
 
 
-def test_other_blocks_than_expected_are_refused() -> None:
+def test_unexpected_blocks_are_refused() -> None:
     check(PUBLIC, ONE, len(NUMBERS))
     assert refusal(ONE, len(NUMBERS) + 1) == "ciphertext"  # the last block holds one number less
     assert refusal(ONE, 4096) == "ciphertext"
@@ -142,7 +142,7 @@ def test_a_block_of_another_level_or_scale_is_refused() -> None:
     assert refusal(as_sent(fresh, tenseal.ckks_vector(context, [1.0] * 3, 2.0**30))) == "ciphertext"
 
 
-def test_a_refused_site_leaves_the_sum_as_it_was() -> None:
+def test_a_refused_site_leaves_the_sum_unchanged() -> None:
     running = CkksSum(PUBLIC, len(NUMBERS))
     running.add(ONE)
     before = ckks.open(running.total(), SECRET, len(NUMBERS))
@@ -195,7 +195,7 @@ def test_the_primes_are_those_of_the_key() -> None:
 
 
 @pytest.mark.parametrize("weights", [[], [1], [1, 1, 1]])
-def test_another_number_of_weights_than_of_blocks_is_our_own_mistake(weights: list[int]) -> None:
+def test_a_wrong_number_of_weights_is_a_programming_error(weights: list[int]) -> None:
     """A block without a weight would not be sent, or not be authenticated."""
     with pytest.raises(AssertionError, match="one weight per block"):
         ckks.seal(NUMBERS, SECRET, np.array(weights, np.uint64))
@@ -231,7 +231,7 @@ def test_a_block_that_is_not_in_ntt_form_is_refused_by_our_own_check() -> None:
 
 
 @pytest.mark.parametrize("numbers", [1, 4096, 4097])
-def test_a_stand_in_takes_as_many_decryptions_as_a_sum_and_gives_zeros(
+def test_a_stand_in_needs_as_many_decryptions_as_a_sum_and_returns_zeros(
     numbers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
@@ -245,7 +245,7 @@ def test_a_stand_in_takes_as_many_decryptions_as_a_sum_and_gives_zeros(
     assert (found.shape, found.any()) == ((numbers,), False)
 
 
-def test_nothing_else_must_have_loaded_the_library() -> None:
+def test_ckks_works_in_a_fresh_process() -> None:
     """A site of a study under CKKS has no reason to load what BFV needs."""
     source = (
         "import numpy as np\n"

@@ -145,7 +145,7 @@ def test_every_site_opens_the_same_bits() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, CKKS], ids=named)
-def test_without_one_of_the_cohort_the_mean_is_of_the_rest(mechanism: AgreedMechanism) -> None:
+def test_without_one_site_the_mean_is_that_of_the_others(mechanism: AgreedMechanism) -> None:
     """(1·h1 + 5·h3) / 6, by hand: (−1 + 1)/6 and (4 + 4)/6."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
@@ -165,7 +165,7 @@ def test_numbers_outside_the_clip_are_clipped_and_counted() -> None:
     assert cohort.opened(exchange, given)["words"][0] == pytest.approx([0.8125, -0.5], abs=1e-5)
 
 
-def test_what_rounding_took_is_told_to_the_site_alone() -> None:
+def test_only_the_site_learns_what_rounding_removed() -> None:
     cohort = Cohort.of(COMPACT)
     exchange = cohort.exchange()
     unit = 1.0 / (2**14 * (5 / 8))  # of h3: clip over scale and share
@@ -176,7 +176,7 @@ def test_what_rounding_took_is_told_to_the_site_alone() -> None:
     assert given.message.values.keys() == {"exchange", "clipped", "vanished"}
 
 
-def test_what_leaves_a_site_under_masks_differs_every_time() -> None:
+def test_a_masked_update_differs_every_time() -> None:
     for mechanism in (MASKED, BOTH, RETURNED):
         cohort = Cohort.of(mechanism)
         exchange = cohort.exchange()
@@ -194,7 +194,7 @@ def reopened(cohort: Cohort, mechanism: AgreedMechanism) -> dict[SiteId, SecureA
     }
 
 
-def test_masked_words_alone_are_noise() -> None:
+def test_a_single_masked_update_is_noise() -> None:
     """Whoever takes one site's own mask off still has the pairwise ones before him."""
     large = replace(MASKED, shapes={"words": (64, 64)}, groups={"words": "embedding"})
     cohort = Cohort.of(large)
@@ -233,7 +233,9 @@ def test_the_largest_number_by_layer_group() -> None:
     ],
     ids=["study", "stranger", "too few", "fewer clips", "more clips"],
 )
-def test_exchanges_that_a_site_must_not_give_to(mechanism: AgreedMechanism, changed: dict[str, Any], code: str) -> None:
+def test_exchanges_that_a_site_must_not_submit_to(
+    mechanism: AgreedMechanism, changed: dict[str, Any], code: str
+) -> None:
     cohort = Cohort.of(mechanism)
     assert code_of(cohort.givers["h1"].check_exchange, replace(cohort.exchange(), **changed)) == code
     cohort.givers["h1"].check_exchange(cohort.exchange())
@@ -257,7 +259,7 @@ def test_an_exchange_under_another_key_is_refused(mechanism: AgreedMechanism) ->
         assert code_of(giver.check_exchange, replace(exchange, **wrong)) == code
 
 
-def test_a_key_store_that_does_not_look_at_epochs_changes_nothing() -> None:
+def test_a_key_store_that_ignores_epochs_does_not_weaken_the_check() -> None:
     class Careless:
         def secret(self, epoch: int) -> Any:
             return secret_of("bfv-standard")
@@ -288,7 +290,7 @@ def test_masks_need_the_public_keys_of_each_site_and_no_other(mechanism: AgreedM
 
 
 @pytest.mark.parametrize("mechanism", [MASKED, BOTH], ids=named)
-def test_one_exchange_is_sealed_for_once(mechanism: AgreedMechanism) -> None:
+def test_an_update_is_sealed_once_for_an_exchange(mechanism: AgreedMechanism) -> None:
     """Else the same masks would lie over two updates, and their difference be bare once both seeds are told."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
@@ -364,7 +366,9 @@ def summed(mechanism: AgreedMechanism, *parts: SealedUpdate) -> dict[str, Array]
     [("h1",), ("h2",), ("h1", "h2"), ("h1", "h2", "h3", "h3"), ("h1", "h2", "h2"), ("h2", "h2", "h2")],
     ids=lambda sites: "+".join(sites),
 )
-def test_another_sum_than_the_list_says_is_refused(mechanism: AgreedMechanism, passed_off: tuple[SiteId, ...]) -> None:
+def test_a_sum_that_differs_from_its_transcript_is_refused(
+    mechanism: AgreedMechanism, passed_off: tuple[SiteId, ...]
+) -> None:
     """One site's update as the sum, one left out, one added twice or in another's place; whoever looks."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
@@ -376,7 +380,7 @@ def test_another_sum_than_the_list_says_is_refused(mechanism: AgreedMechanism, p
 
 
 @AUTHENTICATED
-def test_one_sites_fresh_ciphertexts_as_they_came_are_no_sum(mechanism: AgreedMechanism) -> None:
+def test_the_fresh_ciphertexts_of_one_site_are_not_a_sum(mechanism: AgreedMechanism) -> None:
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -386,7 +390,7 @@ def test_one_sites_fresh_ciphertexts_as_they_came_are_no_sum(mechanism: AgreedMe
 
 
 @AUTHENTICATED
-def test_the_sum_of_another_exchange_under_a_true_list_is_refused(mechanism: AgreedMechanism) -> None:
+def test_the_sum_of_another_exchange_with_a_valid_transcript_is_refused(mechanism: AgreedMechanism) -> None:
     cohort = Cohort.of(mechanism)
     first, second = cohort.exchange(), cohort.exchange()
     earlier, given = cohort.seal(first), cohort.seal(second)
@@ -420,7 +424,7 @@ def large_sum(mechanism: AgreedMechanism, numbers: int) -> tuple[Cohort, Exchang
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH, CKKS], ids=named)
-def test_a_list_that_is_not_what_a_site_may_open(mechanism: AgreedMechanism) -> None:
+def test_transcripts_that_a_site_must_not_open(mechanism: AgreedMechanism) -> None:
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -444,7 +448,7 @@ def seeds_blobs(seeds: Mapping[SiteId, bytes]) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, BOTH], ids=named)
-def test_a_sum_is_opened_as_its_own_round_and_exchange_alone(mechanism: AgreedMechanism) -> None:
+def test_a_sum_is_opened_only_for_its_own_round_and_exchange(mechanism: AgreedMechanism) -> None:
     cohort = Cohort.of(mechanism)
     first, second = cohort.exchange(round_number=1), cohort.exchange(round_number=2)
     earlier, given = cohort.seal(first), cohort.seal(second)
@@ -470,7 +474,7 @@ def test_a_sum_is_opened_as_its_own_round_and_exchange_alone(mechanism: AgreedMe
         ({"nonce": "0" * 32}, "transcript: signature: h1"),
     ],
 )
-def test_an_exchange_that_is_told_differently_afterwards_is_refused(changed: dict[str, Any], reason: str) -> None:
+def test_an_exchange_that_changes_after_submission_is_refused(changed: dict[str, Any], reason: str) -> None:
     cohort = Cohort.of(SEALED)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -482,7 +486,7 @@ def test_an_exchange_that_is_told_differently_afterwards_is_refused(changed: dic
     assert cheated(cohort, message, given).startswith(reason)
 
 
-def test_strangers_are_no_sites_of_a_sum() -> None:
+def test_a_sum_with_an_unknown_site_is_refused() -> None:
     cohort = Cohort.of(replace(SEALED, sites=("h1", "h2", "h3", "h4", "h5")))
     exchange = cohort.exchange({**WEIGHTS, "h5": 1.0})
     updates = {**UPDATES, "h5": update_of()}
@@ -512,7 +516,7 @@ class Lying:
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH, CKKS], ids=named)
-def test_one_contribution_under_another_secret_spoils_the_sum_and_nobody_uses_it(mechanism: AgreedMechanism) -> None:
+def test_one_contribution_under_another_secret_spoils_the_sum_and_no_site_uses_it(mechanism: AgreedMechanism) -> None:
     """A site that holds the group key tags what it sealed with a key of its own: only what is opened shows it."""
     cohort = Cohort.of(mechanism)
     lying = Lying(mechanism.key_scheme, sealing=True, tagging=False)
@@ -541,7 +545,7 @@ def test_one_contribution_under_another_group_key_is_never_decrypted(mechanism: 
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH], ids=named)
-def test_a_sum_that_was_shifted_without_a_key(mechanism: AgreedMechanism) -> None:
+def test_a_sum_that_was_shifted_without_a_key_is_refused(mechanism: AgreedMechanism) -> None:
     """Anybody can add to what is in a ciphertext; nobody without the group key can make the tag fit."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
@@ -578,7 +582,7 @@ def test_every_bit_of_a_coefficient_counts(mechanism: AgreedMechanism, place: in
 
 
 @pytest.mark.parametrize("mechanism", [BOTH, BOTH_COMPACT, RETURNED, RETURNED_COMPACT], ids=named)
-def test_without_the_right_seeds_a_masked_sum_stays_shut(mechanism: AgreedMechanism) -> None:
+def test_without_the_right_seeds_a_masked_sum_is_not_opened(mechanism: AgreedMechanism) -> None:
     large = replace(mechanism, shapes={"words": (400,)}, groups={"words": "embedding"})
     cohort = Cohort.of(large)
     updates = {site: {"words": np.full(400, 0.5, np.float32)} for site in WEIGHTS}
@@ -597,7 +601,7 @@ def test_without_the_right_seeds_a_masked_sum_stays_shut(mechanism: AgreedMechan
 
 
 @pytest.mark.parametrize("mechanism", [BOTH, BOTH_COMPACT, RETURNED, RETURNED_COMPACT], ids=named)
-def test_a_masked_sum_that_lacks_a_site_of_its_exchange_is_refused_by_its_list(mechanism: AgreedMechanism) -> None:
+def test_a_masked_sum_whose_transcript_lacks_a_site_is_refused(mechanism: AgreedMechanism) -> None:
     """Not only by the noise that it is: of a few slots, noise may lie in range."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
@@ -608,7 +612,7 @@ def test_a_masked_sum_that_lacks_a_site_of_its_exchange_is_refused_by_its_list(m
         assert reason == "transcript: lacks a site of the exchange; an incomplete sum is not opened"
 
 
-def test_where_means_come_back_no_public_keys_is_needed_to_give() -> None:
+def test_if_means_come_back_submitting_needs_no_public_keys() -> None:
     """There are masks of sites' own, and none between them."""
     cohort = Cohort.of(RETURNED)
     exchange = cohort.exchange()
@@ -667,7 +671,7 @@ def changed_at(message: Message, block: int, place: int, value: int) -> Message:
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, BOTH, RETURNED], ids=named)
-def test_any_coefficient_of_any_block_that_was_changed(mechanism: AgreedMechanism) -> None:
+def test_a_change_of_any_coefficient_of_any_block_is_refused(mechanism: AgreedMechanism) -> None:
     """In c0 and in c1, by one, to zero, and to the largest there is."""
     cohort, _, given, message = large_sum(mechanism, 20_000)
     modulus = BfvParameters("standard").coefficient_modulus
@@ -685,7 +689,7 @@ def test_any_coefficient_of_any_block_that_was_changed(mechanism: AgreedMechanis
         st.tuples(st.integers(0, 2), st.integers(0, 8191), st.integers(1, 2**59)), min_size=1, max_size=4, unique=True
     )
 )
-def test_several_coefficients_that_were_changed(changes: list[tuple[int, int, int]]) -> None:
+def test_a_change_of_several_coefficients_is_refused(changes: list[tuple[int, int, int]]) -> None:
     cohort, _, given, message = _LARGE
     modulus, spoiled = BfvParameters("standard").coefficient_modulus, message
     for block, place, by in changes:
@@ -699,14 +703,14 @@ _LARGE = large_sum(SEALED, 20_000)
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_two_blocks_of_a_sum_that_changed_places(first: int) -> None:
+def test_swapping_two_blocks_of_a_sum_is_refused(first: int) -> None:
     cohort, _, given, message = _LARGE
     rows = message.arrays["sealed"].reshape(3, -1).copy()
     rows[[first, first + 1]] = rows[[first + 1, first]]
     assert cheated(cohort, with_arrays(message, sealed=rows.reshape(-1)), given) == MAC
 
 
-def test_both_polynomials_of_a_block_that_changed_places() -> None:
+def test_swapping_both_polynomials_of_a_block_is_refused() -> None:
     cohort, _, given, message = _LARGE
     data = message.arrays["sealed"].copy()
     first, second = slice(123, 123 + 8 * 4096), slice(123 + 8 * 4096, 123 + 8 * 8192)
@@ -715,7 +719,7 @@ def test_both_polynomials_of_a_block_that_changed_places() -> None:
 
 
 @AUTHENTICATED
-def test_another_contribution_of_the_same_site_in_the_place_of_the_listed_one(mechanism: AgreedMechanism) -> None:
+def test_replacing_a_contribution_by_another_of_the_same_site_is_refused(mechanism: AgreedMechanism) -> None:
     """The site gave twice to one exchange, as after a restart: what it gave first is not in the list."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
@@ -756,7 +760,7 @@ def test_a_replaced_tag_is_refused_by_its_signature(mechanism: AgreedMechanism) 
 
 
 @AUTHENTICATED
-def test_a_coordinator_that_signs_in_a_sites_name_still_has_no_pad_of_it(mechanism: AgreedMechanism) -> None:
+def test_a_coordinator_that_signs_as_a_site_still_lacks_its_pad(mechanism: AgreedMechanism) -> None:
     """On one machine nobody vouches for public_keys, and the coordinator may make up h3: it must guess a tag."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
@@ -807,7 +811,7 @@ CUT: dict[str, tuple[Spoil, str]] = {
 
 @AUTHENTICATED
 @pytest.mark.parametrize(("spoil", "reason"), CUT.values(), ids=CUT)
-def test_a_sum_that_was_cut_or_is_of_another_form(mechanism: AgreedMechanism, spoil: Spoil, reason: str) -> None:
+def test_a_truncated_or_malformed_sum_is_refused(mechanism: AgreedMechanism, spoil: Spoil, reason: str) -> None:
     cohort, given, message = _SUMS[named(mechanism)]
     assert cheated(cohort, spoil(message), given).startswith(reason)
 
@@ -822,7 +826,7 @@ def _sum_of(mechanism: AgreedMechanism) -> tuple[Cohort, dict[SiteId, SealedUpda
 _SUMS = {named(mechanism): _sum_of(mechanism) for mechanism in SEALED_ONES}
 
 
-def test_a_sum_under_ckks_that_is_not_in_ntt_form_is_refused_as_any_other() -> None:
+def test_a_ckks_sum_that_is_not_in_ntt_form_is_refused_with_the_same_code() -> None:
     """SEAL would refuse to multiply it, with an error of its own."""
     cohort, given, message = _SUMS[named(CKKS)]
     context = ckks._with_secret(secret_of("ckks").secret)
@@ -835,7 +839,7 @@ def test_a_sum_under_ckks_that_is_not_in_ntt_form_is_refused_as_any_other() -> N
 
 
 @AUTHENTICATED
-def test_a_refused_sum_takes_the_work_of_a_good_one(mechanism: AgreedMechanism) -> None:
+def test_refusing_a_sum_takes_the_same_work_as_opening_one(mechanism: AgreedMechanism) -> None:
     """As many decryptions, masks and unpackings, whether the list, the form or the tag was wrong."""
     cohort, _, given, message = large_sum(mechanism, 9_000)
     with counting() as good:
@@ -865,7 +869,7 @@ def summed_large(cohort: Cohort, given: Mapping[SiteId, SealedUpdate], *sites: S
 
 
 @AUTHENTICATED
-def test_after_a_refusal_the_true_sum_still_opens(mechanism: AgreedMechanism) -> None:
+def test_after_a_refusal_the_valid_sum_still_opens(mechanism: AgreedMechanism) -> None:
     cohort, _, message = _SUMS[named(mechanism)]
     other = with_arrays(message, sealed=message.arrays["sealed"][:-1])
     fresh = SecureAggregationClient(mechanism, cohort.givers["h4"]._identity, secrets=cohort.givers["h4"]._secrets)
@@ -895,7 +899,7 @@ def test_a_tag_is_the_hash_of_the_ciphertexts_and_the_pad_of_their_digest(mechan
         assert (word.commitment, bool(one.seed)) == (expected, mechanism.needs_every_participant)
 
 
-def test_where_nothing_is_sealed_there_is_a_commitment_and_no_tag() -> None:
+def test_without_encryption_there_is_a_commitment_and_no_tag() -> None:
     cohort = Cohort.of(MASKED)
     exchange = cohort.exchange()
     for site, one in cohort.seal(exchange).items():
@@ -905,7 +909,7 @@ def test_where_nothing_is_sealed_there_is_a_commitment_and_no_tag() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, CKKS], ids=named)
-def test_no_two_contributions_have_one_tag(mechanism: AgreedMechanism) -> None:
+def test_no_two_contributions_have_the_same_tag(mechanism: AgreedMechanism) -> None:
     """Not even of the same update to the same exchange, nor of two sites."""
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
@@ -924,7 +928,7 @@ def vanished(mechanism: AgreedMechanism, update: dict[str, Array], *, feedback: 
     return given.message.value("vanished", int)
 
 
-def test_layer_groups_of_which_rounding_left_nothing_are_counted() -> None:
+def test_layer_groups_that_round_to_zero_are_counted() -> None:
     """In 15 bits an eighth of a number keeps nothing of up to 1/4096 of its clip, which is 1 and 4 here."""
     assert vanished(COMPACT, update_of()) == 0  # nothing was there to vanish
     assert vanished(COMPACT, UPDATES["h1"]) == 0
@@ -935,7 +939,7 @@ def test_layer_groups_of_which_rounding_left_nothing_are_counted() -> None:
     assert vanished(COMPACT, update_of((0, 0, 0, 0), (1 / 900, 0, 0))) == 0
 
 
-def test_with_feedback_only_what_would_take_long_to_count_has_vanished() -> None:
+def test_with_feedback_only_groups_that_stay_zero_for_many_rounds_have_vanished() -> None:
     """What is lost in one round is made up for in the next ones, sixteen at most: up to 1/32768 of a clip it is not."""
     assert vanished(COMPACT, update_of((0, 1 / 5000, 0, 0), (1 / 1300, 0, 0)), feedback=True) == 0
     assert vanished(COMPACT, update_of((0, 1 / 32000, 0, 0), (1 / 1300, 0, 0)), feedback=True) == 0
@@ -951,7 +955,7 @@ def test_under_ckks_nothing_is_rounded_away(feedback: bool) -> None:
 # What sites keep from everybody else
 
 
-def test_what_is_locked_opens_at_the_sites_for_its_purpose_alone() -> None:
+def test_locked_data_opens_only_at_sites_and_for_its_purpose() -> None:
     cohort = Cohort.of(SEALED)
     h1, h2 = cohort.givers["h1"], cohort.givers["h2"]
     assert code_of(h1.lock, b"shared half", purpose="copy/1") == "behind"  # it knows of no epoch yet
@@ -969,7 +973,7 @@ def test_what_is_locked_opens_at_the_sites_for_its_purpose_alone() -> None:
     assert code_of(stranger.unlock, locked, purpose="copy/1") == "lock"
 
 
-def test_a_site_that_was_restarted_can_tell_the_digest_of_what_it_unlocked() -> None:
+def test_a_restarted_site_can_fingerprint_what_it_unlocked() -> None:
     """It has given and opened nothing yet: the epoch is that of what was locked for it."""
     cohort = Cohort.of(SEALED)
     cohort.seal(cohort.exchange())
@@ -980,7 +984,7 @@ def test_a_site_that_was_restarted_can_tell_the_digest_of_what_it_unlocked() -> 
     fresh.lock(b"shared half", purpose="copy/1")
 
 
-def test_digests_agree_among_the_sites_and_tell_nobody_else_anything() -> None:
+def test_fingerprints_agree_among_sites_and_reveal_nothing_to_others() -> None:
     cohort = Cohort.of(SEALED)
     cohort.seal(cohort.exchange())
     found = {cohort.givers[site].fingerprint(b"shared half") for site in WEIGHTS}

@@ -60,7 +60,7 @@ def test_plain_slots_have_no_tag_and_their_stand_in_is_zeros() -> None:
     assert codec.open_stand_in(3, b"").tolist() == [0, 0, 0]
 
 
-def test_sealed_slots_add_modulo_the_ring_and_their_hashes_modulo_q() -> None:
+def test_sealed_slots_add_modulo_the_ring_and_their_hashes_add_modulo_q() -> None:
     last = STANDARD.packing.modulus - 1
     (first, one), (second, two) = sealed(BFV_CODEC, slots(1, last, 7)), sealed(BFV_CODEC, slots(2, 3, 0))
     total = summed(BFV_CODEC, 3, first, second)
@@ -70,7 +70,7 @@ def test_sealed_slots_add_modulo_the_ring_and_their_hashes_modulo_q() -> None:
     assert hashed(BFV_CODEC, summed(BFV_CODEC, 3, first), 3) == one
 
 
-def test_sealed_numbers_add_nearly_and_their_hashes_modulo_three_primes() -> None:
+def test_sealed_numbers_add_approximately_and_their_hashes_add_modulo_three_primes() -> None:
     (first, one), (second, two) = (sealed(CKKS_CODEC, np.array(n)) for n in ([0.5, -1.0], [0.25, 3.0]))
     total = summed(CKKS_CODEC, 2, first, second)
     assert np.abs(CKKS_CODEC.open(total, 2, CKKS_SECRET) - [0.75, 2.0]).max() < 1e-6
@@ -80,7 +80,7 @@ def test_sealed_numbers_add_nearly_and_their_hashes_modulo_three_primes() -> Non
 
 
 @pytest.mark.parametrize("codec", [BFV_CODEC, CKKS_CODEC], ids=["bfv", "ckks"])
-def test_a_hash_is_of_one_exchange_and_of_one_sum(codec: Codec) -> None:
+def test_a_hash_belongs_to_one_exchange_and_one_sum(codec: Codec) -> None:
     numbers = slots(1, 2) if codec is BFV_CODEC else np.array([1.0, 2.0])
     arrays, tag = sealed(codec, numbers)
     again, other = sealed(codec, numbers)
@@ -101,7 +101,7 @@ def test_a_hash_has_a_weight_for_each_block_and_a_number_for_each_coefficient(sl
         assert [len(vector) for vector in key.coefficients] == [width] * len(codec.moduli)
 
 
-def test_stand_ins_are_opened_to_zeros() -> None:
+def test_stand_ins_open_to_zeros() -> None:
     found = BFV_CODEC.open_stand_in(4097, SECRET)
     assert (found.dtype, found.shape, found.any()) == (np.uint64, (4097,), False)
     found = CKKS_CODEC.open_stand_in(4097, CKKS_SECRET)
@@ -139,7 +139,7 @@ Change = Callable[[dict[str, Array]], dict[str, Array]]
         (CKKS_CODEC, NUMBERS, lambda a: SEALED, "ciphertext"),
     ],
 )
-def test_what_is_refused_leaves_the_sum_as_it_was(
+def test_refused_arrays_leave_the_sum_unchanged(
     codec: Codec, whole: dict[str, Array], change: Change, code: str
 ) -> None:
     running = codec.sum(3)
@@ -154,7 +154,7 @@ def test_a_sum_of_another_length_is_refused() -> None:
     assert code_of(BFV_CODEC.open, SEALED, 5000, SECRET) == "ciphertext"
 
 
-def test_what_has_not_the_form_of_a_sum_is_not_hashed() -> None:
+def test_arrays_that_do_not_have_the_form_of_a_sum_are_not_hashed() -> None:
     total = summed(BFV_CODEC, 3, SEALED)
     assert code_of(hashed, BFV_CODEC, total, 5000) == "ciphertext"
     assert code_of(hashed, BFV_CODEC, SEALED, 3) == "ciphertext"  # fresh, not a sum
@@ -167,7 +167,7 @@ def test_what_has_not_the_form_of_a_sum_is_not_hashed() -> None:
     assert code_of(hashed, CKKS_CODEC, total, 3) == "ciphertext"
 
 
-def test_under_another_key_nothing_opens() -> None:
+def test_another_key_opens_nothing() -> None:
     codecs: tuple[tuple[Codec, dict[str, Array], str], ...] = (
         (BFV_CODEC, SEALED, "bfv-standard"),
         (CKKS_CODEC, NUMBERS, "ckks"),
@@ -176,7 +176,7 @@ def test_under_another_key_nothing_opens() -> None:
         assert code_of(codec.open, summed(codec, 3, whole), 3, secret_of(scheme, number=1).secret) == "key"
 
 
-def test_who_adds_numbers_holds_no_secret_key() -> None:
+def test_adding_numbers_needs_no_secret_key() -> None:
     contexts = [one for one in reachable(CkksCodec().sum(3)) if hasattr(one, "is_private")]
     assert contexts and not any(context.is_private() for context in contexts)
 
@@ -198,7 +198,7 @@ def test_unpacked_numbers_are_clipped_and_times_their_share() -> None:
     assert {array.dtype for array in mean.values()} == {np.dtype(np.float32)}
 
 
-def test_what_cannot_be_told_from_zero_is_zero() -> None:
+def test_numbers_within_the_noise_become_zero() -> None:
     """Of four sites the noise is twice one's: below 3e-8 nothing is heard, whatever the share."""
     layout = NumberLayout(SHAPES, clips())
     sums = np.array([2.9e-8, -2.9e-8, 3.1e-8, -3.1e-8, 0.0, 1e-9, 1e-6])
@@ -208,7 +208,7 @@ def test_what_cannot_be_told_from_zero_is_zero() -> None:
 
 
 @pytest.mark.parametrize("sites", [1, 9])
-def test_sealed_zeros_come_out_as_zeros(sites: int) -> None:
+def test_sealed_zeros_open_as_zeros(sites: int) -> None:
     layout, codec = NumberLayout({"w": (4096,)}, {"w": 1.0}), CkksCodec()
     zeros, _ = sealed(codec, np.zeros(4096))
     found = codec.open(summed(codec, 4096, *[zeros] * sites), 4096, CKKS_SECRET)

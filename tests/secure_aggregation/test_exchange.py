@@ -52,7 +52,7 @@ def code_of(call: Any, *arguments: Any) -> str:
 
 @settings(max_examples=200, deadline=None)
 @given(exchanges)
-def test_an_exchange_comes_back_as_it_was(exchange: Exchange) -> None:
+def test_an_exchange_survives_a_round_trip(exchange: Exchange) -> None:
     sent = decode(encode(Message({"exchange": exchange.to_values()})))
     back = Exchange.from_values(sent.value("exchange", dict))
     assert back == exchange
@@ -92,18 +92,18 @@ def test_a_digest_by_hand() -> None:
         {"key": ""},
     ],
 )
-def test_whatever_changes_changes_the_digest(changed: dict[str, Any]) -> None:
+def test_every_change_changes_the_digest(changed: dict[str, Any]) -> None:
     assert replace(EXCHANGE, **changed).digest() != EXCHANGE.digest()
 
 
-def test_the_order_of_names_and_the_kind_of_number_mean_nothing() -> None:
+def test_the_digest_does_not_depend_on_the_order_of_names_or_the_number_type() -> None:
     same = replace(EXCHANGE, weights={"h3": 5, "h1": 1, "h2": 2}, clips={"lstm": 0.25, "words": 0.5})
     assert same == EXCHANGE
     assert same.digest() == EXCHANGE.digest()
     assert [same.share_of(site) for site in EXCHANGE.weights] == [0.125, 0.25, 0.625]
 
 
-def test_what_an_exchange_was_made_of_may_change_later() -> None:
+def test_an_exchange_does_not_change_with_the_mappings_it_was_made_from() -> None:
     weights = {"h1": 1.0, "h2": 1.0}
     exchange = replace(EXCHANGE, weights=weights)
     before = exchange.digest()
@@ -122,7 +122,7 @@ def test_shares_are_exactly_rounded_in_any_order() -> None:
         assert exchange.share_of(*names) == 1.0
 
 
-def test_who_is_not_named_has_no_share() -> None:
+def test_a_site_outside_the_exchange_has_no_share() -> None:
     assert code_of(EXCHANGE.share_of, "h4") == "exchange"
     assert EXCHANGE.share_of("h1", "h2") == 0.375
 
@@ -177,13 +177,13 @@ BAD: list[dict[str, Value]] = [
 
 
 @pytest.mark.parametrize("changed", BAD, ids=str)
-def test_what_is_no_exchange(changed: dict[str, Value]) -> None:
+def test_invalid_exchanges_are_refused(changed: dict[str, Value]) -> None:
     assert code_of(Exchange.from_values, EXCHANGE.to_values()) == ""
     assert code_of(Exchange.from_values, EXCHANGE.to_values() | changed) == "exchange"
 
 
 @pytest.mark.parametrize("missing", list(EXCHANGE.to_values()))
-def test_an_exchange_lacks_nothing(missing: str) -> None:
+def test_an_exchange_with_a_missing_value_is_refused(missing: str) -> None:
     values = {name: value for name, value in EXCHANGE.to_values().items() if name != missing}
     assert code_of(Exchange.from_values, values) == "exchange"
     assert code_of(Exchange.from_values, list(values)) == "exchange"

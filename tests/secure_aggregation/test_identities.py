@@ -98,7 +98,7 @@ def test_public_keys_survive_a_round_trip(parties: dict[str, Signatures]) -> Non
         {"certificate": bytes(16_385)},
     ],
 )
-def test_what_is_no_public_keys(changed: dict[str, Any]) -> None:
+def test_invalid_public_keys_are_refused(changed: dict[str, Any]) -> None:
     parts = {"name": "h1", "signing": bytes(32), "agreement": bytes(32), "signature": b"", "certificate": b""}
     PublicKeys.from_bytes(encode(Message({"name": parts.pop("name")}, {}, parts)))  # type: ignore[dict-item, arg-type]
     parts = {"name": "h1"} | parts | changed
@@ -106,7 +106,7 @@ def test_what_is_no_public_keys(changed: dict[str, Any]) -> None:
         PublicKeys.from_bytes(encode(Message({"name": parts.pop("name")}, {}, parts)))  # type: ignore[dict-item, arg-type]
 
 
-def test_bytes_with_other_parts_than_public_keys() -> None:
+def test_bytes_with_other_parts_than_public_keys_are_refused() -> None:
     good = decode(Identity.new("h1", None).public_keys.to_bytes())
     others = [
         Message({**good.values, "round": 1}, {}, good.blobs),
@@ -122,12 +122,12 @@ def test_bytes_with_other_parts_than_public_keys() -> None:
 
 
 @pytest.mark.parametrize("name", ["h1", "st-mary", "A.b_c-9", "9", "h" * 63])
-def test_names_of_sites(name: str) -> None:
+def test_valid_site_names(name: str) -> None:
     assert is_site_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "-h", "h/1", "h 1", "h1\x00", "h" * 64, "admin", "client", "server"])
-def test_names_of_no_site(name: str) -> None:
+def test_invalid_site_names(name: str) -> None:
     assert not is_site_name(name)
 
 
@@ -139,7 +139,7 @@ def test_two_sites_agree_on_a_secret_and_a_third_does_not() -> None:
     assert secret not in (three.agree(one.public_keys), three.agree(two.public_keys), one.agree(three.public_keys))
 
 
-def test_a_key_that_gives_everybody_the_same_secret_is_refused() -> None:
+def test_a_key_that_makes_the_agreed_secret_public_is_refused() -> None:
     # The points 0 and 1 of Curve25519 have small order: any private key times them is 0.
     for point in (bytes(32), b"\x01" + bytes(31)):
         with pytest.raises(MessageError, match=r"^public-keys: h2"):
@@ -175,14 +175,14 @@ def test_a_contribution_is_signed_under_its_own_label() -> None:
     key.verify(one.sign(b"data"), b"wardround-contribution-2\x00data")
 
 
-def test_certified_public_keys_are_believed_by_everybody_with_the_root(parties: dict[str, Signatures]) -> None:
+def test_certified_public_keys_are_accepted_by_every_party_with_the_root(parties: dict[str, Signatures]) -> None:
     keys = PublicKeys.from_bytes(Identity.new("h1", parties["h1"]).public_keys.to_bytes())
     assert refusal(keys, "h1", parties["h1"]) == ""
     assert refusal(keys, "h1", parties["h2"]) == ""
     assert refusal(keys, "h2", parties["h2"]) == "public-keys"
 
 
-def test_a_public_keys_of_which_anything_was_changed(parties: dict[str, Signatures]) -> None:
+def test_altered_public_keys_are_refused(parties: dict[str, Signatures]) -> None:
     keys = Identity.new("h1", parties["h1"]).public_keys
     other = Identity.new("h2", parties["h2"]).public_keys
     assert refusal(replace(keys, signing=other.signing), "h1", parties["h2"]) == "signature"
@@ -194,23 +194,23 @@ def test_a_public_keys_of_which_anything_was_changed(parties: dict[str, Signatur
     assert refusal(replace(keys, certificate=b"", signature=b""), "h1", parties["h2"]) == "certificate"
 
 
-def test_another_site_cannot_make_a_public_keys_for_this_one(parties: dict[str, Signatures]) -> None:
+def test_a_site_cannot_certify_public_keys_of_another_site(parties: dict[str, Signatures]) -> None:
     assert refusal(Identity.new("h1", parties["h2"]).public_keys, "h1", parties["h1"]) == "certificate"
 
 
-def test_a_coordinator_is_no_site_whatever_its_certificate(parties: dict[str, Signatures]) -> None:
+def test_a_coordinator_is_never_a_site(parties: dict[str, Signatures]) -> None:
     with pytest.raises(MessageError, match=r"^public-keys"):
         Identity.new("coordinator", parties["coordinator"])
 
 
-def test_a_request_that_was_signed_is_no_public_keys(parties: dict[str, Signatures]) -> None:
+def test_a_signed_request_does_not_pass_as_public_keys(parties: dict[str, Signatures]) -> None:
     # The same certificate signs a site's answers: over the bytes without the label of public keys it must not do.
     keys = Identity.new("h1", parties["h1"]).public_keys
     other = parties["h1"].sign(keys.signing + keys.agreement + b"h1")
     assert refusal(replace(keys, signature=other), "h1", parties["h2"]) == "signature"
 
 
-def test_without_certificates_a_public_keys_has_none(parties: dict[str, Signatures]) -> None:
+def test_without_certificates_signed_public_keys_are_refused(parties: dict[str, Signatures]) -> None:
     keys = Identity.new("h1", None).public_keys
     assert refusal(keys, "h1", None) == ""
     assert refusal(keys, "h2", None) == "public-keys"
@@ -241,7 +241,7 @@ def test_refused_public_keys_are_not_remembered_as_good() -> None:
     assert certifier.asked == 2
 
 
-def test_no_key_is_shown() -> None:
+def test_the_representation_shows_no_key() -> None:
     signing, agreement = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
     keys = PublicKeys("h1", signing.public_key().public_bytes_raw(), agreement.public_key().public_bytes_raw())
     shown = repr(Identity(keys, signing=signing, agreement=agreement))

@@ -72,49 +72,53 @@ def refusal(reader: Signatures, writer: Signatures, *, name: str | None, data: b
     return ""
 
 
-def test_what_a_party_signed_is_its_word(coordinator: Signatures, site: Signatures) -> None:
+def test_a_signature_of_a_party_is_accepted(coordinator: Signatures, site: Signatures) -> None:
     assert refusal(coordinator, site, name="h1") == ""
     assert refusal(coordinator, site, name=None) == ""
     assert refusal(site, coordinator, name=None) == ""
 
 
-def test_other_bytes_another_key_or_no_signature(coordinator: Signatures, site: Signatures) -> None:
+def test_other_bytes_another_key_or_no_signature_are_refused(coordinator: Signatures, site: Signatures) -> None:
     assert refusal(coordinator, site, name="h1", data=b"Data") == "signature"
     for signature in (coordinator.sign(b"data"), b"", bytes(256), site.sign(b"data")[:-1]):
         with pytest.raises(MessageError, match=r"^signature"):
             coordinator.check(b"data", signature, certificate=site.certificate, name="h1")
 
 
-def test_a_certificate_made_out_to_somebody_else(coordinator: Signatures, site: Signatures) -> None:
+def test_a_certificate_issued_to_another_party_is_refused(coordinator: Signatures, site: Signatures) -> None:
     assert refusal(coordinator, site, name="h2") == "certificate"
     assert refusal(coordinator, site, name="") == "certificate"
 
 
-def test_a_root_of_the_same_name_is_another_root(coordinator: Signatures) -> None:
+def test_a_root_with_the_same_name_and_another_key_is_not_trusted(coordinator: Signatures) -> None:
     assert refusal(coordinator, Root().party("h1"), name="h1") == "certificate"
 
 
-def test_a_certificate_that_is_not_in_force(coordinator: Signatures, root: Root) -> None:
+def test_a_certificate_that_is_not_valid_today_is_refused(coordinator: Signatures, root: Root) -> None:
     assert refusal(coordinator, root.party("h1", days=(-2, -1)), name="h1") == "certificate"
     assert refusal(coordinator, root.party("h1", days=(1, 2)), name="h1") == "certificate"
 
 
-def test_an_authority_is_no_party(coordinator: Signatures, root: Root) -> None:
+def test_an_authority_is_not_a_party(coordinator: Signatures, root: Root) -> None:
     assert refusal(coordinator, root.party("h1", ca=True), name="h1") == "certificate"
 
 
-def test_a_site_cannot_issue_for_another(coordinator: Signatures, root: Root, site: Signatures) -> None:
+def test_a_site_cannot_issue_a_certificate_for_another_site(
+    coordinator: Signatures, root: Root, site: Signatures
+) -> None:
     forged = Root("h1").party("h2")
     assert refusal(coordinator, forged, name="h2") == "certificate"
 
 
 @pytest.mark.parametrize("pem", [b"", b"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n", b"\xff"])
-def test_bytes_that_are_no_certificate(coordinator: Signatures, pem: bytes) -> None:
+def test_bytes_that_are_not_a_certificate_are_refused(coordinator: Signatures, pem: bytes) -> None:
     with pytest.raises(MessageError, match=r"^certificate"):
         coordinator.check(b"data", bytes(256), certificate=pem, name="h1")
 
 
-def test_from_files_and_what_may_be_wrong_with_them(tmp_path: Path, root: Root, site: Signatures) -> None:
+def test_signatures_are_opened_from_files_and_bad_files_are_refused(
+    tmp_path: Path, root: Root, site: Signatures
+) -> None:
     key = rsa.generate_private_key(65537, 2048)
     files = {"key": pem_of(key), "certificate": root._issue("h1", key, ca=False, days=(-1, 1)), "root": root.pem}
     paths = {name: tmp_path / name for name in files}

@@ -18,19 +18,19 @@ NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "harbour")])
 BUILDER = x509.CertificateSigningRequestBuilder().subject_name(NAME)
 
 
-def test_certificates_of_a_study_are_fit() -> None:
+def test_certificates_of_a_study_have_no_weakness() -> None:
     authority = Authority()
     assert weakness_of_certificate(authority.pem) == ""
     assert weakness_of_certificate(authority.certificate("harbour", rsa_key(1))) == ""
 
 
 @pytest.mark.parametrize("digest", [hashes.SHA256(), hashes.SHA384(), hashes.SHA512()])
-def test_requests_under_sha_2_are_fit(digest: hashes.SHA256 | hashes.SHA384 | hashes.SHA512) -> None:
+def test_requests_signed_with_sha_2_have_no_weakness(digest: hashes.SHA256 | hashes.SHA384 | hashes.SHA512) -> None:
     asked = BUILDER.sign(rsa_key(1), digest)
     assert weakness_of_request(asked.public_bytes(serialization.Encoding.PEM)) == ""
 
 
-def test_a_shorter_hash_is_not() -> None:
+def test_a_shorter_hash_is_a_weakness() -> None:
     assert weakness(BUILDER.sign(rsa_key(1), hashes.SHA224())).startswith("is signed with another hash than SHA-256")
     assert weakness(BUILDER.sign(rsa_key(1), hashes.SHA3_256())).startswith("is signed with another hash than SHA-256")
 
@@ -41,7 +41,7 @@ def test_keys_by_their_size(bits: int, fit: bool) -> None:
     assert (weakness(asked) == "") is fit
 
 
-def test_what_is_none_is_no_weakness() -> None:
+def test_invalid_pem_raises_instead_of_being_a_weakness() -> None:
     for read in (weakness_of_certificate, weakness_of_request):
         with pytest.raises(ValueError):
             read(b"no PEM")

@@ -100,7 +100,7 @@ def test_tags_add_modulo_each_prime() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from([101, 2**31 - 1, Q, 2**60 - 93, 2**60]), st.integers(1, 40), st.integers(1, 6))
-def test_both_ways_are_those_of_whole_numbers(data: st.DataObject, modulus: int, blocks: int, width: int) -> None:
+def test_both_computations_equal_integer_arithmetic(data: st.DataObject, modulus: int, blocks: int, width: int) -> None:
     number = st.integers(0, modulus - 1) | st.sampled_from([0, modulus - 1, min(2**32, modulus) - 1])
     matrix = numbers([data.draw(st.lists(number, min_size=width, max_size=width)) for _ in range(blocks)])
     weights = numbers(data.draw(st.lists(st.integers(0, 2**60 - 1), min_size=blocks, max_size=blocks)))
@@ -131,7 +131,7 @@ def test_the_largest_coefficients_of_full_size_are_exact(modulus: int, largest: 
     assert CiphertextHash((modulus,), weights, (vector,)).of_matrix(matrix) == plain(weights, matrix, vector, modulus)
 
 
-def test_sums_of_products_have_room_to_spare() -> None:
+def test_sums_of_products_stay_exact() -> None:
     """Each half of a coefficient may be 2^32 − 1 and each limb 127: the sum over a block is exact even then."""
     assert (2**32 - 1) * 127 * 2 * FULL < 2**53
     modulus = 2**60 - 1  # times 2^32 is a rotation of 60 bits: its limbs are as full as those of r
@@ -140,7 +140,7 @@ def test_sums_of_products_have_room_to_spare() -> None:
     assert CiphertextHash((modulus,), weights, (vector,)).of_matrix(matrix) == plain(weights, matrix, vector, modulus)
 
 
-def test_longer_blocks_and_larger_primes_are_our_own_mistake() -> None:
+def test_longer_blocks_and_larger_primes_are_programming_errors() -> None:
     long = CiphertextHash((Q,), numbers([1]), (np.zeros(FULL + 1, np.uint64),))
     with pytest.raises(AssertionError, match="no longer exact"):
         long.of_matrix(np.zeros((1, FULL + 1), np.uint64))
@@ -158,14 +158,14 @@ def test_another_number_of_blocks_or_coefficients_is_never_hashed_in_part(shape:
         SMALL.of_combination([numbers([0, 0, 0])] * 2, [numbers([0, 0, 0])] * 2)
 
 
-def test_of_no_blocks_the_hash_is_zero() -> None:
+def test_the_hash_of_no_blocks_is_zero() -> None:
     none = hash_for(0)
     assert none.of_matrix(np.zeros((0, FULL), np.uint64)) == 0
     assert none.of_combination([np.zeros(FULL, np.uint64)], [np.zeros(FULL, np.uint64)]) == (0,)
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
-def test_coefficients_are_hashed_as_they_come_out_of_a_message(blocks: int) -> None:
+def test_coefficients_are_hashed_directly_from_a_message(blocks: int) -> None:
     """Read-only, not aligned, and with a header between the blocks."""
     own, matrix = hash_for(blocks), random_matrix(blocks, FULL)
     head = np.frombuffer(BFV.summed.head, np.uint8)
@@ -225,7 +225,7 @@ def test_every_change_of_one_coefficient_changes_the_hash(block: int, place: int
 LARGE, LARGE_HASH = random_matrix(17, FULL), hash_for(17)
 
 
-def test_every_two_blocks_that_change_places_change_the_hash() -> None:
+def test_swapping_any_two_blocks_changes_the_hash() -> None:
     own, matrix = hash_for(6, 9), random_matrix(6, 9)
     found = {own.of_matrix(matrix)}
     for first in range(6):
@@ -236,7 +236,7 @@ def test_every_two_blocks_that_change_places_change_the_hash() -> None:
     assert len(found) == 1 + 15
 
 
-def test_two_coefficients_and_both_polynomials_that_change_places_change_the_hash() -> None:
+def test_swapping_two_coefficients_or_both_polynomials_changes_the_hash() -> None:
     own, matrix = hash_for(2, 10), random_matrix(2, 10)
     swapped = matrix[:, [1, 0, *range(2, 10)]]
     turned = np.concatenate([matrix[:, 5:], matrix[:, :5]], axis=1)
@@ -245,7 +245,7 @@ def test_two_coefficients_and_both_polynomials_that_change_places_change_the_has
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), sites=st.integers(2, 5))
-def test_tags_of_sites_add_up_to_that_of_their_sum(seed: int, sites: int) -> None:
+def test_the_tags_of_sites_add_up_to_the_tag_of_their_sum(seed: int, sites: int) -> None:
     own, names = hash_for(3, 7), [f"h{number}" for number in range(sites)]
     given_rows = [random_matrix(3, 7, seed=seed + number) for number in range(sites)]
     digests = [sha256(rows.tobytes()).hexdigest() for rows in given_rows]
@@ -331,7 +331,7 @@ def test_no_two_sites_and_updates_share_a_pad(first: tuple[str, bytes], seed: in
 # Of real ciphertexts
 
 
-def test_the_hash_at_sealing_is_that_of_what_the_coordinator_adds() -> None:
+def test_the_hash_at_sealing_equals_that_of_the_coordinators_sum() -> None:
     """Under BFV: from the weighted sum, which the library adds up, and from the coefficients of a sum."""
     slots = np.arange(3 * 4096 - 5, dtype=np.uint64)
     own, sealer = hash_for(3), Sealer(BFV, SECRET)
@@ -345,7 +345,7 @@ def test_the_hash_at_sealing_is_that_of_what_the_coordinator_adds() -> None:
     assert len(set(tags)) == 3  # the same slots are other ciphertexts every time
 
 
-def test_the_hash_at_sealing_is_that_of_what_the_coordinator_adds_under_ckks() -> None:
+def test_the_hash_at_sealing_equals_that_of_the_coordinators_sum_under_ckks() -> None:
     """Modulo each of three primes."""
     secret, values = ckks.new_secret(), np.linspace(-1, 1, 4096 + 3)
     own = hash_of(KEY, context=CONTEXT, moduli=ckks.PRIMES, blocks=2, coefficients=ckks.COEFFICIENTS)

@@ -56,7 +56,7 @@ def hkdf(secret: bytes, info: bytes) -> bytes:
     return hmac.digest(extracted, info + b"\x01", "sha256")
 
 
-def test_the_first_words_of_a_known_stream() -> None:
+def test_the_first_slots_of_a_known_stream() -> None:
     # AES-256 of the zero block under the zero key is dc95c078a2408989ad48a21492842087.
     assert stream(bytes(32), 4, 2**32).tolist() == [0x78C095DC, 0x898940A2, 0x14A248AD, 0x87208492]
     assert stream(bytes(32), 2, 2**46).tolist() == [0x898940A278C095DC % 2**46, 0x8720849214A248AD % 2**46]
@@ -64,7 +64,7 @@ def test_the_first_words_of_a_known_stream() -> None:
     assert stream(bytes(32), 4, 2**4).tolist() == [0xC, 0x2, 0xD, 0x2]
 
 
-def test_words_above_the_modulus_are_replaced_in_order() -> None:
+def test_slots_above_the_modulus_are_replaced_in_order() -> None:
     # Of 3 bits, the known stream begins 4, 2, 5, 2. Below 5, the third gives way to the fifth: the next block begins
     # 530f8afb, or 3 in its low bits.
     assert stream(bytes(32), 5, 8).tolist() == [4, 2, 5, 2, 3]
@@ -73,7 +73,7 @@ def test_words_above_the_modulus_are_replaced_in_order() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(min_size=32, max_size=32), st.integers(0, 70), st.sampled_from([3, 5, 129, 2**31 + 1, 2**33 + 1]))
-def test_replacement_is_that_of_one_word_after_the_other(key: bytes, slots: int, modulus: int) -> None:
+def test_replacement_equals_drawing_one_slot_after_another(key: bytes, slots: int, modulus: int) -> None:
     bits = (modulus - 1).bit_length()
     raw = stream(key, 20 * slots + 200, 2**bits).tolist()
     further = (word for word in raw[slots:] if word < modulus)
@@ -89,7 +89,7 @@ def test_a_stream_is_uniform_below_its_modulus(modulus: int) -> None:
         assert looks_uniform(slots.tolist(), modulus)
 
 
-def test_a_small_modulus_has_all_its_numbers_and_none_more_often() -> None:
+def test_a_stream_below_a_small_modulus_has_every_number_equally_often() -> None:
     counts = np.bincount(stream(KEY, 100_000, 5).astype(int))
     # Each 20,000 ± 126; a remainder of three bits would give 25,000 of each of 0, 1 and 2.
     assert counts.shape == (5,)
@@ -104,7 +104,7 @@ def test_a_stream_longer_than_a_chunk_is_one_stream() -> None:
 
 
 @pytest.mark.parametrize(("key", "modulus"), [(bytes(31), 5), (KEY, 1), (KEY, 2**63)])
-def test_no_stream_without_a_key_or_a_modulus(key: bytes, modulus: int) -> None:
+def test_a_stream_needs_a_valid_key_and_modulus(key: bytes, modulus: int) -> None:
     with pytest.raises(AssertionError):
         stream(key, 1, modulus)
 
@@ -119,7 +119,7 @@ def test_masks_cancel_over_the_whole_cohort(count: int, modulus: int) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
-def test_masks_of_fewer_do_not_cancel(count: int) -> None:
+def test_masks_of_fewer_sites_do_not_cancel(count: int) -> None:
     modulus = 2**20 + 7
     identities, public_keys = cohort(count)
     found = masks_of(identities, public_keys, slots=2000, modulus=modulus)
@@ -163,12 +163,12 @@ def test_another_context_gives_unrelated_masks() -> None:
     assert looks_uniform(total([before[0], after[1], after[2]], modulus), modulus)
 
 
-def test_a_site_alone_has_nobody_to_share_a_mask_with() -> None:
+def test_a_single_site_has_no_pairwise_mask() -> None:
     identities, public_keys = cohort(1)
     assert masks_of(identities, public_keys, slots=3, modulus=5)[0].tolist() == [0, 0, 0]
 
 
-def test_public_keys_under_other_names_or_without_ones_own() -> None:
+def test_public_keys_under_wrong_names_or_without_the_sites_own_are_refused() -> None:
     (one, two), public_keys = cohort(2)
     third = Identity.new("h9", None).public_keys
     for wrong in (
@@ -185,7 +185,7 @@ def test_public_keys_under_other_names_or_without_ones_own() -> None:
         assert caught.value.code == "public-keys"
 
 
-def test_ones_own_mask_is_told_by_the_seed() -> None:
+def test_the_own_mask_is_determined_by_its_seed() -> None:
     seed = bytes(range(32))
     expected = stream(hkdf(seed, b"wardround-own-1\x00" + b"\x00\x00\x00\x20" + CONTEXT), 9, BATCHING)
     assert (own(seed, context=CONTEXT, slots=9, modulus=BATCHING) == expected).all()
@@ -215,7 +215,7 @@ def test_a_commitment_binds_a_site_to_one_seed_in_one_exchange() -> None:
     assert len(set(found)) == len(found)
 
 
-def test_a_commitment_tells_nothing_of_the_mask() -> None:
+def test_a_commitment_is_not_the_key_of_the_mask() -> None:
     """It is a digest under a label of its own, not a key from which the mask is derived."""
     assert commitment(KEY, context=CONTEXT, site="h1") != masks.derived(KEY, b"wardround-own-1\x00", CONTEXT).hex()
 
@@ -241,7 +241,7 @@ def test_adding_and_subtracting_by_hand() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([5, 2**32, BATCHING, 2**63 - 1]), st.data())
-def test_adding_is_that_of_whole_numbers(modulus: int, data: st.DataObject) -> None:
+def test_adding_equals_integer_addition(modulus: int, data: st.DataObject) -> None:
     numbers = st.lists(st.integers(0, modulus - 1) | st.sampled_from([0, modulus - 1]), min_size=4, max_size=4)
     left, right = data.draw(numbers), data.draw(numbers)
     slots, other = np.array(left, np.uint64), np.array(right, np.uint64)
@@ -263,7 +263,7 @@ def test_adding_beyond_a_chunk() -> None:
     assert (slots == 4).all()
 
 
-def test_only_words_of_the_same_length_are_added() -> None:
+def test_only_slots_of_the_same_length_are_added() -> None:
     for other in (np.zeros(1, np.uint64), np.zeros(2, np.int64)):
         with pytest.raises(AssertionError):
             add(np.zeros(2, np.uint64), other, 5)

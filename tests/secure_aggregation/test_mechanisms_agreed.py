@@ -36,13 +36,15 @@ from wardround.secure_aggregation.packing import Layout
     ],
     ids=named,
 )
-def test_what_each_mechanism_is(mechanism: AgreedMechanism, sealed: bool, masked: bool, key: str, width: int) -> None:
+def test_the_properties_of_each_mechanism(
+    mechanism: AgreedMechanism, sealed: bool, masked: bool, key: str, width: int
+) -> None:
     assert (mechanism.is_sealed, mechanism.is_masked, mechanism.key_scheme) == (sealed, masked, key)
     assert mechanism.reader is (Reader.SITE if sealed else Reader.COORDINATOR)
     assert packing_of(mechanism).width == width
 
 
-def test_an_update_is_opened_once_under_masks_and_where_means_come_back() -> None:
+def test_every_participant_is_needed_with_masks_and_if_means_come_back() -> None:
     assert [mechanism.needs_every_participant for mechanism in (MASKED, SEALED, BOTH, RETURNED)] == [
         True,
         False,
@@ -52,7 +54,7 @@ def test_an_update_is_opened_once_under_masks_and_where_means_come_back() -> Non
     assert not RETURNED.is_masked
 
 
-def test_how_updates_travel() -> None:
+def test_the_codec_of_each_mechanism() -> None:
     assert isinstance(MASKED.codec, PlaintextCodec)
     assert isinstance(BOTH.codec, BfvCodec)
     assert isinstance(CKKS.codec, CkksCodec)
@@ -76,7 +78,7 @@ def test_clips_of_other_groups_are_refused(clips: dict[str, float]) -> None:
     assert code_of(MASKED.layout, exchange) == "clip"
 
 
-def test_where_the_numbers_of_an_update_lie() -> None:
+def test_the_layout_of_an_update() -> None:
     """Seven numbers: under masks alone one a slot, two in a standard one, three in a compact one; CKKS packs none."""
     exchange = Cohort.of(MASKED).exchange()
     layouts = [mechanism.layout(exchange) for mechanism in (MASKED, SEALED, COMPACT, CKKS)]

@@ -34,7 +34,7 @@ def code_of(error: pytest.ExceptionInfo[MessageError]) -> str:
     return error.value.code
 
 
-def test_words_by_hand() -> None:
+def test_slots_by_hand() -> None:
     # Of 4 bits a clip of 2 is 8: 1 is 4, -0.5 is -2; two fields 32 apart, negative slots count from 4096 down.
     packed = one_array([1.0, -0.5, -0.25, 0.0, 2.0], SMALL, clip=2.0)
     assert packed.slots.dtype == np.uint64
@@ -52,7 +52,7 @@ def test_one_field_modulo_two_to_the_32() -> None:
     assert one_array([-1.0, 0.5], MASKED).slots.tolist() == [2**32 - 2**30, 2**29]
 
 
-def test_a_share_is_applied_before_rounding_and_its_loss_stays_here() -> None:
+def test_a_share_is_applied_before_rounding_and_the_residue_is_returned() -> None:
     # 1 · 0.3 · 8 = 2.4 is rounded to 2: the 0.4 lost are 0.4 / 2.4 of the number itself.
     packed = one_array([1.0], SMALL, share=0.3)
     assert packed.slots.tolist() == [2]
@@ -62,21 +62,21 @@ def test_a_share_is_applied_before_rounding_and_its_loss_stays_here() -> None:
     assert one_array(1 / 8 + packed.residue["a"], SMALL, share=0.3).slots.tolist() == [1]
 
 
-def test_the_clip_counts_and_its_loss_is_not_made_up_for() -> None:
+def test_clipped_numbers_are_counted_and_are_not_part_of_the_residue() -> None:
     packed = one_array([3.0, -1.0, -1.0001, 1.0], SMALL)
     assert packed.clipped == 2
     assert packed.slots.tolist() == [4096 + 8 - 8 * 32, 4096 - 8 + 8 * 32 - 4096]
     assert not packed.residue["a"].any()
 
 
-def test_a_clip_that_float32_cannot_hold_is_not_exceeded() -> None:
+def test_a_clip_that_float32_cannot_represent_is_not_exceeded() -> None:
     clip = 0.1  # the nearest float32 is larger
     packed = one_array([np.float32(0.1)], STANDARD, clip=clip)
     assert packed.clipped == 1
     assert packed.slots.tolist() == [2**21]
 
 
-def test_arrays_follow_one_another_each_with_its_clip() -> None:
+def test_arrays_are_packed_in_order_each_with_its_clip() -> None:
     layout = Layout({"b": (1,), "none": (0, 4), "a": (2, 1)}, {"a": 1.0, "b": 4.0, "none": 1.0}, SMALL)
     assert (layout.numbers, layout.slots) == (3, 2)
     update = {"a": np.array([[0.5], [1.0]]), "b": np.array([1.0]), "none": np.zeros((0, 4))}
@@ -106,7 +106,7 @@ def test_the_largest_number_of_each_array_before_rounding() -> None:
 
 
 @PACKINGS
-def test_what_is_larger_than_half_a_unit_is_not_rounded_to_zero_and_nothing_else(packing: Packing) -> None:
+def test_exactly_the_numbers_above_half_a_unit_are_not_rounded_to_zero(packing: Packing) -> None:
     unit = 1 / packing.scale
     for size, kept in ((0.49, False), (0.5, False), (0.51, True)):
         packed = one_array([0.0, size * unit], packing)
@@ -114,7 +114,7 @@ def test_what_is_larger_than_half_a_unit_is_not_rounded_to_zero_and_nothing_else
         assert (packed.slots.any(), packed.largest["a"] > 0.5) == (kept, kept)
 
 
-def test_the_largest_number_may_lie_in_any_stretch() -> None:
+def test_the_largest_number_may_be_in_any_chunk() -> None:
     numbers = np.zeros(2 * 98_304 + 1, np.float32)
     assert one_array(numbers, SMALL).largest == {"a": 0.0}
     numbers[-1] = 0.05
@@ -123,14 +123,14 @@ def test_the_largest_number_may_lie_in_any_stretch() -> None:
     assert one_array(numbers, SMALL).largest["a"] == pytest.approx(0.8)
 
 
-def test_nothing_at_all_packs_into_nothing() -> None:
+def test_an_empty_update_packs_into_no_slots() -> None:
     layout = Layout({}, {}, STANDARD)
     assert layout.slots == 0
     assert layout.unpack(layout.pack({}, share=1.0).slots, share=1.0, sites=2) == {}
 
 
 @PACKINGS
-def test_many_stretches_and_arrays_across_their_ends(packing: Packing) -> None:
+def test_many_chunks_and_arrays_that_cross_their_boundaries(packing: Packing) -> None:
     generator = np.random.default_rng(3)
     shapes = {"x": (98_303,), "y": (5,), "z": (2, 98_304), "w": (7, 3)}
     clips = {"x": 1.0, "y": 3.0, "z": 0.5, "w": 2.0}
@@ -143,7 +143,7 @@ def test_many_stretches_and_arrays_across_their_ends(packing: Packing) -> None:
         assert np.abs(packed.residue[name]).max() <= clips[name] / 2**packing.width / 0.5 * (1 + 1e-6)
 
 
-def test_what_does_not_lie_in_a_row_is_packed_as_it_is_read() -> None:
+def test_non_contiguous_arrays_are_packed_in_reading_order() -> None:
     numbers = np.arange(6, dtype=np.float32).reshape(2, 3) / 8
     assert (
         one_array(numbers.T, SMALL).slots.tolist() == one_array(np.ascontiguousarray(numbers.T), SMALL).slots.tolist()
@@ -182,7 +182,9 @@ def test_the_opened_mean_is_near_the_plain_one(
 @PACKINGS
 @settings(deadline=None)
 @given(cohort=cohorts())
-def test_so_is_the_mean_of_those_who_are_left(packing: Packing, cohort: tuple[list[Array], list[float], float]) -> None:
+def test_the_opened_mean_of_the_remaining_sites_is_near_the_plain_one(
+    packing: Packing, cohort: tuple[list[Array], list[float], float]
+) -> None:
     updates, shares, clip = cohort
     half = [share / 2 for share in shares]
     layout = Layout({"a": updates[0].shape}, {"a": clip}, packing)
@@ -226,13 +228,13 @@ def test_a_sum_beyond_its_share_is_refused() -> None:
         layout.unpack(slots, share=0.5, sites=1)
 
 
-def test_a_word_outside_the_ring_is_refused() -> None:
+def test_a_slot_outside_the_ring_is_refused() -> None:
     with pytest.raises(MessageError, match="outside its ring"):
         Layout({"a": (1,)}, {"a": 1.0}, MASKED).unpack(np.array([2**32], np.uint64), share=1.0, sites=1)
 
 
 @pytest.mark.parametrize("slots", [np.zeros(2, np.uint64), np.zeros((1, 1), np.uint64), np.zeros(1, np.int64)])
-def test_other_words_than_the_layouts_are_refused(slots: Array) -> None:
+def test_slots_that_do_not_fit_the_layout_are_refused(slots: Array) -> None:
     with pytest.raises(MessageError) as error:
         Layout({"a": (1,)}, {"a": 1.0}, MASKED).unpack(slots, share=1.0, sites=1)
     assert code_of(error) == "slots"
@@ -246,7 +248,7 @@ def test_more_sites_than_fit_are_refused(sites: int) -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_no_number_is_refused(bad: float) -> None:
+def test_nan_and_infinity_are_refused(bad: float) -> None:
     with pytest.raises(MessageError, match="a holds NaN") as error:
         one_array([0.0, bad, 1.0], STANDARD)
     assert code_of(error) == "not-a-number"
@@ -256,21 +258,21 @@ def test_what_is_no_number_is_refused(bad: float) -> None:
     "update",
     [{}, {"b": np.zeros(2)}, {"a": np.zeros(3)}, {"a": np.zeros((2, 1))}, {"a": np.zeros(2), "b": np.zeros(1)}],
 )
-def test_another_update_than_the_layouts_is_refused(update: dict[str, Array]) -> None:
+def test_an_update_that_does_not_fit_the_layout_is_refused(update: dict[str, Array]) -> None:
     with pytest.raises(MessageError) as error:
         Layout({"a": (2,)}, {"a": 1.0}, STANDARD).pack(update, share=1.0)
     assert code_of(error) == "shapes"
 
 
 @pytest.mark.parametrize("clips", [{}, {"a": 1.0, "b": 1.0}, {"a": 0.0}, {"a": -1.0}, {"a": np.nan}, {"a": np.inf}])
-def test_clips_that_make_no_sense_are_refused(clips: dict[str, float]) -> None:
+def test_invalid_clips_are_refused(clips: dict[str, float]) -> None:
     with pytest.raises(MessageError) as error:
         Layout({"a": (2,)}, clips, STANDARD)
     assert code_of(error) == "clip"
 
 
 @pytest.mark.parametrize("share", [0.0, -0.5, 1.1, np.nan, np.inf])
-def test_shares_that_make_no_sense_are_refused(share: float) -> None:
+def test_invalid_shares_are_refused(share: float) -> None:
     layout = Layout({"a": (1,)}, {"a": 1.0}, STANDARD)
     with pytest.raises(MessageError) as error:
         layout.pack({"a": np.zeros(1)}, share=share)
@@ -282,13 +284,13 @@ def test_shares_that_make_no_sense_are_refused(share: float) -> None:
 @pytest.mark.parametrize(
     ("width", "fields", "modulus"), [(22, 2, 2**45), (15, 3, 2**47), (31, 1, 2**31), (8, 1, 2**60)]
 )
-def test_fields_that_do_not_fit_are_our_own_mistake(width: int, fields: int, modulus: int) -> None:
+def test_fields_that_do_not_fit_are_a_programming_error(width: int, fields: int, modulus: int) -> None:
     with pytest.raises(AssertionError):
         Packing(width, fields, modulus)
 
 
 @PACKINGS
-def test_beside_words_and_residue_packing_takes_next_to_no_memory(packing: Packing) -> None:
+def test_packing_needs_little_memory_beyond_slots_and_residue(packing: Packing) -> None:
     numbers = 3_000_000
     layout = Layout({"a": (numbers,)}, {"a": 1.0}, packing)
     update = {"a": np.full(numbers, 0.3, np.float32)}

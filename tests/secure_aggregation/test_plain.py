@@ -71,11 +71,11 @@ def test_the_weighted_mean_by_hand() -> None:
     assert found["b"].shape == ()
 
 
-def test_one_site_gets_its_own_update_back() -> None:
+def test_the_mean_of_one_site_is_its_own_update() -> None:
     assert mean(sealed(0.1, -7.5, weight=412.0))["w"] == pytest.approx([0.1, -7.5], rel=1e-6)
 
 
-def test_nobody_is_refused() -> None:
+def test_a_mean_of_no_sites_is_refused() -> None:
     assert code_of(PLAIN.sum().total) == "empty"
     assert code_of(PLAIN.seal, {}, weight=1.0) == "shapes"
 
@@ -102,14 +102,14 @@ def test_a_weight_of_another_kind_is_refused(weight: object) -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_no_number_is_refused_at_both_ends(number: float) -> None:
+def test_nan_and_infinity_are_refused_at_both_ends(number: float) -> None:
     assert code_of(sealed, 1.0, number) == "not-a-number"
     forged = raw(w=np.array([1.0, number], np.float32))
     assert code_of(PLAIN.check, forged, like=update(1.0, 0.0)) == "not-a-number"
     assert code_of(mean, sealed(1.0, 2.0), forged) == "not-a-number"
 
 
-def test_an_update_that_overflows_by_its_weight_is_refused_without_a_warning() -> None:
+def test_an_update_that_overflows_when_weighted_is_refused_without_a_warning() -> None:
     assert code_of(sealed, 1e38, weight=10.0) == "not-a-number"
     assert code_of(PLAIN.seal, {"w": np.array([1e300])}, weight=1.0) == "not-a-number"
     # Finite as sent, and beyond float32 once its weight is taken off again.
@@ -168,7 +168,7 @@ def test_rows_that_are_zero_are_left_out() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_a_table_that_nothing_touched() -> None:
+def test_a_table_without_changed_rows() -> None:
     empty = PLAIN.seal(table(), weight=2.0)
     assert empty.arrays["update/w"].shape == (0, 2)
     assert not mean(empty)["w"].any()
@@ -189,7 +189,7 @@ def test_a_table_that_nothing_touched() -> None:
         ([3, 299], None),
     ],
 )
-def test_rows_that_are_no_rows_are_refused(rows: list[int], length: object) -> None:
+def test_invalid_rows_are_refused(rows: list[int], length: object) -> None:
     message = PLAIN.seal(table(3, 299), weight=1.0)
     numbers = np.array(rows, np.float32 if isinstance(rows[0], float) else np.int32)
     forged = Message({"weight": 1.0, "lengths": {"w": length}}, {**message.arrays, "rows/w": numbers})  # type: ignore[dict-item]
@@ -203,7 +203,7 @@ def test_lengths_of_other_arrays_are_refused(lengths: object) -> None:
     assert code_of(PLAIN.check, forged, like=table()) == "shapes"
 
 
-def test_one_bad_update_costs_one_site() -> None:
+def test_one_bad_update_excludes_one_site() -> None:
     """How a coordinator asks: check each reply, count the bad one absent, add the others."""
     shared = update(0.0, 0.0)
     messages = {
@@ -249,21 +249,21 @@ def test_combining_holds_one_sum_and_one_update() -> None:
     assert not any(one() is not None for one in seen)
 
 
-def test_combining_changes_nothing_it_was_given() -> None:
+def test_combining_does_not_change_its_inputs() -> None:
     messages = [decode(encode(sealed(1.0, 2.0))), sealed(3.0, 4.0)]
     before = [encode(message) for message in messages]
     summed(messages)
     assert [encode(message) for message in messages] == before
 
 
-def test_sealing_changes_nothing_it_was_given() -> None:
+def test_sealing_does_not_change_its_inputs() -> None:
     given = {"w": np.array([1.0, 2.0], np.float32)}
     message = PLAIN.seal(given, weight=1.0)
     message.arrays["update/w"][0] = 9.0
     assert given["w"].tolist() == [1.0, 2.0]
 
 
-def test_more_than_the_update_may_travel_with_it() -> None:
+def test_a_message_may_contain_more_than_the_update() -> None:
     message = sealed(1.0, 2.0)
     PLAIN.check(replace(message, values={**message.values, "loss": 0.5}), like=update(0.0, 0.0))
 
@@ -291,7 +291,7 @@ def test_an_update_with_another_weight_by_hand() -> None:
     assert (found["w"].tolist(), found["b"].tolist()) == ([3.0, 0.0], 6.0)
 
 
-def test_another_weight_changes_nothing_else_and_not_what_was_given() -> None:
+def test_another_weight_changes_nothing_else_and_not_its_input() -> None:
     message = decode(encode(replace(sealed(1.0, 2.0, weight=4.0), blobs={"more": b"x"})))
     message = replace(message, values={**message.values, "loss": 0.5})
     before = encode(message)
@@ -363,7 +363,7 @@ def test_no_share_exceeds_the_limit_and_no_lighter_site_is_touched(weights: list
     assert list(again.values()) == pytest.approx(list(found.values()), rel=1e-9)
 
 
-def test_where_rounding_finds_no_share_all_weigh_as_the_lightest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_rounding_finds_no_share_all_sites_get_the_smallest_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with very many sites, each of which may have its part of all and no more."""
     monkeypatch.setattr("wardround.federation.aggregation._TINY_SHARE", -1e-3)
     assert capped_weights({"h1": 100.0, "h2": 3.0, "h3": 1.0}, 0.1) == {"h1": 1.0, "h2": 1.0, "h3": 1.0}

@@ -100,7 +100,7 @@ def test_predictions_with_another_weight(precision: Precision) -> None:
     np.testing.assert_allclose(found.total()["relations"], [[0.5, 0.325, 0.175], [0.125, 0.625, 0.25]], atol=1e-3)
 
 
-def test_predictions_that_were_damaged_are_found_before_they_are_weighed_again() -> None:
+def test_damaged_predictions_are_found_before_they_are_reweighed() -> None:
     """`reweigh` makes a digest of what it gets: the coordinator checks first."""
     plain = door(SURE)
     sealed = plain.seal(SURE, weight=3.0)
@@ -109,7 +109,7 @@ def test_predictions_that_were_damaged_are_found_before_they_are_weighed_again()
     assert code_of(plain.check, damaged, like=SURE) == "altered"
 
 
-def test_top_1_shares_the_rest_evenly() -> None:
+def test_top_1_spreads_the_rest_evenly() -> None:
     plain = door(SURE, "top-k", top_k=1)
     sealed = plain.seal(SURE, weight=1.0)
     assert sealed.arrays["update/relations"].tolist() == [[0.75], [0.5]]
@@ -129,7 +129,7 @@ def test_top_2_of_four_in_the_order_of_the_classes() -> None:
     assert mean(plain, sealed)["tags"].tolist() == [[0.0625, 0.5, 0.0625, 0.375], [0.25, 0.25, 0.25, 0.25]]
 
 
-def test_of_many_equals_the_first_are_sent() -> None:
+def test_among_equal_classes_the_first_are_sent() -> None:
     twice = np.where(np.arange(300) % 3 == 0, 2.0, 1.0)  # every third class is twice as likely: 400 parts in all
     like = {"tags": np.asarray(twice[None] / 400, np.float32)}
     sealed = door(like, "top-k", top_k=5).seal(like, weight=1.0)
@@ -190,7 +190,7 @@ def test_a_head_without_rows(precision: Precision) -> None:
     assert mean(plain, sealed)["relations"].shape == (0, 3)
 
 
-def test_rows_of_a_table_are_a_table() -> None:
+def test_row_updates_are_expanded_to_the_whole_table() -> None:
     like = {"relations": np.array([[0.0, 0.0], [2.5, 1.0]], np.float32)}
     plain = door(like, normalised=False)
     part = Rows(np.array([1]), like["relations"][1:], 2)
@@ -215,7 +215,7 @@ def test_combining_holds_one_sum_and_one_message() -> None:
     assert most_alive == 2  # the one that arrives, and the one just added, which `summed` still has a name for
 
 
-def test_nothing_that_was_given_is_changed() -> None:
+def test_inputs_are_not_changed() -> None:
     plain = door(SURE)
     given_before = SURE["relations"].copy()
     sealed = plain.seal(SURE, weight=1.0)
@@ -227,7 +227,7 @@ def test_nothing_that_was_given_is_changed() -> None:
     assert encode(message) == before
 
 
-def test_nobody_is_refused() -> None:
+def test_a_mean_of_no_sites_is_refused() -> None:
     plain = door(SURE)
     assert code_of(plain.sum().total) == "empty"
     for number in (np.nan, 1e300):
@@ -334,7 +334,7 @@ def test_other_heads_shapes_and_kinds_are_refused(other: dict[str, Array]) -> No
     assert code_of(summed, plain, [good, bad]) == "shapes"
 
 
-def test_a_site_does_not_seal_what_the_study_does_not_expect() -> None:
+def test_a_site_does_not_seal_unexpected_predictions() -> None:
     plain = door(SURE)
     assert code_of(plain.seal, {"relations": SURE["relations"][:1]}, weight=1.0) == "shapes"
     assert code_of(plain.seal, {}, weight=1.0) == "shapes"
@@ -344,7 +344,7 @@ def test_a_site_does_not_seal_what_the_study_does_not_expect() -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_no_number_is_refused_at_both_ends(precision: Precision, number: float) -> None:
+def test_nan_and_infinity_are_refused_at_both_ends(precision: Precision, number: float) -> None:
     plain = door(SURE, precision)
     wrong = {"relations": SURE["relations"].copy()}
     wrong["relations"][1, 1] = number  # not among the largest: top-k would leave NaN out
@@ -369,7 +369,7 @@ def test_what_is_no_number_is_refused_at_both_ends(precision: Precision, number:
         ([1.001, -0.001, 0.0], "range"),
     ],
 )
-def test_rows_that_are_no_distribution_are_refused(precision: Precision, row: list[float], code: str) -> None:
+def test_rows_that_are_not_a_distribution_are_refused(precision: Precision, row: list[float], code: str) -> None:
     plain = door(SURE, precision)
     wrong = np.array([[0.75, 0.15, 0.1], row], np.float32)
     assert code_of(plain.seal, {"relations": wrong}, weight=1.0) == code
@@ -401,7 +401,7 @@ def test_the_slack_of_a_sum_depends_on_the_precision() -> None:
         ([0.75, 0.5], [0, 1], "shapes"),
     ],
 )
-def test_top_1_that_cannot_be_is_refused(largest: Any, classes: Any, code: str) -> None:
+def test_impossible_top_1_rows_are_refused(largest: Any, classes: Any, code: str) -> None:
     plain = door(SURE, "top-k", top_k=1)
     message = raw(relations=np.array(largest, np.float16), classes_relations=np.array(classes, np.uint8))
     assert code_of(plain.check, message, like=SURE) == code
@@ -417,7 +417,7 @@ def test_top_1_that_cannot_be_is_refused(largest: Any, classes: Any, code: str) 
         ([0.5, 0.125], [0, 1], "sum"),  # 0.375 is left for one class, which would be larger than the second
     ],
 )
-def test_top_2_that_cannot_be_is_refused(largest: Any, classes: Any, code: str) -> None:
+def test_impossible_top_2_rows_are_refused(largest: Any, classes: Any, code: str) -> None:
     like = {"h": np.array([[0.5, 0.25, 0.25]], np.float32)}
     message = raw(h=np.array([largest], np.float16), classes_h=np.array([classes], np.uint8))
     assert code_of(door(like, "top-k", top_k=2).check, message, like=like) == code
@@ -445,7 +445,7 @@ def test_classes_of_another_kind_are_refused(kind: type[np.generic]) -> None:
         ({}, {}, "no head"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(shapes: Any, options: dict[str, Any], reason: str) -> None:
+def test_invalid_settings_are_refused(shapes: Any, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(TrainingError, match=reason):
         PlainPredictions(shapes, **options)
 
@@ -493,7 +493,7 @@ def test_every_bit_that_flips_is_refused_or_changes_no_number(precision: Precisi
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_damaged_stretches_are_refused_or_change_no_number(precision: Precision) -> None:
+def test_damaged_byte_ranges_are_refused_or_change_no_number(precision: Precision) -> None:
     like = two_heads()
     plain = door(like, precision)
     data = encode(plain.seal(like, weight=2.0))
@@ -509,7 +509,7 @@ def test_damaged_stretches_are_refused_or_change_no_number(precision: Precision)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_arrays_that_were_exchanged_or_reordered_are_refused(precision: Precision) -> None:
+def test_swapped_or_reordered_arrays_are_refused(precision: Precision) -> None:
     like = {"a": random_rows(4, 3, seed=1), "b": random_rows(4, 3, seed=2)}
     plain = door(like, precision)
     sealed = plain.seal(like, weight=1.0)
@@ -526,7 +526,7 @@ def test_arrays_that_were_exchanged_or_reordered_are_refused(precision: Precisio
     assert same(mean(plain, reordered), mean(plain, sealed))
 
 
-def test_more_than_the_predictions_may_travel_with_them() -> None:
+def test_a_message_may_contain_more_than_the_predictions() -> None:
     plain = door(SURE)
     sealed = plain.seal(SURE, weight=1.0)
     plain.check(replace(sealed, values={**sealed.values, "loss": 0.5}), like=SURE)
@@ -569,7 +569,7 @@ def test_a_mean_within_its_tolerance_passes() -> None:
         ([["1", "0", "0"], ["0", "0", "1"]], "shapes"),
     ],
 )
-def test_a_mean_that_is_none_is_refused(rows: Any, code: str) -> None:
+def test_an_impossible_mean_is_refused(rows: Any, code: str) -> None:
     assert code_of(check_mean, {"relations": np.array(rows)}, SURE, normalised=True, tolerance=2e-4) == code
     if code in ("not-a-number", "shapes"):
         assert code_of(check_mean, {"relations": np.array(rows)}, SURE, normalised=False, tolerance=2e-4) == code

@@ -81,7 +81,7 @@ def test_the_best_round_is_kept_though_it_is_known_only_later() -> None:
         assert code_of(replica.best, lost) == "behind"
 
 
-def test_where_the_last_round_is_kept_it_is_the_last_that_was_scored() -> None:
+def test_if_the_last_round_is_kept_it_is_the_last_scored_one() -> None:
     replica = Replica(server())
     scored(replica, 1, best=0)
     scored(replica, 2, best=1)  # whatever they scored
@@ -89,12 +89,12 @@ def test_where_the_last_round_is_kept_it_is_the_last_that_was_scored() -> None:
     assert numbers(replica.best(3)) == [3.0, 0.0]
 
 
-def test_without_a_best_round_it_is_as_it_is() -> None:
+def test_without_a_best_round_the_present_shared_half_is_returned() -> None:
     replica = stepped(2)
     assert numbers(replica.best(0)) == [2.0, -3.0]
 
 
-def test_what_is_kept_does_not_change_with_the_next_step() -> None:
+def test_the_kept_shared_half_does_not_change_with_the_next_step() -> None:
     replica = Replica(server())
     scored(replica, 1, best=0)
     replica.step(mean(5.0, 5.0), {}, number=2)
@@ -114,7 +114,7 @@ def test_every_change_that_must_be_written_is_counted() -> None:
 
 
 @pytest.mark.parametrize("kind", ["fedavg", "fedner"])
-def test_a_copy_goes_on_as_the_one_it_was_made_of(kind: str) -> None:
+def test_a_restored_copy_continues_like_the_original(kind: str) -> None:
     replica = Replica(server(kind))
     for number in (1, 2, 3):
         replica.step(mean(1.0, -1.0), {}, number=number)
@@ -142,7 +142,7 @@ def test_a_state_is_a_copy() -> None:
     assert all(torch.equal(kept[name], tensor) for name, tensor in replica.state().items())
 
 
-def test_what_is_no_copy_is_refused_and_changes_nothing() -> None:
+def test_invalid_copies_are_refused_and_change_nothing() -> None:
     replica, wide = stepped(1), Replica(server(width=3))
     before = replica.shared_bytes()
     for wrong in (b"", b"copy", replica.to_bytes()[:-1], wide.to_bytes()):
@@ -155,9 +155,9 @@ def test_what_is_no_copy_is_refused_and_changes_nothing() -> None:
 TOLD = {"w": np.array([4.0, 5.0], np.float32), "b": np.array([6.0], np.float32)}
 
 
-def test_a_copy_that_was_not_told_what_the_study_begins_from_is_behind() -> None:
+def test_a_copy_without_its_starting_point_is_behind() -> None:
     replica = Replica(server(), digest_of_start(TOLD))
-    assert (replica.is_told_its_start, replica.has_begun) == (True, False)
+    assert (replica.receives_start, replica.has_begun) == (True, False)
     assert code_of(replica.arrays, after=0) == "behind"
     assert code_of(replica.step, mean(1, 1), {}, number=1) == "behind"
     assert code_of(replica.best, 0) == "behind"
@@ -171,7 +171,7 @@ def test_a_copy_that_was_not_told_what_the_study_begins_from_is_behind() -> None
     assert numbers(replica.arrays(after=1)) == [5.0, 6.0]
 
 
-def test_only_the_start_that_the_study_names_is_taken() -> None:
+def test_only_the_starting_point_that_the_study_names_is_loaded() -> None:
     other = {**TOLD, "w": np.array([4.0, 5.5], np.float32)}
     replica = Replica(server(), digest_of_start(TOLD))
     assert code_of(replica.begin, other) == "start"
@@ -180,7 +180,7 @@ def test_only_the_start_that_the_study_names_is_taken() -> None:
     assert code_of(Replica(server(), digest_of_start(wide)).begin, wide) == "shapes"
 
 
-def test_the_digest_of_a_start_tells_names_shapes_and_numbers() -> None:
+def test_the_digest_of_a_start_depends_on_names_shapes_and_numbers() -> None:
     square = {"w": np.zeros((2, 2), np.float32)}
     others = ({"v": square["w"]}, {"w": np.zeros((4, 1), np.float32)}, {"w": np.zeros((2, 2), np.int32)})
     assert digest_of_start(square) == digest_of_start({"w": np.zeros((2, 2), np.float32)})

@@ -48,7 +48,7 @@ EVERY = pytest.mark.parametrize("mechanism", [*EXACT, CKKS], ids=named)
 
 
 @EVERY
-def test_an_exchange_is_of_the_study_and_under_the_newest_key(mechanism: AgreedMechanism) -> None:
+def test_an_exchange_names_the_study_and_the_newest_key(mechanism: AgreedMechanism) -> None:
     exchange = Cohort.of(mechanism).exchange(round_number=4)
     assert (exchange.study, exchange.round, exchange.step) == (STUDY, 4, "train")
     assert (exchange.weights, exchange.clips) == (WEIGHTS, CLIPS)
@@ -56,7 +56,7 @@ def test_an_exchange_is_of_the_study_and_under_the_newest_key(mechanism: AgreedM
     assert (exchange.epoch, exchange.key) == (int(mechanism.is_sealed), key)
 
 
-def test_no_two_exchanges_have_one_nonce() -> None:
+def test_no_two_exchanges_have_the_same_nonce() -> None:
     cohort = Cohort.of(MASKED)
     assert len({cohort.exchange().nonce for _ in range(50)}) == 50
 
@@ -81,7 +81,7 @@ def test_a_key_for_another_scheme_stops_the_round_with_a_remedy() -> None:
         aggregator.exchange(round_number=1, step="train", weights=WEIGHTS, clips=CLIPS)
 
 
-def test_where_nobody_tells_the_key_the_round_may_be_tried_again() -> None:
+def test_if_the_key_is_unknown_the_round_may_be_repeated() -> None:
     def away() -> PublicParameters:
         raise MessageError("keys-unreachable", "it is away")
 
@@ -152,7 +152,7 @@ def without_contribution(message: Message) -> Message:
         "no exchange",
     ],
 )
-def test_what_was_altered_on_the_way_costs_one_site(alter: Alter, code: str) -> None:
+def test_a_submission_altered_in_transit_excludes_one_site(alter: Alter, code: str) -> None:
     cohort = Cohort.of(SEALED)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -180,7 +180,9 @@ def test_what_was_altered_on_the_way_costs_one_site(alter: Alter, code: str) -> 
     ],
     ids=lambda changed: "-".join(changed),
 )
-def test_what_was_sealed_for_another_exchange_is_refused(mechanism: AgreedMechanism, changed: dict[str, Any]) -> None:
+def test_a_submission_sealed_for_another_exchange_is_refused(
+    mechanism: AgreedMechanism, changed: dict[str, Any]
+) -> None:
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     # A site that signs for whatever it likes: neither giver nor key stands in its way.
@@ -214,7 +216,7 @@ class AnyKey:
 
 
 @EVERY
-def test_given_twice_counts_once(mechanism: AgreedMechanism) -> None:
+def test_a_second_submission_of_a_site_is_refused(mechanism: AgreedMechanism) -> None:
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -224,7 +226,7 @@ def test_given_twice_counts_once(mechanism: AgreedMechanism) -> None:
     assert encode(total.message(seeds_of(mechanism, given))) == before
 
 
-def test_the_word_of_another_identity_is_refused() -> None:
+def test_a_contribution_signed_by_another_identity_is_refused() -> None:
     cohort, impostor = Cohort.of(SEALED), Cohort.of(SEALED)
     exchange = cohort.exchange()
     total = cohort.aggregator.total(exchange, cohort.public_keys(exchange))
@@ -234,7 +236,7 @@ def test_the_word_of_another_identity_is_refused() -> None:
     assert code_of(total.add, "h3", cohort.seal(exchange)["h2"].message) == "altered"
 
 
-def test_a_word_over_something_else_is_refused() -> None:
+def test_a_contribution_signed_over_other_bytes_is_refused() -> None:
     cohort = Cohort.of(SEALED)
     exchange = cohort.exchange()
     first, second = cohort.seal(exchange)["h3"].message, cohort.seal(exchange)["h3"].message
@@ -269,7 +271,7 @@ def test_a_contribution_with_a_tag_of_another_scheme_is_refused(mechanism: Agree
 
 
 @EVERY
-def test_a_site_commits_to_a_seed_where_there_are_masks_and_nowhere_else(mechanism: AgreedMechanism) -> None:
+def test_a_site_commits_to_a_seed_only_with_masks(mechanism: AgreedMechanism) -> None:
     cohort = Cohort.of(mechanism)
     exchange = cohort.exchange()
     sealed = cohort.seal(exchange)["h3"].message
@@ -294,7 +296,7 @@ def test_a_seed_that_a_site_did_not_commit_to_is_refused_before_it_spoils_the_su
 
 
 @pytest.mark.parametrize(("tag", "commitment"), [(True, False), (False, True)], ids=["tag", "commitment"])
-def test_what_was_changed_in_a_contribution_is_not_what_the_site_signed(tag: bool, commitment: bool) -> None:
+def test_a_changed_contribution_is_refused_by_its_signature(tag: bool, commitment: bool) -> None:
     cohort = Cohort.of(BOTH)
     exchange = cohort.exchange()
     given = cohort.seal(exchange)
@@ -315,7 +317,7 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
 
 
-def test_among_hospitals_a_public_keys_that_nobody_vouches_for_is_refused(certified: dict[str, Any]) -> None:
+def test_among_hospitals_uncertified_public_keys_are_refused(certified: dict[str, Any]) -> None:
     cohort = Cohort.of(replace(SEALED, sites=("h1", "h2", "h3")), certifiers=certified)
     exchange = cohort.exchange()
     given, public_keys = cohort.seal(exchange), cohort.public_keys(exchange)
@@ -349,7 +351,7 @@ def test_the_message_to_the_sites_has_the_sum_the_list_and_the_seeds(mechanism: 
     assert {name for name in message.blobs if name != "transcript"} == {f"seed/{site}" for site in seeds}
 
 
-def test_every_seed_is_needed_and_no_other() -> None:
+def test_exactly_the_seeds_of_all_sites_are_needed() -> None:
     exchange = Cohort.of(MASKED).exchange()
     seeds = {site: masks.new_seed() for site in WEIGHTS}
     slots = np.zeros(3, np.uint64)
@@ -361,7 +363,7 @@ def test_every_seed_is_needed_and_no_other() -> None:
     assert summed.tolist() == [0, 0, 0]
 
 
-def test_what_is_sealed_is_not_opened_here() -> None:
+def test_the_server_cannot_open_a_sealed_sum() -> None:
     cohort = Cohort.of(SEALED)
     exchange = cohort.exchange()
     with pytest.raises(MessageError, match=r"^key"):
@@ -369,7 +371,7 @@ def test_what_is_sealed_is_not_opened_here() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, COMPACT, BOTH, CKKS], ids=named)
-def test_nothing_that_hangs_on_the_coordinators_side_is_the_secret(mechanism: AgreedMechanism) -> None:
+def test_no_object_of_the_server_refers_to_the_secret(mechanism: AgreedMechanism) -> None:
     """Built from what a file of public parameters says, as at a coordinator of its own."""
     secret = secret_of(mechanism.key_scheme)
     imported = secret.public(STUDY).to_json()

@@ -68,7 +68,7 @@ def test_the_mean_of_a_round_by_hand(mechanism: AgreedMechanism, tmp_path: Path)
 
 
 @AT_SITES
-def test_every_site_takes_the_same_bits_and_says_so(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_every_site_opens_the_same_bits_and_reports_their_digest(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     for record in consortium.run(3):
         assert record.digests.keys() == set(NAMES)
@@ -79,7 +79,7 @@ def test_every_site_takes_the_same_bits_and_says_so(mechanism: AgreedMechanism, 
     assert consortium.coordinator.number == 3
 
 
-def test_public_keys_go_to_sites_only_where_there_are_masks(tmp_path: Path) -> None:
+def test_public_keys_are_sent_to_sites_only_with_masks(tmp_path: Path) -> None:
     shown = {}
     for mechanism in EVERY:
         consortium = Consortium(tmp_path / str(named(mechanism)), mechanism)
@@ -90,9 +90,7 @@ def test_public_keys_go_to_sites_only_where_there_are_masks(tmp_path: Path) -> N
 
 
 @ALL
-def test_no_question_but_of_masked_studies_holds_a_number_of_the_shared_half(
-    mechanism: AgreedMechanism, tmp_path: Path
-) -> None:
+def test_only_questions_of_masked_studies_contain_the_shared_half(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.run(2)
     for question in consortium.questions("train"):
@@ -114,7 +112,7 @@ def test_a_site_that_does_not_train_is_left_out(mechanism: AgreedMechanism, tmp_
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, CKKS], ids=named)
-def test_sealed_a_site_that_does_not_give_leaves_the_mean_of_the_rest(
+def test_sealed_if_a_site_does_not_submit_the_mean_is_that_of_the_others(
     mechanism: AgreedMechanism, tmp_path: Path
 ) -> None:
     consortium = Consortium(tmp_path, mechanism)
@@ -126,7 +124,7 @@ def test_sealed_a_site_that_does_not_give_leaves_the_mean_of_the_rest(
 
 
 @UNDER_MASKS
-def test_masked_the_exchange_is_repeated_among_those_that_are_left(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_masked_the_exchange_is_repeated_with_the_remaining_sites(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = without(("h4", "submit"))
     (record,) = consortium.run()
@@ -143,7 +141,7 @@ def test_masked_the_exchange_is_repeated_among_those_that_are_left(mechanism: Ag
 
 
 @UNDER_MASKS
-def test_masked_one_after_the_other_may_go_away(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_masked_several_sites_may_leave_one_after_another(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, replace(mechanism, minimum=2))
     gone: list[SiteId] = ["h4", "h3"]
 
@@ -160,7 +158,7 @@ def test_masked_one_after_the_other_may_go_away(mechanism: AgreedMechanism, tmp_
 
 
 @ALL
-def test_too_few_that_give_stop_the_round_and_nobody_reveals(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_too_few_submissions_stop_the_round_and_no_site_unmasks(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = without(("h4", "submit"), ("h3", "submit"))
     with pytest.raises(FederationError, match="2 of 4 sites answered; the study needs at least 3"):
@@ -175,7 +173,7 @@ def test_too_few_that_give_stop_the_round_and_nobody_reveals(mechanism: AgreedMe
 
 
 @UNDER_MASKS
-def test_a_site_gone_at_reveal_shuts_the_sum_for_ever(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_a_site_that_leaves_before_unmask_makes_the_sum_unopenable(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = without(("h2", "unmask"))
     with pytest.raises(FederationError, match=r"^h2 left after it had submitted; the round's sum cannot be opened$"):
@@ -199,7 +197,7 @@ def test_a_site_gone_at_reveal_shuts_the_sum_for_ever(mechanism: AgreedMechanism
 
 
 @AT_SITES
-def test_a_site_gone_at_take_is_behind_and_goes_on_from_anothers_copy(
+def test_a_site_that_leaves_before_open_is_behind_and_loads_another_sites_copy(
     mechanism: AgreedMechanism, tmp_path: Path
 ) -> None:
     consortium = Consortium(tmp_path, mechanism)
@@ -219,7 +217,7 @@ def test_a_site_gone_at_take_is_behind_and_goes_on_from_anothers_copy(
 
 
 @AT_SITES
-def test_too_few_that_take_stop_the_round(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_too_few_sites_that_open_the_sum_stop_the_round(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = without(("h2", "open_sum"), ("h3", "open_sum"))
     with pytest.raises(FederationError, match="2 of 4 sites answered"):
@@ -252,7 +250,7 @@ BAD: Mapping[str, tuple[Callable[[Message], Message], str]] = {
 
 @ALL
 @pytest.mark.parametrize("bad", BAD)
-def test_what_was_altered_on_the_way_is_an_absence(mechanism: AgreedMechanism, bad: str, tmp_path: Path) -> None:
+def test_an_update_altered_in_transit_is_an_absence(mechanism: AgreedMechanism, bad: str, tmp_path: Path) -> None:
     change, code = BAD[bad]
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = changing("h4", "submit", change)
@@ -325,7 +323,7 @@ READY: Mapping[str, tuple[Callable[[Message], Message], str]] = {
 
 @ALL
 @pytest.mark.parametrize("bad", READY)
-def test_a_site_that_holds_nothing_usable_is_absent_before_anybody_gives(
+def test_a_site_without_a_usable_update_is_absent_before_the_submit_phase(
     mechanism: AgreedMechanism, bad: str, tmp_path: Path
 ) -> None:
     """One of them must not keep the others from giving, nor the study from going on."""
@@ -339,7 +337,7 @@ def test_a_site_that_holds_nothing_usable_is_absent_before_anybody_gives(
 
 @AT_SITES
 @pytest.mark.parametrize("said", [{}, {"shared": 3}])
-def test_who_does_not_say_what_it_took_is_absent(
+def test_a_site_that_does_not_report_its_digest_is_absent(
     mechanism: AgreedMechanism, said: dict[str, Value], tmp_path: Path
 ) -> None:
     consortium = Consortium(tmp_path, mechanism)
@@ -351,7 +349,7 @@ def test_who_does_not_say_what_it_took_is_absent(
 
 @UNDER_MASKS
 @pytest.mark.parametrize("seed", [b"", bytes(31), bytes(33)])
-def test_a_seed_that_is_none_shuts_the_sum(mechanism: AgreedMechanism, seed: bytes, tmp_path: Path) -> None:
+def test_an_invalid_seed_makes_the_sum_unopenable(mechanism: AgreedMechanism, seed: bytes, tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, mechanism)
     consortium.meddle = changing("h2", "unmask", lambda message: Message({}, {}, {"seed": seed}))
     with pytest.raises(FederationError, match="h2 sent another seed than it had committed to"):
@@ -392,7 +390,7 @@ def test_a_clip_is_learned_in_the_first_round_with_a_margin_and_stays(
     assert told == [True] * 4 + [False] * 8
 
 
-def test_the_clip_of_layers_that_did_not_move(tmp_path: Path) -> None:
+def test_the_clip_of_layers_that_no_site_changed(tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, MASKED, updates=lambda site, number: 0.0)
     consortium.run()
     assert consortium.coordinator.clips == {"layer": 1e-6}
@@ -433,7 +431,7 @@ def test_another_clip_than_in_the_rounds_before_is_refused(mechanism: AgreedMech
     assert codes(record)[0] == ("h4", "clip")
 
 
-def test_clips_outlast_the_coordinators_process(tmp_path: Path) -> None:
+def test_clips_survive_a_restart_of_the_coordinator(tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, MASKED)
     consortium.run()
     consortium.coordinator.save(tmp_path / "checkpoint")
@@ -447,7 +445,7 @@ def test_clips_outlast_the_coordinators_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mechanism", [MASKED, SEALED, BOTH], ids=named)
 @pytest.mark.parametrize("feedback", [False, True])
-def test_error_feedback_brings_back_what_rounding_took(
+def test_error_feedback_restores_what_rounding_removed(
     mechanism: AgreedMechanism, feedback: bool, tmp_path: Path
 ) -> None:
     """In 15 or 22 bits 0.3 of a unit is nothing, every round again; carried on, it is a unit after four rounds."""
@@ -476,7 +474,7 @@ def test_error_feedback_brings_back_what_rounding_took(
 
 
 @UNDER_MASKS
-def test_a_void_attempt_cannot_be_opened_by_what_the_next_one_revealed(
+def test_an_abandoned_attempt_cannot_be_opened_with_the_seeds_of_the_next_one(
     mechanism: AgreedMechanism, tmp_path: Path
 ) -> None:
     """A coordinator that only pretends that h4 is missing has all uploads of both attempts, and the seeds of one."""
@@ -533,7 +531,7 @@ def assert_noise(slots: Any, mechanism: AgreedMechanism) -> None:
 
 
 @UNDER_MASKS
-def test_the_honest_sum_is_no_noise(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_the_complete_sum_is_not_noise(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     """That the test above can fail."""
     consortium = Consortium(tmp_path, mechanism)
     consortium.run()
@@ -561,7 +559,7 @@ def restarting(consortium: Consortium, site: SiteId, before: str) -> Meddle:
 
 
 @ALL
-def test_restarted_between_train_and_give_a_site_is_left_out(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_a_site_that_restarts_between_train_and_submit_is_left_out(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     """Its public keys belonged to the process that died: nobody else knows the new ones."""
     consortium = Consortium(tmp_path, mechanism)
     consortium.run()
@@ -580,7 +578,7 @@ def test_restarted_between_train_and_give_a_site_is_left_out(mechanism: AgreedMe
 
 
 @UNDER_MASKS
-def test_restarted_between_give_and_reveal_a_site_still_knows_its_seed(
+def test_a_site_that_restarts_between_submit_and_unmask_still_has_its_seed(
     mechanism: AgreedMechanism, tmp_path: Path
 ) -> None:
     consortium = Consortium(tmp_path, mechanism)
@@ -591,7 +589,7 @@ def test_restarted_between_give_and_reveal_a_site_still_knows_its_seed(
 
 
 @AT_SITES
-def test_restarted_between_give_and_take_a_site_still_knows_what_it_gave(
+def test_a_site_that_restarts_between_submit_and_open_still_knows_its_submission(
     mechanism: AgreedMechanism, tmp_path: Path
 ) -> None:
     consortium = Consortium(tmp_path, mechanism)
@@ -601,7 +599,7 @@ def test_restarted_between_give_and_take_a_site_still_knows_what_it_gave(
     assert consortium.shared("h2") == consortium.shared("h1") == pytest.approx(2 * 0.325, abs=2 * NEAR)
 
 
-def test_what_is_no_refusal_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_is_not_a_refusal_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mistake of our own is no failed round."""
     consortium = Consortium(tmp_path, MASKED)
 

@@ -90,7 +90,7 @@ def round_of(place: Place, number: int, update: dict[str, Array] | None = None) 
 
 
 @ALL
-def test_what_is_told_of_an_update_that_is_held(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_the_announcement_of_a_held_update(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism)
     answer = place.hold({"w": np.linspace(-0.75, 0.5, WIDTH, dtype=np.float32)})
     assert answer.values == {"loss": 2.0, "weight": 3.0, "largest_by_group": {"layer": 0.75}}
@@ -99,7 +99,7 @@ def test_what_is_told_of_an_update_that_is_held(mechanism: AgreedMechanism, tmp_
     assert not (tmp_path / "submissions.json").exists()  # nothing was given
 
 
-def test_extents_are_told_only_while_clips_are_learned(tmp_path: Path) -> None:
+def test_largest_numbers_are_announced_only_while_clips_are_learned(tmp_path: Path) -> None:
     place = Place(tmp_path / "learned", MASKED)
     place.hold()
     place.submit()
@@ -117,14 +117,14 @@ def test_rows_are_held_as_the_whole_table(tmp_path: Path) -> None:
     assert held.tolist() == [[0, 0], [1, 1], [0, 0], [1, 1]]
 
 
-def test_an_update_that_is_no_number_is_refused_and_the_one_before_is_still_held(tmp_path: Path) -> None:
+def test_an_update_with_nan_is_refused_and_the_previous_one_is_still_held(tmp_path: Path) -> None:
     place = Place(tmp_path, MASKED)
     place.hold(whole(0.25))
     assert code_of(place.hold, whole(float("nan"))) == "not-a-number"
     assert place.submission.state()["update/w"].tolist() == [0.25] * WIDTH
 
 
-def test_what_is_held_is_not_what_the_model_goes_on_with(tmp_path: Path) -> None:
+def test_the_held_update_does_not_change_with_the_model(tmp_path: Path) -> None:
     place, update = Place(tmp_path, MASKED), whole(0.25)
     place.hold(update)
     update["w"][:] = 7
@@ -135,7 +135,7 @@ def test_what_is_held_is_not_what_the_model_goes_on_with(tmp_path: Path) -> None
 
 
 @ALL
-def test_what_was_given_is_on_disk_before_it_leaves(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_a_submission_is_recorded_on_disk_before_it_leaves(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism)
     place.hold()
     exchange = place.exchange()
@@ -167,7 +167,7 @@ def test_what_was_given_is_on_disk_before_it_leaves(mechanism: AgreedMechanism, 
     ],
     ids=["study", "later", "earlier", "weight", "not named", "too few", "stranger", "clip", "no clip", "more clips"],
 )
-def test_what_a_site_does_not_give_to(
+def test_exchanges_that_a_site_does_not_submit_to(
     mechanism: AgreedMechanism, changed: dict[str, Any], code: str, tmp_path: Path
 ) -> None:
     place = Place(tmp_path, mechanism, clips=CLIPS)
@@ -178,12 +178,12 @@ def test_what_a_site_does_not_give_to(
 
 
 @ALL
-def test_a_site_that_holds_nothing_gives_nothing(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_a_site_without_an_update_submits_nothing(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     assert Place(tmp_path, mechanism).refusal(Place(tmp_path, mechanism).exchange()) == "round"
 
 
 @ALL
-def test_to_one_exchange_a_site_gives_once(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_a_site_submits_once_to_an_exchange(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism)
     place.hold()
     first, second = place.exchange(), place.exchange()
@@ -201,7 +201,7 @@ def test_to_one_exchange_a_site_gives_once(mechanism: AgreedMechanism, tmp_path:
 
 
 @ONCE
-def test_an_exchange_of_a_round_long_past_is_not_given_to_again(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_a_site_does_not_submit_to_an_exchange_of_an_old_round(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     """Put back two rounds, the site draws anew; under the old exchange the same masks would lie over both draws."""
     place = Place(tmp_path, mechanism)
     old = round_of(place, 1)
@@ -210,7 +210,7 @@ def test_an_exchange_of_a_round_long_past_is_not_given_to_again(mechanism: Agree
     assert place.refusal(old) == "replay"
 
 
-def test_a_clip_stays_what_the_first_exchange_said(tmp_path: Path) -> None:
+def test_a_clip_stays_that_of_the_first_exchange(tmp_path: Path) -> None:
     place = Place(tmp_path, MASKED)
     round_of(place, 1)
     place.hold(number=2)
@@ -222,7 +222,7 @@ def test_a_clip_stays_what_the_first_exchange_said(tmp_path: Path) -> None:
     place.submit(place.exchange(round=2), number=2)
 
 
-def test_a_lasting_site_forces_the_record_to_disk_name_and_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lasting_site_forces_the_record_and_its_name_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forced: list[str] = []
     plain = os.fsync
 
@@ -245,7 +245,9 @@ def test_a_lasting_site_forces_the_record_to_disk_name_and_all(tmp_path: Path, m
 
 
 @ONCE
-def test_a_seed_is_told_once_and_the_update_never_given_again(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_a_seed_is_sent_once_and_the_update_is_never_submitted_again(
+    mechanism: AgreedMechanism, tmp_path: Path
+) -> None:
     place = Place(tmp_path, mechanism)
     place.hold()
     exchange = place.exchange()
@@ -262,7 +264,7 @@ def test_a_seed_is_told_once_and_the_update_never_given_again(mechanism: AgreedM
 
 
 @ONCE
-def test_only_the_last_exchange_can_be_revealed(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_only_the_last_exchange_can_be_unmasked(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism)
     place.hold()
     first, second = place.exchange(), place.exchange()
@@ -276,7 +278,7 @@ def test_only_the_last_exchange_can_be_revealed(mechanism: AgreedMechanism, tmp_
     assert code_of(place.unmask, first) == "nonce"
 
 
-def test_without_masks_there_is_nothing_to_reveal(tmp_path: Path) -> None:
+def test_without_masks_there_is_nothing_to_unmask(tmp_path: Path) -> None:
     place = Place(tmp_path, SEALED)
     place.hold()
     exchange = place.exchange()
@@ -285,7 +287,7 @@ def test_without_masks_there_is_nothing_to_reveal(tmp_path: Path) -> None:
 
 
 @ONCE
-def test_a_revealed_round_that_is_asked_for_again_is_drawn_anew(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_a_repeated_round_that_was_unmasked_counts_a_redraw(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism)
     for number in (1, 2, 3):
         round_of(place, number)
@@ -301,7 +303,7 @@ def test_a_revealed_round_that_is_asked_for_again_is_drawn_anew(mechanism: Agree
 
 
 @ONCE
-def test_a_later_round_from_an_old_state_is_drawn_anew_too(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_a_later_round_from_an_old_state_counts_a_redraw_too(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     """Put back to before round 1 and asked for round 2 at once: its batches would be those of round 1."""
     place = Place(tmp_path, mechanism)
     round_of(place, 1)
@@ -314,7 +316,7 @@ def test_a_later_round_from_an_old_state_is_drawn_anew_too(mechanism: AgreedMech
 
 
 @ONCE
-def test_a_round_that_is_begun_again_frees_no_update_of_the_rounds_before(
+def test_repeating_a_round_does_not_allow_submitting_updates_of_earlier_rounds(
     mechanism: AgreedMechanism, tmp_path: Path
 ) -> None:
     """Put back to round 1, whose update lies in that state, the site is asked for round 2 in a way that fails."""
@@ -336,7 +338,9 @@ def units(mechanism: AgreedMechanism, count: float) -> float:
 
 
 @ALL
-def test_what_rounding_took_is_added_once_the_update_was_used(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_the_residue_is_added_to_the_next_update_once_the_update_was_used(
+    mechanism: AgreedMechanism, tmp_path: Path
+) -> None:
     place = Place(tmp_path, mechanism, clips=CLIPS, feedback=True)
     first = whole(units(mechanism, 0.2))
     place.hold(first)
@@ -387,7 +391,7 @@ def test_feedback_is_off_unless_the_study_says_so(tmp_path: Path) -> None:
 
 
 @ALL
-def test_of_an_update_that_nobody_used_nothing_is_carried_on(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_the_residue_of_an_unused_update_is_dropped(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism, clips=CLIPS, feedback=True)
     place.hold(whole(units(mechanism, 0.25)))
     place.submit()
@@ -399,7 +403,7 @@ def test_of_an_update_that_nobody_used_nothing_is_carried_on(mechanism: AgreedMe
 
 
 @pytest.mark.parametrize("mechanism", [SEALED, BOTH, RETURNED], ids=named)
-def test_a_mean_with_the_own_update_in_it(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_opening_a_mean_that_contains_the_sites_own_update(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     """0.5 of a site of 3 in 8, and zeros: 3/16."""
     place = Place(tmp_path, mechanism)
     place.hold()
@@ -426,7 +430,7 @@ def test_an_earlier_attempt_of_the_round_is_not_opened(mechanism: AgreedMechanis
 
 
 @ALL
-def test_a_site_goes_on_from_its_state(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_a_site_continues_from_its_state(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     place = Place(tmp_path, mechanism, clips=CLIPS, feedback=True)
     place.hold(whole(units(mechanism, 0.25)))
     exchange = place.exchange()
@@ -442,7 +446,7 @@ def test_a_site_goes_on_from_its_state(mechanism: AgreedMechanism, tmp_path: Pat
 
 
 @ALL
-def test_what_must_be_written_again_is_counted(mechanism: AgreedMechanism, tmp_path: Path) -> None:
+def test_changes_of_the_state_are_counted(mechanism: AgreedMechanism, tmp_path: Path) -> None:
     """Clips once learned, and what rounding took: both would be lost with the process."""
     place = Place(tmp_path, mechanism, clips=CLIPS, feedback=True)
     seen = [place.submission.changes]
@@ -464,7 +468,7 @@ def test_a_damaged_record_is_refused(content: str, tmp_path: Path) -> None:
     assert code_of(place.opened) == "state"
 
 
-def test_a_fresh_site_has_given_nothing(tmp_path: Path) -> None:
+def test_a_fresh_site_has_no_submission(tmp_path: Path) -> None:
     assert Place(tmp_path, MASKED).submission.record == Record()
 
 

@@ -29,7 +29,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Hospitals, list[flo
     return hospitals, [record.loss for record in hospitals.run(4)]
 
 
-def test_a_site_knows_the_steps_of_its_mechanism_and_no_other(tmp_path: Path) -> None:
+def test_a_site_has_only_the_steps_of_its_mechanism(tmp_path: Path) -> None:
     giving, copying = {"submit", "unmask"}, {"open_sum", "share_copy", "load_copy"}
     known = {}
     for mechanism in ("plain", *MECHANISMS):
@@ -44,7 +44,7 @@ def test_a_site_knows_the_steps_of_its_mechanism_and_no_other(tmp_path: Path) ->
 
 
 @ALL
-def test_a_protected_study_goes_the_way_of_a_plain_one(
+def test_a_protected_study_learns_as_a_plain_one_does(
     mechanism: str, plain: tuple[Hospitals, list[float]], tmp_path: Path
 ) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
@@ -60,9 +60,7 @@ def test_a_protected_study_goes_the_way_of_a_plain_one(
 
 @AT_SITES
 @pytest.mark.parametrize("step", ["gradient", "train", "score"])
-def test_nobody_tells_a_site_of_a_sealed_study_what_the_shared_half_is(
-    mechanism: str, step: str, tmp_path: Path
-) -> None:
+def test_a_site_of_a_sealed_study_refuses_a_shared_half_in_a_request(mechanism: str, step: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     number = 1 if step == "score" else 2
@@ -76,7 +74,7 @@ def test_nobody_tells_a_site_of_a_sealed_study_what_the_shared_half_is(
 
 
 @ALL
-def test_nothing_is_given_before_it_was_trained(mechanism: str, tmp_path: Path) -> None:
+def test_nothing_is_submitted_before_training(mechanism: str, tmp_path: Path) -> None:
     hospitals, seen = Hospitals(tmp_path, mechanism), []
 
     def before_training(site: SiteId, step: str, message: Message, go: Go) -> Message:
@@ -103,7 +101,7 @@ def trained(hospitals: Hospitals, number: int) -> dict[SiteId, bytes]:
 
 @pytest.mark.parametrize("config", [CALM, SHAKEN], ids=["batches", "dropout"])
 @pytest.mark.parametrize("restarted", [False, True], ids=["at once", "restarted"])
-def test_an_update_that_was_revealed_is_drawn_anew_when_its_round_comes_again(
+def test_a_repeated_round_draws_other_sentences_after_its_update_was_unmasked(
     config: Any, restarted: bool, tmp_path: Path
 ) -> None:
     hospitals = Hospitals(tmp_path, "sealed+masked", config=config)
@@ -119,7 +117,7 @@ def test_an_update_that_was_revealed_is_drawn_anew_when_its_round_comes_again(
     assert trained(hospitals, 2) == second  # which nobody has seen yet: the same draw will do
 
 
-def test_an_update_that_nobody_revealed_is_drawn_as_before(tmp_path: Path) -> None:
+def test_a_repeated_round_draws_the_same_sentences_if_its_update_was_not_unmasked(tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, "sealed", config=SHAKEN)
     hospitals.run(2)
     first = {name: hospitals.held(name) for name in NAMES}
@@ -128,7 +126,7 @@ def test_an_update_that_nobody_revealed_is_drawn_as_before(tmp_path: Path) -> No
 
 
 @UNDER_MASKS
-def test_no_detour_has_a_revealed_update_given_again(mechanism: str, tmp_path: Path) -> None:
+def test_no_order_of_steps_makes_a_site_submit_an_unmasked_update_again(mechanism: str, tmp_path: Path) -> None:
     """The coordinator has revealed rounds 1 and 2. It puts a site back to round 1, whose update is in that state, has
     it begin round 2 in a way that fails, and asks for the update of round 1 once more."""
     hospitals, asked = Hospitals(tmp_path, mechanism), []
@@ -152,7 +150,7 @@ def test_no_detour_has_a_revealed_update_given_again(mechanism: str, tmp_path: P
 
 
 @UNDER_MASKS
-def test_a_round_that_failed_at_reveal_succeeds_when_it_is_tried_again(mechanism: str, tmp_path: Path) -> None:
+def test_a_round_that_failed_at_unmask_succeeds_when_it_is_repeated(mechanism: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     hospitals.meddle = without(("hillside", "unmask"))
@@ -169,7 +167,7 @@ def test_a_round_that_failed_at_reveal_succeeds_when_it_is_tried_again(mechanism
 
 
 @AT_SITES
-def test_a_sum_is_taken_once_and_in_its_round_alone(mechanism: str, tmp_path: Path) -> None:
+def test_a_sum_is_opened_once_and_only_in_its_round(mechanism: str, tmp_path: Path) -> None:
     hospitals, sums = Hospitals(tmp_path, mechanism), []
 
     def listen(site: SiteId, step: str, message: Message, go: Go) -> Message:
@@ -193,7 +191,7 @@ def test_a_sum_is_taken_once_and_in_its_round_alone(mechanism: str, tmp_path: Pa
 
 
 @AT_SITES
-def test_a_site_that_missed_a_sum_is_behind_until_it_has_anothers_copy(mechanism: str, tmp_path: Path) -> None:
+def test_a_site_that_missed_a_sum_is_behind_until_it_loads_another_sites_copy(mechanism: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     hospitals.meddle = without(("hillside", "open_sum"))
@@ -215,7 +213,7 @@ def test_a_site_that_missed_a_sum_is_behind_until_it_has_anothers_copy(mechanism
 
 
 @AT_SITES
-def test_a_copy_that_came_out_differently_is_replaced_for_good(mechanism: str, tmp_path: Path) -> None:
+def test_a_copy_that_differs_is_replaced_permanently(mechanism: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     with_a_twist(hospitals, "hillside")
@@ -235,7 +233,7 @@ def with_a_twist(hospitals: Hospitals, name: SiteId) -> None:
 
 
 @AT_SITES
-def test_no_copy_but_a_sites_own_is_taken(mechanism: str, tmp_path: Path) -> None:
+def test_only_a_copy_made_by_a_site_is_loaded(mechanism: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run(2)
     mine = hospitals.sites["hillside"].replica
@@ -275,7 +273,9 @@ def restarting(hospitals: Hospitals, name: SiteId, before: str) -> Callable[[Sit
 
 @ALL
 @pytest.mark.parametrize("before", ["gradient", "submit", "unmask", "open_sum"])
-def test_a_site_restarted_in_mid_round_does_not_stop_it(mechanism: str, before: str, tmp_path: Path) -> None:
+def test_a_site_that_restarts_within_a_round_does_not_stop_the_round(
+    mechanism: str, before: str, tmp_path: Path
+) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     hospitals.meddle = restarting(hospitals, "hillside", before)
@@ -295,7 +295,7 @@ def test_a_site_restarted_in_mid_round_does_not_stop_it(mechanism: str, before: 
 
 
 @ALL
-def test_restarted_after_a_round_a_site_has_lost_nothing(mechanism: str, tmp_path: Path) -> None:
+def test_a_site_that_restarts_after_a_round_has_lost_nothing(mechanism: str, tmp_path: Path) -> None:
     """Neither clips nor what rounding took: both are of the round that is over."""
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
@@ -308,7 +308,7 @@ def test_restarted_after_a_round_a_site_has_lost_nothing(mechanism: str, tmp_pat
 
 
 @AT_SITES
-def test_what_was_kept_for_the_best_round_outlasts_the_process(mechanism: str, tmp_path: Path) -> None:
+def test_the_shared_half_of_the_best_round_survives_a_restart(mechanism: str, tmp_path: Path) -> None:
     """Also where the site itself scored no better than before."""
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
@@ -323,7 +323,7 @@ def test_what_was_kept_for_the_best_round_outlasts_the_process(mechanism: str, t
 
 
 @AT_SITES
-def test_a_sum_that_its_list_does_not_fit_leaves_the_site_as_it_was(mechanism: str, tmp_path: Path) -> None:
+def test_a_sum_that_does_not_match_its_transcript_leaves_the_site_unchanged(mechanism: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.run()
     state = {name: tensor.clone() for name, tensor in hospitals.sites["hillside"].state().items()}
@@ -344,7 +344,7 @@ def test_a_sum_that_its_list_does_not_fit_leaves_the_site_as_it_was(mechanism: s
 
 
 @ALL
-def test_fedavg_runs_protected_with_no_change_to_it(mechanism: str, tmp_path: Path) -> None:
+def test_fedavg_runs_under_protection_without_any_change(mechanism: str, tmp_path: Path) -> None:
     bare = Hospitals(tmp_path / "plain", "plain", algorithm="fedavg")
     hospitals = Hospitals(tmp_path / "protected", mechanism, algorithm="fedavg")
     losses = [record.loss for record in bare.run(3)]
@@ -353,7 +353,7 @@ def test_fedavg_runs_protected_with_no_change_to_it(mechanism: str, tmp_path: Pa
 
 
 @ALL
-def test_an_update_altered_on_the_way_costs_its_site_one_round(mechanism: str, tmp_path: Path) -> None:
+def test_an_update_that_is_altered_in_transit_excludes_its_site_for_one_round(mechanism: str, tmp_path: Path) -> None:
     hospitals = Hospitals(tmp_path, mechanism)
     hospitals.meddle = changing("hillside", "submit", lambda message: Message(message.values, {}, message.blobs))
     (record,) = hospitals.run()

@@ -78,7 +78,7 @@ def turned(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=200, deadline=None)
 @given(messages)
-def test_a_digest_survives_the_way_and_any_order(message: Message) -> None:
+def test_a_digest_survives_encoding_and_any_order(message: Message) -> None:
     digest = sealed_digest(message)
     assert sealed_digest(decode(encode(message))) == digest
     assert sealed_digest(Message(turned(message.values), turned(message.arrays), turned(message.blobs))) == digest
@@ -88,7 +88,7 @@ def test_a_digest_survives_the_way_and_any_order(message: Message) -> None:
     assert Contribution.from_message(both) == word
 
 
-def test_every_part_of_what_was_given_counts() -> None:
+def test_every_part_of_a_submission_changes_the_digest() -> None:
     slots = np.array([1, 2, 3, 4], np.uint64)
     given = Message({"clipped": 1, "of": {"a": 1, "b": 2}}, {"words": slots}, {"seal": b"s"})
     others = [
@@ -110,7 +110,7 @@ def test_every_part_of_what_was_given_counts() -> None:
     assert len({sealed_digest(message) for message in (given, *others)}) == 15
 
 
-def test_a_digest_does_not_copy_what_was_given() -> None:
+def test_a_digest_does_not_copy_the_submission() -> None:
     message = Message({}, {"words": np.zeros(4_000_000, np.uint8)}, {"seal": bytes(4_000_000)})
     tracemalloc.start()
     sealed_digest(message)
@@ -214,7 +214,7 @@ def test_tag_and_commitment_are_signed(changed: dict[str, Any], identities: dict
     assert code_of(check_contribution, replace(word, **changed), EXCHANGE, identities["h1"].public_keys) == "signature"
 
 
-def test_a_changed_tag_or_commitment_makes_a_transcript_untrue(transcript: Transcript) -> None:
+def test_a_changed_tag_or_commitment_invalidates_a_transcript(transcript: Transcript) -> None:
     one, two, three = transcript.contributions
     for forged in (replace(two, tag=(4, *two.tag[1:])), replace(two, commitment=three.commitment)):
         assert "signature: h2" in refusal(replace(transcript, contributions=[one, forged, three]))
@@ -223,7 +223,7 @@ def test_a_changed_tag_or_commitment_makes_a_transcript_untrue(transcript: Trans
     assert "signature: h1" in refusal(replace(transcript, contributions=[own, two, three]))
 
 
-def test_a_seed_is_held_against_the_commitment(identities: dict[str, Identity]) -> None:
+def test_a_seed_is_checked_against_the_commitment(identities: dict[str, Identity]) -> None:
     word = contribute(identities["h1"], EXCHANGE, GIVEN["h1"], tag=TAG, commitment=COMMITMENT)
     check_seed(word, EXCHANGE, SEED)
     other = masks.new_seed()
@@ -238,11 +238,11 @@ def test_a_seed_is_held_against_the_commitment(identities: dict[str, Identity]) 
     assert code_of(check_seed, replace(word, commitment=""), EXCHANGE, b"") == "seed"
 
 
-def test_who_is_not_named_cannot_contribute(identities: dict[str, Identity]) -> None:
+def test_a_site_outside_the_exchange_cannot_contribute(identities: dict[str, Identity]) -> None:
     assert code_of(contribute, identities["h4"], EXCHANGE, GIVEN["h4"]) == "exchange"
 
 
-def test_what_is_no_contribution() -> None:
+def test_invalid_contributions_are_refused() -> None:
     values: dict[str, Value] = {"site": "h1", "digest": GIVEN["h1"], "commitment": COMMITMENT}
     tag = b"".join(number.to_bytes(8, "big") for number in TAG)
     good = Message(values, {}, {"signature": bytes(64), "tag": tag})
@@ -275,7 +275,7 @@ def test_what_is_no_contribution() -> None:
         assert code_of(Contribution, "h1", GIVEN["h1"], bytes(64), numbers) == "contribution"
 
 
-def test_a_true_transcript_is_believed(transcript: Transcript) -> None:
+def test_a_valid_transcript_is_accepted(transcript: Transcript) -> None:
     assert refusal(transcript) == ""
     assert refusal(transcript, minimum=3) == ""
     assert refusal(transcript, me="h4", own=None) == ""
@@ -290,7 +290,7 @@ def test_a_transcript_of_some_of_the_cohort(identities: dict[str, Identity]) -> 
     assert some.share == 0.75  # (5 + 1) / 8
 
 
-def test_a_transcript_comes_back_as_it_was(transcript: Transcript, identities: dict[str, Identity]) -> None:
+def test_a_transcript_survives_a_round_trip(transcript: Transcript, identities: dict[str, Identity]) -> None:
     more = replace(transcript, public_keys={**transcript.public_keys, "h4": identities["h4"].public_keys})
     for sent in (transcript, more):
         message = decode(encode(Message({"round": 3}, {}, {"sum": b"sum", **sent.to_blobs()})))
@@ -301,19 +301,23 @@ def test_a_transcript_comes_back_as_it_was(transcript: Transcript, identities: d
         assert refusal(back) == ""
 
 
-def test_too_few_sites(transcript: Transcript, identities: dict[str, Identity]) -> None:
+def test_a_transcript_of_too_few_sites_is_refused(transcript: Transcript, identities: dict[str, Identity]) -> None:
     assert "lists 3 sites; the study needs at least 4" in refusal(transcript, minimum=4)
     assert "lists 1 sites" in refusal(signed(identities, EXCHANGE, "h1"))
     assert "lists 0 sites" in refusal(signed(identities, EXCHANGE), own=None)
 
 
-def test_a_site_twice(transcript: Transcript, identities: dict[str, Identity]) -> None:
+def test_a_transcript_that_lists_a_site_twice_is_refused(
+    transcript: Transcript, identities: dict[str, Identity]
+) -> None:
     assert "twice" in refusal(signed(identities, EXCHANGE, "h1", "h2", "h2"))
     again = contribute(identities["h2"], EXCHANGE, GIVEN["h3"])
     assert "twice" in refusal(replace(transcript, contributions=[*transcript.contributions, again]))
 
 
-def test_a_site_outside_the_cohort(transcript: Transcript, identities: dict[str, Identity]) -> None:
+def test_a_transcript_with_a_site_outside_the_cohort_is_refused(
+    transcript: Transcript, identities: dict[str, Identity]
+) -> None:
     wider = replace(EXCHANGE, weights={**EXCHANGE.weights, "h4": 1.0})
     stranger = contribute(identities["h4"], wider, GIVEN["h4"])
     public_keys = {site: identity.public_keys for site, identity in identities.items()}
@@ -321,25 +325,25 @@ def test_a_site_outside_the_cohort(transcript: Transcript, identities: dict[str,
     assert "outside the cohort" in refusal(listed)
 
 
-def test_without_what_i_gave(identities: dict[str, Identity]) -> None:
+def test_a_transcript_without_the_sites_own_submission_is_refused(identities: dict[str, Identity]) -> None:
     assert "leaves out what h1 submitted" in refusal(signed(identities, EXCHANGE, "h2", "h3"))
 
 
-def test_with_something_else_than_i_gave(transcript: Transcript) -> None:
+def test_a_transcript_with_another_submission_of_the_site_is_refused(transcript: Transcript) -> None:
     assert "another update" in refusal(transcript, own=GIVEN["h2"])
 
 
-def test_with_my_name_where_i_gave_nothing(transcript: Transcript) -> None:
+def test_a_transcript_that_lists_a_site_without_submission_is_refused(transcript: Transcript) -> None:
     assert "lists h1, which submitted nothing" in refusal(transcript, own=None)
 
 
-def test_of_another_study_or_round(transcript: Transcript) -> None:
+def test_a_transcript_of_another_study_or_round_is_refused(transcript: Transcript) -> None:
     assert "another study" in refusal(transcript, study="0" * 64)
     assert "another round" in refusal(transcript, round=2)
     assert "another round" in refusal(transcript, round=4)
 
 
-def test_contributions_to_another_exchange(transcript: Transcript) -> None:
+def test_contributions_to_another_exchange_are_refused(transcript: Transcript) -> None:
     for changed in (
         replace(EXCHANGE, nonce="0" * 32),
         replace(EXCHANGE, weights={"h1": 1.0, "h2": 2.0, "h3": 4.0}),
@@ -349,7 +353,7 @@ def test_contributions_to_another_exchange(transcript: Transcript) -> None:
         assert "signature" in refusal(replace(transcript, exchange=changed))
 
 
-def test_contributions_that_others_signed(transcript: Transcript, identities: dict[str, Identity]) -> None:
+def test_contributions_signed_by_others_are_refused(transcript: Transcript, identities: dict[str, Identity]) -> None:
     one, two, three = transcript.contributions
     for forged in (
         replace(two, digest=GIVEN["h4"]),
@@ -360,7 +364,9 @@ def test_contributions_that_others_signed(transcript: Transcript, identities: di
         assert "signature: h2" in refusal(replace(transcript, contributions=[one, forged, three]))
 
 
-def test_public_keys_that_are_missing_or_anothers(transcript: Transcript, identities: dict[str, Identity]) -> None:
+def test_missing_public_keys_or_those_of_another_site_are_refused(
+    transcript: Transcript, identities: dict[str, Identity]
+) -> None:
     public_keys = dict(transcript.public_keys)
     other = Identity.new("h2", None).public_keys
     assert "signature: h2" in refusal(replace(transcript, public_keys=public_keys | {"h2": other}))
@@ -400,7 +406,7 @@ def certified(vouched: dict[str, Identity]) -> Transcript:
     return signed(vouched, EXCHANGE, "h1", "h2", "h3")
 
 
-def test_public_keys_are_held_against_their_certificates(
+def test_public_keys_are_checked_against_their_certificates(
     transcript: Transcript, certified: Transcript, vouched: dict[str, Identity]
 ) -> None:
     assert refusal(certified, certifier=VOUCHING) == ""
@@ -413,7 +419,7 @@ def test_public_keys_are_held_against_their_certificates(
     assert "certificate" in refusal(signed(lent, EXCHANGE, "h1", "h2", "h3"), certifier=VOUCHING)
 
 
-def test_what_is_no_transcript(transcript: Transcript) -> None:
+def test_invalid_transcripts_are_refused(transcript: Transcript) -> None:
     good = decode(transcript.to_blobs()["transcript"])
     values, blobs = dict(good.values), dict(good.blobs)
     bad = [

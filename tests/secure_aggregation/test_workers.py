@@ -100,7 +100,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
 
 
 @pytest.mark.parametrize("parameters", [STANDARD, COMPACT], ids=lambda parameters: parameters.name)
-def test_a_divided_sum_is_the_sum(two: WorkerPool, parameters: BfvParameters) -> None:
+def test_a_divided_sum_equals_the_undivided_sum(two: WorkerPool, parameters: BfvParameters) -> None:
     sites = [sealed(word, 3, parameters) for word in (1, 20, 300)]
     total = added(DividedSum(parameters, 3, two), *sites)
     assert same(total, added(BfvSum(parameters), *sites))
@@ -110,7 +110,7 @@ def test_a_divided_sum_is_the_sum(two: WorkerPool, parameters: BfvParameters) ->
 
 @pytest.mark.parametrize("blocks", [3, 4, BLOCKS])
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_the_bytes_do_not_tell_how_many_added(two: WorkerPool, count: int, blocks: int) -> None:
+def test_the_bytes_do_not_depend_on_the_number_of_workers(two: WorkerPool, count: int, blocks: int) -> None:
     workers = WorkerPool(0)
     workers.all = two.all[:count]
     sites = [sealed(1, blocks), sealed(2, blocks)]
@@ -130,7 +130,7 @@ def test_long_sums_are_added_in_turns(two: WorkerPool, monkeypatch: pytest.Monke
     assert same(added(running, THREE), added(BfvSum(STANDARD), ONE, TWO, THREE))
 
 
-def test_adding_goes_on_after_a_total(two: WorkerPool) -> None:
+def test_adding_may_continue_after_a_total(two: WorkerPool) -> None:
     running = DividedSum(STANDARD, BLOCKS, two)
     assert same(added(running, ONE), added(BfvSum(STANDARD), ONE))
     assert same(running.total(), running.total())
@@ -152,7 +152,7 @@ LAST = 6 * len(ONE.data) // BLOCKS  # where the last block begins, which is a wo
     ],
     ids=["blocks", "form", "ring", "packing", "short", "kind"],
 )
-def test_what_is_malformed_leaves_the_sum_as_it_was(two: WorkerPool, malformed: Ciphertexts) -> None:
+def test_malformed_ciphertexts_leave_the_sum_unchanged(two: WorkerPool, malformed: Ciphertexts) -> None:
     running = DividedSum(STANDARD, BLOCKS, two)
     with pytest.raises(MessageError, match="ciphertext"):
         running.add(malformed)
@@ -162,14 +162,14 @@ def test_what_is_malformed_leaves_the_sum_as_it_was(two: WorkerPool, malformed: 
     assert same(added(running, TWO), added(BfvSum(STANDARD), ONE, TWO))
 
 
-def test_a_sum_of_nobody_is_refused(two: WorkerPool) -> None:
+def test_a_sum_of_no_updates_is_refused(two: WorkerPool) -> None:
     running = DividedSum(STANDARD, BLOCKS, two)
     with pytest.raises(MessageError, match="empty"):
         running.total()
     assert same(added(running, ONE), added(BfvSum(STANDARD), ONE))
 
 
-def test_a_sum_that_is_not_random_is_refused_wherever_it_lies(two: WorkerPool) -> None:
+def test_a_sum_that_is_not_random_is_refused_in_every_process(two: WorkerPool) -> None:
     zeros = altered(ONE, LAST + HEAD, bytes(NUMBERS))
     running = DividedSum(STANDARD, BLOCKS, two)
     running.add(zeros)
@@ -178,7 +178,7 @@ def test_a_sum_that_is_not_random_is_refused_wherever_it_lies(two: WorkerPool) -
     assert same(added(running, TWO), added(BfvSum(STANDARD), zeros, TWO))
 
 
-def test_sums_do_not_mix_and_leave_when_they_are_gone(own: WorkerPool) -> None:
+def test_sums_do_not_mix_and_are_freed(own: WorkerPool) -> None:
     first, second = DividedSum(STANDARD, BLOCKS, own), DividedSum(STANDARD, BLOCKS, own)
     first.add(ONE)
     second.add(TWO)
@@ -193,7 +193,7 @@ def test_sums_do_not_mix_and_leave_when_they_are_gone(own: WorkerPool) -> None:
     assert same(second.total(), added(BfvSum(STANDARD), TWO, THREE))
 
 
-def test_a_dead_lane_costs_the_exchange_and_not_the_next_one(own: WorkerPool) -> None:
+def test_a_dead_worker_fails_this_exchange_but_not_the_next(own: WorkerPool) -> None:
     running = DividedSum(STANDARD, BLOCKS, own)
     running.add(ONE)
     (pid,) = pids(own)
@@ -208,7 +208,7 @@ def test_a_dead_lane_costs_the_exchange_and_not_the_next_one(own: WorkerPool) ->
     assert pids(own) != [pid]
 
 
-def test_a_lane_that_dies_before_the_total(own: WorkerPool) -> None:
+def test_a_worker_that_dies_before_the_total(own: WorkerPool) -> None:
     running = DividedSum(STANDARD, BLOCKS, own)
     running.add(ONE)
     os.kill(pids(own)[0], signal.SIGKILL)
@@ -217,7 +217,7 @@ def test_a_lane_that_dies_before_the_total(own: WorkerPool) -> None:
             running.total()
 
 
-def test_a_lane_that_dies_in_the_middle_of_an_addition(own: WorkerPool) -> None:
+def test_a_worker_that_dies_during_an_addition(own: WorkerPool) -> None:
     running = DividedSum(STANDARD, BLOCKS, own)
     running.add(ONE)
     (pid,) = pids(own)
@@ -228,7 +228,7 @@ def test_a_lane_that_dies_in_the_middle_of_an_addition(own: WorkerPool) -> None:
     assert is_gone(pid)
 
 
-def test_a_lane_that_hangs_is_not_waited_for(own: WorkerPool) -> None:
+def test_a_worker_that_hangs_is_killed(own: WorkerPool) -> None:
     running = DividedSum(STANDARD, BLOCKS, own)
     running.add(ONE)
     assert running._patience == pytest.approx(60.07)  # seconds
@@ -243,7 +243,9 @@ def test_a_lane_that_hangs_is_not_waited_for(own: WorkerPool) -> None:
 
 
 @pytest.mark.parametrize("command", [("/nowhere/python",), ("true",), (sys.executable, "-c", "raise SystemExit(1)")])
-def test_what_no_lane_can_add_is_added_here(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_share_of_a_worker_that_cannot_start_is_added_in_this_process(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_COMMAND", command)
     running = DividedSum(STANDARD, BLOCKS, WorkerPool(2))
     assert same(added(running, ONE, TWO), added(BfvSum(STANDARD), ONE, TWO))
@@ -261,7 +263,7 @@ def test_no_process_is_left_after_close() -> None:
     assert all(is_gone(pid) for pid in before)
 
 
-def test_the_terminals_interrupt_is_not_for_lanes(own: WorkerPool) -> None:
+def test_workers_ignore_the_terminals_interrupt(own: WorkerPool) -> None:
     running = DividedSum(STANDARD, BLOCKS, own)
     running.add(ONE)
     os.kill(pids(own)[0], signal.SIGINT)
@@ -283,7 +285,7 @@ def test_threads_may_add_to_sums_of_their_own(two: WorkerPool) -> None:
     assert same(totals[1], added(BfvSum(STANDARD), ONE, THREE))
 
 
-def test_small_sums_and_single_cores_make_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_sums_and_single_cores_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(module, "_shared_workers", lambda _, count: asked.append(count) or WorkerPool(0))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
@@ -296,7 +298,7 @@ def test_small_sums_and_single_cores_make_no_process(monkeypatch: pytest.MonkeyP
     assert asked == [3]
 
 
-def test_the_coordinators_sums_share_their_lanes(shared: WorkerPool) -> None:
+def test_the_coordinators_sums_share_their_workers(shared: WorkerPool) -> None:
     slots = BLOCKS * STANDARD.block
     expected = added(BfvSum(STANDARD), ONE, TWO)
     seen = set()
@@ -335,7 +337,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("killed", [True, False], ids=["killed", "at its end"])
-def test_no_lane_outlives_its_parent(killed: bool) -> None:
+def test_no_worker_outlives_its_parent(killed: bool) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -349,7 +351,7 @@ def test_no_lane_outlives_its_parent(killed: bool) -> None:
     assert (parent.returncode, errors) == (-signal.SIGKILL if killed else 0, b"")
 
 
-def test_a_lane_loads_little_and_nothing_that_could_hold_a_key() -> None:
+def test_a_worker_loads_few_modules_and_none_that_could_hold_a_key() -> None:
     heavy = "{'torch', 'transformers', 'cryptography', 'matplotlib', 'wardround.secure_aggregation.keys.vault'}"
     source = f"import sys, wardround.secure_aggregation.worker_loop; assert not {heavy} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", source], check=True)
@@ -368,7 +370,7 @@ def begun(buffer: module._SharedBuffer) -> ChunkSums:
     return chunks
 
 
-def test_the_steps_of_a_lane(buffer: module._SharedBuffer) -> None:
+def test_the_steps_of_a_worker(buffer: module._SharedBuffer) -> None:
     chunks, expected = begun(buffer), added(BfvSum(STANDARD), ONE).data
     buffer.bytes[: len(ONE.data)] = ONE.data
     assert chunks.answer_bytes("add", 7, b"7") == b""
@@ -381,7 +383,7 @@ def test_the_steps_of_a_lane(buffer: module._SharedBuffer) -> None:
         assert refused.value.code == code
 
 
-def test_a_lane_checks_what_it_adds(buffer: module._SharedBuffer) -> None:
+def test_a_worker_checks_what_it_adds(buffer: module._SharedBuffer) -> None:
     chunks = begun(buffer)
     buffer.bytes[: len(ONE.data)] = altered(ONE, LAST, b"x").data
     with pytest.raises(MessageError, match="other parameters"):
@@ -389,14 +391,14 @@ def test_a_lane_checks_what_it_adds(buffer: module._SharedBuffer) -> None:
     assert chunks.answer_bytes("add", 7, b"6") == b""
 
 
-def test_a_tray_that_no_lane_can_see(own: WorkerPool, buffer: module._SharedBuffer) -> None:
+def test_a_shared_buffer_that_no_worker_can_open(own: WorkerPool, buffer: module._SharedBuffer) -> None:
     buffer.path = "/nowhere/tray"
     running = DividedSum(STANDARD, BLOCKS, own)
     assert same(added(running, ONE, TWO), added(BfvSum(STANDARD), ONE, TWO))
     assert [share.worker for share in running._shares] == [None, None]
 
 
-def test_a_tray_has_room_for_the_longest_stretch() -> None:
+def test_the_shared_buffer_has_room_for_the_longest_chunk() -> None:
     assert STANDARD.summed.length == COMPACT.summed.length == 123 + 2 * NUMBERS
     assert module._LONGEST_CHUNK * STANDARD.summed.length <= module._BUFFER
 

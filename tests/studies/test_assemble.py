@@ -105,7 +105,9 @@ def test_an_encoder_takes_the_place_of_the_preset(tmp_path: Path) -> None:
 
 
 def test_an_encoder_and_word_vectors_do_not_fit_together(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="an encoder brings its own embeddings: word vectors go with a preset only"):
+    with pytest.raises(
+        UsageError, match="an encoder has its own embeddings; word vectors can only be used with a preset"
+    ):
         ModelChoice(encoder="minilm", vectors=tmp_path)
 
 
@@ -136,7 +138,7 @@ def test_each_family_has_its_default_training(choice: ModelChoice, expected: obj
 
 
 def test_two_networks_are_not_one() -> None:
-    with pytest.raises(UsageError, match=r"^an encoder and a bart are two networks"):
+    with pytest.raises(UsageError, match=r"^encoder and bart name two networks; set only one of them$"):
         ModelChoice(encoder="minilm", bart="facebook/bart-base")
 
 
@@ -302,7 +304,7 @@ def test_a_site_learns_the_types_that_are_wanted_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("wanted", "documents", "said"),
     [
-        (TaskChoice("nre"), notes(1), r"'nre' is no task – did you mean 'ner'\?; there are ner, relations"),
+        (TaskChoice("nre"), notes(1), r"'nre' is not a task – did you mean 'ner'\?; there are ner, relations"),
         (
             TaskChoice(types=["Durg"]),
             notes(1),

@@ -52,7 +52,7 @@ def test_a_study_that_begins_from_another_model_says_so(mechanism: str) -> None:
 
 
 def test_what_deidentification_counts_is_said() -> None:
-    said = "With them how many words and mentions would stay readable, and in how many of your notes, by type."
+    said = "With the counts, how many words and mentions stay readable, and in how many of your notes, by type."
     assert said in lines(tiny(task={"kind": "deidentify"}), "What would leave this site")
     assert said not in lines(tiny(), "What would leave this site")
 
@@ -199,7 +199,7 @@ def test_no_path_is_in_what_hospitals_are_given(tmp_path: Path) -> None:
     assert study.sites["hillside"].scheme == "BIOES"
     said = [line for site in study.sites for part in review(study, site, coordinator="h:1") for line in part.lines]
     assert not [line for line in said if re.search(r"(^|\s)/\w|harbour-0000|conll", line)]
-    assert "hillside annotates what it does not say here." in said
+    assert "hillside annotates types that it does not name here." in said
 
 
 def test_pooling_is_for_one_machine() -> None:

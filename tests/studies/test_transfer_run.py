@@ -120,9 +120,7 @@ def test_an_encoder_that_is_not_here(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"leave --vectors out$"):
         target_network(source, ModelChoice(preset="", vectors=tmp_path / "words.txt"), DRUG, seed=0)
     encoder.rename(tmp_path / "moved")
-    with pytest.raises(
-        ModelError, match=r"^the encoder that the source began from, 'tiny', is not on this machine; name "
-    ):
+    with pytest.raises(ModelError, match=r"^the encoder of the source, 'tiny', is not on this machine; name "):
         target_network(source, OWN, DRUG, seed=0)
     around = target_network(source, ModelChoice(encoder=str(tmp_path / "model")), DRUG, seed=0)
     assert [row.how for row in transferred(source, around).layers] == ["copied"] * 3 + ["resized"]

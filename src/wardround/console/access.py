@@ -118,7 +118,12 @@ def is_loopback(host: str) -> bool:
 def read_token(path: Path) -> str:
     """Return the token in a file that only its owner can read; write a new one if the file is missing."""
     try:
-        return _read_or_create(path)
+        if not path.exists():
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as stream:
+                stream.write(secrets.token_urlsafe(_SHORTEST_TOKEN) + "\n")
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise UsageError(f"other users can read {path.name}; run chmod 600 on it, or choose a new file")
+        token = path.read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         raise UsageError(
             f"--token-file {path}: there is no folder {path.parent}; create it, or choose another file"
@@ -127,15 +132,6 @@ def read_token(path: Path) -> str:
         raise UsageError(
             f"--token-file {path}: {error.strerror}; let this user read and write there, or choose another file"
         ) from None
-
-
-def _read_or_create(path: Path) -> str:
-    if not path.exists():
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as stream:
-            stream.write(secrets.token_urlsafe(_SHORTEST_TOKEN) + "\n")
-    if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise UsageError(f"other users can read {path.name}; run chmod 600 on it, or choose a new file")
-    token = path.read_text(encoding="ascii", errors="replace").strip()
     if len(token) < _SHORTEST_TOKEN:
         raise UsageError(f"{path.name} contains no token of {_SHORTEST_TOKEN} characters; choose a new file")
     return token

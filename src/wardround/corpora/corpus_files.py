@@ -153,7 +153,7 @@ def files_below(path: Path, *endings: str) -> list[Path]:
 
 
 def refuse_links_out(folder: Path, entries: Iterable[Path], named: Path | None = None) -> None:
-    """Raise `CorpusError` if an entry is a link out of the folder, because the folder may come from somebody else.
+    """Raise `CorpusError` if an entry is a link out of the folder, because the folder may be from another party.
 
     The folder itself and the entry `named` by the user are the user's own choice and may be links.
     """

@@ -54,7 +54,7 @@ class Severity(Enum):
     """How much a problem matters."""
 
     ERROR = "error"  # the annotation cannot be used
-    WARNING = "warning"  # it can be used, but somebody should look at it
+    WARNING = "warning"  # it can be used, but should be checked by a person
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Reporter:
         self.problems(Problem(self.item + message, self.path, self.line))
 
     def warning(self, message: str) -> None:
-        """Report something usable that somebody should look at."""
+        """Report something that can be used but should be checked by a person."""
         self.problems(Problem(self.item + message, self.path, self.line, Severity.WARNING))
 
 

@@ -103,29 +103,22 @@ class Jsonl(CorpusFormat):
             return None
 
     def _read_file(self, stem: str, report: Reporter) -> Iterator[Document]:
-        values = _array_items(report) if self.shape == "presidio" else _line_values(report)
-        for number, value, place in values:
-            document = self._decode(value, f"{stem}:{number}", place)
-            if document is not None:
-                yield document
-
-
-def _line_values(report: Reporter) -> Iterator[tuple[int, object, Reporter]]:
-    """Yield the number, the parsed JSON and the place of each line that is not blank."""
-    for number, line in read_lines(report.path):
-        if line.strip():
-            for value in _parsed(line, report.at(number)):
-                yield number, value, report.at(number)
-
-
-def _array_items(report: Reporter) -> Iterator[tuple[int, object, Reporter]]:
-    """Yield the number, the value and the place of each item of one JSON array."""
-    for value in _parsed(read_text(report.path).removeprefix(BYTE_ORDER_MARK), report):
-        if not isinstance(value, list):
-            report.error("is not one JSON array")
+        if self.shape != "presidio":
+            for number, line in read_lines(report.path):
+                if line.strip():
+                    document = self._decode_line(line, f"{stem}:{number}", report.at(number))
+                    if document is not None:
+                        yield document
             return
-        for number, item in enumerate(value, start=1):
-            yield number, item, Reporter(report.path, report.problems, item=f"item {number}: ")
+        for value in _parsed(read_text(report.path).removeprefix(BYTE_ORDER_MARK), report):
+            if not isinstance(value, list):
+                report.error("is not one JSON array")
+                return
+            for number, item in enumerate(value, start=1):
+                place = Reporter(report.path, report.problems, item=f"item {number}: ")
+                document = self._decode(item, f"{stem}:{number}", place)
+                if document is not None:
+                    yield document
 
 
 def _parsed(content: str, report: Reporter) -> Iterator[object]:

@@ -31,7 +31,8 @@ class KitPlan:
     keys: str = ""  # host:port of the key service; empty if keys are issued offline
 
     def __post_init__(self) -> None:
-        _require(_STUDY, self.study, "study", "letters, digits, blanks, '.', '_' and '-', at most 63, a letter first")
+        allowed = "letters, digits, blanks, '.', '_' and '-', at most 63, first a letter or a digit"
+        _require(_STUDY, self.study, "study", allowed)
         _require(_HOST, self.host, "host", "a host name or an IPv4 address")
         for what, number in (("port", self.port), ("days of validity", self.days)):
             if not is_whole(number):
@@ -41,11 +42,11 @@ class KitPlan:
         if not 1 <= self.days <= _LONGEST_VALIDITY:
             raise KitError(f"certificates are valid for 1 to {_LONGEST_VALIDITY} days, not {self.days}")
         if not self.sites:
-            raise KitError("the study names no site; give it a table [sites.NAME] for each")
+            raise KitError("the study names no site; add a section [sites.NAME] for each site")
         for site in self.sites:
             check_site_name(site)
             if site == self.host.lower():
-                raise KitError(f"site {site!r} bears the name of the coordinator's host; rename it")
+                raise KitError(f"site {site!r} has the name of the coordinator's host; rename it")
         if len(set(self.sites)) < len(self.sites):
             raise KitError("the study names a site twice; names are unique")
         if self.keys:
@@ -58,13 +59,13 @@ class KitPlan:
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Return the names of everybody who has a kit."""
+        """Return the names of all parties that have a kit."""
         return (COORDINATOR, *([KEYS] if self.keys else []), *self.sites)
 
 
 def check_site_name(name: str) -> None:
     """Raise a `KitError` for a name that a site cannot have in a certificate or in FLARE."""
-    _require(_NAME, name, "site", "small letters, digits and '-', at most 63, no '-' first")
+    _require(_NAME, name, "site", "lower-case letters, digits and '-', at most 63, not '-' first")
     if name in _RESERVED:
         raise KitError(f"no site may be called {name!r}; rename it")
 
@@ -72,7 +73,7 @@ def check_site_name(name: str) -> None:
 def _check_address(address: str, *, coordinator: str) -> None:
     host, _, port = address.rpartition(":")
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-        raise KitError(f"the key service is reached at HOST:PORT, not {address!r}")
+        raise KitError(f"the address of the key service must be HOST:PORT, not {address!r}")
     _require(_HOST, host, "host", "a host name or an IPv4 address")
     if address.lower() == coordinator.lower():
         raise KitError("the key service and the coordinator cannot share a port; they are two parties")
@@ -80,4 +81,4 @@ def _check_address(address: str, *, coordinator: str) -> None:
 
 def _require(pattern: re.Pattern[str], text: str, what: str, rule: str) -> None:
     if not pattern.fullmatch(text):
-        raise KitError(f"{what} {text!r} is no name that can be used: {rule}")
+        raise KitError(f"{what} {text!r} cannot be used; expected: {rule}")

@@ -1,13 +1,13 @@
-"""Kits: folders from which the coordinator, the key service and the sites of a networked study take part.
+"""Kits: folders with which the coordinator, the key service and the sites take part in a networked study.
 
     kit.json          role, name, study, host, port, sites, where keys come from, and the SHA-256 of the study file
     study.toml        the study file, byte for byte
-    coordinator.crt   the certificate that a site checks the coordinator's requests against
+    coordinator.crt   the certificate that verifies the coordinator's requests at a site
     startup/          the party's private key, its certificate, and the certificate of the study's authority
 
-In a real study each site, and the key service, makes its own key and sends only a request: `open_consortium` and
-`approve` run at the coordinator, `request` and `complete` at the others, and no private key ever travels. The approval
-that comes back holds certificates, the study and the address of the coordinator, nothing else.
+In a real study each site and the key service make their own keys and send only a request: `open_consortium` and
+`approve` run at the coordinator, `request` and `complete` at the other parties, and no private key is ever sent. The
+approval that comes back contains only certificates, the study and the address of the coordinator.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _READABLE = (2, 3)
 # The files of format 2 that nothing reads.
 _UNUSED = ("startup/fed_server.json", "startup/fed_client.json", "local")
 _LONGEST_REQUEST = 100_000  # bytes; one has some two thousand
-_LARGEST_PART = 1_000_000  # bytes of anything in an approval or a kit
+_LARGEST_PART = 1_000_000  # bytes of one file in an approval or a kit
 _FACTS, _STUDY, _COORDINATOR_CERTIFICATE = "kit.json", "study.toml", "coordinator.crt"
 _AUTHORITY, _APPROVED = "authority", "approved"
 _CERTIFICATE = "site.crt"  # within an approval
@@ -74,7 +74,7 @@ class Kit:
 
     @property
     def role(self) -> Role:
-        """Return what its holder does in the study."""
+        """Return the role of its holder in the study."""
         return _role(self.name)
 
     @property
@@ -125,7 +125,7 @@ class Kit:
 
     @property
     def fingerprint(self) -> str:
-        """Return the fingerprint of the study's authority; if two parties see the same one, nobody intercepts them."""
+        """Return the fingerprint of the study's authority; if two parties see the same one, no one intercepts them."""
         return certificates.fingerprint(self.root.read_bytes())
 
 
@@ -133,7 +133,7 @@ def provision(plan: KitPlan, study: bytes, out: Path) -> dict[str, Path]:
     """Make all kits of a study at once, for a rehearsal on one machine; return their paths by name.
 
     Every private key is made here, so the person who runs this can impersonate every site: hospitals use `request` and
-    `approve` instead. The authority is deleted afterwards; nobody can be added later.
+    `approve` instead. The authority is deleted afterwards; no party can be added later.
     """
     _make_folder(out)
     with TemporaryDirectory(dir=out) as scratch:
@@ -183,13 +183,13 @@ def approve(consortium: Path, request_file: Path, out: Path, *, again: bool = Fa
     open a new consortium.
     """
     kit = read_kit(consortium / COORDINATOR)
-    # FLARE reads the name in a request only while it signs; a certificate for a stranger is dropped.
+    # FLARE reads the name in a request only while it signs; a certificate for an unknown name is discarded below.
     authority, days = consortium / _AUTHORITY, kit.plan.days
     name, certificate = _sign(request_file, authority, kind="client", days=days)
     if name == KEYS and not kit.plan.keys:
         raise KitError(f"{request_file.name} comes from a key service, which {kit.plan.study!r} does not have")
     if name not in (*kit.plan.sites, KEYS):
-        raise KitError(f"{request_file.name} comes from {name!r}, which is no site of the study {kit.plan.study!r}")
+        raise KitError(f"{request_file.name} comes from {name!r}, which is not a site of the study {kit.plan.study!r}")
     if name == KEYS:
         host = kit.plan.keys_host
         _, certificate = _sign(request_file, authority, kind="server", days=days, host=host)
@@ -210,7 +210,7 @@ def approve(consortium: Path, request_file: Path, out: Path, *, again: bool = Fa
 
 
 def complete(request_folder: Path, approval: Path) -> Path:
-    """Join a key and its approval into a kit, at a site or the key service; return its path, `kit` beside the key."""
+    """Make a kit from a key and its approval, at a site or the key service; return its path, `kit` next to the key."""
     parts = _read_approval(approval)
     name, _, _ = _read_facts(parts[_FACTS], approval.name)
     key = request_folder / f"{name}.key"
@@ -231,7 +231,7 @@ def read_kit(path: Path) -> Kit:
     allowed = {*_key_and_certificate(name), f"startup/{ROOT}", *unused}
     for found in sorted((path / "startup").glob("*")):
         if f"startup/{found.name}" not in allowed:
-            raise KitError(f"startup/{found.name} is no part of a kit; remove it")
+            raise KitError(f"startup/{found.name} is not part of a kit; remove it")
     return Kit(path.resolve(), name, plan, study, _check_identity(path, name))
 
 
@@ -314,12 +314,12 @@ def _read_facts(data: bytes, place: str) -> tuple[str, KitPlan, str]:
         if facts["role"] != _role(name) or name not in plan.parties:
             raise KitError(f"{place} names a participant that the study does not have; make the kit again")
     except (ValueError, KeyError, TypeError):
-        raise KitError(f"{place} is not what a kit says of itself; make the kit again") from None
+        raise KitError(f"{place} does not describe a kit; make the kit again") from None
     return name, plan, digest
 
 
 def _write_kit(path: Path, parts: dict[str, bytes], key: bytes) -> Path:
-    """Write a kit and read it as its user will; a kit that is refused is removed."""
+    """Write a kit and read it as its user will; remove a kit that is refused."""
     name, _, _ = _read_facts(parts[_FACTS], _FACTS)
     if path.exists():
         raise KitError(f"{path.name} exists already; move it away")
@@ -346,19 +346,17 @@ def _write_approval(path: Path, parts: dict[str, bytes]) -> Path:
 
 def _read_approval(path: Path) -> dict[str, bytes]:
     """Return the parts of an approval, in memory: no name in the archive decides where a file is written."""
+    found: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(path) as archive:
-            return {part: _read_part(archive, part) for part in _PARTS}
+            for part in _PARTS:
+                with archive.open(part) as stream:
+                    found[part] = stream.read(_LARGEST_PART + 1)
+                if len(found[part]) > _LARGEST_PART:
+                    raise KitError(f"{part} of the approval is longer than {_LARGEST_PART:,} bytes; ask for it again")
     except (zipfile.BadZipFile, zlib.error, KeyError, OSError, EOFError, RuntimeError):
-        raise KitError(f"{path.name} is no approval, or not all of one; ask for it again") from None
-
-
-def _read_part(archive: zipfile.ZipFile, part: str) -> bytes:
-    with archive.open(part) as stream:
-        data = stream.read(_LARGEST_PART + 1)
-    if len(data) > _LARGEST_PART:
-        raise KitError(f"{part} of the approval is longer than {_LARGEST_PART:,} bytes; ask for it again")
-    return data
+        raise KitError(f"{path.name} is not a complete approval; ask for it again") from None
+    return found
 
 
 def _read(path: Path, file: str) -> bytes:
@@ -367,7 +365,7 @@ def _read(path: Path, file: str) -> bytes:
     except MalformedDataError as error:
         raise KitError(f"{file} of {path.name} {error}; make the kit again") from None
     except OSError:
-        raise KitError(f"{path.name} is no kit, or not all of one: {file} is missing or cannot be read") from None
+        raise KitError(f"{path.name} is not a complete kit: {file} is missing or cannot be read") from None
 
 
 def _key_and_certificate(name: str) -> tuple[str, str]:
@@ -376,7 +374,7 @@ def _key_and_certificate(name: str) -> tuple[str, str]:
 
 
 def _kind(name: str) -> certificates.Kind:
-    return "server" if name in (COORDINATOR, KEYS) else "client"  # the others connect to these two
+    return "server" if name in (COORDINATOR, KEYS) else "client"  # the other parties connect to these two
 
 
 def _role(name: str) -> Role:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby, islice
 
 import torch
@@ -47,10 +48,13 @@ def model_finder(task: Task, *, threshold: float | None = None, patterns: Patter
     if not task.finds_entities:
         raise UsageError("the model finds relations between given entities; redaction needs one that finds entities")
     model = task.model
-    if threshold is not None and not 0 < threshold < 1:
-        raise UsageError(f"the threshold is {threshold}: it must be a probability between 0 and 1, for example 0.1")
-    if threshold is not None and not isinstance(model, TaggingModel):
-        raise UsageError("this model gives no probabilities for words; remove the threshold")
+    find_uncertain: Callable[[Sequence[Document]], list[list[Finding]]] | None = None
+    if threshold is not None:
+        if not 0 < threshold < 1:
+            raise UsageError(f"the threshold is {threshold}: it must be a probability between 0 and 1, for example 0.1")
+        if not isinstance(model, TaggingModel):
+            raise UsageError("this model gives no probabilities for words; remove the threshold")
+        find_uncertain = partial(uncertain_words, model, threshold=threshold)
 
     def find(documents: Iterable[Document]) -> Iterator[Found]:
         bare = (replace(document, entities=(), relations=()) for document in documents)
@@ -62,9 +66,7 @@ def model_finder(task: Task, *, threshold: float | None = None, patterns: Patter
                 else replace(document, text=view.text, words=None, sentences=None)
                 for document, view in zip(batch, views, strict=True)
             ]
-            uncertain: Sequence[list[Finding]] = [[] for _ in batch]
-            if threshold is not None and isinstance(model, TaggingModel):
-                uncertain = uncertain_words(model, normalised, threshold)
+            uncertain = [[] for _ in batch] if find_uncertain is None else find_uncertain(normalised)
             predictions = task.predict(normalised)
             for document, view, predicted, more in zip(batch, views, predictions, uncertain, strict=True):
                 mentions = [Finding(part, e.type, "model") for e in predicted.entities for part in e.ranges]

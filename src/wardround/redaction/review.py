@@ -12,7 +12,7 @@ from wardround.redaction.private_files import open_private
 from wardround.redaction.replacing import Redacted
 from wardround.reports.page import Section, render_page
 from wardround.reports.palette import ink_on, type_colour
-from wardround.reports.plain_text import neutralise
+from wardround.reports.plain_text import html_text, neutralise
 from wardround.reports.tables import Row, Table
 
 __all__ = ["MOST_NOTES", "count_marks", "fragment", "write_review"]
@@ -28,7 +28,7 @@ def fragment(id_: str, note: Redacted) -> str:
     parts: list[str] = []
     text, end = neutralise(note.text), 0
     for mark in note.marks:
-        colour, label = type_colour(mark.type), escape(neutralise(mark.type))
+        colour, label = type_colour(mark.type), html_text(mark.type)
         style = f"background: {colour}; color: {ink_on(colour)};"
         title = f"{label}, {' and '.join(mark.sources)}"
         shown = escape(text[mark.range.start : mark.range.end])
@@ -36,7 +36,7 @@ def fragment(id_: str, note: Redacted) -> str:
         parts.append(f'<mark style="{style}" title="{title}">{shown}<small> {label}</small></mark>')
         end = mark.range.end
     body = "".join((*parts, escape(text[end:])))
-    return f'<section>\n<h2>{escape(neutralise(id_))}</h2>\n<pre style="{_SHAPE}">{body}</pre>\n</section>\n'
+    return f'<section>\n<h2>{html_text(id_)}</h2>\n<pre style="{_SHAPE}">{body}</pre>\n</section>\n'
 
 
 def count_marks(audit: Path) -> tuple[int, Counter[tuple[str, str]]]:

@@ -20,7 +20,7 @@ from wardround.text.phi_tag_sets import to_i2b2
 __all__ = ["Mention", "Surrogates"]
 
 _LONGEST = 200  # characters; a longer mention is a mistake of the model, and is replaced letter by letter
-_RESERVED_DOMAINS = ("example.org", "example.com", "example.net")  # reserved: nobody can own them (RFC 2606)
+_RESERVED_DOMAINS = ("example.org", "example.com", "example.net")  # reserved by RFC 2606: they have no owner
 _OLDEST = 89  # HIPAA: a higher age identifies
 _WORD_OR_NUMBER = re.compile(r"[^\W\d_]+|\d+")
 _ADDRESS = re.compile(r"(?P<scheme>\w+://)?(?P<host>[^/\s]+)(?P<path>.*)", re.DOTALL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -11,7 +11,6 @@ from wardround.evaluation.counts import TypedCounts
 from wardround.evaluation.significance import Difference, Measure, paired_difference, sign_flip_p_value
 from wardround.parsing import parse_toml
 from wardround.reports.cost_tables import phase_seconds
-from wardround.reports.history import Scoring
 from wardround.reports.page import Chart, Section
 from wardround.reports.plots import Curve, Labels, bar_chart, learning_curves
 from wardround.reports.run_record import RunRecord
@@ -187,7 +186,10 @@ def _curves(runs: _Named) -> Iterator[Chart]:
     by_bytes: dict[str, Curve] = {}
     for name, record in runs.items():
         history = record.history
-        means = _means(history.scorings, among)
+        means = [(scoring.round, scoring.mean) for scoring in history.scorings]
+        if among:
+            found = [(s.round, [f1 for site, f1 in s.f1.items() if site in among]) for s in history.scorings]
+            means = [(number, sum(f1) / len(f1)) for number, f1 in found if f1]
         if curve := means or [(epoch.epoch, epoch.dev_f1) for epoch in history.epochs]:
             known[name] = curve
         sent = dict(zip((r.number for r in history.rounds), accumulate(r.up for r in history.rounds), strict=True))
@@ -202,13 +204,6 @@ def _curves(runs: _Named) -> Iterator[Chart]:
         labels = Labels("Development F1 by communication", "MB up, all sites", "mean of sites")
         plot = learning_curves(by_bytes, labels, x_kind="amounts")
         yield Chart.from_plot(plot, "development-f1-by-bytes", "The same scores by the bytes that the sites had sent.")
-
-
-def _means(scorings: Sequence[Scoring], among: Collection[str]) -> list[tuple[int, float]]:
-    if not among:
-        return [(s.round, s.mean) for s in scorings]
-    found = [(s.round, [f1 for site, f1 in s.f1.items() if site in among]) for s in scorings]
-    return [(number, sum(f1) / len(f1)) for number, f1 in found if f1]
 
 
 def _cost_table(runs: _Named) -> Table:

@@ -220,12 +220,18 @@ def _round(event: Mapping[str, Any]) -> RoundRecord:
 
 
 def _scoring(event: Mapping[str, Any]) -> Scoring:
-    f1, intervals, counts = _numbers(event, "f1"), _value(event, "interval", {}), _value(event, "counts", {})
+    f1, counts = _numbers(event, "f1"), _value(event, "counts", {})
+    intervals: dict[str, tuple[float, float]] = {}
+    for site, found in _value(event, "interval", {}).items():
+        ends: Sequence[Any] = found or ()
+        low, high, *_ = (*ends, None, None)
+        if low is not None and high is not None:
+            intervals[str(site)] = float(low), float(high)
     return Scoring(
         int(event["round"]),
         f1,
         float(_value(event, "mean_f1", sum(f1.values()) / max(1, len(f1)))),
-        {str(site): ends for site, found in intervals.items() if (ends := _interval(found)) is not None},
+        intervals,
         {
             str(site): TypedCounts(
                 {str(kind): SpanCounts(*map(int, row[:3])) for kind, row in found.items() if row is not None}
@@ -234,11 +240,6 @@ def _scoring(event: Mapping[str, Any]) -> Scoring:
             if found is not None
         },
     )
-
-
-def _interval(found: Sequence[Any] | None) -> tuple[float, float] | None:
-    low, high, *_ = (*(found or ()), None, None)
-    return None if low is None or high is None else (float(low), float(high))
 
 
 def _epoch(event: Mapping[str, Any]) -> Epoch:

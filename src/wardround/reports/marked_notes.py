@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -12,7 +11,7 @@ from rich.style import Style
 from rich.text import Text
 
 from wardround.reports.palette import ink_on, type_colour
-from wardround.reports.plain_text import neutralise
+from wardround.reports.plain_text import html_text, neutralise
 from wardround.text.document import Document, Entity, Level, Range, Relation
 
 __all__ = ["Excerpt", "highlight"]
@@ -113,10 +112,18 @@ class Excerpt:
 
     def to_html(self) -> str:
         """Return a block with every mention framed and named, so that nothing depends on colour alone."""
-        text = "".join(_html_piece(shown, inside, ending) for shown, inside, ending in self._pieces())
-        relations = "".join(f"<li>{_safe(line)}</li>" for line in self.relations())
+        text = ""
+        for shown, inside, ending in self._pieces():
+            piece = html_text(shown)
+            if inside:
+                # If a found and a missed mention share words, the found one is shown.
+                first = min(inside, key=lambda f: (("right", "spurious", "missed").index(f.verdict), f.type))
+                piece = f'<mark class="{first.verdict}">{piece}</mark>'
+            labels = "; ".join(fragment.label for fragment in ending)
+            text += f"{piece}<small> {html_text(labels)}</small>" if labels else piece
+        relations = "".join(f"<li>{html_text(line)}</li>" for line in self.relations())
         listed = f"<ul>{relations}</ul>" if relations else ""
-        return f'<div class="excerpt"><small>{_safe(self.where)}</small><p>{text}</p>{listed}</div>'
+        return f'<div class="excerpt"><small>{html_text(self.where)}</small><p>{text}</p>{listed}</div>'
 
     def to_markdown(self) -> str:
         """Return a quotation with the type after each mention."""
@@ -137,13 +144,6 @@ class Excerpt:
 
     def _pieces(self) -> Iterator[tuple[str, list[_JudgedFragment], list[_JudgedFragment]]]:
         """Cut the text at every edge of a mention; yield each piece, the fragments around it, and those that end."""
-        text, fragments = neutralise(self.gold.text), self._fragments()
-        edges = sorted({0, len(text), *(edge for fragment in fragments for edge in fragment.range)})
-        for start, end in pairwise(edges):
-            inside = [f for f in fragments if f.range.start <= start and f.range.end >= end]
-            yield text[start:end], inside, [f for f in inside if f.range.end == end]
-
-    def _fragments(self) -> list[_JudgedFragment]:
         gold = {(entity.type, entity.ranges) for entity in self.gold.entities}
         found = {(entity.type, entity.ranges) for entity in self.predicted.entities}
         verdicts: list[tuple[set[tuple[str, tuple[Range, ...]]], Verdict]] = [
@@ -151,18 +151,13 @@ class Excerpt:
             (found - gold, "spurious"),
             (gold - found, "missed"),
         ]
-        fragments = [_JudgedFragment(r, t, judged) for known, judged in verdicts for t, ranges in known for r in ranges]
-        return sorted(fragments, key=lambda f: (f.range, f.verdict, f.type))
-
-
-def _html_piece(shown: str, inside: list[_JudgedFragment], ending: list[_JudgedFragment]) -> str:
-    text = _safe(shown)
-    if inside:
-        # If a found and a missed mention share words, the found one is shown.
-        first = min(inside, key=lambda f: (("right", "spurious", "missed").index(f.verdict), f.type))
-        text = f'<mark class="{first.verdict}">{text}</mark>'
-    labels = "; ".join(fragment.label for fragment in ending)
-    return f"{text}<small> {_safe(labels)}</small>" if labels else text
+        judged = [_JudgedFragment(r, t, verdict) for known, verdict in verdicts for t, ranges in known for r in ranges]
+        fragments = sorted(judged, key=lambda f: (f.range, f.verdict, f.type))
+        text = neutralise(self.gold.text)
+        edges = sorted({0, len(text), *(edge for fragment in fragments for edge in fragment.range)})
+        for start, end in pairwise(edges):
+            inside = [f for f in fragments if f.range.start <= start and f.range.end >= end]
+            yield text[start:end], inside, [f for f in inside if f.range.end == end]
 
 
 def _relation_key(relation: Relation, document: Document) -> tuple[str, str, str]:
@@ -175,7 +170,3 @@ def _relation_key(relation: Relation, document: Document) -> tuple[str, str, str
         return f"{entity.text_in(document.text)} ({entity.type})"
 
     return relation.type, end(relation.head), end(relation.tail)
-
-
-def _safe(text: str) -> str:
-    return escape(neutralise(text))

@@ -9,11 +9,10 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from wardround.reports.marked_notes import Excerpt
-from wardround.reports.plain_text import neutralise
+from wardround.reports.plain_text import html_text, neutralise
 from wardround.reports.plots import Plot
 from wardround.reports.tables import Table
 
@@ -199,11 +198,13 @@ def render_page(title: str, sections: Sequence[Section]) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{_safe(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>",
-        f"<h1>{_safe(title)}</h1>",
+        f"<title>{html_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>",
+        f"<h1>{html_text(title)}</h1>",
     ]
     if len(sections) > 2:
-        entries = (f'<li><a href="#section-{n}">{_safe(s.heading)}</a></li>' for n, s in enumerate(sections, start=1))
+        entries = (
+            f'<li><a href="#section-{n}">{html_text(s.heading)}</a></li>' for n, s in enumerate(sections, start=1)
+        )
         parts.append(f'<nav aria-label="Contents"><ol>{"".join(entries)}</ol></nav>')
     for number, section in enumerate(sections, start=1):
         parts += _section_parts(section, number)
@@ -211,28 +212,24 @@ def render_page(title: str, sections: Sequence[Section]) -> str:
 
 
 def _section_parts(section: Section, number: int) -> Iterator[str]:
-    yield f'<section>\n<h2 id="section-{number}">{_safe(section.heading)}</h2>'
+    yield f'<section>\n<h2 id="section-{number}">{html_text(section.heading)}</h2>'
     for paragraph in _BLANK_LINE.split(section.text.strip()):
         if paragraph:
-            yield f"<p>{_safe(paragraph)}</p>"
+            yield f"<p>{html_text(paragraph)}</p>"
     for excerpt in section.excerpts:
         yield excerpt.to_html()
     for table in section.tables:
         # Focusable, so that a wide table can be scrolled with the keyboard.
-        label = escape(neutralise(table.title))
+        label = html_text(table.title)
         yield f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{table.to_html()}</div>'
     if section.charts:
         figures = ""
         for chart in section.charts:
             # An image, not inline SVG: its ids cannot clash with those of another chart, and no script in it can run.
             data = b64encode(chart.svg.encode()).decode()
-            image = f'<img src="data:image/svg+xml;base64,{data}" alt="{_safe(chart.alt or chart.caption)}">'
-            figures += f"<figure>{image}<figcaption>{_safe(chart.caption)}</figcaption></figure>"
+            image = f'<img src="data:image/svg+xml;base64,{data}" alt="{html_text(chart.alt or chart.caption)}">'
+            figures += f"<figure>{image}<figcaption>{html_text(chart.caption)}</figcaption></figure>"
         yield f'<div class="charts">{figures}</div>'
     if section.listing:
-        yield f'<pre class="listing" tabindex="0">{_safe(section.listing)}</pre>'
+        yield f'<pre class="listing" tabindex="0">{html_text(section.listing)}</pre>'
     yield "</section>"
-
-
-def _safe(text: str) -> str:
-    return escape(neutralise(text))

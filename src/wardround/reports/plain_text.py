@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from html import escape
 
-__all__ = ["neutralise", "size_text"]
+__all__ = ["html_text", "neutralise", "size_text"]
 
 _KEPT = {0x09, 0x0A}  # tab and line feed
 # These reorder what is displayed, so that a reader sees a different text.
@@ -28,6 +29,11 @@ def neutralise(text: str) -> str:
     The length stays the same, so that offsets remain valid. Tabs and line ends stay (`\\r\\n` as space and `\\n`).
     """
     return _WINDOWS_LINE_END.sub(" ", text).translate(_TABLE)
+
+
+def html_text(text: str) -> str:
+    """Return text for HTML: control characters as pictures, markup escaped."""
+    return escape(neutralise(text))
 
 
 def size_text(count: int) -> str:

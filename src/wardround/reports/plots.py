@@ -147,6 +147,10 @@ def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Lab
     With many groups the bars are horizontal, so that names do not overlap.
     """
     sites = list(dict.fromkeys(site for scores in methods.values() for site in scores))
+    intervals = {
+        name: {site: s if isinstance(s, Interval) else Interval(s, s, s) for site, s in scores.items()}
+        for name, scores in methods.items()
+    }
     horizontal = len(sites) > _MOST_UPRIGHT
     with _style():
         if horizontal:
@@ -156,10 +160,13 @@ def bar_chart(methods: Mapping[str, Mapping[str, float | Interval]], labels: Lab
         else:
             figure, axes = _axes(labels)
         draw, errors, cap = (axes.barh, "xerr", 1.5) if horizontal else (axes.bar, "yerr", 2.5)
-        for number, (name, scores) in enumerate(methods.items()):
+        for number, (name, scores) in enumerate(intervals.items()):
             shift = (number - (len(methods) - 1) / 2) * 0.8 / len(methods)
-            present = {place + shift: _interval(scores[site]) for place, site in enumerate(sites) if site in scores}
-            error_bars: dict[str, Any] = {errors: _error_bars(list(present.values()))}
+            present = {place + shift: scores[site] for place, site in enumerate(sites) if site in scores}
+            # With very few documents a percentile interval can lie on one side of the estimate.
+            below = [max(0.0, score.estimate - score.low) for score in present.values()]
+            above = [max(0.0, score.high - score.estimate) for score in present.values()]
+            error_bars: dict[str, Any] = {errors: [below, above] if any(below) or any(above) else None}
             draw(
                 list(present),
                 [score.estimate for score in present.values()],
@@ -326,17 +333,6 @@ def _add_legend(figure: Figure, entries: int, title: str) -> None:
         if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
             return
         legend.remove()
-
-
-def _interval(score: float | Interval) -> Interval:
-    return score if isinstance(score, Interval) else Interval(score, score, score)
-
-
-def _error_bars(scores: Sequence[Interval]) -> list[list[float]] | None:
-    # With very few documents a percentile interval can lie on one side of the estimate.
-    below = [max(0.0, score.estimate - score.low) for score in scores]
-    above = [max(0.0, score.high - score.estimate) for score in scores]
-    return [below, above] if any(below) or any(above) else None
 
 
 def _name_groups(axes: Axes, names: Sequence[str]) -> None:

@@ -133,9 +133,9 @@ def _costs(record: RunRecord) -> Iterator[Section]:
 def _examples(record: RunRecord) -> Iterator[Section]:
     if record.excerpts:
         text = (
-            "These notes are about nobody: they come from the built-in hospitals, which do not exist, or from the "
-            "study's public set. No note of a site is shown in any report. Solid frame: annotated and found; dashed: "
-            "missed; dotted: found but not annotated."
+            "These notes describe no real person: they come from the built-in hospitals, which do not exist, or from "
+            "the study's public set. No note of a site is shown in any report. Solid frame: annotated and found; "
+            "dashed: missed; dotted: found but not annotated."
         )
         yield Section("Example predictions", text, excerpts=record.excerpts)
     elif record.no_excerpts:
@@ -221,7 +221,7 @@ def _readers_table(mechanism: MechanismDeclaration, sends: Sends) -> Table:
         ),
         ("the coordinator together with all other sites", "a site's update", True),
         ("the coordinator", "sizes, losses, counts, seconds and codes of a site", True),
-        ("anybody except the site", "a note, or a word of one", False),
+        ("anyone except the site", "a note, or a word of one", False),
     )
     rows = tuple((who, what, "yes" if answer else "no") for who, what, answer in answers)
     note = "docs/threat-model.md explains what can be inferred from readable data."

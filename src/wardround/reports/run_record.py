@@ -99,7 +99,7 @@ class RunRecord:
 
     @property
     def mode(self) -> str:
-        """Return the matching mode by which rounds are compared."""
+        """Return the main matching mode, which compares rounds."""
         return next((next(iter(site.counts)) for site in self.sites.values()), self.task_mode)
 
     @property

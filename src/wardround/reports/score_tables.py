@@ -41,7 +41,7 @@ def interval_text(interval: Interval) -> str:
 
 
 def main_note(mode: str, f1: Interval, documents: int) -> str:
-    """Return the note below a score table: the F1 by which models are compared, with its interval."""
+    """Return the note below a score table: the F1 that compares models, with its interval."""
     return f"{mode.capitalize()} micro-F1 {interval_text(f1)}; documents: {documents:,}."
 
 
@@ -209,12 +209,19 @@ def type_table(site: ScoredSite) -> Table:
 
 def tag_set_table(sites: Mapping[str, TagSetScores], *, title: str = "F1 by type and site") -> Table:
     """Return F1 by type and site, and the means over all types, those a site annotates, and the others."""
+
+    def marked(site: TagSetScores, kind: str) -> Figures:
+        found = _score_or_dash(site.f1(kind)) if kind in site.scored else Figures("", {"": None})
+        own = kind in site.annotated
+        text = f"{found.text} {_MARK}" if own else found.text
+        return Figures(text, {**found.parts, "annotated": "yes" if own else "no"})
+
     types = dict.fromkeys(kind for site in sites.values() for kind in (*site.annotated, *site.scored))
     macro = [site.macro() for site in sites.values()]
     table = Table(
         title,
         ("type", *sites),
-        tuple((kind, *(_marked_score(site, kind) for site in sites.values())) for kind in types),
+        tuple((kind, *(marked(site, kind) for site in sites.values())) for kind in types),
         totals=(
             ("macro, all", *(_score_or_dash(means["all"]) for means in macro)),
             (f"macro, annotated {_MARK}", *(_score_or_dash(means["annotated"]) for means in macro)),
@@ -226,12 +233,6 @@ def tag_set_table(sites: Mapping[str, TagSetScores], *, title: str = "F1 by type
         ),
     )
     return table.transpose("site") if len(sites) > _MOST_COLUMNS else table
-
-
-def _marked_score(site: TagSetScores, kind: str) -> Figures:
-    found = _score_or_dash(site.f1(kind)) if kind in site.scored else Figures("", {"": None})
-    own = kind in site.annotated
-    return Figures(f"{found.text} {_MARK}" if own else found.text, {**found.parts, "annotated": "yes" if own else "no"})
 
 
 def _score_or_dash(score: float | None) -> Figures:

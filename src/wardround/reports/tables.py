@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Literal, TypeAlias
@@ -122,19 +122,19 @@ class Table:
 
     def to_html(self) -> str:
         """Return an escaped `<table>`; numbers have the class `number`, long texts `prose`, totals are a `<tfoot>`."""
-        return "".join(self._html_parts())
-
-    def _html_parts(self) -> Iterator[str]:
         sides = self._sides()
-        yield f"<table><caption><span>{_html(self.title)}</span></caption>"  # the span stays while the table scrolls
         headings = (f'<th scope="col"{_class(s)}>{_html(c)}</th>' for c, s in zip(self.columns, sides, strict=True))
-        yield f"<thead><tr>{''.join(headings)}</tr></thead>"
-        yield f"<tbody>{''.join(_html_row(row, sides) for row in self.rows)}</tbody>"
+        parts = [
+            f"<table><caption><span>{_html(self.title)}</span></caption>",  # the span stays while the table scrolls
+            f"<thead><tr>{''.join(headings)}</tr></thead>",
+            f"<tbody>{''.join(_html_row(row, sides) for row in self.rows)}</tbody>",
+        ]
         if self.totals:
-            yield f"<tfoot>{''.join(_html_row(row, sides) for row in self.totals)}</tfoot>"
-        yield "</table>"
+            parts.append(f"<tfoot>{''.join(_html_row(row, sides) for row in self.totals)}</tfoot>")
+        parts.append("</table>")
         if self.note:
-            yield f'<p class="note">{_html(self.note)}</p>'
+            parts.append(f'<p class="note">{_html(self.note)}</p>')
+        return "".join(parts)
 
     def _sides(self) -> list[_Side]:
         """Return the alignment of each column: numbers right, others left."""

@@ -1,10 +1,10 @@
 """Slots encrypted with BFV of Microsoft SEAL through TenSEAL's bindings; ciphertexts are as small as the numbers.
 
-Only sites hold the secret key and encrypt with it, so half of a fresh ciphertext is random and is sent as the seed that
-it is expanded from. The coordinator adds, and needs only the parameters. A block is one ciphertext of 4096 slots.
-Nothing here authenticates a sum: `mac` does, before anything is decrypted.
+Only sites hold the secret key and encrypt with it. Half of a fresh ciphertext is therefore random, and the seed that it
+is expanded from is sent in its place. The coordinator adds ciphertexts and needs only the parameters. A block is one
+ciphertext of 4096 slots. This module does not authenticate a sum: `mac` does, before anything is decrypted.
 
-What is sent are SEAL's own bytes, which under these parameters have one form and one length:
+A message carries SEAL's own bytes, which under these parameters have one form and one length:
 
     fresh block  123 constant bytes · 4096 coefficients · 17 constant bytes · 64 bytes of seed
     sum          123 constant bytes · 8192 coefficients
@@ -44,44 +44,44 @@ __all__ = [
     "is_secret",
 ]
 
-HALF = 30  # bits; the weight of a block is two such halves, each below half of the smallest ring
+HALF = 30  # bits; the weight of a block is split into two such halves, each below half of the smallest ring
 
 _DEGREE = 4096  # N: coefficients of a polynomial, and slots of a block
 _COEFFICIENT_BITS = 60  # log₂ q; 128-bit security allows 109 at this N
-# log₂ t, bits per number, numbers per slot, and the most sites whose measured noise leaves a bit of the budget.
+# log₂ t, bits per number, numbers per slot, and the most sites whose sum still has a bit of noise budget (measured).
 _PACKINGS = {"standard": (46, 22, 2, 2**14), "compact": (48, 15, 3, 2**11)}
-_LEAST_BUDGET = 1  # bits of noise budget; none is left under another key, or in a sum of too many sites
+_LEAST_BUDGET = 1  # bits of noise budget; another key, or a sum of too many sites, leaves none
 _ATTEMPTS = 3
-_REFUSALS = (RuntimeError, ValueError, IndexError, OverflowError)  # Python's classes of SEAL's exceptions
+_REFUSALS = (RuntimeError, ValueError, IndexError, OverflowError)  # the exceptions that SEAL raises in Python
 _UNKNOWN_FORM = "this version of SEAL writes ciphertexts in an unknown form; reinstall wardround[sealed]"
 
-# SEAL's serialisation: a header (mark, its length, version, compression, length of all), then the members.
+# SEAL's serialisation: a header (mark, length of the header, version, compression, total length), then the members.
 _HEADER = struct.Struct("<HBBBBxxQ")
 _MARK = 0xA15E
 _PLAIN, _COMPRESSED = 0, 2
 _MEMBERS = struct.Struct("<4Q?QQQdQ")  # id of the parameters, NTT form, polynomials, N, moduli, scale, correction
 _COUNT = struct.Struct("<Q")
-_FRAME = struct.Struct("<IBH")  # of zstd: mark, kind, length less 256
-_FRAME_LENGTH = _FRAME.size + 3  # with the header of its one block, which is stored as it is
+_FRAME = struct.Struct("<IBH")  # of zstd: mark, kind, length minus 256
+_FRAME_LENGTH = _FRAME.size + 3  # with the header of its only block, which is stored uncompressed
 _BODY = _HEADER.size + _FRAME_LENGTH
-_BLAKE2 = b"\x01"  # SEAL's number for the generator of a seed
+_BLAKE2 = b"\x01"  # SEAL's number for the generator that expands a seed
 _SEED = 64
 
-_OBJECT = re.compile(rb"\x5e\xa1\x10")  # the first bytes of whatever SEAL saves
+_OBJECT = re.compile(rb"\x5e\xa1\x10")  # the first bytes of everything that SEAL saves
 # A secret key begins with the id of its parameters, a count and the scale 1.0, uncompressed; a ciphertext has more
 # before its numbers, and a BFV plaintext has no id.
 _SECRET = re.compile(
     rb"\x5e\xa1\x10..[\x00\x02]\x00\x00.{8}(?:\x28\xb5\x2f\xfd.{5,12})?(?!\x00{32}).{40}\x00{6}\xf0\x3f\x5e\xa1\x10",
     re.DOTALL,
 )
-# Field 1 of field 3 of a TenSEAL context, each after its length, is the secret key.
+# In a TenSEAL context, field 1 of field 3 is the secret key; each field follows its length.
 _IN_CONTEXT = re.compile(rb"\x1a[\x80-\xff]{0,4}[\x00-\x7f]\x0a[\x80-\xff]{0,4}[\x00-\x7f]\Z")
 _LONGEST_TAGS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Ciphertexts:
-    """Consecutive blocks, as they are sent."""
+    """Consecutive blocks in the form in which they are sent."""
 
     data: Array  # [bytes], uint8
     lengths: Array  # [blocks], int32
@@ -89,7 +89,7 @@ class Ciphertexts:
 
 @dataclass(frozen=True, eq=False)
 class Sealed:
-    """Ciphertexts, and Σ ρ_b block_b over their coefficients, in the two halves of the weights ρ_b."""
+    """Ciphertexts with the weighted sum Σ ρ_b block_b of their coefficients, for both halves of the weights ρ_b."""
 
     ciphertexts: Ciphertexts
     high: tuple[Array, ...]  # [coefficients of a block], uint64, for each prime of the scheme
@@ -97,7 +97,7 @@ class Sealed:
 
 
 class BfvParameters:
-    """Parameters of BFV: N = 4096, a 60-bit modulus, and a 46-bit (`standard`) or 48-bit (`compact`) ring of slots."""
+    """BFV parameters: N = 4096, a 60-bit modulus, slots modulo a prime of 46 (`standard`) or 48 bits (`compact`)."""
 
     block = _DEGREE
     coefficients = 2 * _DEGREE  # of a block: c0, then c1
@@ -115,7 +115,7 @@ class BfvParameters:
         self.coefficient_modulus = self.summed.modulus  # q, a prime
 
     def blocks(self, slots: int) -> int:
-        """Return how many blocks hold so many slots."""
+        """Return the number of blocks for `slots` slots."""
         return -(-slots // self.block)
 
     def new_secret(self) -> bytes:
@@ -125,7 +125,7 @@ class BfvParameters:
 
 
 class Sealer:
-    """Encrypts slots, at a site."""
+    """Encrypt slots at a site."""
 
     def __init__(self, parameters: BfvParameters, secret: bytes) -> None:
         self._parameters = parameters
@@ -135,7 +135,7 @@ class Sealer:
     def seal(self, slots: Array, weights: Array) -> Sealed:
         """Encrypt slots, padded with zeros; `weights` has one number below 2^60 per block.
 
-        The weighted sum is over whole ciphertexts, including the half that is sent as a seed, so SEAL expands it first.
+        The weighted sum covers whole ciphertexts, so SEAL first expands the half that is sent as a seed.
         """
         parameters, length = self._parameters, self._parameters.fresh.length
         blocks = parameters.blocks(len(slots))
@@ -160,8 +160,8 @@ class Sealer:
     def _encrypt(self, slots: Array, file: _MemoryFile, row: memoryview) -> None:
         plain = _seal().Plaintext()
         self._encoder.encode(slots.tolist(), plain)
-        # SEAL compresses what it saves if that makes it smaller. Random coefficients do not shrink; if some ever do,
-        # they are drawn again, since only one form is accepted.
+        # SEAL compresses a ciphertext if that makes it smaller. Random coefficients do not shrink. If some ever do, the
+        # block is encrypted again, because only the uncompressed form is accepted.
         for _ in range(_ATTEMPTS):
             if file.save_into(self._encryptor.encrypt_symmetric(plain), row):
                 return
@@ -169,7 +169,7 @@ class Sealer:
 
 
 class _Combination:
-    """Adds ciphertexts, each times an integer below 2^30."""
+    """A running sum of ciphertexts, each multiplied by an integer below 2^30."""
 
     def __init__(self, parameters: BfvParameters) -> None:
         self._parameters = parameters
@@ -199,9 +199,9 @@ class _Combination:
 
 
 class BfvSum:
-    """Adds ciphertexts as they arrive, at the coordinator, without any key and in the memory of one sum.
+    """The coordinator's running sum of ciphertexts; needs no key, and the memory of one sum.
 
-    `blocks` is the number of blocks of every update; without it the first one decides.
+    `blocks` is the number of blocks of every update; by default the number of the first update.
     """
 
     def __init__(self, parameters: BfvParameters, blocks: int | None = None) -> None:
@@ -238,7 +238,7 @@ class BfvSum:
 
 
 class Opener:
-    """Decrypts slots, at a site."""
+    """Decrypt slots at a site."""
 
     def __init__(self, parameters: BfvParameters, secret: bytes) -> None:
         self._parameters = parameters
@@ -247,7 +247,7 @@ class Opener:
         self._decryptor = _seal().Decryptor(parameters.context, self._key)
 
     def open(self, ciphertexts: Ciphertexts, slots: int) -> Array:
-        """Decrypt `slots` slots of a sum, or of one site's ciphertexts, that were authenticated before."""
+        """Decrypt `slots` slots of a sum or of one site's ciphertexts; the caller must have authenticated them."""
         parameters = self._parameters
         blocks = parameters.blocks(slots)
         form = parameters.fresh if _all_are(ciphertexts, parameters.fresh) else parameters.summed
@@ -279,7 +279,7 @@ class Opener:
     def _decrypted(self, cipher: Any, *, first: bool) -> Array:
         if cipher.is_transparent():
             raise MessageError("ciphertext", "a block is not encrypted at all")
-        # The MAC has shown whose blocks these are; a sum of too many sites is still possible.
+        # The MAC has authenticated these blocks; they can still be the sum of too many sites.
         if first and self._decryptor.invariant_noise_budget(cipher) < _LEAST_BUDGET:
             raise MessageError("key", "was encrypted under another key, or is the sum of too many sites")
         plain = _seal().Plaintext()
@@ -290,7 +290,7 @@ class Opener:
 def coefficients(parameters: BfvParameters, ciphertexts: Ciphertexts, blocks: int) -> Array:
     """Return the coefficients of a sum, [blocks, coefficients], as uint64 below q; needs no key.
 
-    Raise a `MessageError` for what is not a sum of so many blocks.
+    Raise a `MessageError` if the ciphertexts are not a sum of `blocks` blocks.
     """
     form = parameters.summed
     _check(form, ciphertexts, blocks)
@@ -298,9 +298,9 @@ def coefficients(parameters: BfvParameters, ciphertexts: Ciphertexts, blocks: in
 
 
 def check(parameters: BfvParameters, ciphertexts: Ciphertexts, blocks: int) -> None:
-    """Raise a `MessageError` for what are not so many fresh ciphertexts of these parameters.
+    """Raise a `MessageError` unless these are `blocks` fresh ciphertexts of these parameters.
 
-    The form does not show whose they are or for which exchange: signatures and the MAC do.
+    Only the form is checked. Signatures and the MAC prove the sender and the exchange.
     """
     _check(parameters.fresh, ciphertexts, blocks)
 
@@ -308,7 +308,7 @@ def check(parameters: BfvParameters, ciphertexts: Ciphertexts, blocks: int) -> N
 def is_secret(data: bytes) -> bool:
     """Return whether these bytes contain a secret key of SEAL, alone or in a TenSEAL context.
 
-    A key that is encrypted, written as text, or alone and of parameters that allow compression is not found.
+    Not found are keys that are encrypted or written as text, and single keys whose parameters allow compression.
     """
     starts = (found.start() for found in _OBJECT.finditer(data))
     return any(
@@ -318,7 +318,7 @@ def is_secret(data: bytes) -> bool:
 
 @dataclass(frozen=True)
 class _Form:
-    """The only accepted form of a kind of ciphertexts."""
+    """The only accepted form of fresh ciphertexts, or of sums."""
 
     head: bytes
     numbers: int
@@ -332,12 +332,12 @@ class _Form:
 
     @property
     def plain_head(self) -> bytes:
-        """Return the head without zstd's frame, with which SEAL reads a block about 0.03 ms faster."""
+        """Return the head without zstd's frame; SEAL reads a block with it about 0.03 ms faster."""
         return _header(_PLAIN, self.length - _FRAME_LENGTH) + self.head[_BODY:]
 
 
 def _form(context: Any, *, seeded: bool) -> _Form:
-    """Return the form of SEAL's ciphertexts of two polynomials; a seed may replace the second."""
+    """Return the form of a ciphertext of two polynomials; if `seeded`, a seed replaces the second one."""
     numbers, seed = (_DEGREE, _SEED) if seeded else (2 * _DEGREE, 0)
     tail = _header(_PLAIN, _HEADER.size + len(_BLAKE2) + _SEED) + _BLAKE2 if seeded else b""
     body = _MEMBERS.pack(*context.first_parms_id(), False, 2, _DEGREE, 1, 1.0, 1)
@@ -416,14 +416,14 @@ def _memory_file() -> Iterator[_MemoryFile]:
 
 
 def _save_sum(file: _MemoryFile, cipher: Any, row: memoryview) -> None:
-    """Save a ciphertext that this site made, which is random and therefore has the accepted form."""
+    """Save a ciphertext that this site made; it is random and therefore has the accepted form."""
     if not file.save_into(cipher, row):
         raise UsageError(_UNKNOWN_FORM)
 
 
 @contextmanager
 def _loading(parameters: BfvParameters, form: _Form) -> Iterator[Any]:
-    """Yield a function that loads a checked block into SEAL; it writes only the part that differs between blocks."""
+    """Yield a function that loads a checked block into SEAL and writes only the part that differs between blocks."""
     with _memory_file() as file:
         file.write(form.plain_head)
 

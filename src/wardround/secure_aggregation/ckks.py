@@ -1,9 +1,9 @@
 """Numbers encrypted as in the FedHE paper: CKKS through TenSEAL, for comparison with `bfv`.
 
-N = 8192, moduli of 60, 40, 40 and 60 bits, scale 2^40, encrypted under the public key, 4096 numbers per block. An
-update grows twentyfold, a mean has an error of about 1e-8, and masks are impossible because sums are approximate. The
-coordinator must not learn an opened mean: from a ciphertext and its decryption, with the error, the secret key can be
-computed. As under BFV, `mac` authenticates a sum before it is decrypted.
+N = 8192, moduli of 60, 40, 40 and 60 bits, scale 2^40, encryption with the public key, 4096 numbers per block. A sealed
+update is about twenty times as long as the plain one, a mean has an error of about 1e-8, and masks are impossible
+because sums are approximate. The coordinator must not learn an opened mean: the secret key can be computed from a
+ciphertext and its decryption, which contains the error. As under BFV, `mac` authenticates a sum before it is decrypted.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def public_part(secret: bytes) -> bytes:
 
 
 def blocks(numbers: int) -> int:
-    """Return how many blocks hold so many numbers."""
+    """Return the number of blocks for `numbers` numbers."""
     return -(-numbers // BLOCK)
 
 
 def seal(numbers: Array, secret: bytes, weights: Array) -> Sealed:
-    """Encrypt numbers block by block, at a site; `weights` has one number below 2^60 per block."""
+    """Encrypt numbers block by block at a site; `weights` has one number below 2^60 per block."""
     if not np.isfinite(numbers).all():
         raise MessageError("not-a-number", "the update holds NaN or infinity")
     assert len(weights) == blocks(len(numbers)), "one weight per block"
@@ -86,12 +86,12 @@ def combination(ciphertexts: Ciphertexts, secret: bytes, numbers: int, weights: 
 
 
 def open(ciphertexts: Ciphertexts, secret: bytes, numbers: int) -> Array:
-    """Decrypt `numbers` numbers as float64, at a site; raise a `MessageError` for noise, the result of another key."""
+    """Decrypt `numbers` numbers as float64 at a site; raise a `MessageError` if a wrong key yields only noise."""
     context = _with_secret(secret)
     found: Array = np.empty(numbers)
     for block, vector in enumerate(_loaded(context, ciphertexts, numbers)):
         found[block * BLOCK : (block + 1) * BLOCK] = vector.decrypt()
-    # Another key yields numbers as large as the modulus over the scale, 2^100 / 2^40; an update has none of 2^40.
+    # A wrong key yields numbers up to the modulus over the scale, 2^100 / 2^40; an update has no number above 2^40.
     if np.abs(found).max(initial=0.0) > _SCALE:
         raise MessageError("key", "was encrypted under another key")
     return found
@@ -108,12 +108,12 @@ def open_stand_in(secret: bytes, numbers: int) -> Array:
 
 
 def check(public: bytes, ciphertexts: Ciphertexts, numbers: int) -> None:
-    """Raise a `MessageError` for what are not fresh ciphertexts of so many numbers."""
+    """Raise a `MessageError` unless these are fresh ciphertexts of `numbers` numbers."""
     _loaded(_without_secret(public), ciphertexts, numbers)
 
 
 class CkksSum:
-    """Adds ciphertexts as they arrive, at the coordinator, in the memory of one sum and one update.
+    """The coordinator's running sum of ciphertexts, in the memory of one sum and one update.
 
     `public` is a context without its secret key; one with a secret key is refused.
     """
@@ -140,7 +140,7 @@ class CkksSum:
 
 
 def _loaded(context: Any, ciphertexts: Ciphertexts, numbers: int) -> list[Any]:
-    """Load every block after checking size, level and scale; otherwise TenSEAL would change the whole sum to match."""
+    """Load every block and check size, level and scale: TenSEAL would adapt the whole sum to a block that differs."""
     level = context.seal_context().data.first_parms_id()
     data, lengths = ciphertexts.data, ciphertexts.lengths
     if data.dtype != np.uint8 or lengths.dtype != np.int32 or data.ndim != 1 or lengths.shape != (blocks(numbers),):
@@ -151,33 +151,30 @@ def _loaded(context: Any, ciphertexts: Ciphertexts, numbers: int) -> list[Any]:
     if len(data) != (ends[-1] if len(ends) else 0):
         raise MessageError("ciphertext", "blocks are missing, or bytes are left over")
     sizes = [min(BLOCK, numbers - start) for start in range(0, numbers, BLOCK)]
-    parts = (data[end - length : end].tobytes() for end, length in zip(ends, lengths, strict=True))
-    return [_vector(context, part, size=size, level=level) for part, size in zip(parts, sizes, strict=True)]
-
-
-def _vector(context: Any, data: bytes, *, size: int, level: list[int]) -> Any:
-    try:
-        vector = _tenseal().ckks_vector_from(context, data)
-        found = vector.ciphertext()
-    except _REFUSALS:
-        raise MessageError("ciphertext", "a block has other parameters, or is not a ciphertext") from None
-    if vector.size() != size or len(found) != 1 or not _is_fresh(found[0], level):
-        raise MessageError("ciphertext", "a block has another size, level, form or scale than a fresh one")
-    return vector
-
-
-def _is_fresh(cipher: Any, level: list[int]) -> bool:
-    return (
-        cipher.parms_id() == level
-        and cipher.is_ntt_form()  # otherwise SEAL raises its own error when it adds or multiplies it
-        and cipher.scale == _SCALE
-        and cipher.size() == _POLYNOMIALS
-        and not cipher.is_transparent()
-    )
+    vectors = []
+    for end, length, size in zip(ends, lengths, sizes, strict=True):
+        try:
+            vector = _tenseal().ckks_vector_from(context, data[end - length : end].tobytes())
+            found = vector.ciphertext()
+        except _REFUSALS:
+            raise MessageError("ciphertext", "a block has other parameters, or is not a ciphertext") from None
+        is_fresh = (
+            vector.size() == size
+            and len(found) == 1
+            and found[0].parms_id() == level
+            and found[0].is_ntt_form()  # otherwise SEAL raises its own error when it adds or multiplies the block
+            and found[0].scale == _SCALE
+            and found[0].size() == _POLYNOMIALS
+            and not found[0].is_transparent()
+        )
+        if not is_fresh:
+            raise MessageError("ciphertext", "a block has another size, level, form or scale than a fresh one")
+        vectors.append(vector)
+    return vectors
 
 
 class _Combination:
-    """Computes Σ weight · block over the coefficients, for the upper and the lower half of the weights."""
+    """The weighted sum Σ weight · block of the coefficients, for the upper and the lower half of the weights."""
 
     def __init__(self, context: Any) -> None:
         self._library = import_module("tenseal.sealapi")

@@ -45,7 +45,7 @@ class EpochKey(Protocol):
 
     @property
     def scheme(self) -> str:
-        """Return what the key is made for."""
+        """Return the encryption scheme that the key is for."""
 
     @property
     def secret(self) -> bytes:
@@ -65,7 +65,7 @@ class SecretSource(Protocol):
 
 @dataclass(frozen=True)
 class _NoKey:
-    """Stands for the key of a mechanism that encrypts nothing."""
+    """The key of a mechanism that encrypts nothing."""
 
     epoch: int = 0
     id: str = ""
@@ -81,16 +81,16 @@ class _NoSecrets:
 
 @dataclass(frozen=True)
 class SealedUpdate:
-    """A protected update, and what its site must remember of it."""
+    """A protected update, and what its site must keep."""
 
     message: Message
     digest: str  # identifies the update in a transcript
     seed: bytes = field(repr=False)  # of the site's own mask; empty without masks
-    residue: Mapping[str, Array] = field(repr=False)  # what rounding took away
+    residue: Mapping[str, Array] = field(repr=False)  # the part that rounding removed
 
 
 class SecureAggregationClient:
-    """A site's keys in a mechanism; `feedback` means that what rounding takes from an update is added to the next."""
+    """A site's keys in a mechanism; with `feedback`, the part that rounding removes is added to the next update."""
 
     def __init__(
         self,
@@ -159,8 +159,8 @@ class SecureAggregationClient:
     def open(self, message: Message, *, own: str | None) -> dict[str, Array]:
         """Return the mean of a sum; `own` is the digest of this site's contribution, None if it has none.
 
-        A sum is authenticated before any of it is decrypted. Whatever is wrong with it, the code is `sum`, and the same
-        work is done before it is refused: neither tells a coordinator anything about the key or the sum.
+        A sum is authenticated before any of it is decrypted. Every refusal has the code `sum` and takes the same work
+        as opening, so neither the code nor the time tells the coordinator anything about the key or the sum.
         """
         exchange = Exchange.from_values(message.value("exchange", dict))
         self.check_exchange(exchange)
@@ -184,7 +184,7 @@ class SecureAggregationClient:
         return mean
 
     def lock(self, data: bytes, *, purpose: str) -> bytes:
-        """Encrypt data under a key of all sites, of the epoch of the last exchange."""
+        """Encrypt data under a key that all sites share, in the epoch of the last exchange."""
         if not self._epoch:
             raise MessageError("behind", "this site has not taken part since it was started")
         nonce = masks.new_seed()[:_NONCE_LENGTH]
@@ -193,7 +193,7 @@ class SecureAggregationClient:
         return head + nonce + cipher.encrypt(nonce, data, self._purpose(purpose))
 
     def unlock(self, locked: bytes, *, purpose: str) -> bytes:
-        """Decrypt what a site of the study locked for this purpose."""
+        """Decrypt data that a site of the study locked for this purpose."""
         epoch = int.from_bytes(locked[:_EPOCH_LENGTH], "big")
         nonce, sealed = locked[_EPOCH_LENGTH:][:_NONCE_LENGTH], locked[_EPOCH_LENGTH + _NONCE_LENGTH :]
         try:
@@ -204,13 +204,13 @@ class SecureAggregationClient:
         return data
 
     def fingerprint(self, data: bytes) -> str:
-        """Return the HMAC-SHA256 of data under a key of all sites."""
+        """Return the HMAC-SHA256 of data under a key that all sites share."""
         mac = hmac.HMAC(self._derived(self._epoch, _FINGERPRINT), hashes.SHA256())
         mac.update(data)
         return mac.finalize().hex()
 
     def _vanished(self, packed: Packed) -> int:
-        """Count the layer groups that the update changes and that rounding leaves nothing of, now or for long."""
+        """Count the layer groups that the update changes but that round to zero; with feedback, for many rounds."""
         largest = dict.fromkeys(self.mechanism.layer_groups, 0.0)
         for name, number in packed.largest.items():
             group = self.mechanism.groups[name]
@@ -219,7 +219,7 @@ class SecureAggregationClient:
         return sum(0 < number <= threshold for number in largest.values())
 
     def _mask(self, slots: Array, exchange: Exchange, public_keys: Mapping[SiteId, bytes]) -> bytes:
-        """Add this site's own mask and, if the mechanism has them, its pairwise masks; return the own mask's seed."""
+        """Add this site's own mask and, if the mechanism has them, pairwise masks; return the seed of the own mask."""
         others: dict[SiteId, PublicKeys] = {}
         if self.mechanism.is_masked:
             if public_keys.keys() != exchange.weights.keys():
@@ -227,7 +227,7 @@ class SecureAggregationClient:
             others = {site: PublicKeys.from_bytes(keys) for site, keys in public_keys.items()}
             for site, keys in others.items():
                 check_public_keys(keys, site, self._certifier)
-        # With the same masks twice, two updates would show their difference once both seeds are known.
+        # If two updates had the same masks, their difference would be visible once both seeds are known.
         if exchange.context in self._masked:
             raise MessageError("replay", "this site has masked for the exchange before")
         self._masked.add(exchange.context)
@@ -241,7 +241,7 @@ class SecureAggregationClient:
     def _check_transcript(
         self, message: Message, exchange: Exchange, seeds: Mapping[SiteId, bytes], *, own: str | None
     ) -> Transcript:
-        """Return the transcript of a sum that this site may open, whose sites committed to these seeds."""
+        """Return the transcript of a sum that this site may open; check that its sites committed to these seeds."""
         transcript = Transcript.from_message(message)
         if transcript.exchange != exchange or exchange.round != message.value("round", int):
             raise MessageError("transcript", "belongs to another exchange than the sum")
@@ -263,7 +263,7 @@ class SecureAggregationClient:
         return transcript
 
     def _authenticate(self, message: Message, transcript: Transcript, key: EpochKey, slots: int) -> None:
-        """Raise unless this is, coefficient by coefficient, the sum of the listed contributions."""
+        """Raise a `MessageError` unless the ciphertexts are exactly the sum of the listed contributions."""
         codec, exchange = self.mechanism.codec, transcript.exchange
         if any(len(contribution.tag) != len(codec.moduli) for contribution in transcript.contributions):
             raise MessageError("mac", "a contribution has a tag of another scheme")
@@ -278,7 +278,7 @@ class SecureAggregationClient:
         return pad_of(key.group_key, context=exchange.context, site=site, digest=digest, moduli=moduli)
 
     def _open_stand_in(self, exchange: Exchange, layout: SlotLayout, key: EpochKey) -> None:
-        """Do the work that is done to a good sum: decrypt, remove masks, unpack."""
+        """Do the same work as for a valid sum: decrypt, remove masks, unpack."""
         slots = self.mechanism.codec.open_stand_in(layout.slots, key.secret)
         if self.mechanism.needs_every_participant:
             seeds = dict.fromkeys(exchange.weights, bytes(32))

@@ -1,6 +1,6 @@
-"""How the slots of an update travel and are added: as plain integers that masks hide, or as ciphertexts.
+"""How the slots of an update are sent and added: as plain integers that masks hide, or as ciphertexts.
 
-Under CKKS an update is not packed into integers: its clipped numbers, times their share, are encrypted as they are.
+Under CKKS an update is not packed into integers: its clipped numbers, times their share, are encrypted directly.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ from wardround.secure_aggregation.workers import running_sum
 __all__ = ["BfvCodec", "CkksCodec", "Codec", "NumberLayout", "PlaintextCodec"]
 
 Arrays = Mapping[str, Array]
-_TINY = 1e-5  # an upper bound on what CKKS adds to a number
-_NOISE = 1.5e-8  # twelve standard deviations, measured, of what CKKS adds to one site's zeros; grows with the root
+_TINY = 1e-5  # upper bound of the error that CKKS adds to a number
+_NOISE = 1.5e-8  # twelve standard deviations (measured) of CKKS's error in one site's zeros; grows with √sites
 
 
 class Codec(Protocol):
-    """One way for slots to travel."""
+    """One way to send slots."""
 
     @property
     def moduli(self) -> tuple[int, ...]:
-        """Return the primes of a MAC tag over what travels; empty if nothing is encrypted."""
+        """Return the primes of the MAC tag; empty if nothing is encrypted."""
 
     @property
     def ring(self) -> int:
-        """Return the modulus of the slots, by which masks are added; 0 if slots are real numbers."""
+        """Return the modulus of the slots and of their masks; 0 if slots are real numbers."""
 
     def layout(self, shapes: Mapping[str, tuple[int, ...]], clips: Mapping[str, float]) -> SlotLayout:
-        """Return where each number of an update lies in the slots."""
+        """Return the position of each number of an update in the slots."""
 
     def hash_key(self, group_key: bytes, context: bytes, slots: int) -> CiphertextHash:
         """Derive the hash that authenticates `slots` slots in one exchange."""
 
     def sum(self, slots: int) -> RunningSum[Arrays, Arrays]:
-        """Return an empty sum of so many slots; needs no secret."""
+        """Return an empty sum of `slots` slots; needs no secret."""
 
     def seal(self, slots: Array, secret: bytes, key: CiphertextHash) -> tuple[dict[str, Array], MacTag]:
-        """Return the arrays of a message that carries the slots, and their hash."""
+        """Return the arrays to send, and their hash."""
 
     def hash(self, arrays: Arrays, slots: int, secret: bytes, key: CiphertextHash) -> MacTag:
         """Hash a sum without decrypting it; raise a `MessageError` if it does not have the form of a sum."""
 
     def open(self, arrays: Arrays, slots: int, secret: bytes) -> Array:
-        """Return the slots of a sum that was authenticated before."""
+        """Return the slots of a sum; the caller must have authenticated it."""
 
     def open_stand_in(self, slots: int, secret: bytes) -> Array:
         """Do the work of `open` on a stand-in, and return zeros."""
 
 
 class PlaintextCodec:
-    """Slots that only masks hide; they need no MAC, because the coordinator that adds them also opens them."""
+    """Slots that only masks hide; they need no MAC, because the coordinator both adds and opens them."""
 
     moduli: tuple[int, ...] = ()
     ring = MASKED.modulus
@@ -113,7 +113,7 @@ class _PlaintextSum:
 
 
 class _CiphertextSum:
-    """Adds the ciphertexts in messages by a running sum of ciphertexts."""
+    """A running sum of messages that carry ciphertexts."""
 
     def __init__(self, running: RunningSum[Ciphertexts, Ciphertexts]) -> None:
         self._sum = running
@@ -166,7 +166,7 @@ class BfvCodec:
         return Opener(self._parameters, secret).open(_as_ciphertexts(arrays), slots)
 
     def open_stand_in(self, slots: int, secret: bytes) -> Array:
-        """Do as many decryptions."""
+        """Do the same number of decryptions."""
         return Opener(self._parameters, secret).open_stand_in(slots)
 
 
@@ -193,12 +193,12 @@ class CkksCodec:
     def sum(self, slots: int) -> RunningSum[Arrays, Arrays]:
         """Return an empty sum of ciphertexts.
 
-        Adding needs the parameters and no key of the study: those of a context made here serve as well.
+        Adding needs the parameters but no key of the study, so a context that is made here is enough.
         """
         return _CiphertextSum(ckks.CkksSum(ckks.public_part(ckks.new_secret()), slots))
 
     def seal(self, slots: Array, secret: bytes, key: CiphertextHash) -> tuple[dict[str, Array], MacTag]:
-        """Encrypt the numbers, which become about twenty times as long."""
+        """Encrypt the numbers; the ciphertexts are about twenty times as long."""
         sealed = ckks.seal(slots, secret, key.blocks)
         return _as_arrays(sealed.ciphertexts), key.of_combination(sealed.high, sealed.low)
 
@@ -212,12 +212,12 @@ class CkksCodec:
         return ckks.open(_as_ciphertexts(arrays), secret, slots)
 
     def open_stand_in(self, slots: int, secret: bytes) -> Array:
-        """Do as many decryptions."""
+        """Do the same number of decryptions."""
         return ckks.open_stand_in(secret, slots)
 
 
 class NumberLayout:
-    """Where each number of an update lies if nothing is packed; a `SlotLayout`."""
+    """A `SlotLayout` of one real number per slot; nothing is packed."""
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], clips: Mapping[str, float]) -> None:
         self._shapes, self._clips = shapes, clips
@@ -235,9 +235,9 @@ class NumberLayout:
         return Packed(np.concatenate(parts), clipped, residue, largest)
 
     def unpack(self, slots: Array, *, share: float, sites: int) -> dict[str, Array]:
-        """Return the mean; raise a `MessageError` for a number above the clip, which a site has ignored.
+        """Return the mean; raise a `MessageError` for a number above the clip: a site ignored the clip.
 
-        A number within the noise becomes zero: Adam would make a full step of a gradient that is all noise.
+        A number within the noise becomes zero, because Adam would make a full step from a gradient that is only noise.
         """
         ends = np.cumsum(list(self._sizes.values()))
         denoised = np.where(np.abs(slots) < _NOISE * math.sqrt(sites), 0.0, slots / share)

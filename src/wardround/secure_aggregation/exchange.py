@@ -1,4 +1,4 @@
-"""An exchange: which updates are added, with which weights, clips and key. All parties must agree on it."""
+"""An exchange: which updates are added, and with which weights, clips and key. All parties must agree on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NONCE = re.compile(r"[0-9a-f]{32}")
 _KEY = re.compile(r"[0-9a-f]{0,64}")
 _LONGEST_STEP = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-# These parties hold certificates of the study too: a coordinator must not count as a site.
+# Other parties hold certificates of the study too; none of them may count as a site.
 _NO_SITES = frozenset({"admin", "client", "coordinator", "keys", "server"})
 
 

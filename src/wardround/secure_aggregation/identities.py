@@ -1,10 +1,10 @@
-"""Who a party is: certificates and their signatures, and the fresh keys of a site while it runs.
+"""Identities of parties: certificates and their signatures, and the fresh keys of a running site.
 
 In a networked study each party signs with the key of its certificate, which the study's root issued. FLARE makes keys
-of 2048 bits and signs with SHA-256; but another party chooses what is in a request or a certificate, so that `weakness`
-checks both. In addition a site has fresh keys to sign contributions and to agree on masks. They live in memory only and
-end with the process. The site's certificate signs their public halves; in studies on one machine, where every site is
-trusted, nothing signs them.
+of 2048 bits and signs with SHA-256. Another party could send a weaker request or certificate, so `weakness` checks key
+and hash of both. In addition a site has fresh keys to sign contributions and to agree on masks. These keys exist only
+in memory and are lost when the process ends. The site's certificate signs the public keys; in studies on one machine,
+where every site is trusted, they are not signed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CONTRIBUTION = b"wardround-contribution-2\x00"
 
 _KEY_LENGTH = 32
 _LONGEST_SIGNATURE, _LONGEST_CERTIFICATE = 1024, 16_384  # bytes; RSA of 8192 bits, and several times a usual PEM
-_TRUSTED_FOR = 3600  # seconds, after which valid public keys are checked again: certificates expire
+_TRUSTED_FOR = 3600  # seconds after which valid public keys are checked again, because certificates expire
 
 _CONTEXT = b"wardround-1\x00"  # the same keys serve TLS; the prefix separates the two uses
 _HASH = hashes.SHA256()
@@ -87,7 +87,7 @@ class PublicKeys:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PublicKeys:
-        """Return the keys in `data`, unchecked except for its form; `check_public_keys` checks them."""
+        """Return the keys in `data`; only the form is checked here, `check_public_keys` checks the rest."""
         try:
             message = decode(data)
         except MessageError as error:
@@ -116,7 +116,7 @@ class Certifier(Protocol):
 
 
 class Identity:
-    """A site's private keys, which cannot be read, and its public keys."""
+    """A site's public keys, and the private keys, which are not accessible."""
 
     def __init__(self, keys: PublicKeys, *, signing: Ed25519PrivateKey, agreement: X25519PrivateKey) -> None:
         self.public_keys = keys
@@ -145,7 +145,7 @@ class Identity:
         try:
             return self._agreement.exchange(X25519PublicKey.from_public_bytes(keys.agreement))
         except ValueError:  # a point of small order: the secret would be public
-            raise MessageError("public-keys", f"{keys.name}: its key agrees on no secret") from None
+            raise MessageError("public-keys", f"{keys.name}: no secret can be agreed with its key") from None
 
 
 def check_public_keys(keys: PublicKeys, name: SiteId, certifier: Certifier | None) -> None:
@@ -171,7 +171,7 @@ def check_signature(keys: PublicKeys, data: bytes, signature: bytes) -> None:
 
 @lru_cache(maxsize=4096)
 def _check_certified(keys: PublicKeys, certifier: Certifier, period: int) -> None:
-    """Check the same public keys once per period, because every exchange shows them; refusals are not cached."""
+    """Check public keys once per period, because every exchange sends them again; refusals are not cached."""
     certifier.check(_certified_bytes(keys), keys.signature, certificate=keys.certificate, name=keys.name)
 
 
@@ -206,13 +206,13 @@ class Signatures:
     def check(self, data: bytes, signature: bytes, *, certificate: bytes, name: str | None) -> None:
         """Raise a `MessageError` unless the holder of `certificate` signed `data`.
 
-        The certificate must be in force, issued by the root, not a root itself, have a strong key, and be issued to
-        `name`; None is for a certificate that is known beforehand.
+        The certificate must be valid today, issued by the root to `name`, have a strong key, and not be a root itself.
+        With `name` None any name is accepted, for a certificate that is already trusted.
         """
         key = _trusted_key(certificate, self._root, name)
         loaded = _loaded(certificate)
         if not loaded.not_valid_before_utc <= datetime.now(UTC) <= loaded.not_valid_after_utc:
-            raise MessageError("certificate", "is not in force today")
+            raise MessageError("certificate", "is not valid today")
         try:
             key.verify(signature, _CONTEXT + data, _PADDING, _HASH)
         except InvalidSignature:

@@ -6,25 +6,25 @@ For one exchange, the holders of the group key derive
     ρ   one number per block            r   one number per coefficient of a block
     p_i a pad of site i, bound to the digest of the ciphertexts it tags
 
-and site i sends beside its ciphertexts the tag
+and site i sends the tag
 
     t_i = p_i + ρᵀ V_i r   (mod q)
 
 Ciphertexts add coefficient by coefficient modulo q, and so do tags: a sum S of the listed sites' ciphertexts is
 accepted only if ρᵀ S r + Σ p_i = Σ t_i. The coordinator holds no group key.
 
-**Forgery bound.** All keys are outputs of HKDF-SHA256 and AES-256-CTR under the group key, taken as uniform. A pad is
-used for one matrix only, because its key names the digest of that matrix: tags therefore reveal nothing about ρ and r,
-whatever is repeated or restored. To have another matrix S' accepted, an attacker needs ρᵀ(S' − S) r = δ for a matrix
-S' − S ≠ 0 and a δ of his choice. (S' − S) r is zero with probability at most 1/q, because r is uniform modulo q; if it
-is not, ρ meets δ with probability at most 1/q, because ρ is. So one attempt succeeds with probability at most 2/q, and
-k attempts, each answered with nothing but "refused", with at most 2k/q. To have a site listed that did not contribute,
-its pad must be guessed: 1/q. A site accepts at most `REFUSED_SUMS` refusals under one sealing key (see
-`federation.site_history`), so k is at most that number times the number of sites; the number of sums under the key
-does not matter. For BFV q has 60 bits: with 32 refusals and 100 sites, 2k/q is below 2⁻⁴⁷. For CKKS each of three
-primes, of 60, 40 and 40 bits, has a tag; an attacker may change only the residues of one prime, so the smallest prime
-decides: below 2⁻²⁷. There ρ is uniform modulo the largest prime only; modulo one of 40 bits no residue is more
-than 1 + 2⁻¹⁹ times as likely as another.
+**Forgery bound.** All keys are outputs of HKDF-SHA256 and AES-256-CTR under the group key and are treated as uniform. A
+pad is used for one matrix only, because its key is derived from the digest of that matrix. Tags therefore reveal
+nothing about ρ and r, even if rounds are repeated or states restored. To have another matrix S' accepted, an attacker
+needs ρᵀ(S' − S) r = δ for a matrix S' − S ≠ 0 and a δ that he chooses. (S' − S) r is zero with probability at most 1/q,
+because r is uniform modulo q. If it is not zero, ρᵀ(S' − S) r equals δ with probability at most 1/q, because ρ is
+uniform too. So one attempt succeeds with probability at most 2/q, and k attempts, each answered only with "refused",
+with at most 2k/q. To list a site that did not contribute, an attacker must guess its pad: 1/q. A site allows at most
+`REFUSED_SUMS` refusals under one sealing key (see `federation.site_history`), so k is at most that number times the
+number of sites; the number of sums under the key does not matter. For BFV q has 60 bits: with 32 refusals and 100
+sites, 2k/q is below 2⁻⁴⁷. For CKKS each of three primes, of 60, 40 and 40 bits, has a tag. An attacker may change the
+residues of one prime only, so the smallest prime determines the bound: below 2⁻²⁷. There ρ is uniform modulo the
+largest prime only; modulo a prime of 40 bits no residue is more than 1 + 2⁻¹⁹ times as likely as another.
 
 This is Carter and Wegman's construction over a linear universal hash; Agrawal and Boneh (2009) describe its use for
 sums. HKDF and AES are those of `cryptography`; only arithmetic modulo q is done here.
@@ -54,7 +54,7 @@ _WEIGHT = 2 * HALF
 _WORD = 32  # bits of the halves in which coefficients are multiplied
 _LIMB = 7  # bits; 2^32 · 2^7 · 2^14 products stay below 2^53 and are exact in float64
 _LONGEST = 1 << 14  # 32-bit words in a block
-# Products of this size stay on one core. For larger ones BLAS starts threads, which may take longer than the work.
+# Products of this size stay on one core. For larger ones BLAS starts threads, which may cost more than they save.
 _BLOCKS_AT_ONCE, _WORDS_AT_ONCE = 8, 2048
 
 
@@ -83,7 +83,7 @@ class CiphertextHash:
         return total % modulus
 
     def of_combination(self, high: Sequence[Array], low: Sequence[Array]) -> MacTag:
-        """Hash from Σ ρ_b V_b, computed by the encryption library in two halves of the weights; one row per prime."""
+        """Hash Σ ρ_b V_b, which the encryption library computed for two halves of the weights; one row per prime."""
         found = []
         for modulus, r, upper, lower in zip(self.moduli, self.coefficients, high, low, strict=True):
             combined = (upper.astype(object) << HALF) + lower.astype(object)
@@ -92,7 +92,7 @@ class CiphertextHash:
 
     @cached_property
     def _limbs(self) -> Array:
-        """r times 1 and times 2^32, as limbs of 7 bits: [32-bit slots of a block, limbs], float64."""
+        """Return r times 1 and r times 2^32 as limbs of 7 bits: [32-bit words of a block, limbs], float64."""
         (modulus,), (r,) = self.moduli, self.coefficients
         assert 2 * len(r) <= _LONGEST and modulus <= 1 << _WEIGHT, "sums of products are no longer exact"
         upper = (r.astype(object) << _WORD) % modulus

@@ -1,10 +1,10 @@
 """Masks: random slots that hide an update and cancel in the sum of all sites of an exchange.
 
-Two sites share a secret that nobody else knows. From it and from the exchange both derive the same slots; the site
-whose name comes first adds them, the other subtracts them: they cancel in the sum of the whole cohort, and any smaller
-sum is noise. A site's own mask remains until the site sends its seed.
+Two sites share a secret that no other party knows. From the secret and the exchange both derive the same slots. The
+site whose name comes first adds them, the other subtracts them, so they cancel in the sum of all sites of the exchange;
+a sum of fewer sites is noise. A site's own mask remains until the site sends its seed.
 
-A key is used for one stream only. Contexts therefore name one exchange, and each kind of mask has its own label.
+A key is used for one stream only. Each context therefore belongs to one exchange, and each kind of mask has its label.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def new_seed() -> bytes:
 def stream(key: bytes, slots: int, modulus: int) -> Array:
     """Return slots that are uniform below `modulus`, as uint64: the key stream of AES-256 in counter mode from 0.
 
-    A slot is 64 bits of the stream, or 32 if the modulus needs no more, lowest byte first, cut to the bits of a number
-    below the modulus. A slot that is not below the modulus is replaced by the next one after the first `slots` that is:
-    taking remainders would favour small numbers.
+    A slot is 64 bits of the stream, or 32 if the modulus needs no more, lowest byte first, cut to the bit length of the
+    modulus minus one. A slot that is not below the modulus is replaced by the next valid slot that follows the first
+    `slots` slots of the stream; remainders would make small numbers more likely.
     """
     assert len(key) == _KEY_LENGTH and 2 <= modulus < _LARGEST_MODULUS, "a key of 32 bytes, a modulus below 2^63"
     # The nonce may be zero because a key is never used twice.
@@ -62,9 +62,9 @@ def stream(key: bytes, slots: int, modulus: int) -> Array:
 def pairwise(
     identity: Identity, public_keys: Mapping[SiteId, PublicKeys], *, context: bytes, slots: int, modulus: int
 ) -> Array:
-    """The masks this site shares with each other of the cohort, added up; over the whole cohort they cancel.
+    """Return the sum of the masks that this site shares with each other site; over all sites the masks cancel.
 
-    `public_keys` are those of the cohort, this site included, and were checked before.
+    `public_keys` has the keys of all sites of the exchange, including this one; the caller must have checked them.
     """
     me = identity.public_keys.name
     if public_keys.get(me) != identity.public_keys or any(keys.name != name for name, keys in public_keys.items()):
@@ -78,7 +78,7 @@ def pairwise(
 
 
 def own(seed: bytes, *, context: bytes, slots: int, modulus: int) -> Array:
-    """Return the mask of one site alone, which remains until the site sends the seed."""
+    """Return the site's own mask, which remains in the sum until the site sends the seed."""
     if len(seed) != _KEY_LENGTH:
         raise MessageError("seed", f"a seed has {_KEY_LENGTH} bytes")
     return stream(derived(seed, _OWN, context), slots, modulus)
@@ -118,7 +118,7 @@ def derived(secret: bytes, label: bytes, *parts: bytes) -> bytes:
 
 
 def _drawn(source: CipherContext, slots: int, modulus: int) -> Array:
-    """Return the next slots of a key stream, cut to the bits of a number below the modulus."""
+    """Return the next slots of a key stream, cut to the bit length of the modulus minus one."""
     bits = (modulus - 1).bit_length()
     dtype = np.dtype("<u4" if bits <= 32 else "<u8")
     low, drawn = dtype.type(2**bits - 1), np.empty(slots, np.uint64)
@@ -130,13 +130,11 @@ def _drawn(source: CipherContext, slots: int, modulus: int) -> Array:
 
 
 def _chunks(into: Array, other: Array) -> Iterator[tuple[Array, Array]]:
-    assert into.dtype == other.dtype == np.uint64 and into.shape == other.shape, (
-        "both are uint64 and of the same length"
-    )
+    assert into.dtype == other.dtype == np.uint64 and into.shape == other.shape, "uint64 slots of the same length"
     for start in range(0, len(into), _CHUNK):
         yield into[start : start + _CHUNK], other[start : start + _CHUNK]
 
 
 def _reduce(part: Array, modulus: int) -> None:
-    """Reduce numbers below twice the modulus; for a number below it the difference wraps round to a larger one."""
+    """Reduce numbers below twice the modulus; for a number below the modulus, the difference wraps to a larger one."""
     np.minimum(part, part - np.uint64(modulus), out=part)

@@ -78,12 +78,12 @@ class Mechanism:
     # Who can read an update, and predictions on a public set, in a sentence or two for `site review`.
     updates_readable_by: str
     predictions_readable_by: str
-    # The same in one line, for the console.
+    # The same as one line for the console.
     summary: str
     predictions_summary: str
     # The same for a finished run, in the report.
     report: str
-    # Whether these can read what the report's table asks about; see `READERS` in the report.
+    # Who can read what, for the report's table; see `READERS` in the report.
     coordinator_reads_update: bool = False
     coordinator_reads_sum: bool = False
     coordinator_and_one_site_read_update: bool = False
@@ -302,9 +302,9 @@ class AgreedMechanism:
 
     @property
     def needs_every_participant(self) -> bool:
-        """Return whether each update has a mask of its site's own, whose seed is sent once, for a complete sum.
+        """Return whether each update also has a mask of its own site, whose seed is sent once, for a complete sum.
 
-        If means come back, a coordinator could otherwise have two sums opened that differ in one site.
+        Otherwise, if means come back, a coordinator could have two sums opened that differ in one site.
         """
         return self.is_masked or self.mean_comes_back
 
@@ -315,7 +315,7 @@ class AgreedMechanism:
 
     @property
     def key_scheme(self) -> str:
-        """Return what a sealing key must be made for; empty if nothing is sealed."""
+        """Return the encryption scheme that the sealing key must have; empty if nothing is sealed."""
         if not self.is_sealed:
             return ""
         return "ckks" if self.scheme == "ckks" else f"bfv-{self.packing}"
@@ -342,5 +342,5 @@ class AgreedMechanism:
         return {name: exchange.clips[self.groups[name]] for name in self.shapes}
 
     def layout(self, exchange: Exchange) -> SlotLayout:
-        """Return where each number of an update lies in the slots of an exchange."""
+        """Return the position of each number of an update in the slots of an exchange."""
         return self.codec.layout(self.shapes, self.clip_of(exchange))

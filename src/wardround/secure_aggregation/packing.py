@@ -24,12 +24,12 @@ from wardround.federation.message import Array
 
 __all__ = ["MASKED", "Layout", "Packed", "Packing", "SlotLayout"]
 
-_EXACT = 2**53  # integers below it are exact in float64, in which everything here is computed
+_EXACT = 2**53  # integers below this are exact in float64, which all computations here use
 _MOST_SITES = 2**20
 _SMALLEST_CLIP, _LARGEST_CLIP = 1e-20, 1e20  # so that every mean fits into float32, however small the shares
 _SMALLEST_SHARE = 1e-9
-_TINY = 1e-9  # by which rounding may raise a sum of shares
-_CHUNK = 6 * 2**14  # numbers at a time: they stay in the cache, and 1, 2 or 3 fields divide the count
+_TINY = 1e-9  # rounding may raise a sum of shares by this much
+_CHUNK = 6 * 2**14  # numbers at a time: they fit in the cache, and the count is a multiple of 1, 2 and 3 fields
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Packing:
 
     @property
     def most_sites(self) -> int:
-        """Return the most sites whose rounding, all in one direction, still leaves half of the spare bit."""
+        """Return the most sites whose rounding errors, all in one direction, use at most half of the spare bit."""
         return min(_MOST_SITES, self.scale)
 
 
@@ -72,15 +72,15 @@ class Packed:
     slots: Array  # [slots], uint64
     clipped: int
     residue: dict[str, Array]  # float32, in units of the update, without what the clip cut off
-    largest: dict[str, float]  # the largest number of each array before rounding; up to 0.5 it rounds to zero
+    largest: dict[str, float]  # the largest number of each array before rounding; 0.5 and below round to zero
 
 
 class SlotLayout(Protocol):
-    """Where each number of an update lies in the slots of an exchange."""
+    """The positions of an update's numbers in the slots of an exchange."""
 
     @property
     def slots(self) -> int:
-        """Return how many slots an update takes."""
+        """Return the number of slots of an update."""
 
     def pack(self, update: Mapping[str, Array], *, share: float) -> Packed:
         """Return the clipped update times its share, as slots."""
@@ -90,7 +90,7 @@ class SlotLayout(Protocol):
 
 
 class _Part(NamedTuple):
-    """Where numbers of one array lie within a chunk."""
+    """The position of one array's numbers in a chunk."""
 
     name: str
     numbers: slice  # of the array
@@ -138,11 +138,16 @@ class Layout:
     def unpack(self, slots: Array, *, share: float, sites: int) -> dict[str, Array]:
         """Return the mean: the summed slots of `sites` sites over their summed share.
 
-        Raise a `MessageError` for a field above the sum of clipped updates: a site ignored the clip or its weight. A
-        site that did so within these bounds cannot be distinguished from an honest one.
+        Raise a `MessageError` for a field above the largest sum of clipped updates: a site ignored the clip or its
+        weight. Below that bound such a site cannot be distinguished from an honest one.
         """
         _check_share(share)
-        self._check_slots(slots, sites)
+        if slots.dtype != np.uint64 or slots.shape != (self.slots,):
+            raise MessageError("slots", "a sum has another number of slots than its exchange")
+        if not 1 <= sites <= self.packing.most_sites:
+            raise MessageError("sites", f"at most {self.packing.most_sites:,} sites can be added in this packing")
+        if slots.max(initial=0) >= self.packing.modulus:
+            raise MessageError("range", "a slot lies outside its ring")
         most = self.packing.scale * share * (1 + _TINY) + sites / 2 + 1
         mean = {name: np.empty(shape, np.float32) for name, shape in self.shapes.items()}
         flat = {name: array.reshape(-1) for name, array in mean.items()}
@@ -155,28 +160,18 @@ class Layout:
                 np.multiply(numbers[part.place], unit, out=flat[part.name][part.numbers], casting="same_kind")
         return mean
 
-    def _check_slots(self, slots: Array, sites: int) -> None:
-        if slots.dtype != np.uint64 or slots.shape != (self.slots,):
-            raise MessageError("slots", "a sum has another number of slots than its exchange")
-        if not 1 <= sites <= self.packing.most_sites:
-            raise MessageError("sites", f"at most {self.packing.most_sites:,} sites can be added in this packing")
-        if slots.max(initial=0) >= self.packing.modulus:
-            raise MessageError("range", "a slot lies outside its ring")
-
     def _chunks(self) -> Iterator[tuple[slice, list[_Part]]]:
-        """Yield the numbers chunk by chunk: the slots that a chunk fills, and the arrays it comes from."""
+        """Yield the slots that each chunk of numbers fills, and the parts of arrays that the chunk consists of."""
         fields = self.packing.fields
         for start in range(0, self.numbers, _CHUNK):
             stop = min(start + _CHUNK, self.numbers)
-            yield slice(start // fields, -(-stop // fields)), list(self._parts(start, stop))
-
-    def _parts(self, start: int, stop: int) -> Iterator[_Part]:
-        index = bisect_right(self._starts, start) - 1
-        while index < len(self._names) and self._starts[index] < stop:
-            first, last = max(start, self._starts[index]), min(stop, self._starts[index + 1])
-            own = slice(first - self._starts[index], last - self._starts[index])
-            yield _Part(self._names[index], own, slice(first - start, last - start))
-            index += 1
+            parts, index = [], bisect_right(self._starts, start) - 1
+            while index < len(self._names) and self._starts[index] < stop:
+                first, last = max(start, self._starts[index]), min(stop, self._starts[index + 1])
+                own = slice(first - self._starts[index], last - self._starts[index])
+                parts.append(_Part(self._names[index], own, slice(first - start, last - start)))
+                index += 1
+            yield slice(start // fields, -(-stop // fields)), parts
 
 
 def _check_share(share: float) -> None:

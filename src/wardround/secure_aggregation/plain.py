@@ -1,6 +1,6 @@
 """Plain aggregation, the one-phase case: the coordinator sees every update.
 
-If an update touches few rows of a table, such as word embeddings under one mini-batch, only these rows are sent:
+If an update changes few rows of a table, as one mini-batch does with word embeddings, only these rows are sent;
 `rows/NAME` lists them.
 """
 
@@ -45,7 +45,7 @@ class PlainCodec(Protocol):
         """Return the message of an update and its weight."""
 
     def check(self, sealed: Message, *, like: Tensors) -> None:
-        """Raise a `MessageError` for what cannot be an update of arrays named and shaped `like` these."""
+        """Raise a `MessageError` unless this can be an update of arrays with the names and shapes of `like`."""
 
     def reweigh(self, sealed: Message, weight: float) -> Message:
         """Return the same update with another weight."""
@@ -55,7 +55,7 @@ class PlainCodec(Protocol):
 
 
 class PlainServer:
-    """The coordinator's end: checks, reweighs and adds the updates as they arrive."""
+    """The coordinator's end: check, reweigh and add the updates as they arrive."""
 
     reader = Reader.COORDINATOR
 
@@ -63,7 +63,7 @@ class PlainServer:
         self.codec = codec or PlainUpdates()
 
     def aggregate(self, context: RoundContext, step: str, values: Mapping[str, Value]) -> RoundSum:
-        """Return the mean Σ n_i u_i / Σ n_i of the updates that the sites answer `step` with."""
+        """Ask the sites for `step`; return the mean Σ n_i u_i / Σ n_i of their updates."""
         codec, coordinator = self.codec, context.coordinator
         like, weights = coordinator.expected_arrays(), coordinator.weights_of(context.sites)
 
@@ -82,7 +82,7 @@ class PlainServer:
 
 
 class PlainClient:
-    """A site's end: the update leaves with the answer to the training step. There is nothing to save."""
+    """A site's end: the update is sent with the answer to the training step. There is no state to save."""
 
     changes = 0
     redraws = 0
@@ -128,9 +128,10 @@ class PlainUpdates:
             numbers = found.numbers if isinstance(found, Rows) else found
             with np.errstate(over="ignore"):  # refused below
                 arrays[f"update/{name}"] = np.asarray(np.multiply(numbers, weight), np.float32)
-        sealed = Message({"weight": float(weight)} | ({"lengths": lengths} if lengths else {}), arrays)
-        self.check(sealed, like=update)
-        return sealed
+            _check_numbers(name, arrays[f"update/{name}"], weight)
+        if not arrays:
+            raise MessageError("shapes", "an update without arrays cannot be added")
+        return Message({"weight": float(weight)} | ({"lengths": lengths} if lengths else {}), arrays)
 
     def check(self, sealed: Message, *, like: Tensors) -> None:
         """Raise a `MessageError` for unexpected names, shapes or dtypes, NaN, infinity, or an impossible weight."""
@@ -153,7 +154,7 @@ class PlainUpdates:
 
 
 class UpdateSum:
-    """Adds updates in float64, in the order of arrival; the total is their weighted mean in float32."""
+    """A sum of updates in float64, in the order of arrival; the total is their weighted mean in float32."""
 
     def __init__(self) -> None:
         self.tables: dict[str, TableSum] = {}
@@ -161,7 +162,7 @@ class UpdateSum:
         self.count = 0
 
     def add(self, message: Message) -> None:
-        """Add an update, which must have the names and shapes of those before it."""
+        """Add an update; its names and shapes must be those of the updates before it."""
         shapes, own = _shapes(message), message.value("weight", float)
         check_weight(own)
         tables = self.tables or {name: TableSum(shape) for name, shape in shapes.items()}
@@ -189,7 +190,7 @@ class UpdateSum:
 
 
 class TableSum:
-    """Adds arrays in float64; of a table only the touched rows are kept while they are few."""
+    """A sum of arrays in float64; of a table only the changed rows are stored while they are few."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
@@ -217,7 +218,7 @@ class TableSum:
 
 
 def _touched(array: Array) -> Array | Rows:
-    """Return the non-zero rows of a large table if they are fewer than half; otherwise the array."""
+    """Return the non-zero rows of a large table if they are fewer than half of it; otherwise return the array."""
     if array.ndim != 2 or len(array) < _FEWEST_ROWS:
         return array
     rows = np.flatnonzero(array.any(axis=1))
@@ -230,16 +231,14 @@ def _shapes(sealed: Message) -> dict[str, tuple[int, ...]]:
     found = {name: array.shape for name, array in sealed.group("update").items()}
     if not isinstance(lengths, dict) or rows.keys() != lengths.keys() or not rows.keys() <= found.keys():
         raise MessageError("shapes", "an update lists rows of arrays that it does not hold")
-    return found | {name: (_length(lengths[name], rows[name], found[name]), *found[name][1:]) for name in rows}
-
-
-def _length(length: Value, rows: Array, shape: tuple[int, ...]) -> int:
-    if not isinstance(length, int) or not shape or rows.dtype != np.int32 or rows.shape != (shape[0],):
-        raise MessageError("shapes", "rows are listed as int32, one for each row that is sent")
-    inside = not len(rows) or (rows[0] >= 0 and rows[-1] < length and bool((np.diff(rows) > 0).all()))
-    if not inside:
-        raise MessageError("shapes", "rows are ascending, without repeats, and lie within the table")
-    return length
+    for name, listed in rows.items():
+        length, shape = lengths[name], found[name]
+        if not isinstance(length, int) or not shape or listed.dtype != np.int32 or listed.shape != (shape[0],):
+            raise MessageError("shapes", "rows are listed as int32, one for each row that is sent")
+        if len(listed) and not (listed[0] >= 0 and listed[-1] < length and (np.diff(listed) > 0).all()):
+            raise MessageError("shapes", "rows are ascending, without repeats, and lie within the table")
+        found[name] = (length, *shape[1:])
+    return found
 
 
 def _check_numbers(name: str, array: Array, weight: float) -> None:

@@ -1,12 +1,12 @@
-"""Readable predictions: rows of class scores on a public set, which are all that sites share in FedED.
+"""Readable predictions: rows of class scores on a public set, the only thing that sites share in FedED.
 
     update/HEAD   [rows, classes] in float32 or float16; for top-k the k largest of each row, [rows, k] in float16
     classes/HEAD  for top-k, the classes of these numbers, ascending: uint8, or uint16 for more than 256 classes
-    weight        a value; a prediction multiplied by it would not fit into float16
+    weight        a value of its own, because a prediction times its weight would not fit into float16
     digest        a value: SHA-256 of the arrays and the weight
 
-The coordinator reads every prediction and refuses what cannot be one. The digest detects damage: most damage to a row
-of top-k would leave a plausible row. The digest does not authenticate the sender.
+The coordinator reads every prediction and refuses an impossible one. The digest detects damage, because a damaged row
+of top-k would usually still be plausible. The digest does not authenticate the sender.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _SLACK_OF_HALVES = 2.0**-10
 class PlainPredictions:
     """Readable predictions at an agreed precision; a `PlainCodec`.
 
-    For top-k, the rest of each row, one minus its k largest numbers, is spread evenly over the other classes when it
-    arrives. A head of at most k classes sends all of them.
+    For top-k, the receiver spreads the rest of each row, one minus its k largest numbers, evenly over the other
+    classes. A head with at most k classes sends all of them.
     """
 
     def __init__(
@@ -104,19 +104,18 @@ class PlainPredictions:
         update, classes = sealed.group("update"), sealed.group("classes")
         if update.keys() != self.shapes.keys() or classes.keys() != (self.shapes.keys() if self.top_k else set()):
             raise MessageError("shapes", "predictions have other heads than the study's public set")
-        unpacked = {
-            head: self._spread(head, array, classes[head]) if self.top_k else self._whole(head, array)
-            for head, array in update.items()
-        }
+        unpacked: dict[str, Array] = {}
+        for head, array in update.items():
+            if self.top_k:
+                unpacked[head] = self._spread(head, array, classes[head])
+                continue
+            _check_form(head, array, kind=np.dtype(self.precision), shape=self.shapes[head])
+            _check_rows(head, array, slack=self.slack(array))
+            unpacked[head] = array.astype(np.float64)
         arrays = grouped("update", update) | grouped("classes", classes)
         if sealed.value("digest", str) != _digest(arrays, weight):
             raise MessageError("altered", "predictions differ from their digest; they were damaged on the way")
         return unpacked
-
-    def _whole(self, head: str, array: Array) -> Array:
-        _check_form(head, array, kind=np.dtype(self.precision), shape=self.shapes[head])
-        _check_rows(head, array, slack=self.slack(array))
-        return array.astype(np.float64)
 
     def _spread(self, head: str, chosen: Array, classes: Array) -> Array:
         """Return whole rows from their k largest numbers."""
@@ -134,7 +133,7 @@ class PlainPredictions:
         most = (width - kept) * largest.min(axis=1, keepdims=True)
         _check_probabilities(head, largest, 0.0)
         if not ((left >= -slack) & (left <= most + slack)).all():
-            raise MessageError("sum", f"{head}: the {kept} largest numbers of a row do not fit together")
+            raise MessageError("sum", f"{head}: the {kept} largest numbers of a row cannot belong to one distribution")
         rows = np.repeat(left.clip(min=0.0) / max(width - kept, 1), width, axis=1)
         np.put_along_axis(rows, classes.astype(np.int64), largest, axis=1)
         return rows
@@ -147,7 +146,7 @@ class PlainPredictions:
 
 
 class PredictionSum:
-    """Adds predictions in float64, each times its weight; the total is their weighted mean in float32."""
+    """A weighted sum of predictions in float64; the total is their weighted mean in float32."""
 
     def __init__(self, codec: PlainPredictions) -> None:
         self._codec = codec
@@ -176,11 +175,11 @@ class PredictionSum:
 
 
 def check_mean(mean: Mapping[str, Array], like: Tensors, *, normalised: bool, tolerance: float) -> None:
-    """Raise a `MessageError` for what cannot be the mean of predictions named and shaped `like` these.
+    """Raise a `MessageError` unless this can be the mean of predictions with the names and shapes of `like`.
 
-    This is for protected sums, of which nobody sees a single prediction. There, each of n sites rounds each number by
-    half a unit of its packing, so `tolerance`, by which the sum of a row of C probabilities may differ from one, is at
-    least C·n/2 units. A site that submits something else is noticed only if it moves the mean further than that.
+    This is for protected sums, in which single predictions are not visible. Each of n sites rounds each number by up to
+    half a unit of its packing. The sum of a row of C probabilities may therefore differ from one by C·n/2 units, and
+    `tolerance` must be at least that. A site that submits something else is noticed only if it moves the mean further.
     """
     if _shapes(mean) != _shapes(like):
         raise MessageError("shapes", "the mean has other heads, rows or classes than the public set")
@@ -198,17 +197,15 @@ def _check_settings(shapes: _Shapes, precision: str, *, top_k: int, normalised: 
             raise TrainingError(f"{head}: predictions are rows of 1 to {_MOST_CLASSES:,} classes")
     if not shapes:
         raise TrainingError("the model has no head whose predictions could be shared")
-    if precision == "top-k":
-        _check_top_k(top_k, most=max(classes for _, classes in shapes.values()), normalised=normalised)
-
-
-def _check_top_k(top_k: int, *, most: int, normalised: bool) -> None:
+    if precision != "top-k":
+        return
     if not normalised:
         raise TrainingError(
             "precision is top-k, which cannot restore the logits that it leaves out; exchange probabilities"
         )
     if top_k < 1:
         raise TrainingError(f"top_k is {top_k}; it must be above zero")
+    most = max(classes for _, classes in shapes.values())
     if top_k >= most:
         raise TrainingError(
             f"top_k is {top_k}, and no head has more than {most} classes; float16 sends all of them in fewer bytes"
@@ -224,7 +221,7 @@ def _class_type(classes: int) -> np.dtype[np.unsignedinteger]:
 
 
 def _slack(rows: Array) -> float:
-    """Return how far a row of float32 probabilities may be from one."""
+    """Return how far the sum of a row of float32 probabilities may be from one."""
     return _SLACK_A_CLASS * float(rows.shape[1])
 
 
@@ -234,7 +231,7 @@ def _check_form(head: str, array: Array, *, kind: np.dtype, shape: tuple[int, ..
 
 
 def _check_rows(head: str, rows: Array, *, slack: float | None, outside: float = 0.0) -> None:
-    """Raise for numbers that are not finite; with a slack, also for rows that are no probabilities up to the slack."""
+    """Raise for numbers that are not finite and, with a slack, for rows that are not probabilities within the slack."""
     _check_finite(head, rows)
     if slack is None:
         return
@@ -250,11 +247,11 @@ def _check_finite(head: str, numbers: Array) -> None:
 
 def _check_probabilities(head: str, numbers: Array, outside: float) -> None:
     if not (numbers.min(initial=0.0) >= -outside and numbers.max(initial=1.0) <= 1.0 + outside):
-        raise MessageError("range", f"{head}: holds a number that is no probability")
+        raise MessageError("range", f"{head}: holds a number that is not a probability")
 
 
 def _digest(arrays: Mapping[str, Array], weight: float) -> str:
-    """Return the digest of the predictions alone: the message may hold more."""
+    """Return the digest of the predictions only; the message may hold more."""
     found = sha256(weight.hex().encode())
     for name, array in sorted(arrays.items()):
         wire = np.asarray(array, array.dtype.newbyteorder("<"), order="C")

@@ -1,4 +1,4 @@
-"""A site's copy of the shared half, for sums that only sites can open: same start, same steps, same result."""
+"""A site's copy of the shared half, for sums that only sites can open: all sites start and step in the same way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Replica", "digest_of_start"]
 
 
 def digest_of_start(shared: Mapping[str, Array]) -> str:
-    """Return the digest by which all parties check that a study starts from the same shared half."""
+    """Return the digest that all parties compare, to check that a study starts from the same shared half."""
     digest = sha256()
     for name, array in sorted(shared.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
@@ -29,9 +29,9 @@ def digest_of_start(shared: Mapping[str, Array]) -> str:
 
 
 class Replica:
-    """Steps its copy as the coordinator would, and keeps the shared half of the best round.
+    """The shared half at a site: it is stepped as at the coordinator, and that of the best round is kept.
 
-    `begins` is the digest of a starting point that is sent to the sites; empty if the seed determines it.
+    `begins` is the digest of the starting point if it is sent to the sites; empty if the seed determines it.
     """
 
     def __init__(self, server: Coordinator, begins: str = "") -> None:
@@ -48,7 +48,7 @@ class Replica:
         return self._server.number
 
     def arrays(self, *, after: int) -> dict[str, Array]:
-        """Return the shared half after a round, which must be the last that this copy has stepped."""
+        """Return the shared half after a round, which must be the last round that this copy has stepped."""
         if not self.has_begun:
             raise MessageError("behind", "this site has not received the starting point of the study yet")
         if self.number < after:
@@ -58,7 +58,7 @@ class Replica:
         return self._server.as_asked()
 
     @property
-    def is_told_its_start(self) -> bool:
+    def receives_start(self) -> bool:
         """Return whether the starting point is sent to the sites."""
         return bool(self._begins)
 
@@ -99,7 +99,7 @@ class Replica:
         self.changes += 1
 
     def best(self, best_round: int) -> dict[str, Array]:
-        """Return the shared half of the best round: the last scored or the best before it; without one, the present."""
+        """Return the shared half of the best round, the last scored or the best before it; for 0, the present one."""
         if not best_round:
             return self.arrays(after=self.number)
         for number, kept in ((self._scored_round, self._scored), (self._best_round, self._best)):
@@ -118,13 +118,13 @@ class Replica:
         return tensors
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore what another copy's `state` returned."""
+        """Restore from another copy's `state()`."""
         self._server.load_state(under("server", tensors))
         self._scored_round, self._scored = _kept("scored", tensors)
         self._best_round, self._best = _kept("best", tensors)
 
     def shared_bytes(self) -> bytes:
-        """Return the bytes of the shared half alone, to compare two copies."""
+        """Return the bytes of the shared half only, to compare two copies."""
         return b"".join(self._server.shared[name].numpy().tobytes() for name in sorted(self._server.shared))
 
     def to_bytes(self) -> bytes:
@@ -132,7 +132,7 @@ class Replica:
         return save_bytes({name: tensor.detach().contiguous() for name, tensor in self.state().items()})
 
     def load_bytes(self, data: bytes) -> None:
-        """Continue from what another site's `to_bytes` returned."""
+        """Restore from another site's `to_bytes()`."""
         try:
             self.load(parse_safetensors(data))
         except (SafetensorError, TrainingError, KeyError, ValueError):

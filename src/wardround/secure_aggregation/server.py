@@ -1,10 +1,10 @@
 """The coordinator's end of secure aggregation: it adds protected updates and never holds a secret.
 
-The sites train and announce their updates; only then is it known who takes part. Each site submits its update,
-protected for these sites alone and under a nonce never used before, and the coordinator adds what arrives. Under masks,
-and wherever the mean comes back to the coordinator, a sum that lacks one of these sites is noise: the exchange is
-repeated among those that are left. Sites send the seeds of their own masks only after all of them have submitted, and
-never submit the same update again afterwards; so no two sums of one update can be opened and compared.
+The sites train and announce their updates; then it is known who takes part. Each site submits its update, protected for
+exactly these sites under a fresh nonce, and the coordinator adds the submissions. With masks, and where the mean comes
+back to the coordinator, a sum that lacks one of these sites is noise: the exchange is repeated with the remaining
+sites. Sites send the seeds of their own masks only after all of them have submitted, and never submit the same update
+again afterwards. So no two sums that contain the same update can be opened and compared.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ExchangeSum", "SecureAggregationServer"]
 
-_MARGIN = 2.0  # a learned clip over the largest number that is believed
-_FAR = 8.0  # a site's largest number is believed up to so many times the median
+_MARGIN = 2.0  # a learned clip is so many times the largest accepted number
+_FAR = 8.0  # a site's largest number is accepted up to so many times the median
 _SMALLEST_CLIP = 1e-6  # for layers that no site changed
-_LARGEST_NUMBER = 1e9  # in a sensible update; a clip for more would leave nothing of the other updates
+_LARGEST_NUMBER = 1e9  # in a sensible update; under a larger clip all other updates would round to zero
 
 
 @dataclass(frozen=True)
 class _Announcement:
-    """What a site announced of the update that it holds."""
+    """What a site announced about the update that it holds."""
 
     weight: float
     public_keys: bytes
@@ -55,7 +55,7 @@ class SecureAggregationServer:
     """The coordinator's end of a mechanism.
 
     `parameters` returns the epoch and the id of the sealing key, if there is one. Among hospitals a `certifier` checks
-    the public keys with which sites sign; on one machine they are believed as they are.
+    the public keys of the sites; on one machine they are not certified.
     """
 
     def __init__(
@@ -114,13 +114,13 @@ class SecureAggregationServer:
         return ExchangeSum(self.mechanism, exchange, public_keys, self._certifier)
 
     def _announce(self, context: RoundContext, step: str, values: Mapping[str, Value]) -> dict[SiteId, _Announcement]:
-        """Have the sites train and hold their updates."""
+        """Ask the sites to train and to hold their updates."""
         learning = not context.coordinator.clips
         if learning and set(self.mechanism.layer_groups) > self.mechanism.clips.keys():
             values = {**values, "learn_clips": True}
 
         def check(site: SiteId, answer: Message) -> None:
-            """Refuse a bad announcement now: later it would keep the other sites from submitting."""
+            """Refuse an invalid announcement now; later it would prevent the other sites from submitting."""
             check_weight(answer.value("weight", float))
             context.coordinator.check_weight(site, answer.value("weight", float))
             if "public_keys" not in answer.blobs:
@@ -139,11 +139,11 @@ class SecureAggregationServer:
         }
 
     def _learn_clips(self, known: dict[str, float], announced: Mapping[SiteId, _Announcement]) -> dict[str, float]:
-        """Return the clips by layer group; one that the study leaves open is twice the largest number of any site.
+        """Return the clips by layer group; a clip that the study does not set is twice the largest number of any site.
 
         Numbers above eight times the median count as eight times the median, and the median is the lower of the two
-        middle ones: a minority of sites cannot raise a clip above sixteen times what another site has. Learned clips
-        are kept until an update rounds to zero under them.
+        middle numbers. So a minority of sites cannot raise a clip above sixteen times the number of another site.
+        Learned clips are kept until an update rounds to zero under them.
         """
         for group in self.mechanism.layer_groups:
             if group in self.mechanism.clips:
@@ -154,14 +154,14 @@ class SecureAggregationServer:
                     for announcement in announced.values()
                     if (number := announcement.largest_by_group.get(group, 0.0)) > 0
                 ]
-                believed = min(max(largest), _FAR * median_low(largest)) if largest else 0.0
-                known[group] = max(_MARGIN * believed, _SMALLEST_CLIP)
+                accepted = min(max(largest), _FAR * median_low(largest)) if largest else 0.0
+                known[group] = max(_MARGIN * accepted, _SMALLEST_CLIP)
         return known
 
     def _submit(
         self, context: RoundContext, exchange: Exchange, public_keys: Mapping[SiteId, bytes]
     ) -> tuple[ExchangeSum, int]:
-        """Add what the sites submit; return the sum, and how many numbers were clipped."""
+        """Add the submissions of the sites; return the sum and the number of clipped numbers."""
         total = self.total(exchange, public_keys)
         shown = public_keys if self.mechanism.is_masked else {}
         question = Message(
@@ -218,14 +218,14 @@ class SecureAggregationServer:
         seeds: Mapping[SiteId, bytes],
         sites: tuple[SiteId, ...],
     ) -> RoundSum:
-        """Return the mean, or the message with which sites open the sum."""
+        """Return the mean, or the sum for the sites to open."""
         try:
             if self.reader is Reader.COORDINATOR:
                 with context.cost.phase("open"):
                     return OpenSum(sites, total.mean(seeds))
             with context.cost.phase("combine"):  # waits for the processes that add
                 return SealedSum(sites, total.message(seeds))
-        except MessageError as error:  # one of the sites caused it; the next tries of the round find out which
+        except MessageError as error:  # one of the sites caused it; the next attempts of the round show which one
             raise SpoiledSumError(f"the round's sum cannot be used ({error.code})", sites=sites) from None
 
 
@@ -247,7 +247,7 @@ class ExchangeSum:
         self._contributions: dict[SiteId, Contribution] = {}
 
     def add(self, site: SiteId, sealed: Message) -> None:
-        """Add what a site signed for this exchange; raise a `MessageError` if it was altered or does not fit."""
+        """Add an update that a site signed for this exchange; raise a `MessageError` if it does not match."""
         keys = PublicKeys.from_bytes(self._announced_keys[site])
         check_public_keys(keys, site, self._certifier)
         contribution = Contribution.from_message(sealed)

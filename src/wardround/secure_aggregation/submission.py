@@ -1,8 +1,8 @@
 """A site's update through the phases of secure aggregation: announced, submitted, unmasked, opened as part of a sum.
 
-What was submitted and unmasked is written to `submissions.json` before it leaves, and is not restored with the site's
-state: an update that was unmasked as part of one sum is never submitted to another. If its round is asked for again,
-the site draws other sentences.
+Every submission and every unmasking is recorded in `submissions.json` before an answer leaves. The record is not
+restored with the site's state: an update that was unmasked in one sum is never submitted to another. If its round is
+requested again, the site draws other sentences.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Record", "Submission", "replica_steps"]
 
 _FILE, _OLD_FILE = "submissions.json", "given.json"  # 0.1 wrote the second
 _PRIVATE = 0o600
-_FAR = 1000.0  # a clip so many times above or below the site's largest number would leave nothing of its update
+_FAR = 1000.0  # a clip so many times above or below the site's largest number would destroy its update
 _ROUNDING = 1e-9
 
 
@@ -85,11 +85,11 @@ class Submission:
         self._agreed = dict(clips)  # set by the study
         self._clips: dict[str, float] = {}  # used in the exchanges so far
         self._update: dict[str, Tensor] = {}
-        self._residue: dict[str, Tensor] = {}  # what rounding took from the last update that was used
-        self._left: dict[str, Tensor] = {}  # the same of the last update that was submitted
+        self._residue: dict[str, Tensor] = {}  # the part that rounding removed from the last update that was used
+        self._left: dict[str, Tensor] = {}  # the same for the last update that was submitted
         self._weight = 0.0
         self._largest_by_group: dict[str, float] = {}  # of the update that is held
-        self.changes = 0  # of the state, the held update not counted
+        self.changes = 0  # of the state; a new held update does not count
         old = folder / _OLD_FILE
         self.record = _read(old if old.is_file() and not self._path.is_file() else self._path)
 
@@ -99,7 +99,7 @@ class Submission:
         return self.record.redraws
 
     def steps(self, replica: Replica | None) -> dict[str, Callable[[Site, Message], Message]]:
-        """Return the steps of the later phases; with a copy of the shared half, those that open the sum here."""
+        """Return the steps of the later phases; with a copy of the shared half, also those that open the sum here."""
         steps: dict[str, Callable[[Site, Message], Message]] = {
             "submit": lambda site, message: self.submit(
                 message, name=site.name, round_number=site.round, rounds=site.rounds
@@ -111,21 +111,22 @@ class Submission:
         return steps | (replica_steps(replica, self) if replica is not None else {})
 
     def begin(self, round_number: int, *, after: int, most_redraws: int = most_repeats(0)) -> None:
-        """Prepare for training from the state after a round; count a redraw if a later round was unmasked.
+        """Prepare for training from the state after round `after`; count a redraw if a later round was unmasked.
 
-        From an old state, a round of any number could otherwise submit again what was unmasked from that state.
+        Otherwise a site that was restored to an old state could submit again, under another round number, an update
+        that was already unmasked.
         """
         if after < self.record.revealed:
             if self.record.redraws >= most_redraws:
                 raise MessageError("repeats", "too many rounds were repeated after their updates were unmasked")
-            # Earlier rounds stay unmasked: their updates may still be held.
+            # Earlier rounds stay marked as unmasked, because their updates may still be held.
             revealed = min(self.record.revealed, round_number - 1)
             self._note(replace(self.record, revealed=revealed, redraws=self.record.redraws + 1))
 
     def announce(
         self, update: Tensors, *, weight: float, values: Mapping[str, Value], learn_clips: bool = False
     ) -> Message:
-        """Hold an update until it is known who takes part; while clips are learned, say how large its numbers are."""
+        """Hold an update until it is known who takes part; while clips are learned, announce its largest numbers."""
         whole = {name: np.array(dense(part)) for name, part in update.items()}
         for name, left in self._residue.items():
             whole[name] += left.numpy()
@@ -196,7 +197,7 @@ class Submission:
         return tensors | {"weight": torch.tensor(self._weight, dtype=torch.float64)}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
+        """Restore from `state()`."""
         self._update, self._residue = under("update", tensors), under("residue", tensors)
         self._left = under("left", tensors)
         self._clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
@@ -219,12 +220,12 @@ class Submission:
         if any(exchange.clips.get(group) != clip for group, clip in agreed.items()):
             raise MessageError("clip", "the exchange has another clip than the study or the earlier rounds")
         for group, clip in exchange.clips.items():
-            extent = self._largest_by_group.get(group, 0.0)
-            if group not in agreed and extent and not extent / _FAR <= clip <= extent * _FAR:
+            largest = self._largest_by_group.get(group, 0.0)
+            if group not in agreed and largest and not largest / _FAR <= clip <= largest * _FAR:
                 raise MessageError("clip", "a learned clip is far from the largest number of this site's update")
 
     def _check_weight(self, exchange: Exchange, name: str) -> None:
-        """Raise a `MessageError` for a weight that is neither this site's own nor the study's cap of it."""
+        """Raise a `MessageError` for a weight that is neither this site's own nor capped as the study says."""
         if name not in exchange.weights:
             raise MessageError("weight", "the exchange has no weight for this site")
         weight, share = exchange.weights[name], exchange.share_of(name)
@@ -236,7 +237,7 @@ class Submission:
             raise MessageError("weight", "the exchange gives this site another weight than its own")
 
     def _used(self) -> None:
-        """Note that the update went into a mean, so that what rounding took from it is added to the next update.
+        """Note that the update is in a mean, so that the part that rounding removed is added to the next update.
 
         With masks and encryption this is called twice: when the update is unmasked and when the mean is opened.
         """
@@ -254,7 +255,7 @@ class Submission:
             force(partial)
         partial.replace(self._path)
         if self._lasting:
-            force(self._path.parent)  # otherwise a power cut could undo the renaming, and with it what was unmasked
+            force(self._path.parent)  # otherwise a power cut could undo the renaming and lose the new record
         self.record = record
 
 
@@ -308,4 +309,4 @@ def replica_steps(replica: Replica, submission: Submission) -> dict[str, Callabl
         "share_copy": share_copy,
         "load_copy": load_copy,
     }
-    return steps | ({"begin": begin} if replica.is_told_its_start else {})
+    return steps | ({"begin": begin} if replica.receives_start else {})

@@ -1,8 +1,8 @@
-"""The signed list of the contributions in a sum, by which a site trusts a sum that it did not compute.
+"""The signed list of the contributions in a sum, which lets a site trust a sum that it did not compute.
 
-The coordinator names an `Exchange`; each site signs a `Contribution` to it; with the sum each site receives the
-`Transcript`, the signed list of the contributions. A sum of too few sites, without the site's own contribution, or of
-another exchange is refused before it is opened.
+The coordinator defines an `Exchange`, and each site signs a `Contribution` to it. With the sum each site receives the
+`Transcript`, the signed list of the contributions. Before it opens a sum, a site refuses one of too few sites, one
+without its own contribution, and one of another exchange.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Contribution:
         if self.commitment and not DIGEST.fullmatch(self.commitment):
             raise MessageError("contribution", f"{self.site}: the commitment is not a digest")
         if len(self.tag) > _MOST_TAGS or not all(0 <= number < 1 << (8 * _TAG_LENGTH) for number in self.tag):
-            raise MessageError("contribution", f"{self.site}: the tag is not a tag")
+            raise MessageError("contribution", f"{self.site}: the tag is malformed")
         if len(self.signature) != _SIGNATURE_LENGTH:
             raise MessageError("contribution", f"{self.site}: a signature has {_SIGNATURE_LENGTH} bytes")
 
@@ -138,7 +138,7 @@ class Transcript:
         return self.exchange.share_of(*self.sites)
 
     def to_blobs(self) -> dict[str, bytes]:
-        """Return the blob for a message; it holds the public keys of the sites that contributed only."""
+        """Return the blob for a message; it has the public keys of only the sites that contributed."""
         parts = {f"contribution/{number}": part.to_bytes() for number, part in enumerate(self.contributions)}
         public_keys = {
             f"public_keys/{number}": self.public_keys[site].to_bytes() for number, site in enumerate(self.sites)
@@ -171,8 +171,20 @@ class Transcript:
         """
         if self.exchange.study != study or self.exchange.round != round:
             raise MessageError("transcript", "belongs to another study or another round")
-        self._check_sites(minimum)
-        self._check_mine(me, own)
+        sites = self.sites
+        if len(set(sites)) < len(sites):
+            raise MessageError("transcript", "lists a site twice")
+        if not self.exchange.weights.keys() >= set(sites):
+            raise MessageError("transcript", "lists a site outside the cohort")
+        if len(sites) < minimum:
+            raise MessageError("transcript", f"lists {len(sites)} sites; the study needs at least {minimum}")
+        mine = [contribution.digest for contribution in self.contributions if contribution.site == me]
+        if own is None and mine:
+            raise MessageError("transcript", f"lists {me}, which submitted nothing")
+        if own is not None and not mine:
+            raise MessageError("transcript", f"leaves out what {me} submitted")
+        if own is not None and mine != [own]:
+            raise MessageError("transcript", f"lists {me} with another update than it submitted")
         with _refused_as("transcript"):
             for contribution in self.contributions:
                 keys = self.public_keys.get(contribution.site)
@@ -181,27 +193,9 @@ class Transcript:
                 check_public_keys(keys, contribution.site, certifier)
                 check_contribution(contribution, self.exchange, keys)
 
-    def _check_sites(self, minimum: int) -> None:
-        sites = self.sites
-        if len(set(sites)) < len(sites):
-            raise MessageError("transcript", "lists a site twice")
-        if not self.exchange.weights.keys() >= set(sites):
-            raise MessageError("transcript", "lists a site outside the cohort")
-        if len(sites) < minimum:
-            raise MessageError("transcript", f"lists {len(sites)} sites; the study needs at least {minimum}")
-
-    def _check_mine(self, me: SiteId, own: str | None) -> None:
-        mine = [contribution.digest for contribution in self.contributions if contribution.site == me]
-        if own is None and mine:
-            raise MessageError("transcript", f"lists {me}, which submitted nothing")
-        if own is not None and not mine:
-            raise MessageError("transcript", f"leaves out what {me} submitted")
-        if own is not None and mine != [own]:
-            raise MessageError("transcript", f"lists {me} with another update than it submitted")
-
 
 def _signed(exchange: Exchange, site: SiteId, digest: str, tag: MacTag, commitment: str) -> bytes:
-    """Return the signed bytes; every part has a fixed length or follows its length, and the name comes last."""
+    """Return the bytes to sign; every part has a fixed length or follows its length, and the name comes last."""
     parts = _tag_bytes(tag), bytes.fromhex(commitment)
     variable = b"".join(len(part).to_bytes(1, "big") + part for part in parts)
     return exchange.context + bytes.fromhex(digest) + variable + site.encode("ascii")

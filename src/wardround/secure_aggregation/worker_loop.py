@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wardround.errors import MessageError
-from wardround.federation.message import Array
+from wardround.federation.message import Array, Data
 from wardround.federation.worker_process import serve_worker
 from wardround.parsing import parse_json
 from wardround.process_hardening import forbid_core_dumps
@@ -24,7 +24,7 @@ __all__ = ["ChunkSums", "buffer_of"]
 
 @dataclass(frozen=True, eq=False)
 class _Chunk:
-    """The running sum of one chunk; the first update decides the number of blocks."""
+    """The running sum of one chunk; the first update determines the number of blocks."""
 
     parameters: BfvParameters
     buffer: Array
@@ -42,16 +42,16 @@ class _Chunk:
 
 
 class ChunkSums:
-    """Running sums by number; a `BytesWorker` that receives this number in place of a round."""
+    """Running sums by number; a `BytesWorker` that receives this number instead of a round."""
 
     def __init__(self) -> None:
         self._chunks: dict[int, _Chunk] = {}
         self._buffers: dict[str, Array] = {}
 
-    def answer_bytes(self, step: str, round_number: int, data: bytes) -> bytes:
+    def answer_bytes(self, step: str, round_number: int, data: Data) -> bytes:
         """Do one step: `begin` a sum, `add` blocks of the buffer, write the `total` to it, or `forget` the sum."""
         if step == "begin":
-            self._chunks[round_number] = self._begin(**parse_json(data))
+            self._chunks[round_number] = self._begin(**parse_json(bytes(data)))
         elif step == "add":
             self._chunk(round_number).add(int(data))
         elif step == "total":
@@ -63,7 +63,7 @@ class ChunkSums:
         return b""
 
     def close(self) -> None:
-        """Do nothing: a sum need not last."""
+        """Do nothing: sums are not saved."""
 
     def _begin(self, packing: str, buffer: str) -> _Chunk:
         if buffer not in self._buffers:
@@ -84,12 +84,8 @@ def buffer_of(descriptor: int) -> Array:
     return np.frombuffer(mmap.mmap(descriptor, 0), np.uint8)
 
 
-def _main() -> None:
-    # A terminal's Ctrl-C reaches every process of its group; this one ends with its parent, or when asked to.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    serve_worker(ChunkSums)
-
-
 if __name__ == "__main__":
     forbid_core_dumps()
-    _main()
+    # Ctrl-C in a terminal reaches every process of the group; this one ends with its parent, or on request.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    serve_worker(ChunkSums)

@@ -1,8 +1,8 @@
 """A sum of ciphertexts on several cores: its blocks are divided among processes, because SEAL's bindings block threads.
 
-Most of an addition expands a ciphertext's random half from its seed, block by block, so that two processes take half
-as long as one. This process takes the first share, and each worker one of the others. Workers stay from one exchange to
-the next, since starting one takes as long as adding a few updates.
+Most of the time of an addition goes into expanding a ciphertext's random half from its seed, block by block, so two
+processes take half as long as one. This process takes the first share, and each worker takes one of the others. Workers
+are kept from one exchange to the next, because starting one takes as long as adding a few updates.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SECONDS, _SECONDS_A_BLOCK = 60.0, 0.01  # a worker's time limit; it needs 0.000
 
 
 def running_sum(parameters: BfvParameters, blocks: int) -> RunningSum[Ciphertexts, Ciphertexts]:
-    """Return an empty sum of so many blocks, divided among processes if it is long and there are several cores."""
+    """Return an empty sum of `blocks` blocks, divided among processes if it is long and there are several cores."""
     cores = min(_MOST_CORES, len(os.sched_getaffinity(0)))
     if cores == 1 or blocks < _FEWEST_BLOCKS:
         return BfvSum(parameters, blocks)
@@ -51,22 +51,22 @@ def running_sum(parameters: BfvParameters, blocks: int) -> RunningSum[Ciphertext
 
 
 class WorkerPool:
-    """Processes that add in parallel to this one; each starts when it is first needed, and again if it died."""
+    """Processes that add in parallel with this one; each starts when it is first needed, and restarts if it died."""
 
     def __init__(self, count: int) -> None:
         self.all = tuple(_Worker() for _ in range(count))
 
     def close(self) -> None:
-        """End the processes and drop their sums; the next sum starts others."""
+        """End the processes and drop their sums; the next sum starts new processes."""
         for worker in self.all:
             worker.process.close()
 
 
 class DividedSum:
-    """A running sum whose blocks are divided among this process and workers, at least one block for each.
+    """A running sum whose blocks are divided among this process and workers, with at least one block for each.
 
     If a worker dies, its share is lost: that call and all later ones raise a `FederationError`. The share of a worker
-    that could not begin is added in this process.
+    that could not start is added in this process.
     """
 
     def __init__(self, parameters: BfvParameters, blocks: int, workers: WorkerPool) -> None:
@@ -86,7 +86,6 @@ class DividedSum:
         def work(part: RunningSum[Ciphertexts, Ciphertexts], chunk: slice) -> None:
             part.add(Ciphertexts(ciphertexts.data[_bytes(chunk, length)], ciphertexts.lengths[chunk]))
 
-        self._check_whole()
         self._assign_shares()
         self._is_whole = False  # until every share is added
         self._each(work)
@@ -100,17 +99,14 @@ class DividedSum:
         def work(part: RunningSum[Ciphertexts, Ciphertexts], chunk: slice) -> None:
             data[_bytes(chunk, length)] = part.total().data
 
-        self._check_whole()
         self._assign_shares()
         self._each(work)
         return Ciphertexts(data, np.full(self._blocks, length, np.int32))
 
-    def _check_whole(self) -> None:
+    def _assign_shares(self) -> None:
+        """Wait for the workers to begin, and assign the shares; raise a `FederationError` if a share was lost."""
         if not self._is_whole:
             raise FederationError("a part of the exchange's sum is lost; try the round again")
-
-    def _assign_shares(self) -> None:
-        """Wait for the workers to begin, and assign the shares."""
         for worker, begun in self._beginning:
             self._wait([(worker, begun)])
             self._shares.append(self._share_here() if begun.exception() else _Share(begun.result(), worker))
@@ -120,26 +116,24 @@ class DividedSum:
         return _Share([BfvSum(self._parameters) for _ in self._turns])
 
     def _each(self, work: Callable[[RunningSum[Ciphertexts, Ciphertexts], slice], None]) -> None:
-        """Apply `work` to the chunks of every share, turn by turn."""
+        """Apply `work` to the chunks of all shares in parallel, turn by turn."""
         for turn, chunks in enumerate(self._turns):
             shares = zip(self._shares, chunks, strict=True)
-            self._at_once([(share.worker, partial(work, share.sums[turn], chunk)) for share, chunk in shares])
-
-    def _at_once(self, tasks: Sequence[tuple[_Worker | None, Callable[[], None]]]) -> None:
-        asked = [(worker, worker.thread.submit(task)) for worker, task in tasks if worker is not None]
-        # A thread that calls SEAL continuously hardly lets others run, so the workers are asked first.
-        wait([done for _, done in asked], _HEAD_START)
-        try:
-            for worker, task in tasks:
-                if worker is None:
-                    task()
-        finally:
-            self._wait(asked)
-        for _, done in asked:
-            done.result()
+            tasks = [(share.worker, partial(work, share.sums[turn], chunk)) for share, chunk in shares]
+            asked = [(worker, worker.thread.submit(task)) for worker, task in tasks if worker is not None]
+            # A thread that calls SEAL continuously hardly lets other threads run, so the workers are asked first.
+            wait([done for _, done in asked], _HEAD_START)
+            try:
+                for worker, task in tasks:
+                    if worker is None:
+                        task()
+            finally:
+                self._wait(asked)
+            for _, done in asked:
+                done.result()
 
     def _wait(self, asked: Sequence[tuple[_Worker, Future[Any]]]) -> None:
-        """Wait for all; a worker that takes too long is killed, which ends its call too."""
+        """Wait for all; a worker that takes too long is killed, which also ends its call."""
         late = wait([done for _, done in asked], self._patience).not_done
         for worker, done in asked:
             if done in late:
@@ -162,7 +156,7 @@ class _Worker:
     def begin(self, owner: DividedSum, parameters: BfvParameters, sums: int) -> Future[list[_RemoteSum]]:
         """Start the sums; they are freed with `owner`."""
         numbers = [next(self._numbers) for _ in range(sums)]
-        # Python may finalize the owner at any moment: the numbers are noted, and freed when the next sum begins.
+        # Python may finalize the owner at any moment, so the numbers are only noted here; the next sum frees them.
         weakref.finalize(owner, self._forgotten.append, numbers)
         return self.thread.submit(self._begin, parameters, numbers)
 
@@ -186,9 +180,9 @@ class _Worker:
 
 
 class _SharedBuffer:
-    """Memory shared with a worker that opens its path; it has room for the sum of the longest chunk.
+    """Memory shared with a worker, with room for the sum of the longest chunk.
 
-    A worker inherits the descriptor, because it may not open files of a hardened parent.
+    A worker inherits the descriptor and opens the path of it, because it may not open files of a hardened parent.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A networked study: its kits are planned, the coordinator runs it, and a site says where its notes are."""
+"""A networked study: plan its kits, run its coordinator, and record a site's own choices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plan_kits(path: Path, *, host: str, port: int, days: int, keys: str = "") ->
 
 
 def study_of(kit: Kit, places: LocalPaths | None = None) -> Study:
-    """Return the study of a kit, with this party's paths of the files that it names."""
+    """Return the study of a kit, with this party's paths of the files that the study names."""
     study, places = parse_study(kit.study.decode()), places or LocalPaths()
     vectors = _found("word vectors", "--vectors", study.model.vectors, places.vectors)
     public = _found("public set", "--public", study.public.data, places.public)
@@ -52,12 +52,12 @@ def study_of(kit: Kit, places: LocalPaths | None = None) -> Study:
 
 
 def led_study(kit: Kit, places: LocalPaths) -> Study:
-    """Return the study for its coordinator, who alone has the model that the study starts from."""
+    """Return the study for its coordinator; only the coordinator has the model that the study starts from."""
     study = study_of(kit, places)
     if study.model.start is None and study.model.start_sha256:
-        raise UsageError("the study begins from a saved model; say by --start where that is")
+        raise UsageError("the study starts from a saved model; give its path with --start")
     if study.model.start is not None and not study.model.start_sha256:
-        raise UsageError("the study begins from no saved model; leave --start out")
+        raise UsageError("the study does not start from a saved model; leave --start out")
     return study
 
 
@@ -67,7 +67,7 @@ def _found(what: str, option: str, named: Path | None, place: Path | None) -> Pa
     if named is None:
         return None
     if place is None:
-        raise UsageError(f"the study uses the {what} {named.name}; say by {option} where that is")
+        raise UsageError(f"the study uses the {what} {named.name}; give the path with {option}")
     if place.name != named.name:
         raise UsageError(f"{option} names {place.name}; the study calls its {what} {named.name}")
     return place.resolve()
@@ -143,9 +143,11 @@ class SiteChoice:
     def write_spec(self, kit: Kit) -> Path:
         """Write the spec of the site's worker to the site's folder."""
         study = study_of(kit, self.places)
-        mine, said = self.notes, study.sites[kit.name]
+        mine, declared = self.notes, study.sites[kit.name]
         data, names = (None if path is None else path.resolve() for path in (mine.data, mine.names))
-        own = replace(said, data=data, format=mine.format, options=mine.options, built_in=mine.built_in, names=names)
+        own = replace(
+            declared, data=data, format=mine.format, options=mine.options, built_in=mine.built_in, names=names
+        )
         text = to_toml(replace(study, sites={**study.sites, kit.name: own}))
         folder = site_folder(kit)
         party = None if not study.privacy.protection.protects else party_of(kit)

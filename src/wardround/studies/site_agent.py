@@ -1,9 +1,8 @@
-"""A site of a networked study: its acceptance, and the process that answers, which itself loads no model."""
+"""A site of a networked study: its acceptance, and the process that answers requests and loads no model itself."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -28,11 +27,19 @@ def site_folder(kit: Kit) -> RunFolder:
 
 def take_part(kit: Kit) -> int:
     """Run the site in this process until the study is over; return the exit code. The worker spec must exist."""
+    given = False
+
+    def accepted() -> bool:
+        """Read the acceptance until it is given; then it holds while the process runs."""
+        nonlocal given
+        given = given or has_accepted(kit)
+        return given
+
     return attend(
         kit.party,
         worker_command(site_folder(kit).path / SPEC),
         signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),
-        accepted=_acceptance(kit),
+        accepted=accepted,
     )
 
 
@@ -57,7 +64,7 @@ class LocalPaths:
 
     vectors: Path | None = None
     public: Path | None = None
-    start: Path | None = None  # of the coordinator alone
+    start: Path | None = None  # at the coordinator only
 
     def options(self) -> tuple[str, ...]:
         """Return the paths as options of a command line."""
@@ -68,15 +75,3 @@ class LocalPaths:
 def party_command(role: str, kit: Path, places: LocalPaths | None = None) -> tuple[str, ...]:
     """Return the command that a supervisor runs: this program again, for one party."""
     return (sys.executable, "-m", "wardround.cli.main", role, "work", str(kit), *(places or LocalPaths()).options())
-
-
-def _acceptance(kit: Kit) -> Callable[[], bool]:
-    """Return a check that reads the acceptance until it is given; then it holds while the process runs."""
-    given = False
-
-    def accepted() -> bool:
-        nonlocal given
-        given = given or has_accepted(kit)
-        return given
-
-    return accepted

@@ -1,4 +1,4 @@
-"""A description of a study for the person who decides whether a site takes part in it."""
+"""The description of a study for the person who decides whether a site takes part in it."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
         yield "Its shared layers begin from a model that was trained before; the coordinator has it."
     if study.public.is_there:
         labels = "with its annotation" if study.public.labelled else "without its annotation"
-        yield f"Everybody in it reads one public set of notes, {labels}; none of yours is among them."
+        yield f"All parties read one public set of notes, {labels}; none of your notes is in it."
     if not study.task.tags:
         yield f"It learns relations: {', '.join(study.task.relations)}."
         return
     for name, site in study.sites.items():
-        yield f"{name} annotates {', '.join(site.types) if site.types else 'what it does not say here'}."
+        yield f"{name} annotates {', '.join(site.types) or 'types that it does not name here'}."
         if more := [kind for kind in site.scored if kind not in site.types]:
             yield f"The test notes of {name} are annotated with {', '.join(more)} as well, and scored on them."
 
@@ -115,14 +115,14 @@ def _leaving(study: Study, payload: Payload) -> Iterator[str]:
     else:
         yield "Requests outside the study's own settings are refused."
     if study.algorithm.kind.steps:
-        yield f"With it your number of training {_examples(study)}, and the mean loss of the batch."
+        yield f"With each update, your number of training {_examples(study)} and the mean loss of the batch."
     else:
         yield f"Your number of training {_examples(study)}; no update and no prediction, because no site trains."
     if payload.shapes and study.privacy.protection.protects:
         yield from _with_protection(study)
-    yield "Now and then counts of right, wrong and missed mentions by type; no text, no word, no note's name or number."
+    yield "After some rounds, counts of right, wrong and missed mentions by type; no text, no name or number of a note."
     if study.task.kind == "deidentify":
-        yield "With them how many words and mentions would stay readable, and in how many of your notes, by type."
+        yield "With the counts, how many words and mentions stay readable, and in how many of your notes, by type."
     yield "Every message is written to this site's ledger before it is sent: `wardround ledger show`."
 
 
@@ -132,8 +132,8 @@ def _examples(study: Study) -> str:
 
 def _with_protection(study: Study) -> Iterator[str]:
     yield (
-        "With it two public keys of this start of your site, how many of the update's numbers had to be clipped, and "
-        "in how many layer groups rounding left nothing of it."
+        "With each update, two public keys that your site made when it started, how many numbers of the update were "
+        "clipped, and in how many layer groups it rounds to zero."
     )
     if not study.privacy.value_bounds and not study.algorithm.value_bound:
         yield (
@@ -141,7 +141,7 @@ def _with_protection(study: Study) -> Iterator[str]:
             "shared layer group, to learn its clip."
         )
     if study.shared_at_sites:
-        yield "The shared layers that come out are at the sites alone; the coordinator never has them."
+        yield "Only the sites have the resulting shared layers; the coordinator never has them."
 
 
 def _staying(study: Study, model: LayeredModel) -> Iterator[str]:
@@ -167,8 +167,7 @@ def _readers(study: Study, model: LayeredModel, *, sends_arrays: bool) -> Iterat
         yield _WORDS_SHARED
     if kind.steps:
         if mechanism.protects:
-            alike = kind.server.uniform_weights
-            yield _UNIFORM_WEIGHTS if alike else _WEIGHTS.format(_examples(study))
+            yield _UNIFORM_WEIGHTS if kind.server.uniform_weights else _WEIGHTS.format(_examples(study))
         if study.privacy.largest_share < 1 and len(study.sites) > 2:
             yield f"In a mean of three or more sites, no site counts for more than {study.privacy.largest_share:.0%}."
         yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."

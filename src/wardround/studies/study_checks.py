@@ -41,7 +41,7 @@ def check_study(study: Study) -> None:
 
 
 def _check_task(study: Study) -> None:
-    """Raise a StudyError for settings of a tagger in a study that trains none, where they would be ignored."""
+    """Raise a StudyError for settings of a tagger in a study without one, which would ignore them."""
     kind, model = study.task.kind, study.model
     if study.task.family not in study.algorithm.kind.tasks:
         raise StudyError(
@@ -62,7 +62,7 @@ def _check_task(study: Study) -> None:
 
 
 def _check_start(study: Study) -> None:
-    """Raise a StudyError for a start model of which no layer would be used."""
+    """Raise a StudyError if no layer of the start model would be used."""
     shares_nothing = study.algorithm.kind.shared_layers is SharedLayers.NONE or study.algorithm.sites_keep_models
     if study.model.begins and shares_nothing:
         raise StudyError(
@@ -133,7 +133,13 @@ def _check_privacy(study: Study) -> None:
         raise StudyError(
             f"[algorithm] {setting} needs mechanism plain; under {privacy.mechanism} every number is packed the same"
         )
-    _check_bounds(study)
+    bound = study.algorithm.value_bound
+    for head, configured in privacy.value_bounds.items():
+        if bound and configured != bound:
+            raise StudyError(
+                f"[privacy] value_bounds of {head} is {configured}; {study.algorithm.name} sends numbers up to "
+                f"{bound}, which is their bound: leave it out"
+            )
     refusal = privacy.protection.refusal(
         scheme=privacy.scheme,
         packing=privacy.packing,
@@ -142,16 +148,6 @@ def _check_privacy(study: Study) -> None:
     )
     if refusal:
         raise StudyError(f"[privacy] {refusal}")
-
-
-def _check_bounds(study: Study) -> None:
-    bound = study.algorithm.value_bound
-    for head, configured in study.privacy.value_bounds.items():
-        if bound and configured != bound:
-            raise StudyError(
-                f"[privacy] value_bounds of {head} is {configured}; {study.algorithm.name} sends numbers up to "
-                f"{bound}, which is their bound: leave it out"
-            )
 
 
 def _check_counts(study: Study) -> None:

@@ -57,7 +57,20 @@ def _look_up(found: Any, parts: tuple[str, ...]) -> float | None:
 
 def check_path(study: Study, path: str) -> None:
     """Raise `SweepError` if no run of the study has a figure at this path."""
-    sites = {name: _expected_outcome(study, name).as_json() for name in study.sites}
+    # Every type that can occur, as far as the types are known before the run.
+    counts = TypedCounts({kind: SpanCounts(1, 0, 0) for kind in study.types})
+    leakage = LeakageScore(by_type={kind: TypeLeakage() for kind in study.types})
+    sites = {}
+    for name, section in study.sites.items():
+        outcome = SiteOutcome(
+            counts=dict.fromkeys(matching_modes_of(study), counts),
+            documents=0,
+            interval=Interval(0.0, 0.0, 0.0),
+            annotated=section.types,
+            scored=section.scored_types,
+            leakage=leakage if study.task.reports_leakage else None,
+        )
+        sites[name] = outcome.as_json()
     expected = {"rounds": 0, "best_round": 0, "traffic": asdict(Traffic()), "sites": sites}
     _check(expected, path.split("."), path)
 
@@ -80,21 +93,6 @@ def _check(expected: Any, parts: list[str], path: str) -> None:
         raise SweepError(
             f"[report] {path}: there is no {first!r}{did_you_mean(first, expected)}; there are {', '.join(expected)}"
         )
-
-
-def _expected_outcome(study: Study, name: str) -> SiteOutcome:
-    """Return an outcome with every type that can occur, as far as the types are known before the run."""
-    counts = TypedCounts({kind: SpanCounts(1, 0, 0) for kind in study.types})
-    section = study.sites[name]
-    leakage = LeakageScore(by_type={kind: TypeLeakage() for kind in study.types})
-    return SiteOutcome(
-        counts=dict.fromkeys(matching_modes_of(study), counts),
-        documents=0,
-        interval=Interval(0.0, 0.0, 0.0),
-        annotated=section.types,
-        scored=section.scored_types,
-        leakage=leakage if study.task.reports_leakage else None,
-    )
 
 
 class SeedSummary(NamedTuple):

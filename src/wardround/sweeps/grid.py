@@ -96,7 +96,10 @@ def parse_axis(name: str, values: Any, base: Mapping[str, Any]) -> Axis:
             raise SweepError(
                 f"[grid] {name!r} is not a setting of a study such as model.preset; put choices in [grid.{name}]"
             )
-        choices = [Choice(_value_name(value), {name: value}, value=value) for value in values]
+        choices = []
+        for value in values:
+            shown = " + ".join(map(str, value)) if isinstance(value, list) else str(value)
+            choices.append(Choice(shown.lower() if isinstance(value, bool) else shown, {name: value}, value=value))
     else:
         raise SweepError(f"[grid] {name} must be a list of values or a section of named choices")
     if not choices or len({choice.name for choice in choices}) < len(choices):
@@ -124,12 +127,6 @@ def _flatten(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, A
             yield from _flatten(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", value
-
-
-def _value_name(value: Any) -> str:
-    if isinstance(value, list):
-        return " + ".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _check_sites(axis: str, names: Any, known: Mapping[str, Any]) -> None:

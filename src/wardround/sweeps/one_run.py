@@ -83,7 +83,13 @@ def main() -> None:
     asked = parser.parse_args()
     end_with_parent()
     try:
-        _run(asked.folder, asked.device, keep_models=asked.keep_models, cell=asked.cell)
+        with lock_folder(asked.folder, wait=True):
+            if read_summary(asked.folder) is not None and read_scores(asked.folder) is not None:
+                return  # another process, which had locked the folder before, finished it
+            done = run_requested_study(asked.folder, asked.device)
+            seconds = round(done.seconds, 1)
+            summary = {"cell": asked.cell, "seconds": seconds, "device": done.machine, "wardround": __version__}
+            finish_folder(asked.folder, summary, keep_models=asked.keep_models)
     except WardroundError as error:
         # All sites are on this machine, so the error of the first one may be shown beside that of the round.
         cause = error.__cause__ if isinstance(error, FederationError) else None
@@ -93,16 +99,6 @@ def main() -> None:
             raise
         frame = traceback.extract_tb(error.__traceback__)[-1]
         sys.exit(f"unexpected {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}")
-
-
-def _run(folder: Path, device: str, *, keep_models: bool, cell: str) -> None:
-    with lock_folder(folder, wait=True):
-        if read_summary(folder) is not None and read_scores(folder) is not None:
-            return  # another process, which had locked the folder before, finished it
-        done = run_requested_study(folder, device)
-        seconds = round(done.seconds, 1)
-        summary = {"cell": cell, "seconds": seconds, "device": done.machine, "wardround": __version__}
-        finish_folder(folder, summary, keep_models=keep_models)
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ class Lifeline:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variable by which a process finds its end of the pipe."""
+        """Return the environment variable that names the child's end of the pipe."""
         return {_LIFELINE_VARIABLE: str(self.descriptor)}
 
 

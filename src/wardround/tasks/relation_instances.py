@@ -1,7 +1,7 @@
 """Pairs of entities as instances for a relation classifier, and counts of relations that instances cannot express.
 
 A pair is a candidate if both mentions are within a window of sentences and a relation type allows their types. Mentions
-that share characters cannot be marked separately and are no candidate; a discontinuous mention is marked range by
+that share characters cannot be marked separately and are not candidates; a discontinuous mention is marked range by
 range. A document of masked placeholders with a label (GAD, EU-ADR) is one instance, however many sentences it has.
 Every annotated relation is either represented by an instance or counted as lost.
 """
@@ -160,7 +160,8 @@ class _Layout:
             return max(bisect_right(starts, character) - 1, 0)
 
         held = {entity.id: (sentence_at(entity.start), sentence_at(entity.end - 1)) for entity in document.entities}
-        return cls(tuple(sorted(document.entities, key=_place)), sentences, held)
+        entities = sorted(document.entities, key=lambda entity: (entity.start, entity.end, entity.id))
+        return cls(tuple(entities), sentences, held)
 
     def span(self, first: Entity, second: Entity) -> tuple[int, int]:
         """Return the first and the last sentence that contain the two."""
@@ -171,10 +172,6 @@ class _Layout:
         """Return whether both are within `window` consecutive sentences."""
         start, end = self.span(first, second)
         return end - start < window
-
-
-def _place(entity: Entity) -> tuple[int, int, str]:
-    return entity.start, entity.end, entity.id
 
 
 def _pairs(layout: _Layout, rules: PairRules) -> Iterator[tuple[Entity, Entity]]:

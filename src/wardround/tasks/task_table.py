@@ -31,7 +31,7 @@ TASKS: Mapping[str, TaskKind] = {
 def task_kind(name: str) -> TaskKind:
     """Return the declaration of a task; raise `UsageError` if there is none of this name."""
     if name not in TASKS:
-        raise UsageError(f"{name!r} is no task{did_you_mean(name, TASKS)}; there are {', '.join(TASKS)}")
+        raise UsageError(f"{name!r} is not a task{did_you_mean(name, TASKS)}; there are {', '.join(TASKS)}")
     return TASKS[name]
 
 

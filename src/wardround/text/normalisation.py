@@ -63,21 +63,19 @@ def _plain(character: str) -> str | None:
     if category in ("Cc", "Cf", "Cs"):
         return ""
     digit = unicodedata.digit(character, None)
-    return _without_marks(character) if digit is None else str(digit)
-
-
-def _without_marks(character: str) -> str:
+    if digit is not None:
+        return str(digit)
     if character in "ªº":
         return character  # 38º is a temperature, 1ª an ordinal number
     if character in SIGNS or character in LOOK_ALIKES:
         return SIGNS.get(character) or LOOK_ALIKES[character]
     parts = unicodedata.normalize("NFKD", character)
-    if unicodedata.category(character) == "No":
+    if category == "No":
         # ⑩ is 10; ½ cannot be written in plain digits.
         return character if "\u2044" in parts else "".join(filter(str.isdigit, parts)) or character
-    bare = unicodedata.normalize("NFC", "".join(part for part in parts if unicodedata.category(part)[0] != "M"))
-    if unicodedata.category(character) == "Pd":
+    if category == "Pd":
         return "-"
+    bare = unicodedata.normalize("NFC", "".join(part for part in parts if unicodedata.category(part)[0] != "M"))
     return "".join(SIGNS.get(part, LOOK_ALIKES.get(part, part)) for part in bare)
 
 

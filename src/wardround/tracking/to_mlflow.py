@@ -10,7 +10,7 @@ from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from wardround.tracking.tracker import Points, TrackedRun, points_of
+from wardround.tracking.tracker import TrackedRun, points_of
 
 __all__ = ["ToMlflow", "open_mlflow"]
 
@@ -35,7 +35,8 @@ class ToMlflow:
         points = points_of(event, last=self._last)
         if points is not None:
             self._last = points.step
-            self._pending += _metrics(points)
+            time = round(points.time * 1000)
+            self._pending += [Metric(name, value, time, points.step) for name, value in points.values.items()]
 
     def flush(self) -> None:
         """Send the pending metrics."""
@@ -79,8 +80,3 @@ def _exists(client: MlflowClient, run_id: str) -> bool:
     except MlflowException:
         return False
     return True
-
-
-def _metrics(points: Points) -> list[Metric]:
-    time = round(points.time * 1000)
-    return [Metric(name, value, time, points.step) for name, value in points.values.items()]

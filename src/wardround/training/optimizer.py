@@ -23,10 +23,9 @@ class ParameterOptimizer:
         """Optimize `parameters`, of which those named in `output` belong to output layers."""
         self.parameters = parameters
         top = set(output)
-        groups = [
-            {"params": [tensor for name, tensor in parameters.items() if name not in top]},
-            {"params": [tensor for name, tensor in parameters.items() if name in top]},
-        ]
+        groups = [{"params": [tensor for name, tensor in parameters.items() if name not in top]}]
+        if top & parameters.keys():
+            groups.append({"params": [tensor for name, tensor in parameters.items() if name in top]})
         self._optimizer: torch.optim.Optimizer
         if kind == "sgd":
             self._optimizer = torch.optim.SGD(groups, lr=0.0)
@@ -37,7 +36,8 @@ class ParameterOptimizer:
 
     def step(self, rates: Rates) -> None:
         """Update the parameters along their current gradients."""
-        for group, rate in zip(self._optimizer.param_groups, (rates.base, rates.output), strict=True):
+        # Without output layers there is one group only.
+        for group, rate in zip(self._optimizer.param_groups, (rates.base, rates.output), strict=False):
             group["lr"], group["weight_decay"] = rate, rates.decay
         self._optimizer.step()
 

@@ -82,7 +82,7 @@ def test_a_site_works_only_when_its_reply_is_consumed() -> None:
     assert house.asked == ["h1", "h2"]
 
 
-def test_what_is_sent_is_fixed_at_once() -> None:
+def test_the_question_is_encoded_when_it_is_asked() -> None:
     federation = InProcessFederation(SITES, House().open_site)
     weights = np.array([1.0, 2.0])
     replies = federation.ask("echo", Message({}, {"w": weights}))
@@ -90,7 +90,7 @@ def test_what_is_sent_is_fixed_at_once() -> None:
     assert [list(reply.message.arrays["w"]) for reply in replies if reply.message] == [[1.0, 2.0]] * 3
 
 
-def test_a_question_that_cannot_be_sent_fails_before_any_reply_is_wanted() -> None:
+def test_a_question_that_cannot_be_encoded_fails_before_any_reply_is_consumed() -> None:
     with pytest.raises(MessageError, match=r"^value-kind"):
         InProcessFederation(SITES, House().open_site).ask("echo", Message({"a": float("nan")}))
 
@@ -154,7 +154,7 @@ def test_any_error_of_a_site_is_its_absence_and_its_text_stays(
     assert "Marker" not in repr(late) + caplog.text
 
 
-def test_whoever_runs_all_sites_may_know_what_the_first_of_them_said() -> None:
+def test_the_first_error_of_a_site_is_kept_as_fault() -> None:
     def fail(site: str, message: Message) -> Message:
         errors = {"h1": KeyError("unforeseen"), "h2": TrainingError("too few"), "h3": TrainingError("too many")}
         raise errors[site]
@@ -170,7 +170,7 @@ def test_whoever_runs_all_sites_may_know_what_the_first_of_them_said() -> None:
     assert federation.fault is None
 
 
-def test_an_unforeseen_error_is_logged_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexpected_error_is_logged_with_its_location(caplog: pytest.LogCaptureFixture) -> None:
     def fail(site: str, message: Message) -> Message:
         raise ZeroDivisionError("Mrs Marker")
 
@@ -200,7 +200,7 @@ def test_a_site_that_cannot_be_opened_is_absent() -> None:
     assert all(reply.message for reply in others)
 
 
-def test_somebody_who_stops_the_program_stops_it() -> None:
+def test_a_keyboard_interrupt_is_not_an_absence() -> None:
     def stop(site: str, message: Message) -> Message:
         raise KeyboardInterrupt
 
@@ -254,7 +254,7 @@ def test_a_thousand_sites_in_bounded_memory(open_at_once: int) -> None:
     assert peak < open_at_once * 100_000 + 500_000  # all of them at once would take 100 MB
 
 
-def test_a_state_that_cannot_be_laid_aside_is_no_absence_of_the_next_site() -> None:
+def test_if_a_state_cannot_be_saved_the_next_site_is_not_absent() -> None:
     house = House(failing_to_close="h1")
     replies = InProcessFederation(SITES, house.open_site, open_at_once=1).ask("echo", Message())
     assert next(replies).message is not None
@@ -263,7 +263,7 @@ def test_a_state_that_cannot_be_laid_aside_is_no_absence_of_the_next_site() -> N
     assert house.asked == ["h1"]
 
 
-def test_closing_goes_on_where_one_fails() -> None:
+def test_closing_continues_if_one_site_fails() -> None:
     house = House(failing_to_close="h2")
     federation = InProcessFederation(SITES, house.open_site)
     list(federation.ask("echo", Message()))
@@ -309,7 +309,7 @@ class PoolWorker:
 FIVE = ("h1", "h2", "h3", "h4", "h5")
 
 
-def test_a_pool_answers_in_the_order_of_asking_whoever_is_faster() -> None:
+def test_a_pool_answers_in_the_order_of_asking() -> None:
     def slow(site: str) -> bytes:
         time.sleep(0.02)
         return encode(Message({"site": site}))
@@ -331,7 +331,7 @@ def test_a_site_always_has_the_same_worker() -> None:
     assert second.asked == [("h2/train", 1), ("h4/train", 1), ("h2/score", 2)]
 
 
-def test_the_workers_of_a_pool_work_side_by_side() -> None:
+def test_the_workers_of_a_pool_run_in_parallel() -> None:
     # Each waits for the other: one after the other, neither would ever answer.
     both = threading.Barrier(2, timeout=60)
 
@@ -344,7 +344,7 @@ def test_the_workers_of_a_pool_work_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_of_n_workers_two_n_replies_are_in_memory_beside_the_one_in_hand(count: int) -> None:
+def test_n_workers_hold_at_most_2n_replies_besides_the_consumed_one(count: int) -> None:
     workers = [PoolWorker() for _ in range(count)]
     sites = [f"h{number}" for number in range(40)]
     most = 0
@@ -388,7 +388,7 @@ def test_an_error_at_one_site_of_a_pool_is_its_absence(caplog: pytest.LogCapture
     assert "Marker" not in caplog.text + repr(replies)
 
 
-def test_closing_a_pool_closes_all_also_where_one_fails() -> None:
+def test_closing_a_pool_closes_all_workers_even_if_one_fails() -> None:
     workers = [PoolWorker(), PoolWorker(failing_to_close=True), PoolWorker()]
     with pytest.raises(OSError, match="disk is full"):
         WorkerPoolFederation(SITES, workers).close()

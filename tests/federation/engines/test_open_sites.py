@@ -40,7 +40,7 @@ def test_many_sites_as_one_worker(diary: list[str]) -> None:
     assert diary == ["open h1", "open h2"]
 
 
-def test_what_follows_the_first_separator_is_the_step(diary: list[str]) -> None:
+def test_the_step_follows_the_first_separator(diary: list[str]) -> None:
     assert house(diary).answer_bytes("h1/a/b", 0, b"") == b"h1 a/b 0 "
 
 
@@ -50,14 +50,14 @@ def test_a_step_without_a_site(diary: list[str]) -> None:
     assert diary == []
 
 
-def test_the_one_opened_last_makes_room(diary: list[str]) -> None:
+def test_the_site_opened_last_is_closed_to_make_room(diary: list[str]) -> None:
     sites = house(diary, 2)
     for name in ("h1", "h2", "h3", "h1", "h2"):
         sites.answer_bytes(f"{name}/train", 0, b"")
     assert diary == ["open h1", "open h2", "close h2", "open h3", "close h3", "open h2"]
 
 
-def test_one_that_is_open_needs_no_room(diary: list[str]) -> None:
+def test_an_open_site_needs_no_room(diary: list[str]) -> None:
     sites = house(diary, 1)
     sites.worker("h1")
     sites.make_room("h1")
@@ -81,7 +81,7 @@ def test_a_site_that_could_not_be_opened_is_tried_again() -> None:
     assert sites.answer_bytes("h1/train", 0, b"") == b"h1 train 0 "
 
 
-def test_closing_closes_all_also_where_one_fails(diary: list[str]) -> None:
+def test_closing_closes_all_sites_even_if_one_fails(diary: list[str]) -> None:
     sites = house(diary, failing="h2")
     for name in ("h1", "h2", "h3"):
         sites.worker(name)
@@ -94,6 +94,6 @@ def test_closing_closes_all_also_where_one_fails(diary: list[str]) -> None:
     assert diary[-1] == "open h1"
 
 
-def test_one_at_least_must_be_open(diary: list[str]) -> None:
+def test_at_least_one_site_must_be_open(diary: list[str]) -> None:
     with pytest.raises(FederationError, match=r"^open_at_once is 0; at least one site must be open to answer$"):
         house(diary, 0)

@@ -39,7 +39,7 @@ HEAD = b"POST / HTTP/1.1\r\nHost: keys\r\n"
         (b"x" * 8193, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE),
     ],
 )
-def test_what_is_a_request(received: bytes, expected: bytes | HTTPStatus | None) -> None:
+def test_requests_are_parsed(received: bytes, expected: bytes | HTTPStatus | None) -> None:
     assert parse_request(received) == expected
 
 
@@ -71,7 +71,7 @@ def is_closed(one: socket.socket) -> bool:
         return True
 
 
-def test_the_oldest_of_an_address_give_way_first(tmp_path: Path) -> None:
+def test_the_oldest_stranger_of_an_address_is_displaced_first(tmp_path: Path) -> None:
     limits = Limits(strangers_per_address=2, handshake_seconds=600.0)
     with running(tmp_path, limits) as served, ExitStack() as held:
         other = held.enter_context(connected(served, "127.0.1.1"))
@@ -80,7 +80,7 @@ def test_the_oldest_of_an_address_give_way_first(tmp_path: Path) -> None:
         assert not is_closed(other)
 
 
-def test_an_address_with_many_gives_way_before_one_with_few(tmp_path: Path) -> None:
+def test_strangers_of_an_address_with_many_are_displaced_first(tmp_path: Path) -> None:
     limits = Limits(strangers=4, handshake_seconds=600.0)
     with running(tmp_path, limits) as served, ExitStack() as held:
         first = held.enter_context(connected(served, "127.0.1.1"))
@@ -90,7 +90,7 @@ def test_an_address_with_many_gives_way_before_one_with_few(tmp_path: Path) -> N
         assert not is_closed(first) and not is_closed(second)
 
 
-def test_an_address_from_which_a_party_came_gives_way_last(tmp_path: Path) -> None:
+def test_strangers_from_an_address_of_a_party_are_displaced_last(tmp_path: Path) -> None:
     limits = Limits(strangers=4, handshake_seconds=600.0)
     with running(tmp_path, limits) as served, ExitStack() as held:
         for _ in range(2):  # the first time its certificate is not known yet
@@ -119,7 +119,7 @@ class Exhausted:
         return self._listener.accept()
 
 
-def test_without_descriptors_it_waits_and_goes_on(tmp_path: Path) -> None:
+def test_the_service_waits_while_descriptors_are_exhausted_and_then_continues(tmp_path: Path) -> None:
     made = prepared(tmp_path)
     serving = service(made)
     made.port = serving.port

@@ -32,12 +32,12 @@ def test_the_site_opens_its_copy(copy: SealedCopy) -> None:
     assert repr(copy) == f"SealedCopy(study='{STUDY}', site='h1', epoch=3, oldest=2)"
 
 
-def test_two_copies_share_nothing(copy: SealedCopy) -> None:
+def test_two_copies_of_one_secret_share_no_key_nonce_or_ciphertext(copy: SealedCopy) -> None:
     again = SealedCopy.make(SECRET, study=STUDY, site="h1", oldest=2, public=rsa_key(1).public_key())
     assert not {copy.key, copy.nonce, copy.sealed} & {again.key, again.nonce, again.sealed}
 
 
-def test_a_copy_for_another_site_or_study(copy: SealedCopy) -> None:
+def test_a_copy_for_another_site_or_study_is_refused(copy: SealedCopy) -> None:
     with pytest.raises(KeyMaterialError, match=r"^the copy is for h1; this is the kit of h2$"):
         copy.open(KEY, study=STUDY, site="h2")
     with pytest.raises(KeyMaterialError, match=r"^the copy belongs to another study"):
@@ -45,13 +45,13 @@ def test_a_copy_for_another_site_or_study(copy: SealedCopy) -> None:
 
 
 @pytest.mark.parametrize("change", [{"site": "\x1b]0;h1\x07"}, {"study": "\u202e" + STUDY}])
-def test_a_copy_that_would_write_on_the_terminal(change: dict[str, str], copy: SealedCopy) -> None:
+def test_a_copy_with_control_characters_in_its_names_is_refused(change: dict[str, str], copy: SealedCopy) -> None:
     with pytest.raises(KeyMaterialError, match=r"^the file is not a complete copy of a key"):
         SealedCopy.from_bytes(replace(copy, **change).to_bytes())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("change", [{"site": "h2"}, {"study": "00" * 32}, {"epoch": 4}, {"oldest": 1}])
-def test_a_copy_that_says_something_else_than_was_sealed(change: dict[str, object], copy: SealedCopy) -> None:
+def test_a_copy_with_an_altered_header_is_refused(change: dict[str, object], copy: SealedCopy) -> None:
     altered = replace(copy, **change)  # type: ignore[arg-type]
     with pytest.raises(KeyMaterialError, match="was altered, or sealed to another key"):
         altered.open(KEY, study=altered.study, site=altered.site)
@@ -69,7 +69,7 @@ def test_one_bit_altered(part: str, place: int, copy: SealedCopy) -> None:
 
 
 @pytest.mark.parametrize("change", [{"nonce": b""}, {"key": b""}, {"sealed": b""}, {"key": bytes(300)}])
-def test_parts_of_another_length(change: dict[str, bytes], copy: SealedCopy) -> None:
+def test_parts_of_a_wrong_length_are_refused(change: dict[str, bytes], copy: SealedCopy) -> None:
     with pytest.raises(KeyMaterialError, match="was altered"):
         replace(copy, **change).open(KEY, study=STUDY, site="h1")
 
@@ -80,7 +80,7 @@ def test_another_key_does_not_open_it(copy: SealedCopy) -> None:
             copy.open(key, study=STUDY, site="h1")
 
 
-def test_a_secret_of_another_epoch_inside(copy: SealedCopy) -> None:
+def test_a_copy_that_contains_another_epoch_is_refused(copy: SealedCopy) -> None:
     inner = SealedCopy.make(replace(SECRET, epoch=4), study=STUDY, site="h1", oldest=2, public=rsa_key(1).public_key())
     with pytest.raises(KeyMaterialError):
         replace(inner, epoch=3).open(KEY, study=STUDY, site="h1")
@@ -90,12 +90,12 @@ def test_a_secret_of_another_epoch_inside(copy: SealedCopy) -> None:
     "data",
     [b"", b"hello", encode(Message()), SECRET.to_bytes(), encode(Message({"kind": "wardround-sealed-copy-1"}))],
 )
-def test_a_file_that_is_no_copy(data: bytes) -> None:
+def test_a_file_that_is_not_a_copy_is_refused(data: bytes) -> None:
     with pytest.raises(KeyMaterialError, match=r"^the file is not a complete copy of a key"):
         SealedCopy.from_bytes(data)
 
 
-def test_every_cut_is_noticed(copy: SealedCopy) -> None:
+def test_every_truncation_is_refused(copy: SealedCopy) -> None:
     data = copy.to_bytes()
     for length in range(0, len(data), 37):
         with pytest.raises(KeyMaterialError, match="is not a complete copy"):
@@ -134,7 +134,7 @@ def issue(epochs: Epochs, study: Authority, folder: Path, out: Path) -> dict[str
     return {copy.site: (copy, fingerprint) for copy, fingerprint in sealed}
 
 
-def test_each_site_gets_its_own(epochs: Epochs, study: Authority, tmp_path: Path) -> None:
+def test_each_site_gets_its_own_copy(epochs: Epochs, study: Authority, tmp_path: Path) -> None:
     folder = approved(tmp_path / "approved", study, h1=1, h2=2, keys=3)
     made = issue(epochs, study, folder, tmp_path / "copies")
     assert sorted(path.name for path in (tmp_path / "copies").iterdir()) == [
@@ -151,7 +151,7 @@ def test_each_site_gets_its_own(epochs: Epochs, study: Authority, tmp_path: Path
     assert epochs.state().given == {"h1": (1,), "h2": (1,)}
 
 
-def test_a_revoked_site_gets_none(epochs: Epochs, study: Authority, tmp_path: Path) -> None:
+def test_a_revoked_site_gets_no_copy(epochs: Epochs, study: Authority, tmp_path: Path) -> None:
     folder = approved(tmp_path / "approved", study, h1=1, h2=2)
     issue(epochs, study, folder, tmp_path / "first")
     epochs.revoke("h1", lambda _: bytes(32))
@@ -159,7 +159,7 @@ def test_a_revoked_site_gets_none(epochs: Epochs, study: Authority, tmp_path: Pa
     assert made.keys() == {"h2"} and (made["h2"][0].epoch, made["h2"][0].oldest) == (2, 2)
 
 
-def test_another_certificate_in_a_sites_name(epochs: Epochs, study: Authority, tmp_path: Path) -> None:
+def test_another_certificate_with_a_sites_name_is_refused(epochs: Epochs, study: Authority, tmp_path: Path) -> None:
     folder = approved(tmp_path / "approved", study, h1=1)
     issue(epochs, study, folder, tmp_path / "first")
     approved(folder, study, h1=2)
@@ -170,9 +170,9 @@ def test_another_certificate_in_a_sites_name(epochs: Epochs, study: Authority, t
     assert issue(epochs, study, folder, tmp_path / "second").keys() == {"h1"}
 
 
-def test_certificates_that_are_not_the_studys(study: Authority, tmp_path: Path) -> None:
+def test_certificates_of_another_study_are_refused(study: Authority, tmp_path: Path) -> None:
     folder = approved(tmp_path / "approved", Authority(3), h1=1)
-    with pytest.raises(KeyMaterialError, match="the certificate of h1 is of another study"):
+    with pytest.raises(KeyMaterialError, match="the certificate of h1 belongs to another study"):
         read_certificates(folder, sites=("h1",), root=study.pem)
     with pytest.raises(KeyMaterialError, match=r"^approved holds no certificate NAME\.crt of a site"):
         read_certificates(folder, sites=("h2",), root=study.pem)

@@ -1,4 +1,4 @@
-"""The log of a key service: added to only, whole lines, and nothing is given out without it."""
+"""The log of a key service: append-only, complete lines, and no key is issued without it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wardround.errors import KeyMaterialError
 from wardround.secure_aggregation.keys.key_log import KeyLog, read_log
 
 
-def test_what_was_written_is_read_in_its_order(tmp_path: Path) -> None:
+def test_lines_are_read_in_the_order_of_writing(tmp_path: Path) -> None:
     log = KeyLog(tmp_path / "keys.jsonl")
     log.write("secret", "given", who="h1", certificate="SHA256:01", address="10.0.0.1", epoch=3)
     log.write("rotate", "done", epoch=4)
@@ -24,7 +24,7 @@ def test_what_was_written_is_read_in_its_order(tmp_path: Path) -> None:
     assert stat.S_IMODE(log.path.stat().st_mode) == 0o600
 
 
-def test_a_torn_line_costs_itself_alone(tmp_path: Path) -> None:
+def test_an_incomplete_line_affects_no_other_line(tmp_path: Path) -> None:
     log = KeyLog(tmp_path / "keys.jsonl")
     log.write("secret", "given", who="h1")
     with log.path.open("ab") as stream:
@@ -33,7 +33,7 @@ def test_a_torn_line_costs_itself_alone(tmp_path: Path) -> None:
     assert [line.who for line in read_log(log.path)] == ["h1", "h2"]
 
 
-def test_many_at_once(tmp_path: Path) -> None:
+def test_concurrent_writers_lose_no_line(tmp_path: Path) -> None:
     log = KeyLog(tmp_path / "keys.jsonl")
     threads = [threading.Thread(target=log.write, args=("secret", "given"), kwargs={"epoch": n}) for n in range(1, 21)]
     for thread in threads:
@@ -45,7 +45,7 @@ def test_many_at_once(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written_or_read(tmp_path: Path) -> None:
     (tmp_path / "keys.jsonl").mkdir()
-    with pytest.raises(KeyMaterialError, match=r"^keys\.jsonl cannot be written \(Is a directory\); nothing is given"):
+    with pytest.raises(KeyMaterialError, match=r"^keys\.jsonl cannot be written \(Is a directory\); no key is issued"):
         KeyLog(tmp_path / "keys.jsonl").write("secret", "given")
     with pytest.raises(KeyMaterialError, match=r"^keys\.jsonl cannot be read"):
         list(read_log(tmp_path / "keys.jsonl"))

@@ -71,7 +71,7 @@ def said_to(served: Served, data: bytes) -> bytes:
 # Who gets what
 
 
-def test_everybody_knows_the_parameters_and_sites_have_the_secret(served: Served) -> None:
+def test_all_parties_get_the_parameters_and_only_sites_the_secret(served: Served) -> None:
     told = served.epochs.parameters()
     for name in ("coordinator", "h1", "h2", "keys"):
         assert served.client(name).parameters() == told
@@ -89,7 +89,7 @@ def test_the_coordinator_is_refused_the_secret(name: str, served: Served) -> Non
     assert served.epochs.state().given == {}
 
 
-def test_a_party_that_the_study_does_not_have(served: Served) -> None:
+def test_an_unknown_party_is_refused(served: Served) -> None:
     files = served.party("h9", 5)  # of the study's own authority
     assert code(lambda: served.client(files).secret(1)) == "unknown"
     assert code(lambda: served.client(files).parameters()) == "unknown"
@@ -101,7 +101,7 @@ def test_another_study(served: Served) -> None:
     assert code(lambda: served.client("h1", study="00" * 32).parameters()) == "study"
 
 
-def test_a_revoked_site_is_out_and_the_others_go_on(served: Served) -> None:
+def test_a_revoked_site_is_refused_and_the_others_continue(served: Served) -> None:
     assert served.client("h1").secret(1).epoch == served.client("h2").secret(1).epoch == 1
     # Another process, while the service runs.
     Epochs.open(served.parties["keys"].epochs, lock(), study=STUDY).revoke("h1", new)
@@ -125,13 +125,13 @@ def test_a_second_certificate_is_refused_until_it_is_admitted(served: Served) ->
     assert code(lambda: served.client("h1").secret(1)) == "certificate"
 
 
-def test_an_authority_is_no_site_even_if_it_bears_a_sites_name(served: Served) -> None:
+def test_an_authority_is_not_a_site_even_if_it_has_a_sites_name(served: Served) -> None:
     files = served.party("h1", 7, ca=True)
     assert code(lambda: served.client(files).secret(1)) == "keys-answer"
     assert served.log[-1].outcome == "no-certificate" and served.epochs.state().given == {}
 
 
-def test_a_strangers_certificate_does_not_get_through(served: Served) -> None:
+def test_a_certificate_of_another_study_is_refused(served: Served) -> None:
     files = served.party("h1", 3, study=Authority(8))
     files.root.write_bytes(Authority().pem)  # it trusts the service; the service does not trust it
     assert code(lambda: served.client(files).secret(1)) in ("keys-certificate", "keys-unreachable")
@@ -140,7 +140,7 @@ def test_a_strangers_certificate_does_not_get_through(served: Served) -> None:
     assert served.epochs.state().given == {}
 
 
-def test_nobody_comes_without_a_certificate_or_with_old_tls(served: Served) -> None:
+def test_callers_without_a_certificate_or_with_old_tls_are_refused(served: Served) -> None:
     bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     bare.check_hostname = False
     bare.load_verify_locations(served.parties["h1"].root)
@@ -177,14 +177,14 @@ def test_nobody_comes_without_a_certificate_or_with_old_tls(served: Served) -> N
         (encode(Message({"ask": "secret", "epoch": 1})), "value-missing"),
     ],
 )
-def test_questions_that_make_no_sense(body: bytes, expected: str, served: Served) -> None:
+def test_invalid_requests_are_refused(body: bytes, expected: str, served: Served) -> None:
     status, answer = post(served, body)
     assert (status, decode(answer).values) == (200, {"code": expected})
     assert served.log[-1].outcome == expected
 
 
 @pytest.mark.parametrize("length", ["4097", "-1", "x", "", "1e3", "99999999999999999999", "²"])
-def test_a_body_of_a_length_that_is_not_read(length: str, served: Served) -> None:
+def test_a_body_of_an_invalid_length_is_not_read(length: str, served: Served) -> None:
     tls = tls_client(served.parties["h1"])
     with socket.create_connection(("localhost", served.port), 60) as plain, tls.wrap_socket(plain) as secured:
         secured.sendall(b"POST / HTTP/1.0\r\nContent-Length: " + length.encode() + b"\r\n\r\n")
@@ -218,14 +218,14 @@ def test_no_secret_is_in_the_log_or_in_what_is_printed(served: Served, capfd: py
     assert b"SECRET" not in kept and b'"h1"' not in kept  # two bytes alone turn up in ciphertext by chance
 
 
-def test_nothing_is_given_out_that_cannot_be_noted(served: Served) -> None:
+def test_no_key_is_sent_if_the_log_cannot_be_written(served: Served) -> None:
     served.parties["keys"].log.mkdir()
     assert code(lambda: served.client("h1").secret(1)) == "log"
     served.parties["keys"].log.rmdir()
     assert served.client("h1").secret(1).epoch == 1
 
 
-def test_a_vault_that_cannot_be_read_gives_nothing_and_the_service_stays(served: Served) -> None:
+def test_an_unreadable_vault_yields_no_key_and_the_service_continues(served: Served) -> None:
     vault = served.parties["keys"].epochs
     vault.chmod(0o644)
     assert code(lambda: served.client("h1").secret(1)) == "KeyMaterialError"
@@ -238,7 +238,7 @@ def test_a_vault_that_cannot_be_read_gives_nothing_and_the_service_stays(served:
 
 
 @limited(handshake_seconds=2.0)
-def test_those_who_stall_keep_nobody_waiting_and_are_sent_off(served: Served) -> None:
+def test_stalled_connections_delay_no_one_and_are_closed(served: Served) -> None:
     silent = [socket.create_connection(("localhost", served.port)) for _ in range(10)]
     try:
         started = time.monotonic()
@@ -253,7 +253,7 @@ def test_those_who_stall_keep_nobody_waiting_and_are_sent_off(served: Served) ->
 
 
 @limited(read_seconds=3.0)
-def test_who_sends_drop_by_drop_is_cut_off(served: Served) -> None:
+def test_a_very_slow_sender_is_disconnected(served: Served) -> None:
     tls = tls_client(served.parties["h1"])
     with socket.create_connection(("localhost", served.port), 60) as plain, tls.wrap_socket(plain) as secured:
         started = time.monotonic()
@@ -265,7 +265,7 @@ def test_who_sends_drop_by_drop_is_cut_off(served: Served) -> None:
 
 
 @limited(handshake_seconds=600.0, read_seconds=600.0)  # nobody is sent off for anything else
-def test_of_too_many_at_once_some_are_turned_away(served: Served) -> None:
+def test_above_the_limit_connections_are_closed(served: Served) -> None:
     many = [socket.create_connection(("localhost", served.port)) for _ in range(70)]
     try:
         assert eventually(lambda: sum(map(is_closed, many)) >= 6)
@@ -286,7 +286,7 @@ def is_closed(one: socket.socket) -> bool:
         return True
 
 
-def test_many_sites_at_the_same_moment(served: Served) -> None:
+def test_many_sites_are_served_at_the_same_time(served: Served) -> None:
     found: list[int] = []
     ask = lambda name: found.append(served.client(name).secret(1).epoch)  # noqa: E731
     threads = [threading.Thread(target=ask, args=(name,)) for name in ("h1", "h2") * 6]
@@ -305,7 +305,7 @@ def test_strangers_do_not_fill_the_log(served: Served) -> None:
 
 
 @limited(burst=3, requests_per_second=0.001)
-def test_who_asks_too_often_is_told_so_and_noted_once(served: Served) -> None:
+def test_a_party_that_asks_too_often_is_refused_and_logged_once(served: Served) -> None:
     asked = [code(lambda: served.client("h1").secret(1)) for _ in range(6)]
     assert asked == ["", "", "", "", "busy", "busy"]  # the first was before its certificate was known
     assert eventually(lambda: served.log[-1].outcome == "busy")
@@ -326,7 +326,7 @@ def test_a_party_has_its_own_slots(served: Served) -> None:
     assert eventually(lambda: not code(lambda: served.client("h1").secret(1)))
 
 
-def test_a_name_without_end_is_cut_in_the_log(served: Served) -> None:
+def test_a_very_long_name_is_truncated_in_the_log(served: Served) -> None:
     handler = key_request_handler(served)
     handler.answer(encode(Message({"ask": "parameters", "study": STUDY})), Peer("x" * 5000, "SHA256:01"))
     assert (served.log[-1].who, served.log[-1].outcome) == ("x" * 64, "unknown")
@@ -352,7 +352,7 @@ def test_a_port_that_is_taken(served: Served) -> None:
         service(served, served.port)
 
 
-def test_it_goes_on_after_it_was_closed(tmp_path: Path) -> None:
+def test_a_service_can_be_started_again_after_close(tmp_path: Path) -> None:
     made = prepared(tmp_path)
     with service(made) as first:
         made.port = first.port

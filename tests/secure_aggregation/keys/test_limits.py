@@ -28,7 +28,7 @@ def test_each_party_has_its_slots() -> None:
     assert [slots.take(H1) for _ in range(2)] == [True, False]
 
 
-def test_certificates_that_are_not_pinned_share_some_and_leave_the_others_theirs() -> None:
+def test_unpinned_certificates_share_slots_and_do_not_use_those_of_others() -> None:
     slots = PartySlots(Limits(per_party=2, unpinned=3))
     assert [slots.take(Party(name, False)) for name in ("h1", "h1", "h1", "h2", "h3")] == [
         True,

@@ -29,7 +29,7 @@ from wardround.secure_aggregation.keys.vault import Vault
 SECRET = SealingSecret(3, "bfv-standard", bytes(range(64)))
 
 
-def test_there_and_back() -> None:
+def test_a_round_trip() -> None:
     assert SealingSecret.from_bytes(SECRET.to_bytes()) == SECRET
     public = SECRET.public(STUDY, oldest=2)
     assert PublicParameters.from_values(decode(encode(Message(public.to_values()))).values) == public
@@ -40,7 +40,7 @@ def test_there_and_back() -> None:
     )
 
 
-def test_ids_and_group_keys_tell_secrets_apart_and_are_stable() -> None:
+def test_ids_and_group_keys_distinguish_secrets_and_are_stable() -> None:
     # The first half of HMAC(HMAC(32 zeros, secret), b"wardround-key-id-2\0" b"3\0" b"bfv-standard\1"): HKDF by hand.
     assert SECRET.id == "b992eafef4cbeae9317c081890c18986"
     # All of it, with b"wardround-group-key-2\0" in place of the id's label.
@@ -51,7 +51,7 @@ def test_ids_and_group_keys_tell_secrets_apart_and_are_stable() -> None:
     assert re.fullmatch(r"[0-9a-f]{32}", SECRET.id)
 
 
-def test_no_secret_in_what_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_representation_shows_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     letters = SealingSecret(1, "ckks", b"abcdefghijklmnopqrst")
     with caplog.at_level(logging.INFO):
         logging.getLogger("x").info("%s %r", letters, [letters])
@@ -66,7 +66,7 @@ def test_no_secret_in_what_is_shown(caplog: pytest.LogCaptureFixture) -> None:
         *((1, "bfv", bytes(32)), (1, "ckks", bytes(15)), (1, "ckks", b""), (1, "ckks", "x" * 32)),
     ],
 )
-def test_what_is_no_secret(epoch: int, scheme: str, secret: bytes) -> None:
+def test_invalid_secrets_are_refused(epoch: int, scheme: str, secret: bytes) -> None:
     with pytest.raises(MessageError, match=r"^secret: ") as refused:
         SealingSecret(epoch, scheme, secret)
     assert refused.value.code == "secret"
@@ -82,7 +82,7 @@ def test_what_is_no_secret(epoch: int, scheme: str, secret: bytes) -> None:
         Message({"kind": "wardround-sealing-secret-3", "epoch": 1, "scheme": "ckks"}, blobs={"secret": bytes(32)}),
     ],
 )
-def test_bytes_that_are_no_secret(message: Message) -> None:
+def test_bytes_that_are_not_a_secret_are_refused(message: Message) -> None:
     with pytest.raises(MessageError):
         SealingSecret.from_bytes(encode(message))
 
@@ -98,7 +98,7 @@ def test_a_secret_of_format_1_is_refused_with_a_sentence_that_names_the_remedy()
     with pytest.raises(KeyMaterialError) as refused:
         SealingSecret.from_bytes(FIRST_FORMAT)
     assert str(refused.value) == (
-        "this sealing key is of format 1, which this version does not take; make the kits and keys of the study again"
+        "this sealing key has format 1, which this version does not read; make the kits and keys of the study again"
     )
 
 
@@ -107,12 +107,12 @@ def test_a_copy_and_a_vault_of_format_1_are_refused_by_the_same_sentence(
 ) -> None:
     (tmp_path / "kit").mkdir(mode=0o700)
     vault = Vault.create(tmp_path / "kit" / "vault", lock(), {"epoch-1": FIRST_FORMAT})
-    with pytest.raises(KeyMaterialError, match="is of format 1, which this version does not take"):
+    with pytest.raises(KeyMaterialError, match="has format 1, which this version does not read"):
         SealingSecret.from_bytes(vault.get("epoch-1") or b"")
     with monkeypatch.context() as patch:
         patch.setattr(SealingSecret, "to_bytes", lambda self: FIRST_FORMAT)
         copy = SealedCopy.make(SECRET, study=STUDY, site="h1", oldest=1, public=rsa_key(1).public_key())
-    with pytest.raises(KeyMaterialError, match="is of format 1, which this version does not take"):
+    with pytest.raises(KeyMaterialError, match="has format 1, which this version does not read"):
         copy.open(pem_of(rsa_key(1)), study=STUDY, site="h1")
 
 
@@ -123,7 +123,7 @@ def test_a_copy_and_a_vault_of_format_1_are_refused_by_the_same_sentence(
         *({"id": "0" * 31}, {"oldest": 4}, {"oldest": -1}, {"more": 1}, {"oldest": True}),
     ],
 )
-def test_parameters_that_are_none(change: dict[str, object]) -> None:
+def test_invalid_parameters_are_refused(change: dict[str, object]) -> None:
     values = SECRET.public(STUDY).to_values() | change
     for read in (
         lambda: PublicParameters.from_values(values),
@@ -134,7 +134,7 @@ def test_parameters_that_are_none(change: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000])
-def test_a_file_that_is_none(data: bytes) -> None:
+def test_an_invalid_parameters_file_is_refused(data: bytes) -> None:
     with pytest.raises(MessageError, match=r"^parameters: "):
         PublicParameters.from_json(data)
 
@@ -181,7 +181,7 @@ def test_each_kind_is_found_in_a_folder_and_named(secrets: dict[str, bytes], tmp
         put(kit, "run/rounds/model.bin", data)
         assert list(find_secrets(kit)) == [("run/rounds/model.bin", kind.strip())]
         with pytest.raises(
-            KeyMaterialError, match=rf"^run/rounds/model\.bin is {kind.strip()}, which may not"
+            KeyMaterialError, match=rf"^run/rounds/model\.bin is {kind.strip()}, which is not allowed"
         ) as refused:
             refuse_secrets(kit)
         assert str(tmp_path) not in str(refused.value)
@@ -195,7 +195,7 @@ def test_a_vault_is_found(tmp_path: Path) -> None:
     assert list(find_secrets(kit)) == [("notes.txt", "a vault of secrets")]
 
 
-def test_the_parties_own_key_may_be_there_and_no_other(tmp_path: Path) -> None:
+def test_only_the_partys_own_key_is_allowed(tmp_path: Path) -> None:
     own = put(tmp_path, "startup/server.key", pem_of(rsa_key(1)))
     put(tmp_path, "kit.json", b"{}")
     refuse_secrets(tmp_path, own=own)
@@ -211,7 +211,7 @@ def test_a_mark_that_lies_across_two_chunks_of_a_file(tmp_path: Path) -> None:
     assert list(find_secrets(tmp_path)) == [("format-1", "a sealing secret"), ("format-2", "a sealing secret")]
 
 
-def test_what_cannot_be_looked_at_stops_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_read_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "closed", b"x")
 
     def closed(*_: object, **__: object) -> None:
@@ -237,7 +237,7 @@ def test_each_kind_is_found_in_what_is_received(secrets: dict[str, bytes]) -> No
                 refuse_secrets(received)
 
 
-def test_what_a_coordinator_does_hold_is_let_through(tmp_path: Path) -> None:
+def test_what_a_coordinator_legitimately_holds_is_accepted(tmp_path: Path) -> None:
     pytest.importorskip("tenseal", reason="ciphertexts need wardround[sealed]")
     import tenseal
 

@@ -64,13 +64,13 @@ def asked(served: Served, what: str = "secret") -> int:
 # A site with a service
 
 
-def test_a_secret_is_asked_for_once(served: Served, running: KeyService, clock: Clock) -> None:
+def test_a_secret_is_requested_once(served: Served, running: KeyService, clock: Clock) -> None:
     keys = site(served, clock)
     assert keys.secret(1) == keys.secret(1) == served.epochs.current()
     assert asked(served) == 1 and not served.parties["h1"].vault.exists()
 
 
-def test_with_a_passphrase_it_outlives_the_process_and_the_service(
+def test_with_a_passphrase_a_secret_survives_process_and_service(
     served: Served, running: KeyService, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, PASSPHRASE)
@@ -100,7 +100,7 @@ def test_a_rotation_leaves_the_epoch_before_in_use(served: Served, running: KeyS
     assert [keys.secret(epoch).epoch for epoch in (1, 2)] == [1, 2]
 
 
-def test_after_a_revocation_nothing_is_sealed_under_what_the_revoked_site_knows(
+def test_after_a_revocation_keys_of_the_revoked_site_are_not_used(
     served: Served, running: KeyService, clock: Clock
 ) -> None:
     keys, out = site(served, clock, "h2"), site(served, clock, "h1")
@@ -115,7 +115,7 @@ def test_after_a_revocation_nothing_is_sealed_under_what_the_revoked_site_knows(
     assert code(lambda: out.secret(2)) == "revoked"
 
 
-def test_while_the_service_is_away_what_was_known_holds(served: Served, clock: Clock) -> None:
+def test_while_the_service_is_unreachable_known_secrets_are_used(served: Served, clock: Clock) -> None:
     with service(served) as made:
         served.port = made.port
         keys = site(served, clock)
@@ -125,7 +125,7 @@ def test_while_the_service_is_away_what_was_known_holds(served: Served, clock: C
     assert code(lambda: keys.secret(2)) == "keys-unreachable"
 
 
-def test_the_service_that_was_met_first_is_the_one_met_after(served: Served, clock: Clock) -> None:
+def test_the_first_certificate_of_the_service_is_pinned(served: Served, clock: Clock) -> None:
     with service(served) as made:
         served.port = made.port
         site(served, clock).secret(1)
@@ -140,7 +140,9 @@ def test_the_service_that_was_met_first_is_the_one_met_after(served: Served, clo
         assert site(served, clock).secret(1).epoch == 1
 
 
-def test_an_empty_fingerprint_does_not_let_any_service_in(served: Served, running: KeyService, clock: Clock) -> None:
+def test_an_empty_fingerprint_file_does_not_accept_any_service(
+    served: Served, running: KeyService, clock: Clock
+) -> None:
     served.parties["h1"].service.write_text("\n")
     with pytest.raises(KeyMaterialError, match=r"^keys\.fingerprint is empty; .* --new-service"):
         site(served, clock).secret(1)
@@ -153,7 +155,7 @@ def test_the_current_epoch_is_the_one_the_service_names(served: Served, running:
     assert (parameters.epoch, parameters.id) == (2, secret.id)
 
 
-def test_a_vault_that_holds_something_else_than_the_service_names(
+def test_a_vault_with_another_secret_than_the_service_names_is_refused(
     served: Served, running: KeyService, clock: Clock
 ) -> None:
     other = SealingSecret(1, "ckks", bytes(32))
@@ -180,7 +182,7 @@ def test_a_copy_is_kept_in_the_vault(served: Served) -> None:
     assert code(lambda: offline(served).secret(2)) == "epoch"
 
 
-def test_a_copy_for_somebody_else_leaves_the_vault_as_it_is(served: Served) -> None:
+def test_a_copy_for_another_site_leaves_the_vault_unchanged(served: Served) -> None:
     with pytest.raises(KeyMaterialError, match="is for h1; this is the kit of h2"):
         offline(served).load_copy(copy_of(served.epochs.current()), "h2")
     with pytest.raises(KeyMaterialError, match="belongs to another study"):
@@ -188,7 +190,7 @@ def test_a_copy_for_somebody_else_leaves_the_vault_as_it_is(served: Served) -> N
     assert not served.parties["h1"].vault.exists()
 
 
-def test_a_new_copy_ends_what_it_says_is_over_also_in_a_process_that_runs(served: Served) -> None:
+def test_a_new_copy_ends_old_epochs_also_in_a_running_process(served: Served) -> None:
     at_work, first = offline(served), served.epochs.current()
     at_work.load_copy(copy_of(first), "h1")
     assert at_work.secret(1) == first
@@ -208,7 +210,7 @@ def test_a_copy_of_an_older_epoch_is_refused_with_a_remedy(served: Served) -> No
     assert offline(served).epochs() == {2: served.epochs.current().id}
 
 
-def test_another_key_of_an_epoch_is_not_put_over_the_first(served: Served) -> None:
+def test_another_key_of_an_epoch_does_not_replace_the_first(served: Served) -> None:
     offline(served).load_copy(copy_of(served.epochs.current()), "h1")
     other = SealingSecret(1, "ckks", bytes(32))
     with pytest.raises(KeyMaterialError, match=r"^keys\.vault holds another key of epoch 1$"):
@@ -217,7 +219,7 @@ def test_another_key_of_an_epoch_is_not_put_over_the_first(served: Served) -> No
 
 
 def test_without_a_vault_no_copy_is_kept(served: Served) -> None:
-    with pytest.raises(KeyMaterialError, match="kept in a vault only; name a passphrase, or the keyring"):
+    with pytest.raises(KeyMaterialError, match="stored only in a vault; set a passphrase or use the keyring"):
         SiteKeys(served.parties["h1"], study=STUDY).load_copy(copy_of(served.epochs.current()), "h1")
 
 
@@ -228,7 +230,7 @@ def coordinator(served: Served, clock: Clock) -> CoordinatorKeys:
     return CoordinatorKeys(served.parties["coordinator"], study=STUDY, service=served.place, clock=clock)
 
 
-def test_the_coordinator_asks_now_and_then(served: Served, running: KeyService, clock: Clock) -> None:
+def test_the_coordinator_asks_at_intervals(served: Served, running: KeyService, clock: Clock) -> None:
     keys = coordinator(served, clock)
     assert keys.parameters().epoch == keys.parameters().epoch == 1
     assert asked(served, "parameters") == 1
@@ -240,7 +242,7 @@ def test_the_coordinator_asks_now_and_then(served: Served, running: KeyService, 
     assert keys.parameters().epoch == 2
 
 
-def test_the_last_it_was_told_holds_while_the_service_is_away(served: Served, clock: Clock) -> None:
+def test_the_last_parameters_are_used_while_the_service_is_unreachable(served: Served, clock: Clock) -> None:
     with service(served) as made:
         served.port = made.port
         keys = coordinator(served, clock)
@@ -250,14 +252,14 @@ def test_the_last_it_was_told_holds_while_the_service_is_away(served: Served, cl
     assert code(coordinator(served, clock).parameters) == "keys-unreachable"
 
 
-def test_nothing_that_the_coordinator_keeps_is_a_secret(served: Served, running: KeyService, clock: Clock) -> None:
+def test_the_coordinator_stores_no_secret(served: Served, running: KeyService, clock: Clock) -> None:
     coordinator(served, clock).parameters()
     files = served.parties["coordinator"]
     CoordinatorKeys(files, study=STUDY).import_parameters(served.epochs.parameters())
     refuse_secrets(files.folder, own=files.key)
 
 
-def test_parameters_of_the_offline_way(served: Served) -> None:
+def test_parameters_of_keys_that_are_issued_offline(served: Served) -> None:
     keys = CoordinatorKeys(served.parties["coordinator"], study=STUDY)
     with pytest.raises(MessageError, match=r"^no-keys: .*`wardround coordinator key`"):
         keys.parameters()
@@ -266,14 +268,14 @@ def test_parameters_of_the_offline_way(served: Served) -> None:
     assert CoordinatorKeys(served.parties["coordinator"], study=STUDY).parameters() == first
     second = served.epochs.rotate(new)
     keys.import_parameters(second)
-    with pytest.raises(KeyMaterialError, match="epoch 2 is noted already; epoch 1 is over"):
+    with pytest.raises(KeyMaterialError, match="epoch 2 was imported already; epoch 1 has ended"):
         keys.import_parameters(first)
     with pytest.raises(KeyMaterialError, match="belong to another study"):
         keys.import_parameters(SealingSecret(9, "ckks", bytes(32)).public("00" * 32))
     assert CoordinatorKeys(served.parties["coordinator"], study=STUDY).parameters() == second
 
 
-def test_imported_parameters_that_were_altered(served: Served) -> None:
+def test_altered_imported_parameters_are_refused(served: Served) -> None:
     path = served.parties["coordinator"].parameters
     keys = CoordinatorKeys(served.parties["coordinator"], study=STUDY)
     path.write_bytes(SealingSecret(9, "ckks", bytes(32)).public("00" * 32).to_json())
@@ -282,7 +284,7 @@ def test_imported_parameters_that_were_altered(served: Served) -> None:
     assert code(keys.parameters) == "parameters"
 
 
-def test_a_service_in_trouble_is_as_good_as_away(served: Served, running: KeyService, clock: Clock) -> None:
+def test_a_service_with_an_error_counts_as_unreachable(served: Served, running: KeyService, clock: Clock) -> None:
     keys, lead = site(served, clock), coordinator(served, clock)
     keys.secret(1)
     lead.parameters()
@@ -292,7 +294,7 @@ def test_a_service_in_trouble_is_as_good_as_away(served: Served, running: KeySer
     assert code(lambda: keys.secret(2)) == "KeyMaterialError"
 
 
-def test_what_is_over_is_taken_out_of_the_vault(served: Served, running: KeyService, clock: Clock) -> None:
+def test_ended_epochs_are_removed_from_the_vault(served: Served, running: KeyService, clock: Clock) -> None:
     keys = site(served, clock, "h2", lock=lock())
     keys.secret(1)
     served.epochs.revoke("h1", new)

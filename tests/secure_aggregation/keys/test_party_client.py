@@ -67,20 +67,20 @@ def client(served: Served, port: int, known: str = "") -> KeyClient:
 
 
 @pytest.mark.parametrize("name", ["h2", "coordinator"])
-def test_another_party_of_the_study_is_not_the_service(name: str, served: Served) -> None:
+def test_another_party_does_not_pass_as_the_key_service(name: str, served: Served) -> None:
     with Impostor(served.parties[name], encode(Message(blobs={"secret": SECRET.to_bytes()}))) as impostor:
         assert code(lambda: client(served, impostor.port).secret(1)) == "keys-certificate"
         assert code(lambda: client(served, impostor.port).parameters()) == "keys-certificate"
         assert impostor.heard == []
 
 
-def test_another_studys_service_is_not_this_ones(served: Served) -> None:
+def test_the_key_service_of_another_study_is_refused(served: Served) -> None:
     with Impostor(served.party("keys", 6, study=Authority(8))) as impostor:
         assert code(lambda: client(served, impostor.port).secret(1)) == "keys-certificate"
         assert impostor.heard == []
 
 
-def test_a_second_certificate_in_the_services_name(served: Served) -> None:
+def test_a_second_certificate_with_the_services_name_is_refused(served: Served) -> None:
     known = fingerprint_of(served.parties["keys"].certificate.read_bytes())
     met = client(served, served.port)
     met.parameters()
@@ -105,7 +105,7 @@ def test_a_second_certificate_in_the_services_name(served: Served) -> None:
         (encode(Message(blobs={"secret": SECRET.to_bytes()})), 500, "keys-answer"),
     ],
 )
-def test_answers_that_cannot_be_used(answer: bytes, status: int, expected: str, served: Served) -> None:
+def test_invalid_answers_are_refused(answer: bytes, status: int, expected: str, served: Served) -> None:
     with Impostor(served.parties["keys"], answer, status) as impostor:
         assert code(lambda: client(served, impostor.port).secret(1)) == expected
 
@@ -118,31 +118,31 @@ def test_answers_that_cannot_be_used(answer: bytes, status: int, expected: str, 
         ({"parameters": SECRET.public("00" * 32).to_values()}, "keys-answer"),
     ],
 )
-def test_parameters_that_cannot_be_used(values: dict[str, object], expected: str, served: Served) -> None:
+def test_invalid_parameters_in_an_answer_are_refused(values: dict[str, object], expected: str, served: Served) -> None:
     with Impostor(served.parties["keys"], encode(Message(values))) as impostor:  # type: ignore[arg-type]
         assert code(lambda: client(served, impostor.port).parameters()) == expected
 
 
-def test_an_answer_without_end(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_answer_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wardround.secure_aggregation.keys.party._LARGEST_ANSWER", 1000)
     with Impostor(served.parties["keys"], bytes(5000)) as impostor:
         assert code(lambda: client(served, impostor.port).secret(1)) == "keys-answer"
 
 
-def test_nobody_there(served: Served) -> None:
+def test_a_service_that_is_not_running_is_unreachable(served: Served) -> None:
     assert code(lambda: client(served, free_port()).secret(1)) == "keys-unreachable"
     nowhere = KeyClient("nowhere.invalid", 1, files=served.parties["h1"], study=STUDY, seconds=2)
     assert code(nowhere.parameters) == "keys-unreachable"
 
 
-def test_somebody_who_says_nothing(served: Served) -> None:
+def test_a_service_that_stays_silent_is_unreachable(served: Served) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         waiting = KeyClient("localhost", port, files=served.parties["h1"], study=STUDY, seconds=0.5)
         assert code(waiting.parameters) == "keys-unreachable"
 
 
-def test_where_the_service_is() -> None:
+def test_the_address_of_the_service_is_parsed() -> None:
     assert address("keys.example.org:8003") == ("keys.example.org", 8003)
     for place in ("", "keys", ":8003", "keys:", "keys:x"):
         with pytest.raises(MessageError, match=r"^keys-unreachable"):

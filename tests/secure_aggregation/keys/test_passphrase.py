@@ -55,13 +55,13 @@ def test_a_file_comes_before_the_environment_and_that_before_the_terminal(
     assert found() == "from the file  "
 
 
-def test_nobody_is_asked_where_nobody_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_terminal_is_not_asked_unless_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     somebody_says("typed", monkeypatch)
-    with pytest.raises(KeyMaterialError, match=r"set WARDROUND_PASSPHRASE, or name a file by --passphrase-file"):
+    with pytest.raises(KeyMaterialError, match=r"set WARDROUND_PASSPHRASE, or name a file with --passphrase-file"):
         found(ask=False)
 
 
-def test_nobody_is_there() -> None:
+def test_without_a_terminal_a_missing_passphrase_is_an_error() -> None:
     assert not is_set()
     with pytest.raises(KeyMaterialError, match="a vault needs a passphrase"):
         found()
@@ -79,15 +79,17 @@ def test_a_file_that_others_can_read(mode: int, file: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"])
 def test_a_file_without_a_passphrase(content: bytes, file: Path) -> None:
     file.write_bytes(content)
-    with pytest.raises(KeyMaterialError, match=r"^phrase (is empty|cannot be read as text); it holds the passphrase"):
+    with pytest.raises(
+        KeyMaterialError, match=r"^phrase (is empty|cannot be read as text); it must hold only the passphrase"
+    ):
         found(file)
 
 
-def test_the_keyring_where_it_is_wanted(file: Path) -> None:
+def test_the_keyring_is_used_if_requested(file: Path) -> None:
     assert lock_from(file, keyring=True) == KeyringLock()
 
 
-def test_what_is_handed_on_opens_the_vault(file: Path, tmp_path: Path) -> None:
+def test_a_child_process_can_open_the_vault(file: Path, tmp_path: Path) -> None:
     file.write_text(PASSPHRASE)
     vault = Vault.create(tmp_path / "keys.vault", lock(), {"a": b"b"})
     hand_on(file, vault.path)
@@ -95,14 +97,14 @@ def test_what_is_handed_on_opens_the_vault(file: Path, tmp_path: Path) -> None:
     assert Vault.open(vault.path, lock_from(ask=False)).read() == {"a": b"b"}
 
 
-def test_what_was_typed_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_typed_passphrase_reaches_child_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Vault.create(tmp_path / "keys.vault", lock())
     somebody_says(PASSPHRASE, monkeypatch)
     hand_on(None, tmp_path / "keys.vault")
     assert os.environ[VARIABLE] == PASSPHRASE
 
 
-def test_a_wrong_one_is_noticed_while_somebody_looks_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_passphrase_is_noticed_at_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Vault.create(tmp_path / "keys.vault", lock())
     monkeypatch.setenv(VARIABLE, "another one altogether")
     with pytest.raises(KeyMaterialError, match=r"does not open keys\.vault"):

@@ -26,12 +26,12 @@ def told(log: KeyLog) -> tuple[int, tuple[str, ...], dict[str, str]]:
     return state.current, state.revoked, dict(state.pinned)
 
 
-def test_no_log_tells_nothing(log: KeyLog) -> None:
+def test_without_a_log_the_state_is_empty(log: KeyLog) -> None:
     assert logged_state(log.path, STUDY) == KeyState(STUDY)
     check_not_older(KeyState(STUDY), logged_state(log.path, STUDY))
 
 
-def test_what_a_log_tells(log: KeyLog) -> None:
+def test_the_state_according_to_a_log(log: KeyLog) -> None:
     log.write("secret", "given", who="h1", certificate="A", epoch=1)
     log.write("secret", "epoch", who="h1", certificate="A", epoch=2**31)  # what is only asked for is nothing
     log.write("secret", "certificate", who="h1", certificate="B", epoch=1)
@@ -57,18 +57,18 @@ def test_what_a_log_tells(log: KeyLog) -> None:
         (KeyState(STUDY, 3, 1, ("h2",), {"h1": "B"}), "h1 has a certificate"),
     ],
 )
-def test_a_state_that_has_forgotten_something(state: KeyState, complaint: str) -> None:
+def test_a_state_that_lacks_something_in_the_log_is_refused(state: KeyState, complaint: str) -> None:
     known = KeyState(STUDY, 3, 3, ("h2",), {"h1": "A"})
-    with pytest.raises(KeyMaterialError, match=f"which says that {complaint}; put the newest copy"):
+    with pytest.raises(KeyMaterialError, match=f"which says that {complaint}; restore the newest copy"):
         check_not_older(state, known)
 
 
-def test_a_state_that_knows_more() -> None:
+def test_a_state_newer_than_the_log_is_accepted() -> None:
     known = KeyState(STUDY, 3, 3, ("h2",), {"h1": "A"})
     check_not_older(KeyState(STUDY, 4, 4, ("h2", "h3"), {"h1": "A", "h4": "D"}), known)
 
 
-def test_a_new_vault_goes_on_where_the_log_ends(log: KeyLog, tmp_path: Path) -> None:
+def test_a_new_vault_continues_from_the_log(log: KeyLog, tmp_path: Path) -> None:
     log.write("secret", "given", who="h1", certificate="A", epoch=1)
     log.write("revoke h2", "done", epoch=2)
     logged = logged_state(log.path, STUDY)

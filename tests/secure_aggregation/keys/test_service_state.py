@@ -67,7 +67,7 @@ def test_a_rotation_leaves_the_epoch_before_in_use(epochs: Epochs, new: Maker, t
     assert stored(tmp_path) == ["epoch-2", "epoch-3", "state"]  # what is over is gone
 
 
-def test_a_key_that_became_known_is_over_at_once(epochs: Epochs, new: Maker, tmp_path: Path) -> None:
+def test_a_compromised_key_can_be_ended_at_once(epochs: Epochs, new: Maker, tmp_path: Path) -> None:
     told = epochs.rotate(new, at_once=True)
     assert (told.epoch, told.oldest) == (2, 2)
     assert code(epochs, H1, 1) == "epoch"
@@ -88,12 +88,12 @@ def test_a_revocation_ends_everything_before_it(epochs: Epochs, new: Maker, tmp_
 
 
 @pytest.mark.parametrize("epoch", [-1, 0, 2, 10**9])
-def test_an_epoch_that_is_not_in_use(epoch: int, epochs: Epochs) -> None:
+def test_the_secret_of_an_epoch_that_is_not_in_use_is_refused(epoch: int, epochs: Epochs) -> None:
     assert code(epochs, H1, epoch) == "epoch"
     assert epochs.state().given == {} and epochs.state().pinned == {}
 
 
-def test_the_first_certificate_is_a_sites_own(epochs: Epochs) -> None:
+def test_the_first_certificate_of_a_site_is_pinned(epochs: Epochs) -> None:
     other = Peer("h1", "SHA256:99")
     assert not code(epochs, H1, 1)
     assert code(epochs, other, 1) == "certificate"
@@ -103,7 +103,7 @@ def test_the_first_certificate_is_a_sites_own(epochs: Epochs) -> None:
     assert code(epochs, H1, 1) == "certificate"
 
 
-def test_of_several_certificates_one_is_named(epochs: Epochs) -> None:
+def test_among_several_refused_certificates_one_must_be_named(epochs: Epochs) -> None:
     code(epochs, H1, 1)
     for number in (97, 98, 98):
         assert code(epochs, Peer("h1", f"SHA256:{number}"), 1) == "certificate"
@@ -115,14 +115,14 @@ def test_of_several_certificates_one_is_named(epochs: Epochs) -> None:
     assert code(epochs, Peer("h1", "SHA256:98"), 1) == "certificate"
 
 
-def test_certificates_without_end_are_not_all_remembered(epochs: Epochs) -> None:
+def test_a_limited_number_of_refused_certificates_is_remembered(epochs: Epochs) -> None:
     code(epochs, H1, 1)
     for number in range(30):
         code(epochs, Peer("h1", f"SHA256:{number:02}x"), 1)
     assert epochs.state().waiting["h1"] == tuple(f"SHA256:{number:02}x" for number in range(22, 30))
 
 
-def test_a_revoked_site_comes_back_with_the_certificate_it_had(epochs: Epochs, new: Maker) -> None:
+def test_a_readmitted_site_keeps_its_pinned_certificate(epochs: Epochs, new: Maker) -> None:
     code(epochs, H1, 1)
     epochs.revoke("h1", new)
     assert epochs.admit("h1") == ""
@@ -133,7 +133,7 @@ def test_a_revoked_site_comes_back_with_the_certificate_it_had(epochs: Epochs, n
         epochs.admit("h1")
 
 
-def test_what_was_refused_before_a_revocation_is_not_admitted_with_its_end(epochs: Epochs, new: Maker) -> None:
+def test_a_certificate_refused_before_a_revocation_is_not_admitted_with_the_site(epochs: Epochs, new: Maker) -> None:
     code(epochs, H1, 1)
     assert code(epochs, Peer("h1", "SHA256:99"), 1) == "certificate"
     epochs.revoke("h1", new)
@@ -147,14 +147,14 @@ def test_a_certificate_can_be_pinned_before_the_site_asks(epochs: Epochs) -> Non
     assert not code(epochs, H1, 1)
 
 
-def test_who_has_what(epochs: Epochs, new: Maker) -> None:
+def test_the_state_lists_which_site_has_which_epochs(epochs: Epochs, new: Maker) -> None:
     epochs.rotate(new)
     for peer, epoch in ((H1, 2), (H1, 1), (H1, 2), (H2, 2)):
         epochs.issue(peer, epoch)
     assert epochs.state().given == {"h1": (1, 2), "h2": (2,)}
 
 
-def test_another_process_sees_it_at_once(epochs: Epochs, new: Maker, tmp_path: Path) -> None:
+def test_another_process_sees_changes_at_once(epochs: Epochs, new: Maker, tmp_path: Path) -> None:
     other = Epochs.open(tmp_path / "epochs.vault", lock(), study=STUDY)
     other.revoke("h1", new)
     assert code(epochs, H1, 2) == "revoked"
@@ -162,15 +162,15 @@ def test_another_process_sees_it_at_once(epochs: Epochs, new: Maker, tmp_path: P
     assert epochs.parameters() == other.parameters()
 
 
-def test_the_vault_of_another_study_or_another_kind(epochs: Epochs, tmp_path: Path) -> None:
-    with pytest.raises(KeyMaterialError, match=r"epochs\.vault is of another study"):
+def test_a_vault_of_another_study_or_kind_is_refused(epochs: Epochs, tmp_path: Path) -> None:
+    with pytest.raises(KeyMaterialError, match=r"epochs\.vault belongs to another study"):
         Epochs.open(tmp_path / "epochs.vault", lock(), study="00" * 32)
     Vault.create(tmp_path / "keys.vault", lock(), {"epoch-1": b"x"})
     with pytest.raises(KeyMaterialError, match="holds no epochs"):
         Epochs.open(tmp_path / "keys.vault", lock(), study=STUDY)
 
 
-def test_a_key_that_cannot_be_made_changes_nothing(epochs: Epochs) -> None:
+def test_if_a_key_cannot_be_made_nothing_changes(epochs: Epochs) -> None:
     before = epochs.state()
 
     def broken(_: str) -> bytes:

@@ -38,19 +38,19 @@ def refused(path: Path, phrase: str = PASSPHRASE) -> str:
     return str(found.value)
 
 
-def test_what_was_put_in_is_there_again(vault: Vault, path: Path) -> None:
+def test_a_vault_returns_what_was_stored(vault: Vault, path: Path) -> None:
     assert Vault.open(path, lock()).read() == HELD
     assert vault.get("one") == HELD["one"] and vault.get("three") is None
 
 
-def test_nothing_of_a_secret_is_in_the_file_or_on_the_screen(vault: Vault, path: Path) -> None:
+def test_no_secret_is_readable_in_the_file_or_printed(vault: Vault, path: Path) -> None:
     data = path.read_bytes()
     for word in (b"secret", b"one", b"two", HELD["two"][:16], PASSPHRASE.encode()):
         assert word not in data
     assert repr(vault) == "Vault(keys.vault)"
 
 
-def test_a_change_is_seen_by_who_opened_it_before(vault: Vault, path: Path) -> None:
+def test_a_change_is_seen_by_an_already_open_vault(vault: Vault, path: Path) -> None:
     other, before = Vault.open(path, lock()), vault.version
     other.change(lambda held: held.update(three=b"3"))
     assert vault.get("three") == b"3"
@@ -93,7 +93,7 @@ def test_a_disk_that_is_full_leaves_the_old_file(vault: Vault, path: Path, monke
     assert sorted(found.name for found in path.parent.iterdir()) == ["keys.vault", "keys.vault.lock"]
 
 
-def test_changes_of_many_at_once_are_all_kept(vault: Vault) -> None:
+def test_concurrent_changes_are_all_kept(vault: Vault) -> None:
     threads = [
         threading.Thread(target=vault.change, args=(lambda held, n=n: held.update({f"n{n}": b"x"}),)) for n in range(12)
     ]
@@ -105,7 +105,7 @@ def test_changes_of_many_at_once_are_all_kept(vault: Vault) -> None:
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_of_writing_it_opens_and_holds_what_was_finished(vault: Vault, path: Path) -> None:
+def test_a_process_killed_while_writing_leaves_a_vault_with_all_finished_changes(vault: Vault, path: Path) -> None:
     writer = """
 import sys
 from pathlib import Path
@@ -137,7 +137,7 @@ for number in range(100_000):
 def test_another_passphrase(vault: Vault, path: Path) -> None:
     before = path.read_bytes()
     said = refused(path, "correct horse batterY")
-    assert said == "the passphrase does not open keys.vault: it is another one, or the file was altered"
+    assert said == "the passphrase does not open keys.vault: it is wrong, or the file was altered"
     assert path.read_bytes() == before and vault.read() == HELD
 
 
@@ -163,17 +163,17 @@ def test_one_bit_altered(place: str, vault: Vault, path: Path) -> None:
 @pytest.mark.parametrize("length", [0, 3, 40, -1, -20])
 def test_cut_short(length: int, vault: Vault, path: Path) -> None:
     path.write_bytes(path.read_bytes()[:length])
-    assert refused(path) == "keys.vault was altered or is no vault; put a copy of it back"
+    assert refused(path) == "keys.vault was altered or is not a vault; restore a copy of it"
 
 
 @pytest.mark.parametrize("cost", [2**13, 2**21, 2**14 + 1, "many", None, 2.0])
-def test_a_file_cannot_ask_for_endless_work(cost: object, vault: Vault, path: Path) -> None:
+def test_a_file_cannot_demand_unlimited_work(cost: object, vault: Vault, path: Path) -> None:
     message = decode(path.read_bytes())
     path.write_bytes(encode(Message({**message.values, "cost": cost}, blobs=message.blobs)))  # type: ignore[dict-item]
-    assert refused(path) == "the vault was altered: it does not say how its passphrase is used"
+    assert refused(path) == "the vault was altered: its salt or its scrypt cost is missing or invalid"
 
 
-def test_another_vault_in_its_place(vault: Vault, path: Path, tmp_path: Path) -> None:
+def test_a_vault_that_was_replaced_by_another_is_refused(vault: Vault, path: Path, tmp_path: Path) -> None:
     other = Vault.create(tmp_path / "other.vault", lock())
     other.path.replace(path)
     with pytest.raises(KeyMaterialError, match="was replaced by another vault; start again"):
@@ -182,7 +182,7 @@ def test_another_vault_in_its_place(vault: Vault, path: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o660])
-def test_a_file_that_others_may_touch(mode: int, vault: Vault, path: Path) -> None:
+def test_a_file_that_others_can_read_is_refused(mode: int, vault: Vault, path: Path) -> None:
     path.chmod(mode)
     assert refused(path) == "keys.vault can be read by others; only its owner may (chmod 600)"
     path.chmod(0o600)
@@ -190,7 +190,7 @@ def test_a_file_that_others_may_touch(mode: int, vault: Vault, path: Path) -> No
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o1777])
-def test_a_folder_that_others_may_write(mode: int, vault: Vault, path: Path) -> None:
+def test_a_folder_that_others_can_write_is_refused(mode: int, vault: Vault, path: Path) -> None:
     path.parent.chmod(mode)
     said = "the folder of keys.vault can be written by others; only its owner may (chmod 700)"
     assert refused(path) == said
@@ -200,7 +200,7 @@ def test_a_folder_that_others_may_write(mode: int, vault: Vault, path: Path) -> 
     assert Vault.open(path, lock()).read() == HELD
 
 
-def test_files_are_their_owners_whatever_the_umask(path: Path) -> None:
+def test_files_are_private_under_any_umask(path: Path) -> None:
     before = os.umask(0)
     try:
         Vault.create(path, lock())
@@ -209,13 +209,13 @@ def test_files_are_their_owners_whatever_the_umask(path: Path) -> None:
     assert {stat.S_IMODE(found.stat().st_mode) for found in path.parent.iterdir()} == {0o600}
 
 
-def test_a_link_is_no_vault(vault: Vault, path: Path) -> None:
+def test_a_link_is_not_a_vault(vault: Vault, path: Path) -> None:
     link = path.with_name("link.vault")
     link.symlink_to(path)
-    assert refused(link) == "link.vault is no plain file"
+    assert refused(link) == "link.vault is not a regular file"
 
 
-def test_a_vault_is_not_written_over_and_one_that_is_not_there_not_opened(vault: Vault, path: Path) -> None:
+def test_an_existing_vault_is_not_overwritten_and_a_missing_one_is_not_opened(vault: Vault, path: Path) -> None:
     with pytest.raises(KeyMaterialError, match=r"^keys\.vault exists already"):
         Vault.create(path, lock())
     path.unlink()
@@ -223,7 +223,7 @@ def test_a_vault_is_not_written_over_and_one_that_is_not_there_not_opened(vault:
 
 
 def test_a_short_passphrase_makes_no_vault(path: Path) -> None:
-    with pytest.raises(KeyMaterialError, match="at least 12 letters"):
+    with pytest.raises(KeyMaterialError, match="at least 12 characters"):
         Vault.create(path, lock("eleven char"))
     assert not path.exists()
 
@@ -281,7 +281,7 @@ def test_an_account_whose_keyring_has_no_such_key(kept: str | None, keyring: Mem
     Vault.create(path, KeyringLock(), HELD)
     (entry,) = keyring.kept
     keyring.kept = {} if kept is None else {entry: kept}
-    assert "has no key for the vault; run as who made it" in refused(path)
+    assert "has no key for the vault; run as the account that made it" in refused(path)
 
 
 def test_a_keyring_that_keeps_nothing(keyring: Memory, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Hospitals that write about drugs, diseases and adverse effects, each in its own style and with its own tag set.
 
 The notes are annotated with all types; a hospital sees only the types of its tag set. The settings of `ClinicalConfig`
-control the difficulty: how much of the test vocabulary occurs in a hospital's training notes, how often a look-alike
+control the difficulty: how much of the test vocabulary occurs in a hospital's training notes, how often a lookalike
 replaces a mention, and how often words are misspelt.
 """
 
@@ -62,7 +62,7 @@ class ClinicalConfig:
     site_share: float = 0.3  # of the training words, used in one hospital; a lower share makes pooling help more
     withheld_rate: float = 0.25  # probability that a dev or test note uses a word outside all training notes
     phrasing_share: float = 0.55  # of each rule's templates, used in one hospital's training notes
-    lookalike_rate: float = 0.4  # probability that a look-alike replaces a mention that allows one
+    lookalike_rate: float = 0.4  # probability that a lookalike replaces a mention that allows one
     slips: float = 1.0  # multiplies each style's rate of misspelling
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@
 - `[x|y|z]` is one of the three alternatives. An alternative may be empty, and brackets nest.
 - `{name}` in small letters refers to a rule, a word list or a fact of the note; `{#2-9}` is a number.
 - `{Type...}` is a mention. These optional parts follow the type, in this order:
-  `/name` of the list, rule or fact that it is drawn from; `=words` that are fixed; `~list` of look-alikes that may
+  `/name` of the list, rule or fact that it is drawn from; `=words` that are fixed; `~list` of lookalikes that may
   replace it; `.form` of the term; `:key` under which the same term is used again (one letter: in the sentence; longer:
   in the note); `<keys` of the heads it depends on; `!` for negated or `?` for speculated.
   A `+` before the type adds the article that the term takes; `+rule ` adds the article and then a word from that rule:
@@ -130,7 +130,7 @@ class Vocabulary(Protocol):
 
     @property
     def lookalike_rate(self) -> float:
-        """Probability that a look-alike replaces a mention that allows one."""
+        """Probability that a lookalike replaces a mention that allows one."""
 
     def draw(self, source: str, stream: Stream) -> Term:
         """Draw a term from the list `source`."""
@@ -303,7 +303,7 @@ class NoteBuilder:
                 self._entities.append(Entity(name, mention.type, where, attributes=_ATTRIBUTES[mention.mark]))
                 here.append((self._entities[-1], mention))
             self.gap(piece.text)
-        # A head that was replaced by a look-alike has no entry; then there is no relation.
+        # A head that was replaced by a lookalike has no entry; then there is no relation.
         by_key = {mention.key: entity for entity, mention in here if mention.key}
         for tail, mention in here:
             for head in filter(None, map(by_key.get, mention.heads)):

@@ -1,1 +1,1 @@
-"""Sealing keys: their secrets and storage, and how they reach the sites and nobody else."""
+"""Sealing keys: their secrets and storage, and how they reach the sites and no other party."""

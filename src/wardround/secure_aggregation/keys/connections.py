@@ -1,9 +1,9 @@
 """The connections of a key service: one thread accepts, secures, reads, writes and ends them without blocking.
 
-A connection is a stranger until its TLS handshake is done. Strangers cost a descriptor and some memory, never a thread;
-their number is bounded, also for each address, and above a bound those least likely to be a party are displaced. After
-the handshake a connection counts only against the slots of its party. Each stage has a deadline.
-Only complete requests go to a few worker threads, where the vault and the log are used.
+A connection is a stranger until its TLS handshake is done. A stranger uses a descriptor and some memory, but no thread.
+The number of strangers is limited, in total and per address; above a limit, the stranger that is least likely to be a
+party is displaced. After the handshake a connection counts only against the slots of its party. Each stage has a
+deadline. Only complete requests go to the few worker threads, which use the vault and the log.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Connection:
     socket: socket.socket
     address: str
     deadline: float
-    met: bool  # whether a party came from that address recently
+    met: bool  # whether a party connected from that address recently
     descriptor: int
     secured: ssl.SSLSocket | None = None  # from the first byte
     peer: Peer | None = None
@@ -85,14 +85,14 @@ class Connections:
         self._of_address: Counter[str] = Counter()  # strangers
         self._authenticated: set[_Connection] = set()
         self._met: dict[Party, deque[str]] = {}  # addresses
-        self._accepts_again = 0.0  # when, after descriptors ran out
+        self._accepts_again = 0.0  # when to accept again after descriptors ran out; 0 while accepting
         self._answered: SimpleQueue[tuple[_Connection, Future[bytes]]] = SimpleQueue()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="key-connections", daemon=True)
 
     def start(self) -> None:
         """Start to listen."""
-        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # which accepted connections inherit
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # accepted connections inherit them
             self._listener.setsockopt(socket.SOL_SOCKET, option, _SYSTEM_BUFFER)
         self._listener.listen(_BACKLOG)
         self._listener.setblocking(False)
@@ -158,7 +158,7 @@ class Connections:
                 if error.errno not in _EXHAUSTED:
                     continue  # the connection is gone already
                 if not self._strangers:
-                    # It would be ready again at once while no descriptor is free.
+                    # Otherwise the listener would report that it is ready again and again while no descriptor is free.
                     self._selector.unregister(self._listener)
                     self._accepts_again = time.monotonic() + 2 * _TICK
                     return
@@ -185,7 +185,7 @@ class Connections:
         self._end(max(among, key=self._doubt))
 
     def _doubt(self, stranger: _Connection) -> tuple[bool, int, bool]:
-        """Rank strangers: highest are those of new addresses, of addresses with many, and silent ones."""
+        """Rank strangers: highest are those from new addresses, then from addresses with many, then silent ones."""
         return not stranger.met, self._of_address[stranger.address], stranger.secured is None
 
     def _secure(self, connection: _Connection) -> None:
@@ -261,21 +261,21 @@ class Connections:
         else:
             self._selector.unregister(connection.descriptor)
             connection.deadline = float("inf")  # until the worker is done
-            noted = connection.peer is not None or not self._notes.allows("")
-            work = self._workers.submit(self._answer, connection, request, noted)
-            work.add_done_callback(lambda done: self._hand_back(connection, done))
+            logs = connection.peer is None and self._notes.allows("")
 
-    def _answer(self, connection: _Connection, request: bytes, noted: bool) -> bytes:
+            def hand_back(done: Future[bytes]) -> None:
+                self._answered.put((connection, done))
+                self._wake()
+
+            self._workers.submit(self._answer, connection, request, logs).add_done_callback(hand_back)
+
+    def _answer(self, connection: _Connection, request: bytes, logs: bool) -> bytes:
         """Return the response to a request, in a worker thread; it is logged before it is sent."""
         if connection.peer is not None:
             return response(HTTPStatus.OK, self._handler.answer(request, connection.peer, connection.address))
-        if not noted:
+        if logs:
             self._handler.note("no-certificate", connection.address, None)
         return response(HTTPStatus.FORBIDDEN)
-
-    def _hand_back(self, connection: _Connection, done: Future[bytes]) -> None:
-        self._answered.put((connection, done))
-        self._wake()
 
     def _wake(self) -> None:
         try:
@@ -325,7 +325,7 @@ class Connections:
             self._slots.release(connection.party)
 
     def _note(self, outcome: str, connection: _Connection) -> None:
-        """Log an outcome, unless one was logged recently: strangers must not fill the log or block this thread."""
+        """Log an outcome unless one was logged recently: strangers must not fill the log or block this thread."""
         subject = "" if connection.peer is None else self._handler.party(connection.peer).name
         if not self._closing.is_set() and self._notes.allows(subject):
             self._workers.submit(self._handler.note, outcome, connection.address, connection.peer)

@@ -1,8 +1,8 @@
 """Copies of a sealing secret for offline distribution: one file for each site, which only that site can open.
 
-A random key is encrypted for the site's certificate with RSA-OAEP and SHA-256, and the secret with AES-256-GCM under
-that key, together with study, site and epoch. Everybody with the certificate can make a copy, so a copy does not prove
-its origin: sites compare the secret's id with the issuer.
+A random key is encrypted for the site's certificate with RSA-OAEP and SHA-256. The secret is encrypted with AES-256-GCM
+under that key, which also authenticates study, site and epoch. Anyone who has the certificate can make a copy, so a
+copy does not prove its origin: sites compare the secret's id with the issuer.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class SealedCopy:
     ) -> SealedCopy:
         """Encrypt the secret for the site's public key."""
         key, nonce = secrets.token_bytes(32), secrets.token_bytes(_NONCE)
-        said = _said(study, site, secret.epoch, oldest)
-        sealed = AESGCM(key).encrypt(nonce, secret.to_bytes(), encode(Message(said)))
+        header = encode(Message(_header(study, site, secret.epoch, oldest)))
+        sealed = AESGCM(key).encrypt(nonce, secret.to_bytes(), header)
         return cls(study, site, secret.epoch, oldest, public.encrypt(key, _PADDING), nonce, sealed)
 
     @property
@@ -74,8 +74,8 @@ class SealedCopy:
             holder = load_pem_private_key(private, password=None)
             if not isinstance(holder, rsa.RSAPrivateKey):
                 raise KeyMaterialError("the kit's key is not an RSA key; make the kit again")
-            said = encode(Message(_said(self.study, self.site, self.epoch, self.oldest)))
-            opened = AESGCM(holder.decrypt(self.key, _PADDING)).decrypt(self.nonce, self.sealed, said)
+            header = encode(Message(_header(self.study, self.site, self.epoch, self.oldest)))
+            opened = AESGCM(holder.decrypt(self.key, _PADDING)).decrypt(self.nonce, self.sealed, header)
             secret = SealingSecret.from_bytes(opened)
         except (ValueError, TypeError, InvalidTag, MessageError):
             raise KeyMaterialError(complaint) from None
@@ -86,18 +86,18 @@ class SealedCopy:
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
         blobs = {"key": self.key, "nonce": self.nonce, "sealed": self.sealed}
-        return encode(Message(_said(self.study, self.site, self.epoch, self.oldest), blobs=blobs))
+        return encode(Message(_header(self.study, self.site, self.epoch, self.oldest), blobs=blobs))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SealedCopy:
-        """Read the content of such a file."""
+        """Return the copy in the content of a file; only its form is checked."""
         try:
             message = decode(data)
             if message.values.get("kind") != _MARK or message.blobs.keys() != _BLOBS:
                 raise MessageError("mark", "this is not a copy")
             study, site = message.value("study", str), message.value("site", str)
             epoch, oldest = message.value("epoch", int), message.value("oldest", int)
-            if not (study + site).isprintable():  # an error may show them before anything is authenticated
+            if not (study + site).isprintable():  # errors show them before they are authenticated
                 raise MessageError("mark", "this is not a copy")
         except MessageError:
             raise KeyMaterialError("the file is not a complete copy of a key; ask for it again") from None
@@ -122,8 +122,8 @@ def seal_copies(
 ) -> list[tuple[SealedCopy, str]]:
     """Write a copy of the current secret for each site that may have it, and the public parameters.
 
-    With each copy comes the fingerprint of the certificate it is sealed to. A site that was revoked gets none; one
-    whose certificate is another than before is refused until it is admitted.
+    Return each copy with the fingerprint of the certificate that it is encrypted for. A revoked site gets no copy. A
+    site whose certificate has changed is refused until it is admitted.
     """
     parameters = epochs.parameters()
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -132,7 +132,15 @@ def seal_copies(
         if site in epochs.state().revoked:
             continue
         fingerprint = fingerprint_of(certificate)
-        secret = _given(epochs, Peer(site, fingerprint), parameters.epoch)
+        try:
+            secret = epochs.issue(Peer(site, fingerprint), parameters.epoch)
+        except MessageError as error:
+            if error.code != "certificate":
+                raise
+            raise KeyMaterialError(
+                f"{site} had another certificate before; ask the site whether it has a new one, then run "
+                "`wardround keys admit`"
+            ) from None
         public = issued_key(certificate, root=root, name=site)
         copy = SealedCopy.make(secret, study=study, site=site, oldest=parameters.oldest, public=public)
         write_whole(out / copy.file_name, copy.to_bytes())
@@ -141,16 +149,5 @@ def seal_copies(
     return sealed
 
 
-def _given(epochs: Epochs, peer: Peer, epoch: int) -> SealingSecret:
-    try:
-        return epochs.issue(peer, epoch)
-    except MessageError as error:
-        if error.code != "certificate":
-            raise
-        raise KeyMaterialError(
-            f"{peer.name} had another certificate before; ask it whether that is so, then `wardround keys admit`"
-        ) from None
-
-
-def _said(study: str, site: SiteId, epoch: int, oldest: int) -> dict[str, Value]:
+def _header(study: str, site: SiteId, epoch: int, oldest: int) -> dict[str, Value]:
     return {"kind": _MARK, "study": study, "site": site, "epoch": epoch, "oldest": oldest}

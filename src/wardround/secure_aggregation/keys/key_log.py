@@ -1,4 +1,4 @@
-"""The log of a key service: who asked for what and when, and the outcome; append-only JSONL without secrets."""
+"""The log of a key service: who requested what and when, and the outcome; append-only JSONL without secrets."""
 
 from __future__ import annotations
 
@@ -52,19 +52,22 @@ class KeyLog:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                if os.write(descriptor, _line_end(descriptor) + data) < len(data):
+                size = os.fstat(descriptor).st_size
+                # A power cut may have left the last line incomplete; it is ended first.
+                end = b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
+                if os.write(descriptor, end + data) < len(data):
                     raise OSError("the disk is full")
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise KeyMaterialError(
-                f"{self.path.name} cannot be written ({error.strerror or error}); nothing is given out without it"
+                f"{self.path.name} cannot be written ({error.strerror or error}); no key is issued without it"
             ) from None
 
 
 def read_log(path: Path) -> Iterator[LogLine]:
-    """Yield every line, oldest first; an incomplete line of a power cut is skipped."""
+    """Yield every line, oldest first; skip a line that a power cut left incomplete."""
     try:
         with path.open(encoding="utf-8", errors="replace") as stream:
             for text in stream:
@@ -76,9 +79,3 @@ def read_log(path: Path) -> Iterator[LogLine]:
         return
     except OSError as error:
         raise KeyMaterialError(f"{path.name} cannot be read ({error.strerror})") from None
-
-
-def _line_end(descriptor: int) -> bytes:
-    """Return the newline that ends an incomplete last line, or nothing."""
-    size = os.fstat(descriptor).st_size
-    return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""

@@ -1,14 +1,14 @@
-"""The key service: a party separate from the coordinator, which sends sealing keys to the sites of a study.
+"""The key service: a party separate from the coordinator that sends sealing keys to the sites of a study.
 
 HTTP over mutual TLS; the certificate names the caller. Each request is a connection with one POST, whose body and
 answer are encoded messages.
 
-    {"ask": "parameters", "study": …}              everybody in the study: the public parameters of the current epoch
+    {"ask": "parameters", "study": …}              all parties of the study: the public parameters of the current epoch
     {"ask": "secret", "study": …, "epoch": …}      sites only: the secret of that epoch
 
-A refusal is a code. Each request is logged on disk before it is answered; a party that asks too often is neither logged
-nor answered from the vault. Rotations, revocations and admissions take effect at the next request, because the vault is
-read for each; no secret stays in memory.
+A refusal is a code. Each request is logged on disk before it is answered. Requests of a party that asks too often are
+refused without a log line and without reading the vault. Rotations, revocations and admissions take effect at the next
+request, because the vault is read for each request; no secret stays in memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LOOPBACK = ("localhost", "127.0.0.1")
 class KeyRequestHandler:
     """Decides which party gets which key, without the network.
 
-    Raise a `KeyMaterialError` for a vault that knows less than its log: it was restored from a backup.
+    Raise a `KeyMaterialError` if the vault lacks something that the log records: it was restored from a backup.
     """
 
     def __init__(self, epochs: Epochs, log: KeyLog, *, study: str, sites: Collection[SiteId]) -> None:
@@ -69,7 +69,7 @@ class KeyRequestHandler:
         return encode(answer)
 
     def party(self, peer: Peer | None) -> Party:
-        """Return whose slots and requests a peer uses, as far as is known without the vault."""
+        """Return whose slots and requests a peer uses, judged without the vault."""
         name = peer.name if peer else ""
         if peer and name in self._sites:
             return Party(name, self._seen.pinned.get(name) == peer.fingerprint)
@@ -89,9 +89,9 @@ class KeyRequestHandler:
 
     def _answer(self, message: Message, peer: Peer, asked: str, epoch: int) -> Message:
         if message.value("study", str) != self._study:
-            raise MessageError("study", "is another one")
+            raise MessageError("study", "the request belongs to another study")
         if peer.name not in (*self._sites, COORDINATOR, SERVICE):
-            raise MessageError("unknown", "the study has nobody of that name")
+            raise MessageError("unknown", "the study has no party of that name")
         if peer.name in self._state().revoked:
             raise MessageError("revoked", "the site was revoked")
         if asked == "parameters":
@@ -103,7 +103,7 @@ class KeyRequestHandler:
         return Message(blobs={"secret": secret.to_bytes()})
 
     def _state(self) -> KeyState:
-        """Return the present state; raise if it knows less than the last one, because it was restored from a backup."""
+        """Return the present state; raise if it lacks something that was seen before: it was restored from a backup."""
         before, state = self._seen, self._epochs.state()
         if state.current < before.current or not before.pinned.keys() <= state.pinned.keys():
             raise KeyMaterialError("epochs.vault was replaced by an older one; start the service again")
@@ -144,5 +144,5 @@ class KeyService:
 def _asked(message: Message) -> tuple[str, int]:
     asked = message.value("ask", str)
     if asked not in ("parameters", "secret"):
-        raise MessageError("request", "nothing of that name can be asked")
+        raise MessageError("request", "there is no such request")
     return asked, message.value("epoch", int) if asked == "secret" else 0

@@ -18,8 +18,8 @@ _FEWEST_STRANGERS = 16  # even if the process may have few descriptors
 class Limits:
     """Limits of a key service; the defaults suit hundreds of sites, also behind one shared address."""
 
-    # Connections that have not finished the TLS handshake. Above a limit the newest displace the oldest, so that a
-    # party that completes the handshake is served even if strangers share its address.
+    # Connections that have not finished the TLS handshake. Above a limit new ones displace old ones, so that a party
+    # that completes the handshake is served even if strangers share its address.
     strangers: int = 512
     strangers_per_address: int = 64
     handshake_seconds: float = 5.0
@@ -43,20 +43,20 @@ class Limits:
 
 
 class Party(NamedTuple):
-    """Who shares slots and requests: one name. Forged certificates with that name are counted separately."""
+    """The owner of slots and requests: one name. Forged certificates with that name are counted separately."""
 
     name: str  # empty for all names that the study does not have
     pinned: bool  # whether the certificate is known to be the party's own
 
 
 class PartySlots:
-    """Counts the connections and requests of each party. For use by one thread."""
+    """Count the connections and requests of each party. For use by one thread."""
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
         self._taken: Counter[Party] = Counter()
-        self._allowance: dict[Party, tuple[float, float]] = {}  # requests left, and when that was so
+        self._allowance: dict[Party, tuple[float, float]] = {}  # requests left, and the time of that count
 
     def take(self, party: Party) -> bool:
         """Take a slot; return False if the party has none left."""
@@ -81,7 +81,7 @@ class PartySlots:
 
 
 class Throttle:
-    """Passes one event per interval for each of a few subjects. For use by one thread."""
+    """Allow one event per interval for each of a few subjects. For use by one thread."""
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -89,7 +89,7 @@ class Throttle:
         self._last: dict[str, float] = {}
 
     def allows(self, subject: str) -> bool:
-        """Return whether enough time has passed since the last event that passed."""
+        """Return whether enough time has passed since the last event that was allowed."""
         now = self._clock()
         if now - self._last.get(subject, float("-inf")) < self._seconds:
             return False

@@ -1,7 +1,7 @@
-"""Sealing keys: the secret of an epoch, its public parameters, and the search for secrets where none may be.
+"""Sealing keys: the secret of an epoch, its public parameters, and the search for misplaced secrets.
 
-An epoch is the time between two rotations. The sites and the issuer hold its secret; everybody else knows its public
-parameters, whose id distinguishes secrets and reveals nothing about them.
+An epoch is the time between two rotations. The sites and the issuer hold its secret. All other parties know its public
+parameters; their id distinguishes secrets and reveals nothing about them.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _ID = re.compile(r"[0-9a-f]{32}")
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-{5}")
 _CHUNK = 1 << 22  # bytes of a file that are searched at a time
 _LONGEST_MARK = 64  # bytes that a chunk repeats of the previous one
-_SAVED = b"\x5e\xa1\x10"  # the first bytes of whatever SEAL saves
-_KEY_START, _CONTEXT_START = 256, 16  # bytes that identify a key, and within which a context begins
+_SAVED = b"\x5e\xa1\x10"  # the first bytes of everything that SEAL saves
+_KEY_START, _CONTEXT_START = 256, 16  # bytes that identify a key; bytes within which SEAL's data in a context starts
 
 
 @dataclass(frozen=True)
 class PublicParameters:
-    """What everybody in a study may know about an epoch's secret."""
+    """What all parties of a study may know about an epoch's secret."""
 
     study: str  # SHA-256 of the study file
     epoch: int
@@ -69,7 +69,7 @@ class PublicParameters:
 
     @classmethod
     def from_values(cls, values: object) -> PublicParameters:
-        """Read plain values; missing or extra ones are refused."""
+        """Return the parameters in plain values; raise a `MessageError` for missing or extra values."""
         if not isinstance(values, Mapping) or values.keys() != cls.__dataclass_fields__.keys():
             raise MessageError("parameters", "these are not public parameters of an epoch")
         return cls(**values)
@@ -80,7 +80,7 @@ class PublicParameters:
 
     @classmethod
     def from_json(cls, data: bytes) -> PublicParameters:
-        """Read the content of such a file."""
+        """Return the parameters in the content of such a file."""
         try:
             values = parse_json(data)
         except ValueError:
@@ -90,7 +90,7 @@ class PublicParameters:
 
 @dataclass(frozen=True)
 class SealingSecret:
-    """The secret of an epoch, with which its holders encrypt and decrypt."""
+    """The secret of an epoch; its holders encrypt and decrypt with it."""
 
     epoch: int
     scheme: str
@@ -108,25 +108,25 @@ class SealingSecret:
 
     @property
     def group_key(self) -> bytes:
-        """Return the key, 32 bytes, from which all holders derive their further common keys."""
+        """Return a key of 32 bytes from which all holders derive their other shared keys."""
         return self._derived(b"wardround-group-key-2", 32)
 
     def public(self, study: str, *, oldest: int = 0) -> PublicParameters:
-        """Return what everybody in the study may know about the secret."""
+        """Return what all parties of the study may know about the secret."""
         return PublicParameters(study, self.epoch, self.scheme, self.id, oldest)
 
     def to_bytes(self) -> bytes:
-        """Return bytes with the mark by which a misplaced secret is found."""
+        """Return the secret as bytes, with a mark that makes a misplaced secret easy to find."""
         values: dict[str, Value] = {"kind": SEALING_MARK, "epoch": self.epoch, "scheme": self.scheme}
         return encode(Message(values, blobs={"secret": self.secret}))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SealingSecret:
-        """Read such bytes."""
+        """Return the secret in the bytes of `to_bytes()`."""
         message = decode(data)
         if message.values.get("kind") == _FIRST_FORMAT:
             raise KeyMaterialError(
-                "this sealing key is of format 1, which this version does not take; "
+                "this sealing key has format 1, which this version does not read; "
                 "make the kits and keys of the study again"
             )
         if message.values.get("kind") != SEALING_MARK or message.blobs.keys() != {"secret"} or message.arrays:
@@ -153,17 +153,17 @@ def new_secret(scheme: str) -> bytes:
 
 
 def refuse_secrets(place: Path | bytes | Message, *, own: Path | None = None) -> None:
-    """Raise if a process that must hold no secret finds one in a folder, or in what it received.
+    """Raise if there is a secret in a folder, or in received data, of a process that must hold none.
 
     `own` is the one private key that may be there. Files are named, never quoted.
     """
     if not isinstance(place, Path):
         for part in _parts(place):
             if kind := _marked(part) or _of_the_library(part):
-                raise KeyMaterialError(f"{kind} was sent here, where no secret may be; have the keys rotated")
+                raise KeyMaterialError(f"{kind} was sent here, where no secret is allowed; have the keys rotated")
         return
     for name, kind in find_secrets(place, own=own):
-        raise KeyMaterialError(f"{name} is {kind}, which may not be here; remove it, and have the keys rotated")
+        raise KeyMaterialError(f"{name} is {kind}, which is not allowed here; remove it, and have the keys rotated")
 
 
 def find_secrets(folder: Path, *, own: Path | None = None) -> Iterator[tuple[str, str]]:
@@ -184,7 +184,7 @@ def _kind_of_file(path: Path) -> str:
                 kind, end = _marked(end + chunk), chunk[-_LONGEST_MARK:]
             return kind
     except OSError:
-        raise KeyMaterialError(f"{path.name} cannot be read, so nobody knows whether it is a secret") from None
+        raise KeyMaterialError(f"{path.name} cannot be read, so it cannot be searched for secrets") from None
 
 
 def _parts(received: bytes | Message) -> Iterator[bytes]:
@@ -201,7 +201,7 @@ def _parts(received: bytes | Message) -> Iterator[bytes]:
 
 
 def _marked(data: bytes) -> str:
-    """Return which secret of ours, or which private key, the bytes contain; empty if none."""
+    """Return the kind of Wardround secret or private key that the bytes contain; empty if none."""
     if _ANY_SEALING_MARK in data:
         return "a sealing secret"
     if VAULT_MARK.encode() in data:
@@ -210,16 +210,16 @@ def _marked(data: bytes) -> str:
 
 
 def _of_the_library(data: bytes) -> str:
-    """Return which secret of the encryption library the bytes begin with.
+    """Return the kind of secret of the encryption library that the bytes begin with; empty if none.
 
-    Further on is not looked: in the gigabytes of ciphertexts of a long study, chance would sooner or later find one.
+    Only the beginning is searched: gigabytes of ciphertexts would sooner or later contain such bytes by chance.
     """
     start = data.find(_SAVED, 0, _CONTEXT_START)
     if start < 0:
         return ""
     from wardround.secure_aggregation.bfv import is_secret
 
-    # A key begins at once. In a context other data comes first, and the key is far behind the start.
+    # A single key starts at the first byte. In a context other data comes first, and the key follows much later.
     seen = data[:_KEY_START] if start == 0 else data[:_CHUNK]
     return "a secret key of the sealing library" if is_secret(seen) else ""
 

@@ -1,9 +1,9 @@
-"""How the parties of a study get keys: a site its secrets, the coordinator the public parameters.
+"""How the parties of a study get keys: a site gets its secrets, the coordinator the public parameters.
 
 Both ask the key service. Errors are `MessageError`s whose code may be sent to other parties:
 
-keys-unreachable     no connection, or none that lasted
-keys-certificate     the other end is not this study's key service, or another than before
+keys-unreachable     there is no connection, or it broke
+keys-certificate     the other end is not this study's key service, or not the same one as before
 keys-answer          the answer cannot be used
 revoked, certificate, not-a-site, unknown, epoch, study, busy, log, …    the service's own refusals
 """
@@ -31,10 +31,10 @@ __all__ = ["CoordinatorKeys", "KeyClient", "SiteKeys", "address"]
 
 Result = TypeVar("Result")
 
-# What the service, or another in its place, means to say; any other code is a fault that passes.
+# Refusals that are final; any other code is a temporary fault.
 _FINAL = ("revoked", "unknown", "study", "keys-certificate")
 _FRESH = 5.0  # seconds for which the coordinator reuses the service's last answer
-_BETWEEN_LOOKS = 60.0  # seconds after which a site asks again whether an epoch has ended
+_BETWEEN_CHECKS = 60.0  # seconds after which a site asks again whether an epoch has ended
 _LARGEST_ANSWER = 32_000_000  # bytes
 _SECONDS = 10.0  # for each step of an exchange with the service
 
@@ -117,8 +117,8 @@ def address(place: str) -> tuple[str, int]:
 class SiteKeys:
     """A site's secrets: in memory, in its vault, or from the key service. May be used by several threads.
 
-    `service` is `host:port`, or empty if keys are issued offline. A vault is made if the environment has a passphrase;
-    otherwise secrets from the service stay in memory only. Nothing is asked at the terminal.
+    `service` is `host:port`, or empty if keys are issued offline. A vault is created if the environment has a
+    passphrase; otherwise secrets from the service stay in memory only. The terminal is never asked.
     """
 
     def __init__(
@@ -138,38 +138,38 @@ class SiteKeys:
         self._turn = threading.Lock()
         self._held: dict[int, SealingSecret] = {}
         self._oldest = 0
-        self._next_look = float("-inf")
+        self._next_check = float("-inf")
         self._vault: Vault | None = None
         self._version = (0, 0)
 
     def secret(self, epoch: int) -> SealingSecret:
         """Return the secret of an epoch that has not ended; raise a `MessageError` if there is none."""
         with self._turn:
-            self._look()
+            self._check_ended()
             if epoch < self._oldest:
-                raise MessageError("epoch", f"epoch {epoch} is over; nothing is sealed under it any more")
-            self._forget_what_changed()
+                raise MessageError("epoch", f"epoch {epoch} has ended; nothing is sealed under it any more")
+            self._forget_changed()
             found = self._held.get(epoch) or self._from_vault(epoch) or self._from_service(epoch)
             self._held[epoch] = found
             return found
 
     def current(self) -> tuple[PublicParameters, SealingSecret]:
         """Return the current epoch of the service."""
-        parameters = self._asked(KeyClient.parameters)
+        parameters = self._ask_service(KeyClient.parameters)
         secret = self.secret(parameters.epoch)
         if secret.id != parameters.id:
-            raise MessageError("keys-answer", "the secret of the epoch is not the one that the service names")
+            raise MessageError("keys-answer", "this site's secret of the epoch is not the one that the service names")
         return parameters, secret
 
     def load_copy(self, copy: SealedCopy, site: SiteId) -> SealingSecret:
-        """Open a copy that was encrypted for this site, and keep it; epochs that have ended are removed."""
+        """Open a copy that was encrypted for this site and store it; remove epochs that have ended."""
         secret = copy.open(self._files.key.read_bytes(), study=self._study, site=site)
         with self._turn:
             newest = max(self.epochs(), default=0)
             if secret.epoch < newest:
                 raise KeyMaterialError(
-                    f"epoch {newest} is held already; the copy of epoch {secret.epoch} is older. If epoch {newest} is "
-                    f"not the issuer's, remove {self._files.vault.name} and take the newest copy again"
+                    f"epoch {newest} is here already; the copy of epoch {secret.epoch} is older. If epoch {newest} is "
+                    f"not the issuer's, remove {self._files.vault.name} and load the newest copy again"
                 )
             self._keep(secret, copy.oldest)
         return secret
@@ -180,25 +180,25 @@ class SiteKeys:
         held = map(SealingSecret.from_bytes, vault.read().values()) if vault else ()
         return {secret.epoch: secret.id for secret in sorted(held, key=lambda secret: secret.epoch)}
 
-    def _look(self) -> None:
-        """Ask the service at intervals which epochs have ended; while it is away, use the last answer."""
-        if not self._service or self._clock() < self._next_look:
+    def _check_ended(self) -> None:
+        """Ask the service at intervals which epochs have ended; while it is unreachable, use its last answer."""
+        if not self._service or self._clock() < self._next_check:
             return
         try:
-            oldest = self._asked(KeyClient.parameters).oldest
+            oldest = self._ask_service(KeyClient.parameters).oldest
         except MessageError as error:
             if error.code in _FINAL:
                 raise
             oldest = self._oldest
         if oldest > self._oldest:
             self._oldest = oldest
-            vault = self._opened()  # read it too: after a start while the service is away, nothing else is known
+            vault = self._opened()
             if vault is not None:
                 vault.change(lambda held: _drop(held, oldest))
-        self._next_look = self._clock() + _BETWEEN_LOOKS
+        self._next_check = self._clock() + _BETWEEN_CHECKS
 
-    def _forget_what_changed(self) -> None:
-        """Drop secrets from memory that another process removed from the vault."""
+    def _forget_changed(self) -> None:
+        """Drop the secrets in memory if another process changed the vault."""
         vault = self._opened()
         if vault is not None and vault.version != self._version:
             self._held.clear()
@@ -216,8 +216,8 @@ class SiteKeys:
 
     def _from_service(self, epoch: int) -> SealingSecret:
         if not self._service:
-            raise MessageError("epoch", f"there is no key of epoch {epoch} here; ask for a copy")
-        secret = self._asked(lambda client: client.secret(epoch))
+            raise MessageError("epoch", f"this site has no key of epoch {epoch}; ask for a copy")
+        secret = self._ask_service(lambda client: client.secret(epoch))
         if self._lock is not None:
             self._keep(secret, self._oldest)
         return secret
@@ -226,7 +226,7 @@ class SiteKeys:
         vault = self._opened()
         if vault is None:
             if self._lock is None:
-                raise KeyMaterialError("a secret is kept in a vault only; name a passphrase, or the keyring")
+                raise KeyMaterialError("a secret is stored only in a vault; set a passphrase or use the keyring")
             vault = self._vault = Vault.create(self._files.vault, self._lock)
 
         def kept(held: dict[str, bytes]) -> None:
@@ -239,12 +239,12 @@ class SiteKeys:
         vault.change(kept)
         self._version = vault.version
 
-    def _asked(self, question: Callable[[KeyClient], Result]) -> Result:
-        """Return the service's answer; it must always show the certificate that it showed first."""
+    def _ask_service(self, question: Callable[[KeyClient], Result]) -> Result:
+        """Return the service's answer; the service must always show the certificate that it showed first."""
         path = self._files.service
         known = path.read_text(encoding="ascii", errors="replace").strip() if path.exists() else ""
         if path.exists() and not known:
-            raise KeyMaterialError(f"{path.name} is empty; compare the service's fingerprint, then give --new-service")
+            raise KeyMaterialError(f"{path.name} is empty; compare the service's fingerprint, then use --new-service")
         host, port = address(self._service)
         client = KeyClient(host, port, files=self._files, study=self._study, known=known)
         answer = question(client)
@@ -267,13 +267,13 @@ class CoordinatorKeys:
             host, port = address(service)
             self._client = KeyClient(host, port, files=files, study=study)
         self._last: PublicParameters | None = None
-        self._next_look = float("-inf")
+        self._next_check = float("-inf")
 
     def parameters(self) -> PublicParameters:
-        """Return the parameters of the current epoch; while the service is away, the last ones."""
-        if self._last is None or self._clock() >= self._next_look:
-            self._last = self._looked()
-            self._next_look = self._clock() + _FRESH
+        """Return the parameters of the current epoch; while the service is unreachable, the last known ones."""
+        if self._last is None or self._clock() >= self._next_check:
+            self._last = self._newest()
+            self._next_check = self._clock() + _FRESH
         return self._last
 
     def import_parameters(self, parameters: PublicParameters) -> None:
@@ -282,10 +282,10 @@ class CoordinatorKeys:
             raise KeyMaterialError("these parameters belong to another study")
         noted = self._imported() if self._files.parameters.exists() else parameters
         if noted.epoch > parameters.epoch:
-            raise KeyMaterialError(f"epoch {noted.epoch} is noted already; epoch {parameters.epoch} is over")
+            raise KeyMaterialError(f"epoch {noted.epoch} was imported already; epoch {parameters.epoch} has ended")
         write_whole(self._files.parameters, parameters.to_json())
 
-    def _looked(self) -> PublicParameters:
+    def _newest(self) -> PublicParameters:
         if self._client is None:
             return self._imported()
         try:
@@ -299,9 +299,9 @@ class CoordinatorKeys:
         try:
             found = PublicParameters.from_json(self._files.parameters.read_bytes())
         except OSError:
-            raise MessageError("no-keys", "no key was issued; import it by `wardround coordinator key`") from None
+            raise MessageError("no-keys", "no key was imported; import one with `wardround coordinator key`") from None
         if found.study != self._study:
-            raise MessageError("study", "the imported parameters are of another study")
+            raise MessageError("study", "the imported parameters belong to another study")
         return found
 
 

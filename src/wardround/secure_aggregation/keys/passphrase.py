@@ -19,8 +19,8 @@ FILE_VARIABLE = "WARDROUND_PASSPHRASE_FILE"
 def lock_from(file: Path | None = None, *, keyring: bool = False, ask: bool = True) -> Lock:
     """Return the lock of a vault: the keyring for a new one if requested, otherwise the passphrase.
 
-    An existing vault says itself whether the keyring has its key. The terminal is asked only when a passphrase is
-    needed, and never unless `ask`.
+    An existing vault records whether the keyring has its key. The terminal is asked only if a passphrase is needed and
+    `ask` is true.
     """
     return KeyringLock() if keyring else PassphraseLock(lambda: _found(file, ask=ask))
 
@@ -31,7 +31,7 @@ def is_set() -> bool:
 
 
 def hand_on(file: Path | None, vault: Path) -> None:
-    """Open the vault, if there is one, at the terminal, and let child processes open it too.
+    """Open the vault, if there is one, with a passphrase from the terminal, so that child processes can open it too.
 
     They find the passphrase in their environment, which no other account can read.
     """
@@ -57,28 +57,18 @@ def _found(file: Path | None, *, ask: bool) -> str:
         return _read(file)
     if given := os.environ.get(VARIABLE):
         return given
-    if ask and _somebody_is_here():
-        return _asked()
-    raise KeyMaterialError(f"a vault needs a passphrase: set {VARIABLE}, or name a file by --passphrase-file")
+    if ask and sys.stdin is not None and sys.stdin.isatty():
+        return getpass("Passphrase of the vault: ")
+    raise KeyMaterialError(f"a vault needs a passphrase: set {VARIABLE}, or name a file with --passphrase-file")
 
 
 def _read(file: Path) -> str:
     check_private(file)
     try:
-        # One newline at the end is the editor's; everything else belongs to the passphrase.
+        # An editor adds one newline at the end; everything else belongs to the passphrase.
         text = file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, ValueError):
-        raise KeyMaterialError(
-            f"{file.name} cannot be read as text; it holds the passphrase and nothing else"
-        ) from None
+        raise KeyMaterialError(f"{file.name} cannot be read as text; it must hold only the passphrase") from None
     if not text:
-        raise KeyMaterialError(f"{file.name} is empty; it holds the passphrase and nothing else")
+        raise KeyMaterialError(f"{file.name} is empty; it must hold only the passphrase")
     return text
-
-
-def _somebody_is_here() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-def _asked() -> str:
-    return getpass("Passphrase of the vault: ")

@@ -46,12 +46,12 @@ class PartyFiles:
 
     @property
     def parameters(self) -> Path:
-        """Return the path of the coordinator's parameters of keys that are issued offline."""
+        """Return the path of the coordinator's public parameters, if keys are issued offline."""
         return self.folder / "parameters.json"
 
     @property
     def service(self) -> Path:
-        """Return the path of the fingerprint of the key service that a site met first."""
+        """Return the path of the fingerprint of the key service, noted at the first contact."""
         return self.folder / "keys.fingerprint"
 
 
@@ -68,7 +68,7 @@ def peer_of(certificate: bytes) -> Peer:
     try:
         loaded = x509.load_der_x509_certificate(certificate)
     except ValueError:
-        raise MessageError("certificate", "is no certificate") from None
+        raise MessageError("certificate", "is not a certificate") from None
     if weak := weakness(loaded):
         raise MessageError("certificate", weak)
     return _peer(loaded)
@@ -88,11 +88,11 @@ def issued_key(pem: bytes, *, root: bytes, name: str) -> rsa.RSAPublicKey:
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
-        raise KeyMaterialError(f"the certificate of {name} is of another study") from None
+        raise KeyMaterialError(f"the certificate of {name} belongs to another study") from None
     if _peer(certificate).name != name:
-        raise KeyMaterialError(f"the certificate of {name} is made out to somebody else")
+        raise KeyMaterialError(f"the certificate of {name} was issued to another party")
     if not certificate.not_valid_before_utc <= datetime.now(UTC) <= certificate.not_valid_after_utc:
-        raise KeyMaterialError(f"the certificate of {name} is not in force today")
+        raise KeyMaterialError(f"the certificate of {name} is not valid today")
     key = certificate.public_key()
     assert isinstance(key, rsa.RSAPublicKey), "checked above"
     return key
@@ -104,7 +104,7 @@ def tls_server(files: PartyFiles) -> ssl.SSLContext:
 
 
 def tls_client(files: PartyFiles) -> ssl.SSLContext:
-    """Return the TLS context of a client; `peer_of` tells whether the other end is the right party."""
+    """Return the TLS context of a client; the caller checks the other end with `peer_of`."""
     return _tls(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), files)
 
 
@@ -124,17 +124,14 @@ def _tls(context: ssl.SSLContext, files: PartyFiles) -> ssl.SSLContext:
 
 def _peer(certificate: x509.Certificate) -> Peer:
     names = [attribute.value for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    # The authority's own certificate has the study's name, and a site may have the same name.
-    if len(names) != 1 or _is_authority(certificate):
-        raise MessageError("certificate", "is of another kind than a party's")
-    return Peer(str(names[0]), _fingerprint(certificate))
-
-
-def _is_authority(certificate: x509.Certificate) -> bool:
     try:
-        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
-        return False
+        is_authority = False
+    # The authority's own certificate has the study's name, and a site may have the same name.
+    if len(names) != 1 or is_authority:
+        raise MessageError("certificate", "is not a certificate of a party")
+    return Peer(str(names[0]), _fingerprint(certificate))
 
 
 def _fingerprint(certificate: x509.Certificate) -> str:

@@ -1,8 +1,8 @@
 """Check the state of the epochs against the log of the key service.
 
-A restored backup of `epochs.vault` lacks what happened since: revocations, pinned certificates, and epochs whose
-numbers would be used for other secrets. The log is append-only and is written after each change of the vault, so a
-vault that knows less than the log is an old one.
+A restored backup of `epochs.vault` lacks everything since the backup: revocations, pinned certificates, and epochs,
+whose numbers would then be used for other secrets. The log is append-only and is written after each change of the
+vault, so a vault that lacks something in the log is an old one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["check_not_older", "logged_state"]
 
 
 def logged_state(path: Path, study: str) -> KeyState:
-    """Return what a log says about the current epoch, revoked sites and pinned certificates."""
+    """Return the current epoch, revoked sites and pinned certificates according to a log."""
     current = 0
     revoked: dict[SiteId, None] = {}
     given: dict[SiteId, str] = {}
@@ -43,7 +43,7 @@ def logged_state(path: Path, study: str) -> KeyState:
 
 
 def check_not_older(state: KeyState, logged: KeyState) -> None:
-    """Raise if a state lacks something that the log knows; the log must have been read before the state."""
+    """Raise if a state lacks something in the log; the log must have been read before the state."""
     forgotten = [f"{site} was revoked" for site in logged.revoked if site not in state.revoked]
     changed = [site for site, known in logged.pinned.items() if state.pinned.get(site) != known]
     forgotten += [f"{site} has a certificate" for site in changed]
@@ -51,6 +51,6 @@ def check_not_older(state: KeyState, logged: KeyState) -> None:
         forgotten.append(f"epoch {logged.current} was begun")
     if forgotten:
         raise KeyMaterialError(
-            f"epochs.vault is older than keys.jsonl, which says that {', '.join(sorted(forgotten))}; put the newest "
-            "copy of the vault back, or remove it: a new one takes over what the log knows, under a new key"
+            f"epochs.vault is older than keys.jsonl, which says that {', '.join(sorted(forgotten))}; restore the "
+            "newest copy of the vault, or remove the vault: a new one continues from the log, under a new key"
         )

@@ -1,4 +1,4 @@
-"""The epochs of a study's sealing keys at their issuer: secrets, who has them, and who may not have them.
+"""The epochs of a study's sealing keys at their issuer: the secrets, who has them, and who must not get them.
 
 Everything is in one vault, `epochs.vault`. A rotation begins a new epoch; the previous one may still be used, so that a
 running exchange can finish. A revocation also begins a new epoch and ends all earlier ones, because the revoked site
@@ -39,9 +39,8 @@ class KeyState:
     oldest: int = 0  # earlier epochs have ended
     revoked: tuple[SiteId, ...] = ()
     pinned: Mapping[SiteId, str] = field(default_factory=dict)  # fingerprints
-    waiting: Mapping[SiteId, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # refused because another certificate was pinned
+    # Fingerprints of certificates that were refused because another certificate of the site is pinned.
+    waiting: Mapping[SiteId, tuple[str, ...]] = field(default_factory=dict)
     given: Mapping[SiteId, tuple[int, ...]] = field(default_factory=dict)  # epochs
 
     def next(self, *, keeps_previous: bool) -> KeyState:
@@ -71,7 +70,7 @@ class KeyState:
         return replace(self, waiting={**self.waiting, peer.name: waiting})
 
     def admitted(self, site: SiteId, fingerprint: str) -> KeyState:
-        """Return the state in which the site may ask again, with the certificate of this fingerprint if it is set."""
+        """Return the state in which the site may ask again; `fingerprint`, if set, is that of its new certificate."""
         return replace(
             self,
             revoked=tuple(name for name in self.revoked if name != site),
@@ -99,7 +98,7 @@ class Epochs:
         new: Callable[[str], bytes],
         after: KeyState | None = None,
     ) -> Epochs:
-        """Begin the first epoch in a new vault; `new` makes a secret, `after` is the state of a lost vault."""
+        """Begin the first epoch in a new vault; `new` makes a secret, `after` is the logged state of a lost vault."""
         state = (after or KeyState(study)).next(keeps_previous=False)
         secret = SealingSecret(state.current, scheme, new(scheme))
         held = {_name(state.current): secret.to_bytes(), _STATE: _written(state)}
@@ -163,9 +162,9 @@ class Epochs:
         return self.parameters()
 
     def admit(self, site: SiteId, fingerprint: str = "") -> str:
-        """Admit a site again that was revoked or has another certificate; return that certificate's fingerprint.
+        """Admit a site that was revoked or has another certificate; return the fingerprint of that certificate.
 
-        Without a fingerprint the certificate is meant that was refused; where several were, one must be named.
+        Without `fingerprint`, the certificate that was refused is admitted; if several were refused, one must be named.
         """
 
         def admitted(held: Secrets) -> str:
@@ -189,7 +188,7 @@ class Epochs:
             state = change(self._read(held))
             held[_name(state.current)] = SealingSecret(state.current, scheme, made).to_bytes()
             held[_STATE] = _written(state)
-            for over in [name for name in held if name != _STATE and _number(name) < state.oldest]:
+            for over in [name for name in held if name != _STATE and int(name.removeprefix("epoch-")) < state.oldest]:
                 del held[over]
 
         self._vault.change(begun)
@@ -204,7 +203,7 @@ class Epochs:
             raise KeyMaterialError(f"{self._vault.path.name} holds no epochs; it is another vault")
         found = json.loads(held[_STATE])
         if found["study"] != self._study:
-            raise KeyMaterialError(f"{self._vault.path.name} is of another study; a changed study needs new keys")
+            raise KeyMaterialError(f"{self._vault.path.name} belongs to another study; a changed study needs new keys")
         for name in ("waiting", "given"):
             found[name] = {site: tuple(listed) for site, listed in found[name].items()}
         return KeyState(**{**found, "revoked": tuple(found["revoked"])})
@@ -220,7 +219,3 @@ def _secret(held: Mapping[str, bytes], epoch: int) -> SealingSecret:
 
 def _name(epoch: int) -> str:
     return f"epoch-{epoch}"
-
-
-def _number(name: str) -> int:
-    return int(name.removeprefix("epoch-"))

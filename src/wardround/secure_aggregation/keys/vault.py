@@ -46,7 +46,7 @@ class Lock(Protocol):
     """Provides the key of a vault."""
 
     def create(self) -> tuple[Facts, bytes]:
-        """Return a new key, and the values that a vault stores to find it again."""
+        """Return a new key, and the values that a vault stores to recover it."""
 
     def key(self, facts: Mapping[str, Value]) -> bytes:
         """Return the key for the stored values."""
@@ -63,7 +63,7 @@ class PassphraseLock:
         """Return the key for a new salt, and the salt."""
         passphrase = self.passphrase()
         if len(passphrase) < _SHORTEST_PASSPHRASE:
-            raise KeyMaterialError(f"a passphrase has at least {_SHORTEST_PASSPHRASE} letters; choose a longer one")
+            raise KeyMaterialError(f"a passphrase has at least {_SHORTEST_PASSPHRASE} characters; choose a longer one")
         facts: Facts = {"lock": "passphrase", "salt": secrets.token_hex(_SALT), "cost": self.cost}
         return facts, _from_passphrase(passphrase, facts)
 
@@ -81,7 +81,10 @@ class KeyringLock:
     def create(self) -> tuple[Facts, bytes]:
         """Make a new entry in the keyring."""
         entry, key = secrets.token_hex(16), secrets.token_bytes(_KEY)
-        _keyring_set(entry, base64.b64encode(key).decode())
+        with _keyring_faults():
+            import keyring
+
+            keyring.set_password(_SERVICE, entry, base64.b64encode(key).decode())
         facts: Facts = {"lock": "keyring", "entry": entry}
         if self.key(facts) != key:
             raise KeyMaterialError("the keyring did not keep the key; use a passphrase")
@@ -91,13 +94,18 @@ class KeyringLock:
         """Return the key of the entry that the vault names."""
         if facts.get("lock") != "keyring":
             raise KeyMaterialError("the vault has a passphrase; set WARDROUND_PASSPHRASE or name --passphrase-file")
-        kept = _keyring_get(str(facts.get("entry")))
+        with _keyring_faults():
+            import keyring
+
+            kept = keyring.get_password(_SERVICE, str(facts.get("entry")))
         try:
             key = base64.b64decode(kept or "", validate=True)
         except ValueError:
             key = b""
         if len(key) != _KEY:
-            raise KeyMaterialError("the keyring of this account has no key for the vault; run as who made it")
+            raise KeyMaterialError(
+                "the keyring of this account has no key for the vault; run as the account that made it"
+            )
         return key
 
 
@@ -117,13 +125,13 @@ class Vault:
         """Make a new vault with these secrets."""
         _check_folder(path)
         if path.exists():
-            raise KeyMaterialError(f"{path.name} exists already; a vault is not written over")
+            raise KeyMaterialError(f"{path.name} exists already; an existing vault is not overwritten")
         facts, key = lock.create()
         check = _derived(key, b"wardround-vault-check-1").hex()
         made = cls(path, {"kind": VAULT_MARK, **facts, "check": check}, key)
         with made._alone():
             if path.exists():
-                raise KeyMaterialError(f"{path.name} exists already; a vault is not written over")
+                raise KeyMaterialError(f"{path.name} exists already; an existing vault is not overwritten")
             made._write(held or {})
         return made
 
@@ -134,9 +142,7 @@ class Vault:
         facts = _read(path).values
         key = lock.key(facts)
         if _derived(key, b"wardround-vault-check-1").hex() != facts.get("check"):
-            raise KeyMaterialError(
-                f"the passphrase does not open {path.name}: it is another one, or the file was altered"
-            )
+            raise KeyMaterialError(f"the passphrase does not open {path.name}: it is wrong, or the file was altered")
         vault = cls(path, facts, key)
         vault.read()
         return vault
@@ -156,7 +162,7 @@ class Vault:
         if dict(message.values) != self._facts:
             raise KeyMaterialError(f"{self.path.name} was replaced by another vault; start again")
         try:
-            opened = AESGCM(self._key).decrypt(message.blobs["nonce"], message.blobs["sealed"], self._said())
+            opened = AESGCM(self._key).decrypt(message.blobs["nonce"], message.blobs["sealed"], self._header())
             return dict(decode(opened).blobs)
         except (InvalidTag, ValueError, MessageError):
             raise _altered(self.path) from None
@@ -176,10 +182,10 @@ class Vault:
 
     def _write(self, held: Mapping[str, bytes]) -> None:
         nonce = secrets.token_bytes(_NONCE)
-        sealed = AESGCM(self._key).encrypt(nonce, encode(Message(blobs=held)), self._said())
+        sealed = AESGCM(self._key).encrypt(nonce, encode(Message(blobs=held)), self._header())
         write_whole(self.path, encode(Message(self._facts, blobs={"nonce": nonce, "sealed": sealed})))
 
-    def _said(self) -> bytes:
+    def _header(self) -> bytes:
         return encode(Message(dict(sorted(self._facts.items()))))
 
     @contextmanager
@@ -215,11 +221,11 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def check_private(path: Path) -> None:
-    """Raise if anybody but the owner can read or write a file."""
+    """Raise a `KeyMaterialError` if any account other than the owner's can read or write a file."""
     with _faults(path):
         found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
-        raise KeyMaterialError(f"{path.name} is no plain file")
+        raise KeyMaterialError(f"{path.name} is not a regular file")
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise KeyMaterialError(f"{path.name} can be read by others; only its owner may (chmod 600)")
 
@@ -246,7 +252,7 @@ def _read(path: Path) -> Message:
 
 
 def _altered(path: Path) -> KeyMaterialError:
-    return KeyMaterialError(f"{path.name} was altered or is no vault; put a copy of it back")
+    return KeyMaterialError(f"{path.name} was altered or is not a vault; restore a copy of it")
 
 
 def _from_passphrase(passphrase: str, facts: Mapping[str, Value]) -> bytes:
@@ -257,26 +263,12 @@ def _from_passphrase(passphrase: str, facts: Mapping[str, Value]) -> bytes:
     except ValueError:
         salted = b""
     if not isinstance(cost, int) or not good or len(salted) != _SALT:
-        raise KeyMaterialError("the vault was altered: it does not say how its passphrase is used")
+        raise KeyMaterialError("the vault was altered: its salt or its scrypt cost is missing or invalid")
     return Scrypt(salt=salted, length=_KEY, n=cost, r=_BLOCK, p=_PARALLEL).derive(passphrase.encode())
 
 
 def _derived(key: bytes, label: bytes) -> bytes:
     return HKDF(hashes.SHA256(), _CHECK, salt=None, info=label).derive(key)
-
-
-def _keyring_set(entry: str, value: str) -> None:
-    with _keyring_faults():
-        import keyring
-
-        keyring.set_password(_SERVICE, entry, value)
-
-
-def _keyring_get(entry: str) -> str | None:
-    with _keyring_faults():
-        import keyring
-
-        return keyring.get_password(_SERVICE, entry)
 
 
 @contextmanager

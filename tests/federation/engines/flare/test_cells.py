@@ -59,7 +59,7 @@ def arriving(origin: str, *, peer: str | None = None, to: str = "server", **head
     return message
 
 
-def test_who_is_let_in() -> None:
+def test_which_messages_a_cell_accepts() -> None:
     cell = FakeCell()
     line_over(cell)
     bytes_only = {MessageHeaderKey.PAYLOAD_ENCODING: Encoding.BYTES}
@@ -81,7 +81,7 @@ def returned(code: str, payload: Any = None, **headers: Any) -> CellMessage:
     return CellMessage({MessageHeaderKey.RETURN_CODE: code, **headers}, payload)
 
 
-def test_an_envelope_there_and_back() -> None:
+def test_an_envelope_survives_a_round_trip() -> None:
     cell = FakeCell()
     headers = {"wardround-header": b"head", "wardround-signature": b"sign"}
     cell.reply = returned(ReturnCode.OK, memoryview(b"body"), **headers)
@@ -108,7 +108,7 @@ def test_an_envelope_there_and_back() -> None:
         (RuntimeError("Mrs Marker"), "transport"),
     ],
 )
-def test_no_reply_is_a_code(reply: Any, code: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_reply_becomes_a_code(reply: Any, code: str, caplog: pytest.LogCaptureFixture) -> None:
     cell = FakeCell()
     cell.reply = reply
     with pytest.raises(MessageError) as caught:
@@ -117,19 +117,19 @@ def test_no_reply_is_a_code(reply: Any, code: str, caplog: pytest.LogCaptureFixt
     assert "Marker" not in caplog.text + str(caught.value)
 
 
-def test_what_took_its_time_was_late() -> None:
+def test_a_timeout_is_late_only_near_the_deadline() -> None:
     assert cells._code_of(ReturnCode.TIMEOUT, 2.0, 2.0) == "deadline"
     assert cells._code_of(ReturnCode.TIMEOUT, 1.0, 2.0) == "transport"
 
 
-def test_too_long_a_message_is_not_sent() -> None:
+def test_an_oversized_message_is_not_sent() -> None:
     cell = FakeCell()
     with pytest.raises(MessageError, match=r"^oversized"):
         line_over(cell).send("h1", "request", Envelope(b"", b"", b"x" * 11), seconds=1.0)
     assert cell.sent == {}
 
 
-def test_an_answer_that_fails_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_answer_reveals_no_text(caplog: pytest.LogCaptureFixture) -> None:
     def answer(envelope: Envelope) -> Envelope:
         if envelope.body == b"fail":
             raise ValueError("Mrs Marker")
@@ -146,7 +146,7 @@ def test_an_answer_that_fails_says_nothing(caplog: pytest.LogCaptureFixture) -> 
     assert "ValueError" in caplog.text
 
 
-def test_a_port_that_is_taken_is_said_at_once(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_at_once(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -156,7 +156,7 @@ def test_a_port_that_is_taken_is_said_at_once(tmp_path: Path) -> None:
             open_connection(read_kit(kits["coordinator"]).party)
 
 
-def test_what_flare_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configuration_of_flare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CommConfigurator, "_configuration", None)
     monkeypatch.setattr(CommConfigurator, "_config_loaded", False)
     cells._configure(1234, parties=500)

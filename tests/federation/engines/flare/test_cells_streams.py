@@ -129,7 +129,7 @@ def test_an_answer_that_nobody_waits_for_leaves_no_bytes(cell: Cell) -> None:
     assert eventually(lambda: stream.stream_future.value is None)
 
 
-def test_an_answer_that_fails_says_so(cell: Cell) -> None:
+def test_a_failed_answer_raises_its_error(cell: Cell) -> None:
     waiter = cell.waiting("r1")
     before = timers()
     cell.receive(1, b"body", request="r1", size=5)
@@ -153,7 +153,7 @@ def test_the_newest_streams_of_a_party_are_kept_without_a_timer(cell: Cell) -> N
     assert timers() == before
 
 
-def test_a_piece_that_comes_again_is_acknowledged_again(cell: Cell) -> None:
+def test_a_repeated_piece_is_acknowledged_again(cell: Cell) -> None:
     waiter = cell.waiting("r29")
     for number in range(30):
         cell.receive(number, b"body", request=f"r{number}")
@@ -199,7 +199,7 @@ def test_a_stream_that_was_sent_is_freed_with_its_buffer(cell: Cell, reliable: b
         gc.enable()
 
 
-def test_every_stream_of_the_process_is_received_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_incoming_stream_of_the_process_uses_this_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(byte_receiver, "RxTask", byte_receiver.RxTask)
     ReceivedStream.install()
     assert byte_receiver.RxTask is ReceivedStream

@@ -72,7 +72,7 @@ def test_only_the_authority_may_sign_others(authority: Path, site: tuple[bytes, 
     assert constraints == [True, False]
 
 
-def test_the_coordinators_certificate_bears_its_host(authority: Path, tmp_path: Path) -> None:
+def test_the_coordinators_certificate_contains_its_host(authority: Path, tmp_path: Path) -> None:
     asked = make_request("coordinator", "server", tmp_path)
     _, certificate = sign(
         asked.read_bytes(), authority, kind="server", days=5, what=asked.name, host="study.example.org"
@@ -85,28 +85,26 @@ def test_the_coordinators_certificate_bears_its_host(authority: Path, tmp_path: 
     assert [name.value for name in names] == ["study.example.org"]
 
 
-def test_another_authority_of_the_same_name(site: tuple[bytes, bytes], tmp_path: Path) -> None:
+def test_another_authority_with_the_same_name_is_refused(site: tuple[bytes, bytes], tmp_path: Path) -> None:
     make_authority(tmp_path / "other", study="heart", days=10)
     with pytest.raises(KitError, match=r"client\.crt was not signed by this study's authority"):
         check_issued(site[1], root(tmp_path / "other"), what="client.crt")
 
 
-def test_a_key_that_is_none(site: tuple[bytes, bytes]) -> None:
+def test_an_invalid_key_is_refused(site: tuple[bytes, bytes]) -> None:
     for key in (b"", b"hello", b"\xff", site[1]):
         with pytest.raises(KitError, match="the private key cannot be read"):
             check_pair(key, site[1], what="client.crt")
 
 
-def test_a_request_leaves_a_key_only_its_owner_reads(tmp_path: Path) -> None:
+def test_a_request_creates_a_key_that_only_its_owner_can_read(tmp_path: Path) -> None:
     asked = make_request("harbour", "client", tmp_path / "site")
     assert {path.name for path in asked.parent.iterdir()} == {"harbour.csr", "harbour.key"}
     assert stat.S_IMODE(asked.with_suffix(".key").stat().st_mode) == 0o600
     assert stat.S_IMODE(asked.parent.stat().st_mode) == 0o700
 
 
-def test_what_flare_cannot_write_is_an_error_without_its_path(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_write_error_of_flare_is_reported_without_its_path(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(KitError, match=r"^the request for 'harbour' cannot be made; is the folder writable\?$"):
         make_request("harbour", "client", tmp_path / "file")
@@ -120,7 +118,7 @@ def test_the_fingerprint_is_the_digest_of_the_certificate(authority: Path) -> No
     assert fingerprint(root(authority)) == "SHA256:" + ":".join(pairs)
 
 
-def test_a_private_file_is_new(tmp_path: Path) -> None:
+def test_a_private_file_must_not_exist(tmp_path: Path) -> None:
     write_private(tmp_path / "key", b"one")
     with pytest.raises(FileExistsError):
         write_private(tmp_path / "key", b"two")

@@ -104,7 +104,7 @@ def codes(replies: dict[str, Reply]) -> dict[str, tuple[Absence | None, str]]:
     return {site: (reply.absence, reply.code) for site, reply in replies.items() if reply.absence}
 
 
-def test_everybody_answers(federation: FlareFederation) -> None:
+def test_all_sites_answer(federation: FlareFederation) -> None:
     replies = asked(federation)
     assert sorted(replies) == list(federation.sites) == ["h1", "h2", "h3"]
     for reply in replies.values():
@@ -115,7 +115,7 @@ def test_everybody_answers(federation: FlareFederation) -> None:
     assert asked(federation, to=[]) == {}
 
 
-def test_who_is_asked_must_be_of_the_study(federation: FlareFederation) -> None:
+def test_only_sites_of_the_study_can_be_asked(federation: FlareFederation) -> None:
     for to in (["h1", "h9"], ["h1", "h1"]):
         with pytest.raises(FederationError):
             federation.ask("train", QUESTION, to=to)
@@ -139,7 +139,7 @@ def test_a_site_without_connection_is_absent_at_once(federation: FlareFederation
     assert codes(asked(federation)) == {}
 
 
-def test_a_site_whose_connection_breaks_does_not_burn_the_deadline(federation: FlareFederation, line: String) -> None:
+def test_a_broken_connection_does_not_use_up_the_deadline(federation: FlareFederation, line: String) -> None:
     asked(federation)
     threading.Timer(0.2, line.cut.add, ("h2",)).start()
     line.silent.add("h2")
@@ -155,7 +155,7 @@ def test_a_site_that_answers_no_ping_may_be_busy_with_a_slow_link(federation: Fl
     assert codes(asked(federation)) == {"h1": (Absence.LATE, "deadline")}
 
 
-def test_a_site_that_was_started_again_in_the_middle(federation: FlareFederation, line: String) -> None:
+def test_a_site_that_restarts_during_an_exchange_is_absent(federation: FlareFederation, line: String) -> None:
     def restart() -> None:
         line.asleep.wait()
         line.restart("h3")
@@ -168,7 +168,7 @@ def test_a_site_that_was_started_again_in_the_middle(federation: FlareFederation
     assert codes(asked(federation)) == {}
 
 
-def test_a_site_that_was_started_again_in_between_is_greeted_again(federation: FlareFederation, line: String) -> None:
+def test_a_site_that_restarts_between_exchanges_is_greeted_again(federation: FlareFederation, line: String) -> None:
     asked(federation)
     line.restart("h1")
     assert codes(asked(federation)) == {}
@@ -214,7 +214,7 @@ ALTERED: dict[str, tuple[Callable[[Envelope], Envelope], str]] = {
 
 
 @pytest.mark.parametrize(("alter", "code"), ALTERED.values(), ids=ALTERED)
-def test_a_reply_that_is_not_the_sites_word(
+def test_a_reply_with_an_invalid_signature_is_refused(
     federation: FlareFederation,
     line: String,
     caplog: pytest.LogCaptureFixture,
@@ -231,13 +231,13 @@ def test_a_reply_that_is_not_the_sites_word(
     assert codes(asked(federation)) == {}
 
 
-def test_an_answer_that_is_no_message(federation: FlareFederation) -> None:
+def test_an_answer_that_is_not_a_message_is_an_absence(federation: FlareFederation) -> None:
     replies = asked(federation, "garble")
     assert codes(replies) == dict.fromkeys(federation.sites, (Absence.FAILED, "mark"))
     assert {reply.traffic.up for reply in replies.values()} == {len("Mrs Marker")}  # its bytes did pass
 
 
-def test_a_welcome_that_is_not_the_sites(federation: FlareFederation, line: String) -> None:
+def test_a_welcome_of_another_site_is_refused(federation: FlareFederation, line: String) -> None:
     line.alter["h2"] = lambda reply: line.desks["h3"].answer(Envelope(b"", b""))
     assert codes(asked(federation)) == {"h2": (Absence.FAILED, "certificate")}
 
@@ -252,21 +252,21 @@ def test_a_site_that_has_not_accepted(federation: FlareFederation, line: String)
     assert federation.wait_for(3, 60.0) == ["h1", "h2", "h3"]
 
 
-def test_waiting_for_some_is_not_waiting_for_all(federation: FlareFederation, line: String) -> None:
+def test_waiting_ends_when_enough_sites_are_present(federation: FlareFederation, line: String) -> None:
     line.cut |= {"h1", "h3"}
     assert federation.wait_for(1, 0.0) == ["h2"]
     with pytest.raises(FederationError, match="1 sites are present; the study needs 2"):
         federation.wait_for(2, 0.05)
 
 
-def test_the_end_reaches_whom_it_can(federation: FlareFederation, line: String) -> None:
+def test_the_end_of_a_study_reaches_every_reachable_site(federation: FlareFederation, line: String) -> None:
     line.cut.add("h2")
     line.silent.add("h3")
     federation.say_over()
     assert [site for site, desk in line.desks.items() if desk.over.is_set()] == ["h1"]
 
 
-def test_an_unforeseen_fault_costs_one_site(
+def test_an_unexpected_error_excludes_one_site(
     federation: FlareFederation, line: String, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(reply: Envelope) -> Envelope:
@@ -277,7 +277,7 @@ def test_an_unforeseen_fault_costs_one_site(
     assert "KeyError" in caplog.text and "Marker" not in caplog.text
 
 
-def test_replies_that_nobody_takes_stop_the_asking(federation: FlareFederation, line: String) -> None:
+def test_abandoned_replies_stop_the_requests(federation: FlareFederation, line: String) -> None:
     asked(federation)
     line.silent |= {"h1", "h2", "h3"}
     before = threading.active_count()

@@ -22,7 +22,7 @@ print("said", file=terminal, flush=True)
 """
 
 
-def test_only_what_is_meant_for_the_terminal_reaches_it(tmp_path: Path) -> None:
+def test_only_intended_output_reaches_the_terminal(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", LOUD, str(tmp_path)], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("said\n", "")
     output = (tmp_path / LOG_FOLDER / "output.log").read_text().split()
@@ -31,7 +31,7 @@ def test_only_what_is_meant_for_the_terminal_reaches_it(tmp_path: Path) -> None:
     assert (tmp_path / LOG_FOLDER).stat().st_mode & 0o077 == 0
 
 
-def test_an_output_that_grew_too_long_is_begun_anew(tmp_path: Path) -> None:
+def test_a_long_output_file_is_replaced(tmp_path: Path) -> None:
     folder = tmp_path / LOG_FOLDER
     folder.mkdir()
     (folder / "output.log").write_bytes(b"x" * 5_000_001)
@@ -41,7 +41,7 @@ def test_an_output_that_grew_too_long_is_begun_anew(tmp_path: Path) -> None:
     assert (folder / "output.log").read_text().count("printed") == 2
 
 
-def test_a_signal_is_a_code() -> None:
+def test_a_signal_becomes_an_exit_code() -> None:
     program = (
         "import os, signal\n"
         "from wardround.federation.engines.flare.quiet import Interruption\n"

@@ -77,7 +77,7 @@ def test_errors_cross_as_codes(rehearsal: Any) -> None:
     assert outcomes(rehearsal.head.ask("talk")) == everywhere("unknown")
 
 
-def test_answers_that_are_none(rehearsal: Any) -> None:
+def test_invalid_answers_are_absences(rehearsal: Any) -> None:
     assert outcomes(rehearsal.head.ask("garble")) == everywhere("mark")
     assert outcomes(rehearsal.head.ask("cut")) == everywhere("length")
     assert outcomes(rehearsal.head.ask("future")) == everywhere("version")
@@ -152,7 +152,7 @@ def test_a_killed_site_is_absent_at_once_and_comes_back(rehearsal: Any) -> None:
     assert engine_of(rehearsal, "h3") != engine
 
 
-def test_a_site_that_hangs_does_not_burn_the_deadline(rehearsal: Any) -> None:
+def test_a_hanging_site_does_not_use_up_the_deadline(rehearsal: Any) -> None:
     """As after a cut cable: the connection stands as far as anybody knows, and nothing comes over it."""
     engine = engine_of(rehearsal, "h1")
     os.kill(engine, signal.SIGSTOP)
@@ -166,7 +166,7 @@ def test_a_site_that_hangs_does_not_burn_the_deadline(rehearsal: Any) -> None:
     assert outcomes(rehearsal.head.ask("add")) == everywhere("")
 
 
-def test_a_killed_coordinator_finds_its_sites_again(rehearsal: Any) -> None:
+def test_a_restarted_coordinator_finds_its_sites_again(rehearsal: Any) -> None:
     before = {site: reply[VALUES]["pid"] for site, reply in rehearsal.head.ask("add").items()}
     rehearsal.head.write(ask="sleep", values={"seconds": 1.0})
     time.sleep(0.3)
@@ -179,7 +179,7 @@ def test_a_killed_coordinator_finds_its_sites_again(rehearsal: Any) -> None:
     assert {site: reply[VALUES]["pid"] for site, reply in replies.items()} == before
 
 
-def test_strangers_get_no_place(rehearsal: Any, tmp_path: Path) -> None:
+def test_unknown_parties_are_refused(rehearsal: Any, tmp_path: Path) -> None:
     """Another authority's kit, another site's name, and a site without a place in the study."""
     foreign = rehearsal.make_kits(tmp_path / "foreign")
     strangers = [
@@ -203,7 +203,7 @@ def test_strangers_get_no_place(rehearsal: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("foreign", [False, True], ids=["none", "another authority's"])
-def test_without_a_certificate_of_the_study_nobody_is_heard(rehearsal: Any, tmp_path: Path, foreign: bool) -> None:
+def test_callers_without_a_certificate_of_the_study_are_refused(rehearsal: Any, tmp_path: Path, foreign: bool) -> None:
     def heard(context: ssl.SSLContext) -> bool:
         context.set_alpn_protocols(["h2"])
         with socket.create_connection(("localhost", rehearsal.port), timeout=60) as raw:
@@ -238,12 +238,12 @@ def test_sites_cannot_write_to_one_another_nor_send_objects(rehearsal: Any) -> N
     assert set(rehearsal.head.order(wait=3, seconds=120)) == ALL
 
 
-def test_one_port_and_no_other(rehearsal: Any) -> None:
+def test_only_one_port_is_open(rehearsal: Any) -> None:
     assert rehearsal.listening(rehearsal.head.process.pid) == [rehearsal.port]
     assert [rehearsal.listening(engine_of(rehearsal, site)) for site in sorted(ALL)] == [[], [], []]
 
 
-def test_a_site_waits_for_its_coordinator_and_ends_when_told(rehearsal: Any) -> None:
+def test_a_site_waits_for_its_coordinator_and_ends_when_the_study_is_over(rehearsal: Any) -> None:
     site = rehearsal.start("supervised", "site", rehearsal.make_kits(rehearsal.folder / "nobody", port=1)["h1"])
     try:
         assert rehearsal.eventually(lambda: len(rehearsal.below(site.process.pid)) == 2)
@@ -257,14 +257,14 @@ def test_a_site_waits_for_its_coordinator_and_ends_when_told(rehearsal: Any) -> 
         site.end()
 
 
-def test_two_coordinators_are_one_too_many(rehearsal: Any) -> None:
+def test_a_second_coordinator_is_refused(rehearsal: Any) -> None:
     second = rehearsal.start("coordinator", rehearsal.kits["coordinator"])
     assert second.process.wait(60) == 2
     said = f"FederationError: port {rehearsal.port} cannot be listened on"
     assert rehearsal.eventually(lambda: said in "".join(second.printed))
 
 
-def test_the_end(rehearsal: Any) -> None:
+def test_the_study_ends_at_every_site(rehearsal: Any) -> None:
     """A fault is for the supervisor, the end of a study for everybody; the marker is found nowhere."""
     rehearsal.head.write(**{"raise": "fault"})
     assert rehearsal.head.process.wait(60) == 1

@@ -57,7 +57,7 @@ def altered(envelope: Envelope, signer: str | None = None, **values: Any) -> Env
     return Envelope(header, signature, envelope.body)
 
 
-def test_there_and_back() -> None:
+def test_a_round_trip() -> None:
     theirs = reception()
     ours = greet(correspondence(), theirs)
     assert ours.nonce == theirs.nonce
@@ -71,7 +71,7 @@ def test_there_and_back() -> None:
     assert theirs.last == 2
 
 
-def test_an_absence_is_a_word_too() -> None:
+def test_an_absence_is_signed_too() -> None:
     theirs = reception()
     ours = greet(correspondence(), theirs)
     envelope = asked(ours)
@@ -80,14 +80,14 @@ def test_an_absence_is_a_word_too() -> None:
         assert (answer.absence, answer.code, answer.body) == (absence, "TrainingError", b"")
 
 
-def test_before_a_site_is_greeted_it_may_say_why_not() -> None:
+def test_a_site_may_refuse_a_greeting_with_a_code() -> None:
     ours, theirs = correspondence(), reception()
     hello = ours.hello()
     answer = ours.greeted(hello, theirs.absence(hello.header, Absence.REFUSED, "not-accepted"))
     assert (answer.absence, answer.code, ours.nonce) == (Absence.REFUSED, "not-accepted", "")
 
 
-def test_text_does_not_pass_for_a_code_even_signed() -> None:
+def test_text_is_not_accepted_as_a_code_even_if_signed() -> None:
     theirs = reception()
     ours = greet(correspondence(), theirs)
     envelope = asked(ours)
@@ -109,7 +109,7 @@ class TestAtTheSite:
         assert self.theirs.last == before or code == "replay"
         return code
 
-    def test_a_replayed_request(self) -> None:
+    def test_a_replayed_request_is_refused(self) -> None:
         first, second = asked(self.ours), asked(self.ours)
         self.theirs.open(second)
         assert self.refusal(second) == "replay"
@@ -172,10 +172,10 @@ class TestAtTheSite:
             ("round", "3", "value-missing"),
         ],
     )
-    def test_headers_that_make_no_sense(self, name: str, value: Any, code: str) -> None:
+    def test_invalid_headers_are_refused(self, name: str, value: Any, code: str) -> None:
         assert self.refusal(altered(asked(self.ours), "coordinator", **{name: value})) == code
 
-    def test_a_truncated_or_endless_header(self) -> None:
+    def test_a_truncated_or_oversized_header_is_refused(self) -> None:
         envelope = asked(self.ours)
         for length in range(len(envelope.header)):
             assert self.refusal(replace(envelope, header=envelope.header[:length])) in ("mark", "length")
@@ -184,7 +184,7 @@ class TestAtTheSite:
         assert self.refusal(replace(envelope, header=endless)) == "header"
         assert self.refusal(replace(envelope, header=b"WRM9" + envelope.header[4:])) == "version"
 
-    def test_a_refused_number_is_not_used_up(self) -> None:
+    def test_a_refused_request_does_not_use_its_number(self) -> None:
         envelope = asked(self.ours)
         assert self.refusal(replace(envelope, body=b"")) == "length"
         assert self.theirs.open(envelope).number == 1
@@ -222,12 +222,12 @@ class TestAtTheCoordinator:
         assert self.refusal(replace(self.reply, body=b"answer!")) == "length"
         assert self.refusal(altered(self.reply, status="failed")) == "signature"
 
-    def test_an_answer_of_another_version_or_none(self) -> None:
+    def test_an_answer_of_another_version_or_of_unknown_form_is_refused(self) -> None:
         assert self.refusal(altered(self.reply, "h1", version=1)) == "version"
         assert self.refusal(altered(self.reply, "h1", status="maybe")) == "status"
         assert self.refusal(Envelope(b"", b"")) == "mark"
 
-    def test_a_greeting_answered_by_another_site_or_long_ago(self) -> None:
+    def test_a_welcome_of_another_site_or_an_old_one_is_refused(self) -> None:
         ours = correspondence()
         first, second = ours.hello(), ours.hello()
         old = self.theirs.welcome(self.theirs.open(first))
@@ -237,16 +237,16 @@ class TestAtTheCoordinator:
         assert code_of(lambda: ours.greeted(second, welcome)) == "certificate"
         assert ours.nonce == ""
 
-    def test_a_restarted_coordinator_goes_on_above_the_last_number(self) -> None:
+    def test_a_restarted_coordinator_continues_above_the_last_number(self) -> None:
         again = greet(correspondence(), self.theirs)
         assert self.theirs.open(asked(again)).number == 2
         assert code_of(lambda: self.theirs.open(asked(self.ours))) == "replay"
 
-    def test_a_forgotten_site_must_be_greeted(self) -> None:
+    def test_a_site_must_be_greeted_again_after_forget(self) -> None:
         self.ours.forget()
         assert self.ours.nonce == ""
 
 
-def test_nothing_of_a_body_shows_in_a_log() -> None:
+def test_a_body_does_not_appear_in_logs() -> None:
     assert "Marker" not in repr(Envelope(b"", b"", b"Mrs Marker"))
     assert "Marker" not in repr(Request("ask", b"", body=b"Mrs Marker"))

@@ -55,7 +55,7 @@ class Office:
         return self.coordinator.answer(envelope, self.desk.answer(envelope))
 
 
-def test_what_was_signed_is_done_once() -> None:
+def test_a_signed_request_is_executed_once() -> None:
     office = Office()
     assert office.greet().absence is None
     envelope = office.write()
@@ -65,7 +65,7 @@ def test_what_was_signed_is_done_once() -> None:
     assert office.worker.asked == [("train", 2)]
 
 
-def test_nothing_is_answered_before_it_was_accepted() -> None:
+def test_nothing_is_answered_before_the_study_is_accepted() -> None:
     office = Office()
     office.accepted = False
     answer = office.greet()
@@ -79,7 +79,7 @@ def test_nothing_is_answered_before_it_was_accepted() -> None:
     assert office.worker.asked == []
 
 
-def test_a_forged_request_is_refused_and_logged_without_a_word_of_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_forged_request_is_refused_and_its_content_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     office = Office()
     office.greet()
     envelope = office.write(b"Mrs Marker")
@@ -101,7 +101,7 @@ def test_a_forged_request_is_refused_and_logged_without_a_word_of_it(caplog: pyt
         (MessageError("Mrs Marker"), "unknown"),
     ],
 )
-def test_of_an_error_a_code_leaves(error: Exception, code: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_the_code_of_an_error_is_sent(error: Exception, code: str, caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: bytes) -> bytes:
         raise error
 
@@ -115,7 +115,7 @@ def test_of_an_error_a_code_leaves(error: Exception, code: str, caplog: pytest.L
     assert office.ask().body == b"NOTE"
 
 
-def test_an_answer_too_long_is_not_sent() -> None:
+def test_an_oversized_answer_is_not_sent() -> None:
     office = Office(lambda data: data * 26)
     office.greet()
     answer = office.ask()  # 104 bytes
@@ -124,7 +124,7 @@ def test_an_answer_too_long_is_not_sent() -> None:
     assert len(office.ask().body) == 100
 
 
-def test_of_requests_that_pile_up_the_newest_is_done() -> None:
+def test_of_several_waiting_requests_the_newest_is_executed() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def slowly(data: bytes) -> bytes:
@@ -163,6 +163,6 @@ def test_the_end_of_a_study_must_be_signed_too() -> None:
     assert office.desk.over.is_set()
 
 
-def test_a_ping_tells_the_start_and_nothing_else() -> None:
+def test_a_ping_returns_only_the_nonce_of_the_start() -> None:
     office = Office()
     assert office.desk.ping(Envelope(b"", b"")) == Envelope(office.reception.nonce.encode(), b"")

@@ -59,7 +59,7 @@ def test_done_and_refused_are_final(tmp_path: Path, code: int) -> None:
 
 
 @pytest.mark.parametrize("death", ["sys.exit(1)", "os.kill(os.getpid(), signal.SIGKILL)", "sys.exit(143)"])
-def test_whatever_else_is_started_again(tmp_path: Path, death: str) -> None:
+def test_every_other_exit_code_is_restarted(tmp_path: Path, death: str) -> None:
     body = f"if start == 4: sys.exit(0)\n{death}"
     assert supervise(program(tmp_path, body), patience=QUICK) == 0
     assert starts(tmp_path) == 4
@@ -71,13 +71,13 @@ def test_pauses_double_up_to_the_longest(tmp_path: Path, monkeypatch: pytest.Mon
     assert found == [0.2, 0.4, 0.5, 0.5]
 
 
-def test_a_healthy_run_makes_up_for_those_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_healthy_run_resets_the_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = program(tmp_path, "sys.exit(0 if start == 6 else 1)")
     patience = Patience(first=0.2, longest=30.0, healthy=60.0)
     assert pauses(monkeypatch, command, patience, lives=[1, 59, 1, 60, 1, 1]) == [0.2, 0.4, 0.8, 0.2, 0.4]
 
 
-def test_a_pause_is_waited_for(tmp_path: Path) -> None:
+def test_the_supervisor_waits_for_the_pause(tmp_path: Path) -> None:
     started = time.monotonic()
     assert supervise(program(tmp_path, "sys.exit(0 if start == 2 else 1)"), patience=Patience(first=0.3)) == 0
     assert time.monotonic() - started >= 0.3
@@ -126,7 +126,7 @@ def test_a_signal_ends_the_whole_tree(tmp_path: Path, number: signal.Signals, st
     assert starts(tmp_path) == 1
 
 
-def test_a_signal_during_a_pause_is_not_slept_through(tmp_path: Path) -> None:
+def test_a_signal_ends_a_pause(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from wardround.federation.engines.flare.supervisor import Patience, supervise\n"
@@ -144,7 +144,7 @@ def test_a_signal_during_a_pause_is_not_slept_through(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent died")
-def test_a_killed_supervisor_takes_its_command_along(tmp_path: Path) -> None:
+def test_a_killed_supervisor_ends_its_command(tmp_path: Path) -> None:
     process = supervised(program(tmp_path, "time.sleep(60)"))
     assert eventually(lambda: (tmp_path / "notes").exists() and (tmp_path / "notes").read_text().endswith("\n"))
     process.kill()
@@ -153,7 +153,7 @@ def test_a_killed_supervisor_takes_its_command_along(tmp_path: Path) -> None:
     assert eventually(lambda: not is_running(pid))
 
 
-def test_the_handlers_are_given_back(tmp_path: Path) -> None:
+def test_signal_handlers_are_restored(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     supervise(program(tmp_path, ""), patience=QUICK)
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before

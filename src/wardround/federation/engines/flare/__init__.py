@@ -1,1 +1,1 @@
-"""The networked engine: sites in their own houses, joined by NVIDIA FLARE's cells over mutual TLS."""
+"""The networked engine: sites at their hospitals, connected by NVIDIA FLARE's cells over mutual TLS."""

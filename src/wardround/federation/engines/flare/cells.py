@@ -1,20 +1,19 @@
 """Connections over FLARE's cells: one port at the coordinator, mutual TLS, nothing else listens.
 
 Only FLARE's message layer runs, not its server: no job can be submitted, there is no administrator, and no log can be
-fetched. A cell accepts a message only if it is addressed to this cell, comes from a party it knows under the name in
-the certificate of the connection, and does not make FLARE build objects.
+fetched. A cell accepts a message only if it is addressed to this cell, comes from a known party whose name is in the
+certificate of the connection, and does not make FLARE build objects.
 
-FLARE's streams are freed as soon as their content is delivered.
-
-FLARE sends a message as a stream, and the streams of answers are reliable: a piece that is not acknowledged is sent
-again. To acknowledge it again, the receiving end keeps each finished stream for 65 seconds. FLARE 2.9 also keeps the
-whole answer and a timer, which is a thread: a coordinator would hold the answers of every round of the last minute, and
-thousands of threads if rounds are short. At the sending end a stream and its future refer to each other, so its buffer
-of a megabyte stays until Python collects such cycles, which a large process rarely does.
+This module also frees FLARE's streams as soon as their content is delivered. FLARE sends a message as a stream, and the
+streams of answers are reliable: a piece that is not acknowledged is sent again. To acknowledge it again, the receiving
+end keeps each finished stream for 65 seconds. FLARE 2.9 also keeps the whole answer and a timer, which is a thread: a
+coordinator would hold the answers of all rounds of the last minute, and thousands of threads if rounds are short. At
+the sending end a stream and its future refer to each other, so its buffer of a megabyte stays until Python collects
+such cycles, which a large process rarely does.
 
 Here an answer belongs to the request that waits for it. The newest few finished streams of a party are kept, without
-their bytes and without a timer. A repeated piece of an older stream begins a stream that no request waits for; it is
-discarded. A sent stream drops its future.
+their bytes and without a timer. A repeated piece of an older stream starts a stream that no request waits for, and that
+stream is discarded. A sent stream drops its future.
 """
 
 from __future__ import annotations
@@ -189,7 +188,7 @@ def _configure(largest: int, *, parties: int) -> None:
 
 
 def _listening_host(party: FlareParty) -> str:
-    """Return where the coordinator listens; raise if the port is taken, for FLARE would retry for ever or share it."""
+    """Return where the coordinator listens; raise if the port is taken: FLARE would retry for ever or share it."""
     host = "127.0.0.1" if party.host in _LOOPBACK else "0.0.0.0"  # noqa: S104 - sites come from outside
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -241,7 +240,7 @@ class ReceivedStream(RxTask):  # type: ignore[misc] # FLARE has no types
 
     def _schedule_remove_task(self, ttl: float | None = None) -> None:
         """Remove old streams; FLARE calls this when the stream is finished or has failed."""
-        if self.failed:  # rare; pieces under way must find it for as long as FLARE says
+        if self.failed:  # rare; pieces in transit must still find it for as long as FLARE says
             super()._schedule_remove_task(ttl)
             return
         with self._lock:
@@ -267,7 +266,7 @@ class StreamingCell(Cell):  # type: ignore[misc] # FLARE has no types
     ) -> StreamFuture:
         """Send a message as a stream; return a future that is done when it is sent."""
         future = super().send_blob(channel, topic, target, message, secure, optional, reliable)
-        future.add_done_callback(_drop_stream, future)
+        future.add_done_callback(setattr, future, "task_handle", None)  # breaks the cycle of stream and future
         return future
 
     def _process_reply(self, future: StreamFuture) -> None:
@@ -293,7 +292,3 @@ class _Answer(StreamFuture):  # type: ignore[misc] # FLARE has no types
             return
         answer, self._stream.value = self._stream.value, None
         self.set_result(answer)
-
-
-def _drop_stream(sent: StreamFuture) -> None:
-    sent.task_handle = None

@@ -63,7 +63,7 @@ class Identified:
 
 
 def make_authority(folder: Path, *, study: str, days: int) -> None:
-    """Make the key and the self-signed certificate that everybody in the study trusts."""
+    """Make the key and the self-signed certificate that all parties of the study trust."""
     key, public = generate_keys()
     identity = Identity(study)
     certificate = generate_cert(identity, identity, key, public, valid_days=days, ca=True)
@@ -74,7 +74,7 @@ def make_authority(folder: Path, *, study: str, days: int) -> None:
 
 
 def make_request(name: str, kind: Kind, folder: Path) -> Path:
-    """Make a private key in `folder`, and beside it a request for a certificate, which may be sent; return its path."""
+    """Make a private key and a request for a certificate in `folder`; return the path of the request to send."""
     if (folder / f"{name}.key").exists():
         raise KitError(f"{name}.key exists already; a second request needs a folder of its own")
     with _silent(f"the request for {name!r} cannot be made; is the folder writable?"):
@@ -102,16 +102,16 @@ def sign(
 def check_authority(authority: Path) -> None:
     """Raise a `KitError` if the authority's key is missing."""
     if not (authority / _ROOT_KEY).is_file():
-        raise KitError(f"{_ROOT_KEY} is missing; without the authority's key nobody can be let in")
+        raise KitError(f"{_ROOT_KEY} is missing; without the authority's key no party can be admitted")
 
 
 def no_request(what: str) -> str:
-    """Return the sentence about a file that is no request for a certificate."""
-    return f"{what} is no request for a certificate; make it with `wardround site request`"
+    """Return the error message about a file that is not a request for a certificate."""
+    return f"{what} is not a request for a certificate; make it with `wardround site request`"
 
 
 def check_issued(certificate: bytes, root: bytes, *, what: str) -> Identified:
-    """Return the holder of a certificate that is in force and signed by the study's authority; raise otherwise."""
+    """Return the holder of a certificate that is valid now and signed by the study's authority; raise otherwise."""
     issued, trusted = check_readable(certificate, what), check_readable(root, ROOT)
     now = datetime.now(UTC)
     for checked, name in ((issued, what), (trusted, ROOT)):
@@ -123,7 +123,7 @@ def check_issued(certificate: bytes, root: bytes, *, what: str) -> Identified:
         verify_cert_chain(issued, [], trusted)
         return Identified(get_cn_from_cert(issued), issued.not_valid_after_utc)
     except MissingCN:
-        raise KitError(f"{what} names nobody") from None
+        raise KitError(f"{what} names no holder; ask for a new approval") from None
     except Exception:  # the verifier raises errors of several kinds
         raise KitError(f"{what} was not signed by this study's authority; use the kit of one study only") from None
 
@@ -151,16 +151,16 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def check_readable(pem: bytes, what: str) -> Any:
-    """Return FLARE's form of a certificate; raise a `KitError` if it is none."""
+    """Return a certificate as FLARE loads it; raise a `KitError` if it cannot be loaded."""
     try:
         return load_crt_bytes(pem)
     except ValueError:
-        raise KitError(f"{what} is no certificate; ask for a new approval") from None
+        raise KitError(f"{what} is not a certificate; ask for a new approval") from None
 
 
 @contextmanager
 def _silent(complaint: str) -> Iterator[None]:
-    """Raise a `KitError` where FLARE's tools would print, with full paths, and exit."""
+    """Raise a `KitError` where FLARE's tools would print full paths and exit."""
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             yield

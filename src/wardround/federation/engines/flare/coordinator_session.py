@@ -1,4 +1,4 @@
-"""The coordinator's process in a networked study: listen, conduct the study, tell the sites that it is over."""
+"""The coordinator's process in a networked study: listen, run the study, tell the sites that it is over."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def serve(
 ) -> int:
     """Run the coordinator in this process and return the exit code.
 
-    `conduct` receives the sites and the terminal, on which nothing else prints. A `WardroundError` that it raises is
-    printed on one line and ends the study; after any other error a supervisor may start the process again. Must be
-    called in the main thread.
+    `conduct` receives the sites and the terminal, to which nothing else prints. A `WardroundError` that it raises is
+    printed on one line and ends the study. After any other error a supervisor may restart the process. Must be called
+    in the main thread.
     """
     terminal = quiet(party.folder)
     interruption = Interruption(raises=True)

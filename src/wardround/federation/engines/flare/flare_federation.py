@@ -25,11 +25,11 @@ _PAUSE_SECONDS = 0.2  # between two checks of which sites are present
 
 
 class FlareFederation:
-    """The sites of a study, each with its own connection; a site that does not answer is absent and delays nobody.
+    """The sites of a study, each with its own connection; a site that does not answer is absent and delays no other.
 
     An answer must arrive within `deadline` seconds of the question; the deadline may be changed before each question. A
     site that is not connected, or that restarted after it was asked, is absent at once. The bytes of the messages are
-    counted, as in one process.
+    counted as in the in-process engine.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class _Question:
 
 
 class _Peer:
-    """One site: greeted when necessary, asked, pinged."""
+    """One site: greet it if necessary, ask it, ping it."""
 
     def __init__(self, connection: Connection, session: CoordinatorSession) -> None:
         self.site = session.site
@@ -117,7 +117,7 @@ class _Peer:
         return self._exchange_once(question, stop)
 
     def greeting(self) -> str:
-        """Greet the site unless its present start is known; return the error code, or an empty string."""
+        """Greet the site unless its current session is known; return the error code, or an empty string."""
         if not self.is_connected:
             return "unreachable"
         try:
@@ -129,7 +129,7 @@ class _Peer:
             return error.code
 
     def ping(self) -> str:
-        """Return the nonce of the site's present start."""
+        """Return the nonce that the site drew when it last started."""
         reply = self._connection.send(self.site, "ping", Envelope(b"", b""), seconds=_PING_SECONDS)
         return reply.header.decode("ascii", "replace")
 
@@ -141,7 +141,7 @@ class _Peer:
                 request = self._session.over()
             self._connection.send(self.site, "request", request, seconds=_PING_SECONDS)
         except MessageError as error:
-            _log.info("site=%s could not be told that the study is over: %s", self.site, error.code)
+            _log.info("site=%s was not informed that the study is over: %s", self.site, error.code)
 
     def _exchange_once(self, question: _Question, stop: Signal) -> Answer:
         with self._lock:
@@ -172,7 +172,7 @@ class _Pending:
 
 
 class _Exchange:
-    """One question to several sites: one thread per site, while the caller's thread gives up on sites that are gone."""
+    """One question to several sites: one thread per site; the caller's thread gives up on sites that are gone."""
 
     def __init__(self, peers: Sequence[_Peer], question: _Question) -> None:
         self._question = question
@@ -201,7 +201,7 @@ class _Exchange:
         peer = pending.peer
         try:
             if not peer.is_connected:
-                raise MessageError("unreachable", "no connection stands")
+                raise MessageError("unreachable", "there is no connection")
             answer = peer.exchange(self._question, pending.stop)
         except MessageError as error:
             answer = _absence(error.code)

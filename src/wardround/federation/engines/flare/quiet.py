@@ -1,4 +1,4 @@
-"""Keep FLARE's prints and logs off the terminal, and end a process in order on signals."""
+"""Keep FLARE's prints and logs off the terminal, and end a process cleanly on signals."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from typing import TextIO
 __all__ = ["DONE", "FAULT", "LOG_FOLDER", "REFUSED", "Interruption", "quiet"]
 
 LOG_FOLDER = "logs"
-DONE, FAULT, REFUSED = (
-    0,
-    1,
-    2,
-)  # exit codes; a supervisor restarts a process that ended with any other code than DONE or REFUSED
+# Exit codes; a supervisor restarts a process that ended with any other code than DONE or REFUSED.
+DONE, FAULT, REFUSED = 0, 1, 2
 _LARGEST_LOG = 5_000_000  # bytes
 _OLD_LOGS = 3
 
@@ -38,7 +35,7 @@ def quiet(kit: Path) -> TextIO:
 
 
 class Interruption:
-    """Handles SIGINT and SIGTERM: `code` is the exit code afterwards, 0 before."""
+    """Handle SIGINT and SIGTERM: `code` is 0 before a signal and the exit code afterwards."""
 
     def __init__(self, *, raises: bool = False) -> None:
         self.code = 0
@@ -53,7 +50,7 @@ class Interruption:
 
 
 def _redirect(path: Path) -> None:
-    """Redirect standard output and error, also of native code, to a file; an earlier one is kept if it is short."""
+    """Redirect standard output and error, also of native code, to a file; append to an existing file if it is short."""
     if path.exists() and path.stat().st_size > _LARGEST_LOG:
         path.unlink()
     target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

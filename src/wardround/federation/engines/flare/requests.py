@@ -9,8 +9,8 @@
                                                             or a code instead of a body
 
 Every header is signed. A site follows a request only if the coordinator's certificate signed it for this site and this
-study, with the nonce that the site drew when it started and a number above all earlier ones: a recorded request cannot
-be replayed. An answer names the request it answers, so it cannot pass for another site's or another round's.
+study, with the nonce that the site drew when it started and a number above all earlier ones; a recorded request cannot
+be replayed. An answer names its request, so it cannot be mistaken for the answer of another site or another round.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def digest_of(data: bytes) -> str:
 
 
 class CoordinatorSession:
-    """The coordinator's session with one site. Not for two threads at a time."""
+    """The coordinator's session with one site. Not safe for concurrent use by threads."""
 
     def __init__(self, site: SiteId, *, study: str, signatures: Signatures) -> None:
         self.site = site
@@ -122,7 +122,7 @@ class CoordinatorSession:
 
     @property
     def nonce(self) -> str:
-        """Return the nonce of the site's start that is known; empty before it was greeted."""
+        """Return the nonce that the site drew when it started; empty until the site is greeted."""
         return self._nonce
 
     def hello(self) -> Envelope:
@@ -208,7 +208,18 @@ class SiteSession:
             raise MessageError("site", "the request is for another site")
         if header.value("kind", str) == "hello":
             return Request("hello", envelope.header)
-        return self._numbered(header, envelope)
+        kind, number = header.value("kind", str), header.value("number", int)
+        if kind not in ("ask", "over"):
+            raise MessageError("kind", "is not a request of this version")
+        if header.value("nonce", str) != self.nonce:
+            raise MessageError("session", "the request is for an earlier start of this site")
+        _check_body(header, envelope.body)
+        step, round_number = header.value("step", str), header.value("round", int)
+        with self._lock:
+            if number <= self._last:
+                raise MessageError("replay", "an equal or later request has arrived already")
+            self._last = number
+        return Request(kind, envelope.header, number, step, round_number, body=envelope.body)
 
     def welcome(self, request: Request) -> Envelope:
         """Return the answer to a greeting."""
@@ -222,20 +233,6 @@ class SiteSession:
     def absence(self, header: bytes, absence: Absence, code: str) -> Envelope:
         """Return a refusal or failure with a code; `header` is that of the request, valid or not."""
         return self._reply(header, {"status": absence.value, "code": safe_code(code)}, b"")
-
-    def _numbered(self, header: Message, envelope: Envelope) -> Request:
-        kind, number = header.value("kind", str), header.value("number", int)
-        if kind not in ("ask", "over"):
-            raise MessageError("kind", "is not a request of this version")
-        if header.value("nonce", str) != self.nonce:
-            raise MessageError("session", "the request is for an earlier start of this site")
-        _check_body(header, envelope.body)
-        step, round_number = header.value("step", str), header.value("round", int)
-        with self._lock:
-            if number <= self._last:
-                raise MessageError("replay", "an equal or later request has arrived already")
-            self._last = number
-        return Request(kind, envelope.header, number, step, round_number, body=envelope.body)
 
     def _reply(self, request: bytes, values: dict[str, Value], body: bytes) -> Envelope:
         common: dict[str, Value] = {

@@ -18,7 +18,7 @@ from wardround.federation.worker_process import BytesWorker, WorkerProcess
 __all__ = ["SignedRequestHandler", "attend"]
 
 _log = logging.getLogger(__name__)
-_SECONDS_TO_SEND = 0.5  # for the answer to the last request to leave
+_SECONDS_TO_SEND = 0.5  # to send the answer to the last request
 
 
 def attend(
@@ -58,7 +58,7 @@ def attend(
 
 
 class SignedRequestHandler:
-    """Checks signed requests and has one worker answer them. May be used by several threads."""
+    """Check signed requests and pass them to one worker. May be used by several threads."""
 
     def __init__(
         self, session: SiteSession, worker: BytesWorker, *, accepted: Callable[[], bool], largest: int = LARGEST_BODY
@@ -88,7 +88,7 @@ class SignedRequestHandler:
         return self._work(request)
 
     def ping(self, _: Envelope) -> Envelope:
-        """Return the nonce of the site's present start, which is not secret and not signed."""
+        """Return the nonce that this site drew when it started; it is neither secret nor signed."""
         return Envelope(self._session.nonce.encode(), b"")
 
     def _work(self, request: Request) -> Envelope:

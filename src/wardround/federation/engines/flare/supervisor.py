@@ -1,4 +1,4 @@
-"""Run a command in the foreground and start it again when it dies."""
+"""Run a command in the foreground and restart it when it dies."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Patience:
 
 
 def supervise(command: Sequence[str], *, patience: Patience | None = None) -> int:
-    """Run `command`, again and again until it is done or refused; return the exit code.
+    """Run `command` and restart it until it exits with `DONE` or `REFUSED`; return the exit code.
 
     SIGINT and SIGTERM are passed on, and afterwards no process of the command's group is left. Must be called in the
-    main thread, before there are others.
+    main thread, before other threads exist.
     """
     return _Supervisor(tuple(command), patience or Patience()).run()
 
@@ -59,24 +59,21 @@ class _Supervisor:
 
     def run(self) -> int:
         before = {number: signal.signal(number, self._interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+        pause = self._patience.first
         try:
-            return self._run()
+            while not self._signal:
+                started = time.monotonic()
+                code = self._run_once()
+                if code in _FINAL and not self._signal:
+                    return code
+                if time.monotonic() - started >= self._patience.healthy:
+                    pause = self._patience.first
+                self._stopping.wait(pause)
+                pause = min(2 * pause, self._patience.longest)
+            return 128 + self._signal
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-    def _run(self) -> int:
-        pause = self._patience.first
-        while not self._signal:
-            started = time.monotonic()
-            code = self._run_once()
-            if code in _FINAL and not self._signal:
-                return code
-            if time.monotonic() - started >= self._patience.healthy:
-                pause = self._patience.first
-            self._stopping.wait(pause)
-            pause = min(2 * pause, self._patience.longest)
-        return 128 + self._signal
 
     def _run_once(self) -> int:
         # Its own process group: a terminal's Ctrl-C reaches only this process and is passed on once.
@@ -111,7 +108,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def _die_with_parent() -> None:
-    """Have the child end if the supervisor is killed; runs in the child before it becomes the command."""
+    """Make the child end if the supervisor is killed; runs in the child before it becomes the command."""
     if _LIBC is not None:
         _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
 
