@@ -161,7 +161,7 @@ def sealed_study(folder: Path) -> Study:
 TWO: dict[str, Any] = {"privacy": {"minimum_sites": 2}}
 
 
-def test_where_only_sites_have_the_shared_half_they_are_told_its_start(tmp_path: Path) -> None:
+def test_where_only_sites_have_the_shared_half_they_receive_its_start(tmp_path: Path) -> None:
     study = sealed_study(tmp_path)
     run(study, tmp_path / "here")
     federation = Lasting(at_sites(study), tmp_path / "there")

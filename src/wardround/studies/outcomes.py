@@ -34,7 +34,7 @@ class SiteOutcome:
 
     @property
     def main(self) -> TypedCounts:
-        """Return the counts by which rounds are compared."""
+        """Return the counts that decide which round is best."""
         return next(iter(self.counts.values()))
 
     @property

@@ -211,7 +211,7 @@ def _outcome(found: Mapping[str, Any], section: SiteSection | None, study: Study
         raise UsageError(
             f"{_SCORES} does not contain scores as this version writes them; run the same command again"
         ) from None
-    names_types = study is not None and section is not None and study.task.kind in ("ner", "deidentify")
+    names_types = study is not None and section is not None and study.task.tags
     return outcome.of(section) if names_types and section is not None else outcome
 
 

@@ -87,8 +87,9 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
 def _steps(study: Study) -> Iterator[str]:
     yield "Only these steps, of the software installed here; the coordinator cannot send code."
     sentences = {name: step.review for name, step in study.algorithm.kind.steps.items()}
-    protecting = [*study.privacy.protection.steps(mean_comes_back=study.algorithm.kind.central_model)]
-    if study.told_its_start:
+    protection, central = study.privacy.protection, study.algorithm.kind.central_model
+    protecting = [*protection.steps(mean_comes_back=central)] if sentences else []
+    if study.sends_start:
         protecting.append("begin")
     for step in ("describe", *sentences, *protecting, "score", "finish", "save", "restore"):
         yield f"{step}: {sentences.get(step) or STEPS_IN_WORDS[step]}"
@@ -115,19 +116,15 @@ def _leaving(study: Study, payload: Payload) -> Iterator[str]:
     else:
         yield "Requests outside the study's own settings are refused."
     if study.algorithm.kind.steps:
-        yield f"With each update, your number of training {_examples(study)} and the mean loss of the batch."
+        yield f"With each update, your number of training {study.task.examples} and the mean loss of the batch."
     else:
-        yield f"Your number of training {_examples(study)}; no update and no prediction, because no site trains."
+        yield f"Your number of training {study.task.examples}; no update and no prediction, because no site trains."
     if payload.shapes and study.privacy.protection.protects:
         yield from _with_protection(study)
     yield "After some rounds, counts of right, wrong and missed mentions by type; no text, no name or number of a note."
-    if study.task.kind == "deidentify":
+    if study.task.reports_leakage:
         yield "With the counts, how many words and mentions stay readable, and in how many of your notes, by type."
     yield "Every message is written to this site's ledger before it is sent: `wardround ledger show`."
-
-
-def _examples(study: Study) -> str:
-    return "pairs of entities" if study.task.kind == "relations" else "sentences"
 
 
 def _with_protection(study: Study) -> Iterator[str]:
@@ -167,7 +164,7 @@ def _readers(study: Study, model: LayeredModel, *, sends_arrays: bool) -> Iterat
         yield _WORDS_SHARED
     if kind.steps:
         if mechanism.protects:
-            yield _UNIFORM_WEIGHTS if kind.server.uniform_weights else _WEIGHTS.format(_examples(study))
+            yield _UNIFORM_WEIGHTS if kind.server.uniform_weights else _WEIGHTS.format(study.task.examples)
         if study.privacy.largest_share < 1 and len(study.sites) > 2:
             yield f"In a mean of three or more sites, no site counts for more than {study.privacy.largest_share:.0%}."
         yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."

@@ -24,7 +24,6 @@ from wardround.studies.single_site import SiteData
 from wardround.studies.study_file import Study
 from wardround.studies.study_notes import annotated_at, load_notes, public_set
 from wardround.tasks.task import Task, TaskScore
-from wardround.tasks.task_table import TASKS
 from wardround.text.tag_sets import TagSet
 
 __all__ = ["LEDGER", "open_here", "open_site", "request_policy_of", "with_ledger"]
@@ -82,10 +81,8 @@ def open_site(
     train = task.encode(data.train)
     least = study.privacy.smallest_batch
     if len(train) < least:
-        kind = TASKS[study.task.kind].examples
-        raise StudyError(
-            f"[sites.{name}]: its training notes hold {len(train)} {kind}; [privacy] smallest_batch requires {least}"
-        )
+        held = f"{len(train)} {study.task.examples}"
+        raise StudyError(f"[sites.{name}]: its training notes hold {held}; [privacy] smallest_batch requires {least}")
     _write_note_figures(folder, study, types, data, task, examples=len(train))
     public = public_set(study, task) if model_pool is None else model_pool.public(task)
     has_replica = study.shared_at_sites and bool(model.shared_parameters())
@@ -117,7 +114,7 @@ def open_site(
 def _write_note_figures(
     folder: Path, study: Study, types: TagSet, data: SiteData, task: Task, *, examples: int
 ) -> None:
-    """Write for the site's owner what the training notes contain and which annotation was lost; nobody is sent it."""
+    """Write for the site's owner what the training notes contain and which annotation was lost; it is not sent."""
     unknown = (types | TagSet(study.types)).count_other_types(data.train) if study.task.tags else {}
     figures = {"examples": examples, **task.alignment_losses, **({"unknown_types": unknown} if unknown else {})}
     path = folder / _NOTES

@@ -10,6 +10,7 @@ from wardround.errors import StudyError
 from wardround.settings import did_you_mean
 from wardround.studies.catalogue import ALGORITHMS
 from wardround.studies.study_sections import ModelSection
+from wardround.tasks.task_table import TASKS
 from wardround.text.tag_schemes import SCHEMES
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ def _check_task(study: Study) -> None:
         setting = "bart" if model.bart else "vectors" if model.vectors is not None else "preset"
         raise StudyError(f"[model] {setting} is for taggers; a task of kind {kind} uses an encoder: leave it out")
     for name, site in study.sites.items():
-        if kind == "relations" and (site.types or site.scheme):
+        if not TASKS[kind].finds_entities and (site.types or site.scheme):
             setting = "types" if site.types else "scheme"
             raise StudyError(
-                f"[sites.{name}] {setting}: a task of kind relations uses given entities and tags none; leave it out"
+                f"[sites.{name}] {setting}: a task of kind {kind} uses given entities and tags none; leave it out"
             )
 
 

@@ -107,7 +107,7 @@ class Study:
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
     federation: FederationSection = field(default_factory=FederationSection)
     # Whether the study was read from a file with names of version 0.1. It is then written with these names, so that its
-    # digest, by which kits, keys and run folders know it, stays the same.
+    # digest stays the same: kits, keys and run folders identify the study with it.
     old_names: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class Study:
         return self.privacy.protection.seals and not self.algorithm.kind.central_model
 
     @property
-    def told_its_start(self) -> bool:
+    def sends_start(self) -> bool:
         """Whether sites receive the start of the shared half before round 1; otherwise it comes with the round."""
         return self.shared_at_sites and bool(self.model.start_sha256)
 
@@ -240,7 +240,7 @@ def _renamed(algorithm: Any) -> dict[str, Mapping[str, str]]:
 
 
 def digest_of(study: Study) -> str:
-    """Return the digest by which parties know that they have the same study; it does not depend on paths."""
+    """Return the digest that identifies the study; parties compare it, and it does not depend on paths."""
     return sha256(to_toml(study.for_hospitals()).encode()).hexdigest()
 
 

@@ -182,13 +182,13 @@ def public_set(study: Study, task: Task) -> PublicSet:
 
 
 def with_digest(study: Study) -> Study:
-    """Return the study with the digest of its public set, by which each party checks its copy."""
+    """Return the study with the digest of its public set; each party checks its copy against it."""
     documents = public_documents(study)
     return replace(study, public=replace(study.public, sha256=public_digest(documents))) if documents else study
 
 
 def public_digest(documents: tuple[Document, ...]) -> str:
-    """Return the digest by which the parties know that they predict on the same documents."""
+    """Return the digest that parties compare, so that all predict on the same documents."""
     return sha256(digest_of_documents(documents)).hexdigest()
 
 

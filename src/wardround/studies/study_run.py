@@ -225,7 +225,7 @@ class StudyRun:
         for reply in self._asked("restore", question, to=sites):
             if reply.message is None and not self._engine.sites_save:
                 raise FederationError(f"{reply.site} cannot resume from round {self.coordinator.number}: {reply.code}")
-        if self.study.told_its_start and not self.coordinator.number:
+        if self.study.sends_start and not self.coordinator.number:
             told = grouped("shared", self.coordinator.arrays())
             for _ in self._asked("begin", Message(question.values, told), to=sites):
                 pass  # a site that misses it is behind in round 1 and then gets another site's copy

@@ -64,7 +64,7 @@ class TaskSection:
         if self.kind not in TASKS:
             near = did_you_mean(self.kind, TASKS)
             raise StudyError(f"kind is {self.kind!r}{near}; it can be {', '.join(TASKS)}")
-        if self.tag_set and self.kind != "deidentify":
+        if self.tag_set and not self.reports_leakage:
             raise StudyError("tag_set is for a task of kind deidentify; leave it out")
         if self.tags and self.relations:
             raise StudyError("relations are for a task of kind relations or joint")
@@ -91,6 +91,11 @@ class TaskSection:
     def reports_leakage(self) -> bool:
         """Return whether its scores say how much identifying text would stay readable."""
         return TASKS[self.kind].reports_leakage
+
+    @property
+    def examples(self) -> str:
+        """Return what its training examples are called."""
+        return TASKS[self.kind].examples
 
     @property
     def phi_types(self) -> tuple[str, ...]:

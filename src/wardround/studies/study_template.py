@@ -35,7 +35,7 @@ learning_rate = 0.003
 clip = 5.0                        # maximum norm of a gradient
 
 [privacy]
-mechanism = "sealed+masked"       # nobody reads an update; or sealed, masked, or plain: the coordinator sees each
+mechanism = "sealed+masked"       # no party reads an update; or sealed, masked, or plain: the coordinator sees each
 minimum_sites = 3                 # fewer answers than this stop the study
 smallest_batch = 0                # minimum number of sentences per update; 0 means 16, or all that a site has
 packing = "standard"              # 22 bits per number; compact: 15 bits, and two thirds of the bytes

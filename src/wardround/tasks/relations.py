@@ -272,5 +272,5 @@ RELATIONS = TaskKind(
     matching_modes=RelationTask.matching_modes,
     finds_entities=RelationTask.finds_entities,
     finds_relations=RelationTask.finds_relations,
-    examples="pairs",
+    examples="pairs of entities",
 )
