@@ -273,7 +273,8 @@ def test_any_other_altered_bit_changes_the_decrypted_slots(at: int) -> None:
 def test_a_block_that_cannot_be_decrypted_is_noise_that_only_the_mac_detects() -> None:
     """Only of the first block is the noise measured: what is opened was authenticated before."""
     two = sealed([1] * 4097)
-    spoiled = altered(two, FRESH + HEAD + 6, b"\x55")
+    at = FRESH + HEAD + 6
+    spoiled = altered(two, at, bytes([two.data[at] ^ 0x55]))
     slots = opened(spoiled, 4097)
     assert slots[:4096] == [1] * 4096
     assert slots[4096] != 1

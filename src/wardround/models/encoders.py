@@ -14,13 +14,11 @@ from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import BertConfig
-from transformers.utils import logging as remarks
 
 from wardround.errors import ModelError
 from wardround.models.pretrained import (
@@ -34,6 +32,9 @@ from wardround.models.pretrained import (
     shown_name,
 )
 from wardround.text.windows import PieceLayout, lay_out_pieces
+
+if TYPE_CHECKING:
+    from transformers import BertConfig
 
 __all__ = [
     "COMPACT_SIZES",
@@ -75,6 +76,8 @@ def fresh_configuration(name: str) -> BertConfig | None:
     """Return the configuration of a compact BERT with random weights, or None if `name` is a pretrained encoder."""
     if name not in COMPACT_SIZES:
         return None
+    from transformers import BertConfig
+
     layers, hidden, heads = COMPACT_SIZES[name]
     vocabulary = load_configuration(_minilm_folder()).vocab_size
     return BertConfig(
@@ -107,6 +110,8 @@ def in_layer_order(groups: Iterable[str]) -> tuple[str, ...]:
 @contextmanager
 def without_remarks() -> Iterator[None]:
     """Silence `transformers` while it loads or saves: no progress bars, no report on layers that differ on purpose."""
+    from transformers.utils import logging as remarks
+
     verbosity, bars = remarks.get_verbosity(), remarks.is_progress_bar_enabled()
     remarks.set_verbosity(logging.ERROR)
     remarks.disable_progress_bar()  # type: ignore[no-untyped-call]

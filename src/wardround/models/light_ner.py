@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 from torch.nn.utils.rnn import pad_sequence
-from transformers import DynamicCache, EncoderDecoderCache
 
 from wardround.errors import ModelError
 from wardround.models.encoders import PieceTokenizer, encoder_folder, without_remarks
@@ -39,6 +38,9 @@ from wardround.models.tagging_model import Inputs, MentionModel, SplitLoss
 from wardround.settings import with_settings
 from wardround.text.tag_schemes import WordSpan
 from wardround.text.tag_sets import TagSet
+
+if TYPE_CHECKING:
+    from transformers import EncoderDecoderCache
 
 __all__ = ["FAMILY", "LightNer", "LightNerConfig", "PointerOutputs", "load_bart"]
 
@@ -305,6 +307,8 @@ class LightNer(MentionModel):
 
     def _written(self, read: _Read) -> list[list[int]]:
         """Return the outputs of each sentence, without the end; a finished sentence leaves the batch."""
+        from transformers import DynamicCache, EncoderDecoderCache
+
         found: list[list[int]] = [[] for _ in read.states]
         rows = list(range(len(found)))
         past = EncoderDecoderCache(DynamicCache(), DynamicCache())

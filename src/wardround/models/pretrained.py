@@ -3,6 +3,9 @@
 Every load goes through here. A folder is checked before `transformers` reads it: any file that could run code,
 unpickle, lead to other files or call a hub is rejected by name. The hub is called for one purpose, an encoder that a
 user named by its id: `fetched` downloads its files to the local cache, from where it is loaded like any other folder.
+
+Functions import `transformers` when they are called: it takes longer to import than everything else together, and most
+processes of a study with word models never need it.
 """
 
 from __future__ import annotations
@@ -16,8 +19,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
-from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, AutoTokenizer, BartModel
 
 from wardround.errors import ModelError
 from wardround.parsing import MalformedDataError, is_whole, read_json
@@ -93,6 +94,8 @@ def fetched(source: str, *, offline: bool) -> str:
             f"no encoder or tokenizer could be loaded from {name!r}: there is no such folder, and a Hugging Face id is "
             "written owner/name"
         )
+    from huggingface_hub import snapshot_download
+
     try:
         return snapshot_download(source, allow_patterns=_FILES, local_files_only=offline)
     except Exception as error:  # the hub, the network and the cache raise many kinds of errors
@@ -114,18 +117,24 @@ def shown_name(folder: str) -> str:
 def load_configuration(folder: str) -> Any:
     """Return the configuration of a model; like every loader here, raise `UnloadableError` if that fails."""
     with _checked(folder):
+        from transformers import AutoConfig
+
         return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
 
 
 def load_tokenizer(folder: str, *, options: Mapping[str, Any]) -> Any:
     """Return the tokenizer of a model; `options` are its settings, such as `model_max_length`."""
     with _checked(folder):
+        from transformers import AutoTokenizer
+
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
 
 
 def load_encoder_network(folder: str) -> Any:
     """Return an encoder with its weights."""
     with _checked(folder):
+        from transformers import AutoModel
+
         return AutoModel.from_pretrained(
             folder, use_safetensors=True, trust_remote_code=False, local_files_only=True, dtype=torch.float32
         )
@@ -140,6 +149,8 @@ def load_network_for_tokens(folder: str, *, labels: Sequence[str], fresh: bool) 
         fresh: accept weights of other shapes: an encoder that was trained for other labels gets a new output layer.
     """
     with _checked(folder):
+        from transformers import AutoModelForTokenClassification
+
         network, report = AutoModelForTokenClassification.from_pretrained(
             folder,
             use_safetensors=True,
@@ -156,6 +167,8 @@ def load_network_for_tokens(folder: str, *, labels: Sequence[str], fresh: bool) 
 def load_bart_network(folder: str) -> tuple[Any, list[str]]:
     """Return a BART without its output layer, and the names of weights that the folder lacks."""
     with _checked(folder):
+        from transformers import BartModel
+
         found: Any = BartModel.from_pretrained(
             folder,
             use_safetensors=True,
@@ -178,6 +191,8 @@ def label_settings(labels: Sequence[str]) -> dict[str, Any]:
 
 def fresh_network(configuration: Any) -> Any:
     """Return a network that scores tokens, with random weights."""
+    from transformers import AutoModelForTokenClassification
+
     return AutoModelForTokenClassification.from_config(configuration, trust_remote_code=False)  # type: ignore[no-untyped-call]
 
 

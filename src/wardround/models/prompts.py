@@ -15,9 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
 
 from wardround.errors import ModelError
 from wardround.models.encoders import without_remarks
@@ -110,6 +107,9 @@ class Prompt(nn.Module):
 
 def _attend_ours(network: Any) -> None:
     """Make the network use the attention with appended rows."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
     AttentionInterface.register(_ATTENTION, _attend)
     AttentionMaskInterface.register(_ATTENTION, sdpa_mask)  # without a mask function, padding would be attended to
     with without_remarks():
@@ -132,6 +132,8 @@ def _attend(
     **more: Any,  # further arguments of transformers: dropout, scale and others
 ) -> tuple[Tensor, None]:
     """Return softmax(Q [K; Φ_K]ᵀ / √head) [V; Φ_V] (Eq. 14) if the layer has rows; every query attends to them."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
     rows = getattr(layer, _ROWS, _Appended).rows
     if rows is None:
         more |= {"is_causal": is_causal, "position_bias": position_bias}
