@@ -128,8 +128,18 @@ def test_sites_of_the_algorithm_public_send_neither_predictions_nor_updates(mech
     )
     assert lines(study, "Who could read what leaves") == (
         f"The mechanism is {mechanism}.",
-        ALGORITHMS["public"].told_to_sites,
+        ALGORITHMS["public"].sent_to_sites,
     )
+
+
+@pytest.mark.parametrize("mechanism", ["masked", "sealed", "sealed+masked"])
+@pytest.mark.parametrize("algorithm", ["public", "single"])
+def test_a_mechanism_adds_no_step_to_an_algorithm_that_aggregates_nothing(algorithm: str, mechanism: str) -> None:
+    privacy = {"mechanism": mechanism, "minimum_sites": 3}
+    study = of(algorithm, privacy=privacy, sites={**ONE_TOP, "riverside": {"types": ["Drug"]}})
+    steps = [line.partition(": ")[0] for line in lines(study, "What would run here")[1:]]
+    assert steps == ["describe", *ALGORITHMS[algorithm].steps, "score", "finish", "save", "restore"]
+    assert not any("the weight" in line for line in lines(study, "Who could read what leaves"))
 
 
 def test_the_weight_of_a_site_that_relates_is_its_pairs() -> None:
@@ -155,7 +165,7 @@ def test_what_leaves_in_numbers() -> None:
 def test_where_nothing_is_shared_nothing_but_figures_leave() -> None:
     study = of("single")
     told = " ".join(lines(study, "What would leave this site"))
-    assert "In each round" not in told and "×" not in told
+    assert "In each round" not in told and "With each update" not in told and "×" not in told
     assert "your number of training sentences" in told
     assert "can be guessed" not in " ".join(lines(study, "Who could read what leaves"))
 
@@ -221,7 +231,7 @@ def test_the_terms_that_a_site_holds_requests_against() -> None:
 
 def test_what_other_sites_receive_is_said_of_every_algorithm() -> None:
     told = {name: lines(of(name), "Who could read what leaves")[-1] for name in AMONG_HOSPITALS}
-    assert told == {name: ALGORITHMS[name].told_to_sites for name in AMONG_HOSPITALS}
+    assert told == {name: ALGORITHMS[name].sent_to_sites for name in AMONG_HOSPITALS}
     assert [name for name, line in told.items() if "the number of sentences each site trains on" in line] == ["fedner"]
     assert [name for name, line in told.items() if "for each site and shared layer, a weight" in line] == ["fedatt"]
     assert told["single"] == "Other sites receive nothing."

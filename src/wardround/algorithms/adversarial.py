@@ -136,7 +136,7 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.ALL,
     sends="updates",
-    told_to_sites=(
+    sent_to_sites=(
         "Other sites receive the updated shared layers. Some of these distinguish sites: they encode how the sentences "
         "of each site, including yours, differ from those of the others as the network reads them."
     ),

@@ -119,7 +119,7 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.CONFIGURED,
     sends="updates",
-    told_to_sites=(
+    sent_to_sites=(
         "Other sites receive the updated shared layers and, for each site and shared layer, a weight: the more the "
         "site's update changed the layer, the larger."
     ),

@@ -33,7 +33,7 @@ __all__ = [
     "train_locally",
 ]
 
-LOCAL_TRAINING = RoundTrainingConfig(batch_size=16)  # of one site; FedNER's batch is divided among all sites
+LOCAL_TRAINING = RoundTrainingConfig(batch_size=16)  # smaller than FedNER's: each site takes its own steps
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,6 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.CONFIGURED,
     sends="updates",
-    told_to_sites="Other sites receive only the updated shared layers.",
+    sent_to_sites="Other sites receive only the updated shared layers.",
     constant_settings=FedAvgConfig.constant_settings,
 )

@@ -59,7 +59,7 @@ class FedEdConfig(LocalConfig):
     top_k: int = 1  # for precision top-k: classes per row that are sent
     temperature: float = 1.0  # τ, Eq. 4
     distillation_epochs: int = 1  # over the public set, per round
-    distillation_batch: int = 0  # 0 means the sites' batch size
+    distillation_batch: int = 0  # sentences behind one step on the public set; 0 means `batch_size`
     label_weight: float = 1.0  # of the labels of the public set in Eq. 6
     label_rounds: int = 0  # rounds in which labels are used; 0 means all, as in the paper
     teacher_weight: float = 1.0  # of the teacher
@@ -273,7 +273,7 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.ALL,
     sends="predictions",
-    told_to_sites=(
+    sent_to_sites=(
         "Other sites receive the updated central model or, if each keeps a model of its own, the mean of all sites' "
         "predictions on the public notes."
     ),

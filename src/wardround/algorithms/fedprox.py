@@ -63,6 +63,6 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.CONFIGURED,
     sends="updates",
-    told_to_sites="Other sites receive only the updated shared layers.",
+    sent_to_sites="Other sites receive only the updated shared layers.",
     constant_settings=FedProxConfig.constant_settings,
 )

@@ -356,7 +356,7 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.ALL,
     sends="updates",
-    told_to_sites=(
+    sent_to_sites=(
         "Other sites receive the updated shared layers and, if sentences are weighted, the sum of one small gradient "
         "of each site: of two sites, each learns the other's."
     ),
