@@ -156,7 +156,7 @@ def main(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     (options.folder / SUMMARY).unlink(missing_ok=True)
     _clear(options.folder)
-    device, study = pick_device(options.device), read_study(options.folder / REQUESTED_STUDY)
+    device, study = pick_device(options.device), read_study(options.folder / REQUESTED_STUDY, generated=True)
     examiner = None
     if options.test is not None:
         task = common_task(study)

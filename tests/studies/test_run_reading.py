@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from tests.studies.tiny_studies import learnable, of_algorithm, run, tiny
 from wardround.errors import UsageError
 from wardround.reports.run_record import RunRecord
 from wardround.secure_aggregation.mechanisms import MECHANISMS
+from wardround.settings import OldNameWarning
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import read_run, run_folder_at, with_examples, write_own_report
 from wardround.studies.single_site import SiteData, train_at_one_site
@@ -155,6 +158,18 @@ def test_figures_that_another_version_writes_make_no_report_fail(tmp_path: Path)
     row = {"event": "round", "round": 1, "loss": None, "exchanges": {"train": {"h": [1, 2, 3.0, 0.5, 9]}}}
     (tmp_path / "events.jsonl").write_text(json.dumps(row) + "\n")
     assert read_run(tmp_path).history.rounds[0].up == 0
+
+
+def test_a_run_folder_of_version_0_1_is_read_without_a_warning(folder: Path, tmp_path: Path) -> None:
+    """Version 0.1 wrote `clip`, empty by default, into the study file of every run."""
+    old = tmp_path / "old"
+    shutil.copytree(folder, old)
+    text = (old / "study.toml").read_text(encoding="utf-8")
+    assert text.count("[privacy.value_bounds]") == 1
+    (old / "study.toml").write_text(text.replace("[privacy.value_bounds]", "[privacy.clip]"), encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OldNameWarning)
+        assert read_run(old).study.count("[privacy.clip]") == 1
 
 
 def test_the_folder_of_a_coordinator_is_in_its_kit(tmp_path: Path) -> None:

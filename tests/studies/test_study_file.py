@@ -763,6 +763,10 @@ def test_old_names_of_settings_are_read_with_a_warning_that_names_the_new_one() 
     assert study == parse_study(new)
 
 
+def test_old_names_in_a_file_that_wardround_wrote_cause_no_warning() -> None:
+    assert parse_study(OLD, generated=True) == read_old(OLD)
+
+
 def test_a_study_with_old_names_is_written_with_them_so_that_its_digest_stays() -> None:
     study = read_old(OLD)
     text = to_toml(study)

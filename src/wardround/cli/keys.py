@@ -229,7 +229,7 @@ def _epochs(kit: Kit, passphrase_file: Path | None, *, keyring: bool = False, cr
     lock = lock_from(passphrase_file, keyring=keyring)
     from wardround.studies.study_file import key_scheme, parse_study  # heavy; needed only for the first key
 
-    study = parse_study(kit.study.decode())
+    study = parse_study(kit.study.decode(), generated=True)
     if not study.privacy.protection.seals:
         raise UsageError(
             f"{kit.plan.study} seals nothing ([privacy] mechanism {study.privacy.mechanism}); it has no keys"

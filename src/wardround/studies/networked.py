@@ -44,7 +44,7 @@ def plan_kits(path: Path, *, host: str, port: int, days: int, keys: str = "") ->
 
 def study_of(kit: Kit, places: LocalPaths | None = None) -> Study:
     """Return the study of a kit, with this party's paths of the files that the study names."""
-    study, places = parse_study(kit.study.decode()), places or LocalPaths()
+    study, places = parse_study(kit.study.decode(), generated=True), places or LocalPaths()
     vectors = _found("word vectors", "--vectors", study.model.vectors, places.vectors)
     public = _found("public set", "--public", study.public.data, places.public)
     model = replace(study.model, vectors=vectors, start=None if places.start is None else places.start.resolve())

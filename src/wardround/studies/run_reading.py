@@ -96,7 +96,7 @@ def study_in(folder: Path) -> Study | None:
     if not path.is_file():
         return None
     try:
-        return read_study(path)
+        return read_study(path, generated=True)
     except StudyError as error:
         raise UsageError(f"{_name_of(folder)}/{_STUDY} cannot be read: {error}") from None
 

@@ -356,7 +356,7 @@ class StudyRun:
 def _holds(path: Path, study: Study) -> bool:
     """Whether a file holds the study, perhaps under names of settings of version 0.1."""
     try:
-        return read_study(path) == study
+        return read_study(path, generated=True) == study
     except StudyError:
         return False
 

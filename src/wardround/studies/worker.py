@@ -30,7 +30,11 @@ def main(arguments: list[str]) -> None:
     """Answer until the parent sends no more questions."""
     spec = WorkerSpec.read(Path(arguments[0]))
     torch.set_num_threads(spec.threads)
-    study, folder, device = parse_study(spec.study), RunFolder(Path(spec.folder)), pick_device(spec.device)
+    study, folder, device = (
+        parse_study(spec.study, generated=True),
+        RunFolder(Path(spec.folder)),
+        pick_device(spec.device),
+    )
     if spec.site:
         party_keys = None if spec.party is None else PartyKeys.of_site(study, spec.party)
         serve_worker(

@@ -68,7 +68,7 @@ def run_requested_study(folder: Path, device: str, *, workers: int = 0) -> Finis
     started = time.perf_counter()
     torch.set_num_threads(1)
     place = pick_device(device)
-    study, run = read_study(folder / REQUESTED_STUDY), RunFolder(folder)
+    study, run = read_study(folder / REQUESTED_STUDY, generated=True), RunFolder(folder)
     run_on_one_machine(study, run, device=place, watcher=SilentWatcher(), workers=workers)
     return FinishedRun(study, run, place, time.perf_counter() - started)
 
