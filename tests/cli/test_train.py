@@ -182,6 +182,8 @@ REFUSED = {
     ("--model-option", "lstm=many"): "option 'lstm' of the preset 'fedner': 'many' is not a whole number",
     ("--model-option", "scheme=BIOS"): "scheme is 'BIOS'; it can be BIO, BIOES, IOB1",
     ("--training-option", "epoch=3"): "'epoch' is not an option of the training – did you mean 'epochs'?; it has",
+    ("--family", "word-taggr"): "no model family is called 'word-taggr' – did you mean 'word-tagger'?",
+    ("--family", "joint-extractor"): "the model family joint-extractor serves joint, not the task ner",
     ("--training-option", "epochs=0"): "epochs is 0; it must be above zero",
     ("--training-option", "seed=4"): "'seed' is not an option of the training alone: --seed sets it for",
     ("--types", "Durg"): "no training note has the type 'Durg' – did you mean 'Drug'?; there are ADE, Drug",
