@@ -123,7 +123,7 @@ def test_hong_wants_taught_words_sure() -> None:
     looked = seen(predicted=torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
     loss = adversary("hong", strength=0.2).loss(looked).item()
     assert loss == pytest.approx(log(4 / 3) ** 2 / 2 + 0.2 * log(2) / 2)
-    assert [adversary(method).looks_at_predictions for method in METHODS] == [False, False, True]
+    assert [adversary(method).uses_predictions for method in METHODS] == [False, False, True]
 
 
 # At a site.
