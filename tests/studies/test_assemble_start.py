@@ -24,11 +24,11 @@ from wardround.studies.assemble import check_start, common_model, model_of, star
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.site_setup import open_here
 from wardround.studies.study_file import Study, parse_study, study_for_kits, to_toml
-from wardround.studies.study_run import Engine, StudyOutcome, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyOutcome, StudyRun
 from wardround.text.tag_sets import TagSet
 from wardround.training.state_files import load_tensors
 
-ENGINE = Engine(checkpoint_every=1, sites_save=True, retries=2, pause=0.0)
+ENGINE = EngineSettings(checkpoint_every=1, sites_save=True, retries=2, pause=0.0)
 
 
 def source_of(study: Study, folder: Path) -> Path:

@@ -26,7 +26,7 @@ from wardround.studies.assemble import common_task
 from wardround.studies.party_keys import InMemoryKeys, PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import Study, digest_of
-from wardround.studies.study_run import Engine, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyRun
 from wardround.studies.worker_spec import PartySpec
 
 SEALED = {"mechanism": "sealed", "minimum_sites": 2}
@@ -199,7 +199,7 @@ def test_nothing_that_hangs_on_a_coordinators_run_is_the_secret(study: Study, tm
         study,
         ToyFederation(tuple(study.sites)),  # sites that are elsewhere: nothing of theirs hangs on it
         RunFolder(tmp_path / "run"),
-        engine=Engine(checkpoint_every=1, sites_save=True),
+        engine=EngineSettings(checkpoint_every=1, sites_save=True),
         watcher=Onlooker(),
         party_keys=protection,
     )

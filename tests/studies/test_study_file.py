@@ -708,7 +708,7 @@ def test_studies_of_predictions_that_make_no_sense(old: str, new: str, said: str
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedner", "single"])
 def test_a_public_section_that_names_no_notes_is_refused(section: str, algorithm: str) -> None:
     study = f'[study]\nname = "s"\n[sites.a]\n[algorithm]\nname = "{algorithm}"\n'
-    assert not parse_study(study).public.is_there
+    assert not parse_study(study).public.exists
     with pytest.raises(
         StudyError, match=r"^\[public\] names no notes: it needs data and format, or built_in; or leave"
     ):

@@ -25,12 +25,12 @@ from wardround.studies.run_folder import RunFolder
 from wardround.studies.site_setup import open_site, with_ledger
 from wardround.studies.study_file import Study, to_toml
 from wardround.studies.study_notes import load_notes
-from wardround.studies.study_run import Engine, StudyOutcome, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyOutcome, StudyRun
 from wardround.tasks import ner
 from wardround.text.document import Document
 
-EACH_ROUND = Engine(checkpoint_every=1, sites_save=False)
-LASTING = Engine(checkpoint_every=1, sites_save=True, pause=0.0)
+EACH_ROUND = EngineSettings(checkpoint_every=1, sites_save=False)
+LASTING = EngineSettings(checkpoint_every=1, sites_save=True, pause=0.0)
 NAMES = ("harbour", "hillside")
 
 
@@ -44,7 +44,7 @@ def toy_run(
     *,
     found: Mapping[int, int] | None = None,
     fault: Fault = nobody_fails,
-    engine: Engine = EACH_ROUND,
+    engine: EngineSettings = EACH_ROUND,
     watcher: Onlooker | None = None,
 ) -> tuple[StudyOutcome, ToyFederation]:
     federation = ToyFederation(tuple(study.sites), found=found, fault=fault)
@@ -62,7 +62,7 @@ def study_of(rounds: int = 3, **evaluation: int) -> Study:
 
 
 def test_what_is_asked_and_when(tmp_path: Path) -> None:
-    engine = Engine(checkpoint_every=2, sites_save=False)
+    engine = EngineSettings(checkpoint_every=2, sites_save=False)
     _, federation = toy_run(study_of(5, every=3), tmp_path, engine=engine)
     assert federation.steps() == [
         ("restore", 0),
@@ -81,7 +81,7 @@ def test_sites_that_save_themselves_are_not_asked_to(tmp_path: Path) -> None:
 
 def test_scored_twenty_times_unless_it_says_otherwise(tmp_path: Path) -> None:
     onlooker = Onlooker()
-    toy_run(study_of(61, every=0), tmp_path, watcher=onlooker, engine=Engine(50, sites_save=False))
+    toy_run(study_of(61, every=0), tmp_path, watcher=onlooker, engine=EngineSettings(50, sites_save=False))
     # Every third of 61 rounds, and the last one.
     assert [number for number, _ in onlooker.scores] == [*range(3, 61, 3), 61]
 

@@ -142,7 +142,7 @@ def test_where_no_site_names_its_types_they_are_those_of_the_relations() -> None
 def test_a_study_without_a_public_set() -> None:
     section = public_from({}, Path("/studies"))
     assert section == PublicSection()
-    assert not section.is_there
+    assert not section.exists
     assert "public" not in to_toml(tiny())
 
 
@@ -152,9 +152,9 @@ def test_every_setting_of_a_public_set() -> None:
     assert section == PublicSection(
         Path("/studies/p.jsonl"), "jsonl", {"column": "3", "strict": "true"}, labelled=False, sha256="5e"
     )
-    assert section.is_there
+    assert section.exists
     assert public_from({"data": "/else/p.jsonl", "format": "jsonl"}, Path("/studies")).data == Path("/else/p.jsonl")
-    assert public_from({"built_in": "harbour"}, Path("/studies")).is_there
+    assert public_from({"built_in": "harbour"}, Path("/studies")).exists
     assert public_from({"built_in": "harbour"}, Path("/studies")).labelled
 
 
@@ -229,7 +229,7 @@ def test_a_tag_set_says_what_sites_annotate_unless_they_say_less() -> None:
     assert study.sites["harbour"].types == MEDDOCAN.types
     assert study.sites["hillside"].types == ("FECHAS", "CALLE")
     assert parse_study(to_toml(study)) == study
-    assert (study.task.family, study.task.tags) == ("ner", True)
+    assert (study.task.family, study.task.only_tags_words) == ("ner", True)
 
 
 def test_without_a_tag_set_the_types_are_the_sites_own() -> None:

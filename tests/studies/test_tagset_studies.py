@@ -34,7 +34,7 @@ from wardround.studies.run_folder import RunFolder
 from wardround.studies.site_setup import open_site
 from wardround.studies.study_file import Study, parse_study, to_toml
 from wardround.studies.study_notes import load_notes, public_set
-from wardround.studies.study_run import Engine, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyRun
 from wardround.text.document import Document
 from wardround.training.state_files import load_tensors, under
 
@@ -276,7 +276,7 @@ def test_the_coordinator_never_sees_the_gradient_of_one_site(kind: str, data: Pa
     study = tagged(data, kind, algorithm={"rounds": 2, "trusted_after": 0}, training={"learning_rate": 0.01})
     federation = Lasting(study, tmp_path)
     federation.meddle = overheard = Overheard(federation)
-    engine = Engine(checkpoint_every=1, sites_save=True, pause=0.0)
+    engine = EngineSettings(checkpoint_every=1, sites_save=True, pause=0.0)
     running = StudyRun(
         study, federation, RunFolder(tmp_path), engine=engine, watcher=Onlooker(), party_keys=federation.protection
     )
@@ -326,7 +326,7 @@ def test_a_site_that_was_away_for_a_round_is_in_the_sum_of_the_next(kind: str, d
             told.append((message.value("round", int), message.value("targets_from", list)))
         return go(message)
 
-    engine, watcher = Engine(checkpoint_every=1, sites_save=True, pause=0.0), Watching()
+    engine, watcher = EngineSettings(checkpoint_every=1, sites_save=True, pause=0.0), Watching()
     study_run = StudyRun(
         study, federation, RunFolder(tmp_path), engine=engine, watcher=watcher, party_keys=federation.protection
     )
@@ -360,7 +360,7 @@ def test_under_seals_nobody_tells_a_site_the_gradient_of_all(data: Path, tmp_pat
 
         if name == "lying":
             federation.meddle = lying
-        engine = Engine(checkpoint_every=1, sites_save=True, pause=0.0)
+        engine = EngineSettings(checkpoint_every=1, sites_save=True, pause=0.0)
         StudyRun(
             study,
             federation,

@@ -78,14 +78,14 @@ def start(
     with flare_needed():
         from wardround.federation.engines.flare.supervisor import become
         from wardround.provisioning.kits import read_kit
-        from wardround.studies.networked import led_study
+        from wardround.studies.networked import coordinator_study
         from wardround.studies.site_agent import LocalPaths, party_command
     from wardround.studies.assemble import check_start
     from wardround.studies.study_notes import public_documents
     from wardround.tracking.feeding import check_trackers
 
     paths = LocalPaths(vectors, public, start)
-    study = led_study(_coordinator_kit(read_kit(kit)), paths)
+    study = coordinator_study(_coordinator_kit(read_kit(kit)), paths)
     check_start(study)  # now, while the user can see the error
     public_documents(study)
     check_trackers(listed(track) or ())
@@ -100,10 +100,12 @@ def work(
     """Do the work of `start`, which runs this command again if it dies."""
     with flare_needed():
         from wardround.provisioning.kits import read_kit
-        from wardround.studies.networked import lead
+        from wardround.studies.networked import run_coordinator
         from wardround.studies.site_agent import LocalPaths
     raise typer.Exit(
-        lead(_coordinator_kit(read_kit(kit)), LocalPaths(vectors, public, start), trackers=listed(track) or ())
+        run_coordinator(
+            _coordinator_kit(read_kit(kit)), LocalPaths(vectors, public, start), trackers=listed(track) or ()
+        )
     )
 
 

@@ -70,12 +70,12 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
     yield f"Its coordinator is at {coordinator}; it has {len(study.sites)} sites: {', '.join(study.sites)}."
     config = study.algorithm.config
     yield f"The algorithm is {study.algorithm.name}, for {config.rounds:,} rounds at most."
-    if study.model.begins:
+    if study.model.has_start:
         yield "Its shared layers begin from a model that was trained before; the coordinator has it."
-    if study.public.is_there:
+    if study.public.exists:
         labels = "with its annotation" if study.public.labelled else "without its annotation"
         yield f"All parties read one public set of notes, {labels}; none of your notes is in it."
-    if not study.task.tags:
+    if not study.task.only_tags_words:
         yield f"It learns relations: {', '.join(study.task.relations)}."
         return
     for name, site in study.sites.items():

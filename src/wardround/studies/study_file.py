@@ -220,7 +220,7 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path(), generated: bo
         sites={name: _site(name, table_in(sites, name), folder, task.phi_types) for name in sites},
         old_names=bool(old_names),
     )
-    if "public" in table and not study.public.is_there:
+    if "public" in table and not study.public.exists:
         raise StudyError("[public] names no notes: it needs data and format, or built_in; or leave it out")
     return study
 

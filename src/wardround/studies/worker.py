@@ -42,12 +42,12 @@ def main(arguments: list[str]) -> None:
         )
         return
     party_keys = PartyKeys(secrets=InMemoryKeys.read(spec.key) if spec.key else None)
-    lending = SharedModelPool(study, device)
+    model_pool = SharedModelPool(study, device)
 
     def open_named(name: str) -> RequestHandler:
         own = folder.site(name)
         return open_here(
-            study, name, own, device=device, ledger=spec.ledgers, party_keys=party_keys, model_pool=lending
+            study, name, own, device=device, ledger=spec.ledgers, party_keys=party_keys, model_pool=model_pool
         )
 
     serve_worker(lambda: OpenSites(open_named))
