@@ -126,7 +126,7 @@ def one_hot(classes: Sequence[int], of: int) -> Tensor:
 # What is given, and the teacher.
 
 
-def test_probabilities_or_logits_are_given() -> None:
+def test_probabilities_or_logits_are_sent() -> None:
     scores = rows([0.0, LOG_3], [5.0, 5.0]).requires_grad_()
     for kind, expected in (("probabilities", [[0.25, 0.75], [0.5, 0.5]]), ("logits", [[0.0, LOG_3], [5.0, 5.0]])):
         found = predictions_to_send(scores, kind)  # type: ignore[arg-type]
@@ -174,7 +174,7 @@ def test_probabilities_are_softened_as_their_logarithms() -> None:
         )
 
 
-def test_a_mean_that_is_no_distribution_has_no_teacher() -> None:
+def test_a_mean_that_is_not_a_distribution_is_refused_as_teacher() -> None:
     for mean in ([0.0, 0.0], [float("nan"), 1.0]):
         with pytest.raises(TrainingError, match="is not a distribution"):
             teacher_distribution(np.array([mean], np.float32), "probabilities", 1.0)
@@ -205,7 +205,7 @@ def test_weights_from_zero(name: str, wrong: float) -> None:
         replace(CONFIG, **{name: wrong})  # type: ignore[arg-type]
 
 
-def test_something_must_be_learned_from() -> None:
+def test_a_config_without_labels_and_teacher_is_refused() -> None:
     with pytest.raises(TrainingError, match="nothing would be learned"):
         replace(CONFIG, label_weight=0.0, teacher_weight=0.0)
     with pytest.raises(TrainingError, match="nothing would be learned"):
@@ -297,7 +297,7 @@ class HardOfReading(ToyTask):
         return {head: scores if heard else scores.detach() for head, scores in super().heads(batch).items()}
 
 
-def test_a_batch_that_the_model_cannot_read_is_no_step() -> None:
+def test_a_batch_that_the_model_cannot_read_takes_no_step() -> None:
     task, deaf = HardOfReading(), HardOfReading()
     config = replace(CONFIG, batch_size=1)
     loss = learn(task, [Toy((0,), (2,)), Toy((30, 31), (0, 1))], None, config=config)
@@ -307,7 +307,7 @@ def test_a_batch_that_the_model_cannot_read_is_no_step() -> None:
     assert not deaf.model.words.any()
 
 
-def test_the_mean_loss_weighs_examples_alike() -> None:
+def test_the_mean_loss_weights_examples_equally() -> None:
     task = ToyTask()
     examples = [Toy((0,), (0,)), Toy((1, 2), (1, 1)), Toy((), (), (0,), (1,))]
     # At a rate of zero the model stays: log 3 for each batch with tags, log 2 for one with a relation.
@@ -333,7 +333,7 @@ def test_every_row_learns_from_its_own_row_of_the_teacher(batch_size: int) -> No
 
 
 @pytest.mark.parametrize("nobody", [None, {}])
-def test_without_a_teacher_labels_teach_alone(nobody: Mapping[str, Tensor] | None) -> None:
+def test_without_a_teacher_only_labels_are_learned(nobody: Mapping[str, Tensor] | None) -> None:
     task = ToyTask()
     losses = [learn(task, TOYS, nobody, config=replace(CONFIG, epochs=20)) for _ in range(2)]
     assert losses[1] < losses[0]
@@ -345,7 +345,7 @@ def test_without_a_teacher_labels_teach_alone(nobody: Mapping[str, Tensor] | Non
         learn(task, TOYS, nobody, config=replace(CONFIG, label_weight=0.0))
 
 
-def test_nothing_to_learn_from_is_refused() -> None:
+def test_an_empty_public_set_is_refused() -> None:
     with pytest.raises(TrainingError, match="no example"):
         learn(ToyTask(), [], None)
 
@@ -360,7 +360,7 @@ def test_nothing_to_learn_from_is_refused() -> None:
     ],
     ids=["heads", "rows", "classes", "names"],
 )
-def test_another_sets_teacher_is_refused(wrong: dict[str, Tensor]) -> None:
+def test_a_teacher_for_another_public_set_is_refused(wrong: dict[str, Tensor]) -> None:
     with pytest.raises(TrainingError, match="other heads, rows or classes"):
         learn(ToyTask(), TOYS, wrong)
 
@@ -392,7 +392,7 @@ def trained(seed: str, *, disturbed: int = 0, dropout: float = 0.5) -> ToyTask:
     return task
 
 
-def test_the_seed_decides_and_nothing_else() -> None:
+def test_the_result_depends_only_on_the_seed() -> None:
     first, again, other = trained("a"), trained("a", disturbed=5), trained("b")
     assert torch.equal(first.model.words, again.model.words)
     assert not torch.equal(first.model.words, other.model.words)
@@ -401,7 +401,7 @@ def test_the_seed_decides_and_nothing_else() -> None:
     assert not torch.equal(trained("a", dropout=0.0).model.words, trained("b", dropout=0.0).model.words)
 
 
-def test_whoever_draws_next_draws_what_he_would_have_drawn() -> None:
+def test_the_global_random_state_is_restored() -> None:
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
@@ -409,7 +409,7 @@ def test_whoever_draws_next_draws_what_he_would_have_drawn() -> None:
     assert torch.equal(torch.rand(4), expected)
 
 
-def test_every_epoch_has_an_order_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_epoch_has_its_own_order(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[int]] = []
     task = ToyTask()
     plain = task.heads

@@ -158,7 +158,7 @@ def test_sites_with_private_layers_have_one_each(data: Path, sections: dict[str,
     assert not any(other is first for other in others)
 
 
-def test_under_a_shared_top_sites_of_other_types_have_the_same_network_and_their_own_task(tmp_path: Path) -> None:
+def test_with_shared_output_layers_sites_with_other_types_have_the_same_network(tmp_path: Path) -> None:
     sites = {"harbour": {"types": ["Drug"]}, "hillside": {"types": ["ADE", "Drug"], "scheme": ""}}
     study = tiny(algorithm={"name": "fedavg"}, model=SHARED, sites=sites)
     model_pool = SharedModelPool(study, CPU)
@@ -196,7 +196,7 @@ def test_sites_of_one_network_read_the_public_set_once(start: str, once: bool, t
     assert harbour == hillside == other
 
 
-def test_a_hospital_lends_nothing(data: Path, tmp_path: Path) -> None:
+def test_a_site_of_a_networked_study_shares_no_network(data: Path, tmp_path: Path) -> None:
     study = whole(data, "fedavg")
     notes = {name: load_notes(name, study.sites[name], seed=7) for name in study.sites}
     east, west = (
@@ -211,7 +211,7 @@ def test_a_hospital_lends_nothing(data: Path, tmp_path: Path) -> None:
 
 @EVERY
 @pytest.mark.parametrize("at_once", [16, 1])
-def test_lent_networks_give_the_same_bit_for_bit(
+def test_shared_networks_give_the_same_bit_for_bit(
     data: Path, own: dict[str, Path], name: str, at_once: int, tmp_path: Path
 ) -> None:
     drive(whole(data, name), tmp_path, shared=True, at_once=at_once)
@@ -227,7 +227,9 @@ def test_these_studies_learn(own: dict[str, Path]) -> None:
 
 
 @EVERY
-def test_interrupted_it_goes_on_to_the_same_end(data: Path, own: dict[str, Path], name: str, tmp_path: Path) -> None:
+def test_an_interrupted_study_resumes_to_the_same_result(
+    data: Path, own: dict[str, Path], name: str, tmp_path: Path
+) -> None:
     study = whole(data, name)
     with pytest.raises(Killed):
         drive(study, tmp_path, shared=True, at_once=2, watcher=Onlooker(kill_after=3))
@@ -237,7 +239,7 @@ def test_interrupted_it_goes_on_to_the_same_end(data: Path, own: dict[str, Path]
 
 @pytest.mark.parametrize("mechanism", ["masked", "sealed"])
 @pytest.mark.parametrize("name", ["fedavg", "feded"])
-def test_protected_sums_come_out_the_same(data: Path, mechanism: str, name: str, tmp_path: Path) -> None:
+def test_protected_sums_are_the_same(data: Path, mechanism: str, name: str, tmp_path: Path) -> None:
     """A site whose shared half nobody else has fills the network from its own copy."""
     study = whole(data, name, privacy={"mechanism": mechanism})
     drive(study, tmp_path / "own", shared=False)
@@ -245,7 +247,7 @@ def test_protected_sums_come_out_the_same(data: Path, mechanism: str, name: str,
     assert_same(tmp_path / "shared", tmp_path / "own")
 
 
-def test_relations_by_an_encoder_come_out_the_same(tmp_path: Path) -> None:
+def test_relations_by_an_encoder_give_the_same_result(tmp_path: Path) -> None:
     encoder = write_encoder(tmp_path / "encoder")
     study = parse_study(
         f"""
@@ -357,7 +359,7 @@ def test_sites_that_were_closed_leave_no_file_open(tmp_path: Path) -> None:
     assert open_files() <= before
 
 
-def test_whoever_is_opened_has_the_memory_of_those_before_given_back(
+def test_opening_a_site_returns_the_memory_of_closed_sites(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trimmed: list[int] = []
@@ -384,7 +386,7 @@ def weights(folder: Path) -> list[Path]:
     return sorted(folder.glob("sites/*/model/model.safetensors"))
 
 
-def test_equal_models_lie_on_disk_once(data: Path, tmp_path: Path) -> None:
+def test_equal_models_are_on_disk_once(data: Path, tmp_path: Path) -> None:
     drive(whole(data, "fedavg"), tmp_path, shared=True)
     assert [path.stat().st_nlink for path in weights(tmp_path)] == [3, 3, 3]
     cards = [path.with_name("wardround.json") for path in weights(tmp_path)]

@@ -79,7 +79,7 @@ def test_what_a_mechanism_adds_is_said(mechanism: str, steps: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize("algorithm", AMONG_HOSPITALS)
-def test_all_that_a_site_can_be_asked_is_said_once(algorithm: str) -> None:
+def test_every_step_of_a_site_is_listed_once(algorithm: str) -> None:
     first, *steps = lines(of(algorithm), "What would run here")
     assert first.endswith("the coordinator cannot send code.")
     said = [step.partition(": ")[0] for step in steps]
@@ -96,7 +96,7 @@ def test_all_that_a_site_can_be_asked_is_said_once(algorithm: str) -> None:
         ("sealed+masked", ["submit", "unmask", "open_mean"]),
     ],
 )
-def test_what_a_mechanism_adds_where_predictions_are_given(mechanism: str, steps: list[str]) -> None:
+def test_what_a_mechanism_adds_if_sites_send_predictions(mechanism: str, steps: list[str]) -> None:
     third = {"riverside": {"types": ["Drug"]}}
     given: dict[str, Any] = {"privacy": {"mechanism": mechanism, "minimum_sites": 3}, "sites": {**ONE_TOP, **third}}
     study = of("feded", **given)
@@ -177,7 +177,7 @@ def test_where_everything_is_shared_no_layer_stays() -> None:
     assert {"lstm", "output", "crf"} >= set(layers.removeprefix("The private layers: ").rstrip(".").split(", ")) > set()
 
 
-def test_shared_words_are_warned_of_and_others_are_not() -> None:
+def test_a_warning_is_shown_only_if_word_embeddings_are_shared() -> None:
     assert "which words" in " ".join(lines(tiny(), "Who could read what leaves"))
     convolution = tiny(model={"shared": ["word_cnn"]})
     told = " ".join(lines(convolution, "Who could read what leaves"))
@@ -217,7 +217,7 @@ def test_pooling_is_for_one_machine() -> None:
         study_for_kits(of("pooled"))
 
 
-def test_the_terms_that_a_site_holds_requests_against() -> None:
+def test_the_request_policy_is_described() -> None:
     said = (
         "An update is made of at least {}; requests outside the study's own settings are refused. "
         "A round that is repeated draws other sentences, and the number of repeats is limited."
