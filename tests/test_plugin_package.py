@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.running import QUICK, TINY
 from tests.models.tiny import notes
 from tests.studies.tiny_studies import text_of
 
@@ -134,7 +136,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def wardround(*arguments: str, packages: Path | None = None) -> subprocess.CompletedProcess[str]:
-    more = {} if packages is None else {"PYTHONPATH": str(packages)}
+    paths = [str(packages), os.environ.get("PYTHONPATH", "")] if packages else []
+    more = {"PYTHONPATH": os.pathsep.join(filter(None, paths))} if paths else {}
     return subprocess.run(
         [sys.executable, "-m", "wardround.cli.main", *arguments],
         capture_output=True,
@@ -173,6 +176,15 @@ def test_a_study_uses_what_an_installed_package_adds(installed: Path, tmp_path: 
     shown = wardround("model", "show", str(tmp_path / "run" / "sites" / "harbour" / "model"), packages=installed)
     assert shown.returncode == 0, shown.stderr
     assert "ward-tagger" in shown.stdout
+
+
+def test_a_training_at_one_site_uses_a_model_family_of_an_installed_package(installed: Path, tmp_path: Path) -> None:
+    data = write_notes(tmp_path / "notes")
+    chosen = ("--format", "ward-lines", "--family", "ward-tagger", *TINY, *QUICK)
+    ran = wardround("train", str(data), "--out", str(tmp_path / "run"), *chosen, packages=installed)
+    assert ran.returncode == 0, ran.stderr
+    assert "ward-tagger on notes, test" in ran.stdout
+    assert json.loads((tmp_path / "run" / "model" / "wardround.json").read_text())["kind"] == "ward-tagger"
 
 
 def test_a_machine_without_the_package_refuses_the_study(tmp_path: Path) -> None:

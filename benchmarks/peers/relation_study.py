@@ -25,7 +25,7 @@ from wardround.studies.run_folder import RunFolder
 from wardround.studies.shared_model_pool import SharedModelPool
 from wardround.studies.site_setup import open_here
 from wardround.studies.study_file import Study, parse_study
-from wardround.studies.study_run import Engine, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyRun
 
 CPU = torch.device("cpu")
 PAIRS = {"causes": [["Drug", "ADE"]], "has_dosage": [["Drug", "Dosage"]], "treats": [["Drug", "Disease"]]}
@@ -84,7 +84,7 @@ def run(study: Study, folder: RunFolder, *, one_network: bool, watch: Stopwatch)
         return open_here(study, name, folder.site(name), device=CPU, model_pool=lending)
 
     federation = InProcessFederation(tuple(study.sites), open_named)
-    engine = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
+    engine = EngineSettings(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
     StudyRun(study, federation, folder, engine=engine, watcher=watch, device=CPU).run()
     files = len(os.listdir("/proc/self/fd"))
     federation.close()

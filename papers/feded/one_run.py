@@ -30,7 +30,7 @@ from wardround.studies.shared_model_pool import SharedModelPool
 from wardround.studies.single_site import pick_device
 from wardround.studies.site_setup import open_here
 from wardround.studies.study_file import Study, read_study
-from wardround.studies.study_run import Engine, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyRun
 from wardround.sweeps.folders import REQUESTED_STUDY, SUMMARY
 from wardround.tasks.task import Task, TaskScore
 from wardround.text.document import Document
@@ -140,7 +140,7 @@ def run_watched(study: Study, folder: RunFolder, recorder: Recorder, *, device: 
 
     federation = InProcessFederation(tuple(study.sites), open_named, open_at_once=len(study.sites))
     # A checkpoint of so many sites costs more than it could save.
-    engine = Engine(checkpoint_every=study.algorithm.config.rounds, sites_save=False)
+    engine = EngineSettings(checkpoint_every=study.algorithm.config.rounds, sites_save=False)
     try:
         run = StudyRun(study, federation, folder, engine=engine, watcher=recorder, device=device)
         recorder.coordinator = run.coordinator
@@ -156,7 +156,7 @@ def main(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     (options.folder / SUMMARY).unlink(missing_ok=True)
     _clear(options.folder)
-    device, study = pick_device(options.device), read_study(options.folder / REQUESTED_STUDY)
+    device, study = pick_device(options.device), read_study(options.folder / REQUESTED_STUDY, generated=True)
     examiner = None
     if options.test is not None:
         task = common_task(study)

@@ -46,7 +46,7 @@ TRAINING = RoundTrainingConfig(batch_size=8, learning_rate=0.01, schedule="const
 # Settings.
 
 
-def test_the_settings_that_go_unsaid() -> None:
+def test_default_settings() -> None:
     config = AdversarialConfig()
     likewise = TagSetsConfig()  # beside which it is measured
     assert (config.rounds, config.local_epochs) == (likewise.rounds, likewise.local_epochs) == (25, 1)
@@ -55,17 +55,17 @@ def test_the_settings_that_go_unsaid() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"strength": -0.1}, {"strength": float("nan")}, {"trusted_after": -1}])
-def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(TrainingError, match=next(iter(settings))):
         AdversarialConfig(**settings)
 
 
-def test_a_method_that_nobody_has_is_refused() -> None:
+def test_an_unknown_method_is_refused() -> None:
     with pytest.raises(StudyError, match="method"):
         of_algorithm("adversarial", algorithm={"method": "gannin"})
 
 
-def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
+def test_requests_match_the_request_policy_of_a_site() -> None:
     fixed = AdversarialConfig(method="hong", strength=0.5, trusted_after=3).constant_settings()
     own = {"unknown": "pseudo", "method": "hong", "strength": 0.5, "trusted_after": 3}
     assert own.items() <= fixed.items()
@@ -91,16 +91,16 @@ def seen(*, predicted: Tensor | None = None) -> StateRecorder:
     return recorder
 
 
-def test_ganin_is_how_badly_a_site_is_told() -> None:
+def test_the_loss_of_ganin_is_the_cross_entropy_of_the_site() -> None:
     assert adversary("ganin").loss(seen()).item() == pytest.approx(log(4 / 3))
 
 
-def test_peng_adds_what_the_halves_lose() -> None:
+def test_peng_adds_the_separation_loss() -> None:
     """Halves at their start are orthonormal, of one sentence they do not correlate, and they tell two sites as 1/2."""
     assert adversary("peng").loss(seen()).item() == pytest.approx(log(4 / 3) + log(2))
 
 
-def test_hong_squares_it() -> None:
+def test_hong_squares_the_loss() -> None:
     looked = seen()
     loss = adversary("hong").loss(looked)
     assert loss.item() == pytest.approx(log(4 / 3) ** 2 / 2)
@@ -118,12 +118,12 @@ def seen_gradient(against: Adversary) -> Tensor:
     return gradient
 
 
-def test_hong_wants_taught_words_sure() -> None:
+def test_hong_adds_the_entropy_of_pseudo_annotated_words() -> None:
     """One word at ln 2, one that is sure, times the strength."""
     looked = seen(predicted=torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
     loss = adversary("hong", strength=0.2).loss(looked).item()
     assert loss == pytest.approx(log(4 / 3) ** 2 / 2 + 0.2 * log(2) / 2)
-    assert [adversary(method).looks_at_predictions for method in METHODS] == [False, False, True]
+    assert [adversary(method).uses_predictions for method in METHODS] == [False, False, True]
 
 
 # At a site.
@@ -164,7 +164,7 @@ def question(of: Site, number: int = 1, **settings: Any) -> Message:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_site_gives_its_network_and_its_discriminators_and_weighs_one(tmp_path: Path, method: Method) -> None:
+def test_a_site_sends_its_network_and_discriminators_with_weight_one(tmp_path: Path, method: Method) -> None:
     opened = armed(tmp_path, "east", method=method)
     answer = opened.answer("train_adversarially", question(opened, method=method))
     assert answer.value("weight", float) == 1.0
@@ -178,7 +178,7 @@ def test_a_site_gives_its_network_and_its_discriminators_and_weighs_one(tmp_path
     }
 
 
-def test_at_no_strength_the_network_trains_as_without_discriminators(tmp_path: Path) -> None:
+def test_with_strength_zero_the_network_trains_as_without_discriminators(tmp_path: Path) -> None:
     """Beside clipping, by which the discriminators' gradients too are measured."""
     found = {}
     for strength in (0.0, 1.0):
@@ -208,7 +208,9 @@ def test_a_site_learns_its_own_number(tmp_path: Path) -> None:
     assert rows["east"][0] @ rows["west"][1] > 0 > rows["east"][0] @ rows["west"][0]
 
 
-def test_taught_words_are_made_sure_of_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_predictions_of_pseudo_annotated_words_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The site annotates drugs; what its model finds of effects is what is looked at."""
     looked: list[Tensor | None] = []
     loss = Adversary.loss
@@ -238,14 +240,14 @@ def test_taught_words_are_made_sure_of_and_no_others(tmp_path: Path, monkeypatch
     assert sum(len(predicted) for predicted in looked if predicted is not None) == sentences  # the last word of each
 
 
-def test_nobody_watches_once_a_step_is_done(tmp_path: Path) -> None:
+def test_states_are_recorded_only_during_a_step(tmp_path: Path) -> None:
     opened = armed(tmp_path, "east")
     opened.answer("train_adversarially", question(opened))
     assert not opened.model.probes.is_recording
 
 
 @pytest.mark.parametrize("change", [{"method": "gannin"}, {"unknown": "partial-ish"}, {"strength": "strong"}])
-def test_what_makes_no_sense_is_refused_and_changes_nothing(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_an_invalid_request_is_refused_and_changes_nothing(tmp_path: Path, change: dict[str, Any]) -> None:
     opened = armed(tmp_path, "east")
     asked = question(opened)
     with pytest.raises(MessageError, match="value"):
@@ -280,7 +282,7 @@ KEPT: list[Reply] = []
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_bytes_at_the_door_are_those_of_the_network_and_the_discriminators(tmp_path: Path, method: Method) -> None:
+def test_sent_bytes_are_those_of_the_network_and_the_discriminators(tmp_path: Path, method: Method) -> None:
     KEPT.clear()
     federation = Counting(NAMES, partial(armed, tmp_path, method=method))
     model = armed(tmp_path / "common", "east", method=method).model
@@ -322,9 +324,7 @@ def study_of(method: Method, model: dict[str, Any]) -> Study:
 
 @pytest.mark.parametrize("family", ["words", "none", "prompt", "light-ner"])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_study_of_two_rounds_ends_with_a_model_that_has_none_of_them(
-    tmp_path: Path, method: Method, family: str
-) -> None:
+def test_the_final_model_of_a_study_has_no_discriminators(tmp_path: Path, method: Method, family: str) -> None:
     study, watcher = study_of(method, network(family, tmp_path)), Onlooker()
     outcome = run(study, tmp_path / "run", watcher=watcher)
     assert [record.answered for record in watcher.rounds] == [2, 2]
@@ -338,7 +338,7 @@ def test_a_study_of_two_rounds_ends_with_a_model_that_has_none_of_them(
     assert found.training_only == ()
 
 
-def test_sites_are_numbered_as_the_study_names_them() -> None:
+def test_sites_are_numbered_in_the_order_of_the_study() -> None:
     study = study_of("ganin", network("words", Path()))
     model = common_model(study)
     discriminators = model.get_submodule("discriminators")
@@ -366,7 +366,7 @@ def test_under_protection_the_sum_is_that_of_plain_updates(tmp_path: Path, mecha
         torch.testing.assert_close(found[mechanism][name], tensor, atol=2e-3, rtol=0)
 
 
-def test_a_review_counts_them_and_says_what_they_are() -> None:
+def test_a_review_counts_and_explains_the_discriminators() -> None:
     study = study_of("ganin", network("words", Path()))
     sections = {part.heading: part.lines for part in review(study, "harbour", coordinator="c:1")}
     leaving = "\n".join(sections["What would leave this site"])

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from wardround.algorithms.distillation import (
     Agreement,
     DistillationConfig,
-    as_shared,
+    agreement_figures,
     distil,
     distillation_loss,
-    figures,
-    teacher,
+    predictions_to_send,
+    teacher_distribution,
 )
 from wardround.errors import MessageError, TrainingError
 from wardround.models.parameter_split import LayeredModel, ParameterSplit
@@ -126,20 +126,20 @@ def one_hot(classes: Sequence[int], of: int) -> Tensor:
 # What is given, and the teacher.
 
 
-def test_probabilities_or_logits_are_given() -> None:
+def test_probabilities_or_logits_are_sent() -> None:
     scores = rows([0.0, LOG_3], [5.0, 5.0]).requires_grad_()
-    for exchange, expected in (("probabilities", [[0.25, 0.75], [0.5, 0.5]]), ("logits", [[0.0, LOG_3], [5.0, 5.0]])):
-        found = as_shared(scores, exchange)  # type: ignore[arg-type]
+    for kind, expected in (("probabilities", [[0.25, 0.75], [0.5, 0.5]]), ("logits", [[0.0, LOG_3], [5.0, 5.0]])):
+        found = predictions_to_send(scores, kind)  # type: ignore[arg-type]
         np.testing.assert_allclose(found, expected, atol=1e-7)
         assert found.dtype == np.float32
-    assert as_shared(scores.bfloat16(), "logits").dtype == np.float32
-    given = as_shared(scores, "logits")
+    assert predictions_to_send(scores.bfloat16(), "logits").dtype == np.float32
+    given = predictions_to_send(scores, "logits")
     given[:] = 0.0
     assert scores[1, 0].item() == 5.0  # a copy
 
 
 @pytest.mark.parametrize(
-    ("mean", "exchange", "temperature", "expected"),
+    ("mean", "kind", "temperature", "expected"),
     [
         ([0.0, LOG_3], "logits", 1.0, [0.25, 0.75]),
         ([0.0, 2 * LOG_3], "logits", 2.0, [0.25, 0.75]),
@@ -154,33 +154,38 @@ def test_probabilities_or_logits_are_given() -> None:
         ([1000.0, 0.0], "logits", 0.01, [1.0, 0.0]),
     ],
 )
-def test_the_teacher_by_hand(mean: list[float], exchange: Any, temperature: float, expected: list[float]) -> None:
-    found = teacher(np.array([mean], np.float64), exchange, temperature)
+def test_the_teacher_by_hand(mean: list[float], kind: Any, temperature: float, expected: list[float]) -> None:
+    found = teacher_distribution(np.array([mean], np.float64), kind, temperature)
     assert found.dtype == torch.float32
     assert found[0].tolist() == pytest.approx(expected, abs=1e-7)
 
 
 def test_probabilities_are_softened_as_their_logarithms() -> None:
-    p = as_shared(torch.randn(50, 4, generator=torch.Generator().manual_seed(1)), "probabilities")
+    p = predictions_to_send(torch.randn(50, 4, generator=torch.Generator().manual_seed(1)), "probabilities")
     for temperature in (0.3, 1.0, 4.0):
         torch.testing.assert_close(
-            teacher(p, "probabilities", temperature), teacher(np.log(p), "logits", temperature), atol=1e-6, rtol=0
+            teacher_distribution(p, "probabilities", temperature),
+            teacher_distribution(np.log(p), "logits", temperature),
+            atol=1e-6,
+            rtol=0,
         )
-        assert teacher(p, "probabilities", temperature).sum(-1).tolist() == pytest.approx([1.0] * 50, abs=1e-6)
+        assert teacher_distribution(p, "probabilities", temperature).sum(-1).tolist() == pytest.approx(
+            [1.0] * 50, abs=1e-6
+        )
 
 
-def test_a_mean_that_is_no_distribution_has_no_teacher() -> None:
+def test_a_mean_that_is_not_a_distribution_is_refused_as_teacher() -> None:
     for mean in ([0.0, 0.0], [float("nan"), 1.0]):
         with pytest.raises(TrainingError, match="is not a distribution"):
-            teacher(np.array([mean], np.float32), "probabilities", 1.0)
-    assert teacher(np.zeros((0, 3), np.float32), "probabilities", 1.0).shape == (0, 3)
+            teacher_distribution(np.array([mean], np.float32), "probabilities", 1.0)
+    assert teacher_distribution(np.zeros((0, 3), np.float32), "probabilities", 1.0).shape == (0, 3)
 
 
-def test_anything_else_to_exchange_is_refused() -> None:
+def test_an_unknown_kind_of_predictions_is_refused() -> None:
     with pytest.raises(TrainingError, match=r"^predictions is 'labels'; it can be probabilities or logits"):
-        as_shared(rows([1.0, 0.0]), "labels")  # type: ignore[arg-type]
+        predictions_to_send(rows([1.0, 0.0]), "labels")  # type: ignore[arg-type]
     with pytest.raises(TrainingError, match=r"^predictions is 'labels'; it can be probabilities or logits"):
-        teacher(np.ones((1, 1)), "labels", 1.0)  # type: ignore[arg-type]
+        teacher_distribution(np.ones((1, 1)), "labels", 1.0)  # type: ignore[arg-type]
 
 
 # The settings and the loss.
@@ -200,7 +205,7 @@ def test_weights_from_zero(name: str, wrong: float) -> None:
         replace(CONFIG, **{name: wrong})  # type: ignore[arg-type]
 
 
-def test_something_must_be_learned_from() -> None:
+def test_a_config_without_labels_and_teacher_is_refused() -> None:
     with pytest.raises(TrainingError, match="nothing would be learned"):
         replace(CONFIG, label_weight=0.0, teacher_weight=0.0)
     with pytest.raises(TrainingError, match="nothing would be learned"):
@@ -292,7 +297,7 @@ class HardOfReading(ToyTask):
         return {head: scores if heard else scores.detach() for head, scores in super().heads(batch).items()}
 
 
-def test_a_batch_that_the_model_cannot_read_is_no_step() -> None:
+def test_a_batch_that_the_model_cannot_read_takes_no_step() -> None:
     task, deaf = HardOfReading(), HardOfReading()
     config = replace(CONFIG, batch_size=1)
     loss = learn(task, [Toy((0,), (2,)), Toy((30, 31), (0, 1))], None, config=config)
@@ -302,7 +307,7 @@ def test_a_batch_that_the_model_cannot_read_is_no_step() -> None:
     assert not deaf.model.words.any()
 
 
-def test_the_mean_loss_weighs_examples_alike() -> None:
+def test_the_mean_loss_weights_examples_equally() -> None:
     task = ToyTask()
     examples = [Toy((0,), (0,)), Toy((1, 2), (1, 1)), Toy((), (), (0,), (1,))]
     # At a rate of zero the model stays: log 3 for each batch with tags, log 2 for one with a relation.
@@ -328,7 +333,7 @@ def test_every_row_learns_from_its_own_row_of_the_teacher(batch_size: int) -> No
 
 
 @pytest.mark.parametrize("nobody", [None, {}])
-def test_without_a_teacher_labels_teach_alone(nobody: Mapping[str, Tensor] | None) -> None:
+def test_without_a_teacher_only_labels_are_learned(nobody: Mapping[str, Tensor] | None) -> None:
     task = ToyTask()
     losses = [learn(task, TOYS, nobody, config=replace(CONFIG, epochs=20)) for _ in range(2)]
     assert losses[1] < losses[0]
@@ -340,7 +345,7 @@ def test_without_a_teacher_labels_teach_alone(nobody: Mapping[str, Tensor] | Non
         learn(task, TOYS, nobody, config=replace(CONFIG, label_weight=0.0))
 
 
-def test_nothing_to_learn_from_is_refused() -> None:
+def test_an_empty_public_set_is_refused() -> None:
     with pytest.raises(TrainingError, match="no example"):
         learn(ToyTask(), [], None)
 
@@ -355,7 +360,7 @@ def test_nothing_to_learn_from_is_refused() -> None:
     ],
     ids=["heads", "rows", "classes", "names"],
 )
-def test_another_sets_teacher_is_refused(wrong: dict[str, Tensor]) -> None:
+def test_a_teacher_for_another_public_set_is_refused(wrong: dict[str, Tensor]) -> None:
     with pytest.raises(TrainingError, match="other heads, rows or classes"):
         learn(ToyTask(), TOYS, wrong)
 
@@ -387,7 +392,7 @@ def trained(seed: str, *, disturbed: int = 0, dropout: float = 0.5) -> ToyTask:
     return task
 
 
-def test_the_seed_decides_and_nothing_else() -> None:
+def test_the_result_depends_only_on_the_seed() -> None:
     first, again, other = trained("a"), trained("a", disturbed=5), trained("b")
     assert torch.equal(first.model.words, again.model.words)
     assert not torch.equal(first.model.words, other.model.words)
@@ -396,7 +401,7 @@ def test_the_seed_decides_and_nothing_else() -> None:
     assert not torch.equal(trained("a", dropout=0.0).model.words, trained("b", dropout=0.0).model.words)
 
 
-def test_whoever_draws_next_draws_what_he_would_have_drawn() -> None:
+def test_the_global_random_state_is_restored() -> None:
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
@@ -404,7 +409,7 @@ def test_whoever_draws_next_draws_what_he_would_have_drawn() -> None:
     assert torch.equal(torch.rand(4), expected)
 
 
-def test_every_epoch_has_an_order_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_epoch_has_its_own_order(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[int]] = []
     task = ToyTask()
     plain = task.heads
@@ -429,11 +434,15 @@ def test_a_tagger_learns_from_another_without_labels() -> None:
     examples = master.encode(public)
     quick = Rates(0.02, 0.02)
     learn(master, examples, None, config=DistillationConfig(batch_size=4, epochs=6), rates=quick, clip=5.0)
-    q = {"tags": teacher(as_shared(head_scores(master, examples)["tags"], "probabilities"), "probabilities", 1.0)}
+    q = {
+        "tags": teacher_distribution(
+            predictions_to_send(head_scores(master, examples)["tags"], "probabilities"), "probabilities", 1.0
+        )
+    }
     before = head_scores(student, examples)
     unlabelled = DistillationConfig(batch_size=4, epochs=6, labelled=False)
     learn(student, examples, q, config=unlabelled, rates=quick, clip=5.0)
-    found = figures(q, before, head_scores(student, examples), master.labels(examples))
+    found = agreement_figures(q, before, head_scores(student, examples), master.labels(examples))
     assert found["agreement_before"] < 0.8 < 0.95 < found["agreement"]
     assert found["student_f1"] > found["student_f1_before"]
 
@@ -452,7 +461,7 @@ def test_a_relation_classifier_is_distilled_bit_for_bit_alike(tmp_path: Path) ->
     folder = write_encoder(tmp_path / "tiny")
     students = [relation_task(folder, seed=1) for _ in range(2)]
     examples = students[0].encode([related(note) for note in notes(10)])
-    q = {"relations": teacher(np.full((len(examples), 2), 0.5, np.float32), "probabilities", 1.0)}
+    q = {"relations": teacher_distribution(np.full((len(examples), 2), 0.5, np.float32), "probabilities", 1.0)}
     losses = [learn(student, examples, q, config=DistillationConfig(batch_size=4), clip=1.0) for student in students]
     assert losses[0] == losses[1] > 0
     assert same_weights(students[0].model, students[1].model)  # type: ignore[arg-type]
@@ -478,7 +487,7 @@ def test_agreement_by_hand() -> None:
 
 
 def test_figures_of_one_head_have_plain_names() -> None:
-    found = figures({"h": TEACHER}, {"h": BEFORE}, {"h": AFTER}, {"h": LABELS})
+    found = agreement_figures({"h": TEACHER}, {"h": BEFORE}, {"h": AFTER}, {"h": LABELS})
     assert list(found) == [
         "agreement_before",
         "agreement",
@@ -490,13 +499,13 @@ def test_figures_of_one_head_have_plain_names() -> None:
         "student_f1",
     ]
     assert (found["teacher_accuracy"], found["agreement"]) == (0.75, 0.75)
-    unlabelled = figures({"h": TEACHER}, {"h": BEFORE}, {"h": AFTER}, None)
+    unlabelled = agreement_figures({"h": TEACHER}, {"h": BEFORE}, {"h": AFTER}, None)
     assert unlabelled == {"agreement_before": 0.25, "agreement": 0.75}
 
 
 def test_figures_of_several_heads_name_them() -> None:
     both = [{"tags": part, "relations": part[:1]} for part in (TEACHER, BEFORE, AFTER)]
-    found = figures(*both, None)
+    found = agreement_figures(*both, None)
     assert found == {
         "tags/agreement_before": 0.25,
         "tags/agreement": 0.75,
@@ -509,5 +518,5 @@ def test_a_head_without_rows_has_no_figures() -> None:
     empty = torch.zeros(0, 3)
     both = [{"tags": part, "relations": empty} for part in (TEACHER, BEFORE, AFTER)]
     labels = {"tags": LABELS, "relations": torch.zeros(0, dtype=torch.long)}
-    assert {name.partition("/")[0] for name in figures(*both, labels)} == {"tags"}
-    assert figures({"h": empty}, {"h": empty}, {"h": empty}, None) == {}
+    assert {name.partition("/")[0] for name in agreement_figures(*both, labels)} == {"tags"}
+    assert agreement_figures({"h": empty}, {"h": empty}, {"h": empty}, None) == {}

@@ -89,13 +89,13 @@ def test_the_shared_half_moves_by_the_weighted_mean(tmp_path: Path) -> None:
     close(coordinator.arrays(), mean)
 
 
-def test_no_steps_are_an_epoch(tmp_path: Path) -> None:
+def test_zero_local_steps_mean_one_epoch(tmp_path: Path) -> None:
     hospital = site(tmp_path, steps=fedavg.ALGORITHM.site_steps)  # 18 sentences, in batches of five
     hospital.answer("train", question(hospital, steps=0))
     assert hospital.batches_drawn == 4
 
 
-def test_what_a_site_gives_is_how_far_it_came(tmp_path: Path) -> None:
+def test_an_update_is_the_change_of_the_shared_half(tmp_path: Path) -> None:
     hospital = site(tmp_path, steps=fedavg.ALGORITHM.site_steps)
     before = arrays(hospital)
     answer = hospital.answer("train", question(hospital))
@@ -125,7 +125,7 @@ def test_both_halves_keep_their_optimizer_between_rounds(tmp_path: Path) -> None
     close(coordinator.arrays(), arrays(by_hand))
 
 
-def test_a_site_that_keeps_no_moments_begins_every_round_anew(tmp_path: Path) -> None:
+def test_without_kept_moments_every_round_starts_with_a_fresh_optimizer(tmp_path: Path) -> None:
     start = arrays(site(tmp_path / "start", config=ALL_SHARED))
     coordinator = FedAvg(start, FedAvgConfig(rounds=2, local_steps=2, keep_moments=False), TRAINING)
     federation = Listening(
@@ -166,7 +166,7 @@ def test_attention_is_a_softmax_over_sites_of_each_layer() -> None:
     assert huge["a"].tolist() == [1.0]  # without overflow
 
 
-def test_the_further_a_layer_went_the_more_it_counts(tmp_path: Path) -> None:
+def test_a_layer_that_changed_more_has_more_attention(tmp_path: Path) -> None:
     start = arrays(site(tmp_path / "start"))
     coordinator = FedAtt(start, FedAttConfig(rounds=1, local_steps=3, server_rate=0.5), TRAINING)
     record = run(coordinator, two_sites(tmp_path, fedatt.ALGORITHM.site_steps))[0]
@@ -183,7 +183,7 @@ def test_the_further_a_layer_went_the_more_it_counts(tmp_path: Path) -> None:
     assert np.isfinite(record.loss)
 
 
-def test_a_site_that_goes_between_the_exchanges_leaves_the_attention_whole(tmp_path: Path) -> None:
+def test_attention_is_normalised_again_if_a_site_drops_out_between_the_exchanges(tmp_path: Path) -> None:
     class Leaving(Listening):
         def ask(self, step, message, *, to=None):  # type: ignore[no-untyped-def]
             if step == "give_attended":
@@ -203,7 +203,7 @@ def test_a_site_that_goes_between_the_exchanges_leaves_the_attention_whole(tmp_p
     close(coordinator.arrays(), arrays(by_hand))
 
 
-def test_an_update_is_given_once_and_in_its_round_only(tmp_path: Path) -> None:
+def test_an_update_is_sent_once_and_only_in_its_round(tmp_path: Path) -> None:
     hospital = site(tmp_path, steps=fedatt.ALGORITHM.site_steps)
     layers = len(hospital.shared)
 
@@ -229,7 +229,7 @@ def test_an_update_is_given_once_and_in_its_round_only(tmp_path: Path) -> None:
     assert refused(share) == "round"
 
 
-def test_a_site_on_its_own_gives_nothing_but_its_loss(tmp_path: Path) -> None:
+def test_a_site_under_single_sends_only_its_loss(tmp_path: Path) -> None:
     config = replace(CALM, shared=())
     federation = two_sites(tmp_path, single.ALGORITHM.site_steps, config=config)
     records = run(Single({}, FedAvgConfig(rounds=3, local_steps=2), TRAINING), federation)
@@ -251,7 +251,7 @@ def test_a_site_on_its_own_gives_nothing_but_its_loss(tmp_path: Path) -> None:
         ("train_alone", single.ALGORITHM.site_steps),
     ],
 )
-def test_training_that_goes_wrong_half_way_changes_nothing(
+def test_a_training_that_fails_halfway_changes_nothing(
     tmp_path: Path, step: str, steps: Mapping[str, Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = replace(SHAKEN, shared=()) if step == "train_alone" else SHAKEN
@@ -270,7 +270,7 @@ def test_training_that_goes_wrong_half_way_changes_nothing(
 
 
 @pytest.mark.parametrize("changes", [{"batch_size": 0}, {"steps": -1}, {"proximal": 0.0}, {"proximal": -1.0}])
-def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path, changes: dict[str, Value]) -> None:
+def test_an_invalid_request_is_refused(tmp_path: Path, changes: dict[str, Value]) -> None:
     hospital = site(tmp_path, steps={**fedavg.ALGORITHM.site_steps, **fedprox.ALGORITHM.site_steps})
     with pytest.raises(MessageError) as refused:
         hospital.answer("train_near", question(hospital, **({"proximal": 1.0} | changes)))
@@ -278,7 +278,7 @@ def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path, changes: dict
     assert hospital.batches_drawn == 0
 
 
-def test_settings_that_make_no_sense_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     for settings in ({"local_steps": -1}, {"server_rate": 0.0}, {"rounds": 0}):
         with pytest.raises(TrainingError, match=f"^{next(iter(settings))} is "):
             FedAvgConfig(**settings)  # type: ignore[arg-type]
@@ -286,7 +286,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         FedProxConfig(proximal=0.0)
 
 
-def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
+def test_requests_match_the_request_policy_of_a_site() -> None:
     coordinator = FedProx({}, FedProxConfig(local_steps=3, proximal=0.5), replace(TRAINING, weight_decay=0.25))
     held = {**coordinator.training.constant_settings(), **coordinator.config.constant_settings()}
     local: dict[str, Value] = {"steps": 3, "epochs": 1, "keep_moments": True, "proximal": 0.5}
@@ -296,7 +296,7 @@ def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("steps", 1), ("proximal", 2.0), ("decay", 0.5)])
-def test_a_site_trains_as_the_study_says_or_not_at_all(tmp_path: Path, name: str, value: Value) -> None:
+def test_a_site_refuses_settings_other_than_the_studys(tmp_path: Path, name: str, value: Value) -> None:
     request_policy = RequestPolicy(
         3, {**TRAINING.constant_settings(), **FedProxConfig(local_steps=2, proximal=1.0).constant_settings()}
     )

@@ -140,7 +140,7 @@ def test_a_site_more_or_less_would_show(tmp_path: Path) -> None:
     assert furthest(clinics.central(), weights(by_hand(CALM, [NAMES[:3]]))) > 1e-4
 
 
-def test_only_the_sites_that_are_drawn_train(tmp_path: Path) -> None:
+def test_only_the_sampled_sites_train(tmp_path: Path) -> None:
     config = replace(CALM, participation=0.5)
     clinics = Clinics(tmp_path, config=config)
     clinics.run(3)
@@ -151,7 +151,7 @@ def test_only_the_sites_that_are_drawn_train(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("fraction", "expected"), [(0.001, 1), (0.1, 1), (0.3, 3), (0.6, 6), (1.0, 10)])
-def test_a_fraction_of_the_sites_is_drawn_and_one_at_least(fraction: float, expected: int, tmp_path: Path) -> None:
+def test_a_fraction_of_the_sites_is_sampled_and_at_least_one(fraction: float, expected: int, tmp_path: Path) -> None:
     """m ← max(C × K, 1)."""
     names = [f"h{number}" for number in range(10)]
 
@@ -170,7 +170,7 @@ def test_a_fraction_of_the_sites_is_drawn_and_one_at_least(fraction: float, expe
         assert len({tuple(sites) for sites in first}) > 1
 
 
-def test_every_site_counts_as_much_as_another(tmp_path: Path) -> None:
+def test_every_site_has_the_same_weight(tmp_path: Path) -> None:
     """Eq. 5 divides by |J|, although one site has two cases and another eight."""
     clinics = Clinics(tmp_path)
     clinics.run()
@@ -230,7 +230,7 @@ def test_one_sites_halves_are_a_mean(tmp_path: Path) -> None:
     assert same({"organs": clinics.mean()["organs"]}, {"organs": halves})
 
 
-def test_sites_are_told_the_central_model(tmp_path: Path) -> None:
+def test_sites_receive_the_central_model(tmp_path: Path) -> None:
     clinics = Clinics(tmp_path)
     started = clinics.central()
     clinics.run(2)
@@ -240,7 +240,7 @@ def test_sites_are_told_the_central_model(tmp_path: Path) -> None:
     assert not same(second.group("shared"), started)
 
 
-def test_sites_that_keep_their_models_are_told_the_mean_alone(tmp_path: Path) -> None:
+def test_sites_that_keep_their_models_receive_only_the_mean(tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, config=OWN)
     told: list[dict[str, Array]] = []
     for _ in range(3):
@@ -320,7 +320,7 @@ def states(clinics: Clinics) -> dict[str, Array]:
 # The public set alone.
 
 
-def test_the_public_set_alone_teaches_and_nobody_is_asked_to_train(tmp_path: Path) -> None:
+def test_the_algorithm_public_asks_no_site_to_train(tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, config=PublicConfig(rounds=4, public_epochs=2))
     (first, *_, last) = clinics.run(4)
     assert {step_ for step_, *_ in clinics.passed} == {"describe"}
@@ -338,7 +338,7 @@ def test_the_public_set_alone_teaches_and_nobody_is_asked_to_train(tmp_path: Pat
     assert furthest(clinics.central(), weights(model)) < 1e-5
 
 
-def test_the_public_set_alone_teaches_nothing_without_labels(tmp_path: Path) -> None:
+def test_the_algorithm_public_needs_labels(tmp_path: Path) -> None:
     """Before anybody is asked anything."""
     with pytest.raises(TrainingError, match=r"^the public set is not labelled, and the algorithm public learns from"):
         Clinics(tmp_path, config=PublicConfig(rounds=4), labelled=False)
@@ -360,7 +360,7 @@ def test_the_same_seed_gives_the_same_bits(config: FedEdConfig, tmp_path: Path) 
 
 
 @STARTS
-def test_interrupted_and_gone_on_with_it_ends_the_same(config: FedEdConfig, tmp_path: Path) -> None:
+def test_an_interrupted_training_resumes_to_the_same_result(config: FedEdConfig, tmp_path: Path) -> None:
     whole = Clinics(tmp_path / "whole", config=config, dropout=0.3, batch_size=4)
     whole.run(4)
     cut = Clinics(tmp_path / "cut", config=config, dropout=0.3, batch_size=4)
@@ -380,7 +380,7 @@ def test_interrupted_and_gone_on_with_it_ends_the_same(config: FedEdConfig, tmp_
 
 
 @STARTS
-def test_sites_that_are_laid_aside_end_the_same(config: FedEdConfig, tmp_path: Path) -> None:
+def test_sites_that_are_closed_between_rounds_end_the_same(config: FedEdConfig, tmp_path: Path) -> None:
     ends = []
     for name, count in (("all", 16), ("one", 1)):
         clinics = Clinics(tmp_path / name, config=config, dropout=0.3, batch_size=4, open_at_once=count)
@@ -437,9 +437,7 @@ BAD: dict[str, tuple[Callable[[dict[str, Array]], Mapping[str, Array]], str]] = 
 
 
 @pytest.mark.parametrize(("name", "site"), [*((name, "riverside") for name in BAD), ("NaN", "harbour")])
-def test_a_site_that_predicts_nonsense_is_absent_and_the_mean_is_the_others(
-    name: str, site: str, tmp_path: Path
-) -> None:
+def test_a_site_with_invalid_predictions_is_absent_from_the_mean(name: str, site: str, tmp_path: Path) -> None:
     change, code = BAD[name]
     clinics = Clinics(tmp_path, minimum=3)
     clinics.meddle = giving(site, change)
@@ -464,7 +462,7 @@ def test_with_too_few_sites_left_the_round_fails_and_nothing_is_stepped(name: st
 
 @pytest.mark.parametrize("weight", [0.5, 2.0, 1e9])
 @pytest.mark.parametrize("kind", ["plain", "masked", "sealed"])
-def test_no_site_can_speak_for_more_than_one(weight: float, kind: str, tmp_path: Path) -> None:
+def test_a_site_cannot_claim_a_larger_weight(weight: float, kind: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, kind, minimum=3)
 
     def heavier(answer: Message) -> Message:
@@ -479,7 +477,7 @@ def test_no_site_can_speak_for_more_than_one(weight: float, kind: str, tmp_path:
     assert record.answered == 3
 
 
-def test_a_loss_that_is_none_costs_its_site_the_round(tmp_path: Path) -> None:
+def test_a_site_with_an_invalid_loss_is_absent_from_the_round(tmp_path: Path) -> None:
     clinics = Clinics(tmp_path)
     clinics.meddle = changing(
         "harbour", "train_and_predict", lambda answer: replace(answer, values={**answer.values, "loss": "low"})
@@ -488,7 +486,7 @@ def test_a_loss_that_is_none_costs_its_site_the_round(tmp_path: Path) -> None:
     assert codes(record) == [("harbour", "value-missing")]
 
 
-def test_logits_need_not_add_up_but_be_numbers(tmp_path: Path) -> None:
+def test_logits_must_be_finite_but_need_not_add_up_to_one(tmp_path: Path) -> None:
     config = replace(CALM, predictions="logits")
     clinics = Clinics(tmp_path, config=config)
     clinics.meddle = giving("harbour", changed("diseases", at(0, 0, float("-inf"))))
@@ -527,7 +525,7 @@ WRONG_TEACHERS: dict[str, tuple[Callable[[dict[str, Array]], Mapping[str, Array]
 
 
 @pytest.mark.parametrize("name", list(WRONG_TEACHERS))
-def test_a_teacher_that_is_none_leaves_the_site_as_it_was(name: str, tmp_path: Path) -> None:
+def test_an_invalid_teacher_leaves_the_site_unchanged(name: str, tmp_path: Path) -> None:
     change, code = WRONG_TEACHERS[name]
     clinics, honest = (Clinics(tmp_path / folder, config=OWN, dropout=0.3) for folder in ("one", "two"))
     clinics.run()
@@ -543,7 +541,7 @@ def test_a_teacher_that_is_none_leaves_the_site_as_it_was(name: str, tmp_path: P
 
 
 @STARTS
-def test_a_site_that_fails_half_way_is_as_it_was(config: FedEdConfig, tmp_path: Path) -> None:
+def test_a_site_that_fails_halfway_is_unchanged(config: FedEdConfig, tmp_path: Path) -> None:
     """It has learned from the others, and stepped once on its own notes, before its loss is lost."""
     clinics, honest = (Clinics(tmp_path / folder, config=config, dropout=0.3) for folder in ("one", "two"))
     clinics.run()
@@ -580,7 +578,7 @@ def test_a_site_that_fails_half_way_is_as_it_was(config: FedEdConfig, tmp_path: 
     ],
     ids=str,
 )
-def test_settings_that_make_no_sense(changes: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(TrainingError, match=said):
         replace(CALM, **changes)
 

@@ -32,7 +32,7 @@ STARTS = pytest.mark.parametrize("config", [CALM, OWN], ids=["central", "own"])
 
 @PROTECTED
 @STARTS
-def test_protected_it_goes_nearly_the_same_way(kind: str, config: FedEdConfig, tmp_path: Path) -> None:
+def test_a_protected_training_is_nearly_the_plain_one(kind: str, config: FedEdConfig, tmp_path: Path) -> None:
     """Each of four sites rounds by half a unit of 2/2^22 at most; of `compact`, of 2/2^15."""
     plain, clinics = (
         Clinics(tmp_path / "plain", config=config),
@@ -84,7 +84,7 @@ def test_no_array_that_leaves_has_one_sites_predictions(kind: str, tmp_path: Pat
         assert not any(row.tobytes() in everything for rows in predicted.values() for row in rows)
 
 
-def test_masked_words_are_not_those_of_the_prediction(tmp_path: Path) -> None:
+def test_masked_slots_differ_from_those_of_the_prediction(tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, "masked", minimum=3)
     clinics.run()
     assert clinics.mechanism is not None
@@ -95,7 +95,7 @@ def test_masked_words_are_not_those_of_the_prediction(tmp_path: Path) -> None:
 
 
 @PROTECTED
-def test_the_mean_is_of_those_that_gave(kind: str, tmp_path: Path) -> None:
+def test_the_mean_is_over_the_sites_that_submitted(kind: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, kind, minimum=3)
     clinics.meddle = without(("riverside", "submit"))
     (record,) = clinics.run()
@@ -109,7 +109,7 @@ def test_the_mean_is_of_those_that_gave(kind: str, tmp_path: Path) -> None:
 
 
 @PROTECTED
-def test_a_site_that_goes_away_leaves_too_few(kind: str, tmp_path: Path) -> None:
+def test_a_site_that_drops_out_leaves_too_few_sites(kind: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, kind, minimum=4)
     clinics.run()
     clinics.meddle = without(("riverside", "submit"))
@@ -117,7 +117,7 @@ def test_a_site_that_goes_away_leaves_too_few(kind: str, tmp_path: Path) -> None
 
 
 @PROTECTED
-def test_who_goes_away_after_giving_keeps_the_sum_shut(kind: str, tmp_path: Path) -> None:
+def test_a_sum_stays_closed_if_a_site_drops_out_after_submitting(kind: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, kind, minimum=3)
     clinics.run()
     clinics.meddle = without(("station", "unmask"))
@@ -125,7 +125,7 @@ def test_who_goes_away_after_giving_keeps_the_sum_shut(kind: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", ["sealed", "both", "compact"])
-def test_who_does_not_open_the_mean_is_in_it_all_the_same(kind: str, tmp_path: Path) -> None:
+def test_a_site_that_does_not_open_the_mean_is_still_part_of_it(kind: str, tmp_path: Path) -> None:
     clinics, honest = (Clinics(tmp_path / name, kind, minimum=3) for name in ("one", "two"))
     clinics.meddle = failing("harbour", "open_mean", "busy")
     (record,) = clinics.run()
@@ -154,7 +154,7 @@ def shifted(by: float) -> Callable[[Array], Array]:
 
 @pytest.mark.parametrize("kind", ["sealed", "both"])
 @pytest.mark.parametrize("liar", ["harbour", "station"])
-def test_a_liar_is_outvoted(kind: str, liar: str, tmp_path: Path) -> None:
+def test_a_site_that_opens_another_mean_is_outvoted(kind: str, liar: str, tmp_path: Path) -> None:
     clinics, honest = (Clinics(tmp_path / name, kind, minimum=3) for name in ("one", "two"))
     clinics.meddle = saying((liar, shifted(0.05)))
     clinics.run()
@@ -187,7 +187,7 @@ def test_without_a_majority_nothing_is_stepped(kind: str, liars: Any, tmp_path: 
         (lambda rows: rows * np.float32("nan"), "not-a-number"),
     ],
 )
-def test_what_cannot_be_the_mean_has_no_vote(change: Callable[[Array], Array], code: str, tmp_path: Path) -> None:
+def test_an_impossible_mean_has_no_vote(change: Callable[[Array], Array], code: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, "sealed", minimum=2)
     clinics.meddle = saying(("harbour", change), ("hillside", change))
     (record,) = clinics.run()
@@ -215,7 +215,7 @@ def lies(site: Site, change: Callable[[Array], Array]) -> None:
     ],
     ids=["short", "ones", "turned"],
 )
-def test_a_mean_that_is_no_distribution_steps_nothing(
+def test_a_mean_that_is_not_a_distribution_changes_nothing(
     kind: str, change: Callable[[Array], Array], code: str, tmp_path: Path
 ) -> None:
     clinics = Clinics(tmp_path, kind, minimum=3)
@@ -226,7 +226,7 @@ def test_a_mean_that_is_no_distribution_steps_nothing(
 
 
 @PROTECTED
-def test_what_are_no_numbers_is_not_held(kind: str, tmp_path: Path) -> None:
+def test_predictions_that_are_not_finite_are_not_submitted(kind: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, kind, minimum=3)
     clinics.ask("describe", Message())
     lies(clinics.sites["station"], lambda rows: rows * np.float32("nan"))
@@ -235,7 +235,7 @@ def test_what_are_no_numbers_is_not_held(kind: str, tmp_path: Path) -> None:
 
 
 @PROTECTED
-def test_nobody_gives_twice_to_an_exchange(kind: str, tmp_path: Path) -> None:
+def test_a_site_submits_once_per_exchange(kind: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, kind, minimum=3)
     refusals: list[str] = []
 
@@ -345,7 +345,7 @@ def test_of_two_sums_of_one_round_the_later_is_opened_and_the_earlier_never(kind
 
 
 @OPENED_BY_SITES
-def test_what_is_in_a_sum_that_was_opened_is_given_to_no_other(kind: str, tmp_path: Path) -> None:
+def test_a_submission_of_an_opened_sum_is_used_in_no_other_sum(kind: str, tmp_path: Path) -> None:
     curious = Curious(Clinics(tmp_path, kind, minimum=2))
     curious.train()
     first, all_four = curious.given(NAMES)
@@ -373,7 +373,7 @@ def test_a_part_of_a_sum_is_not_opened(kind: str, tmp_path: Path) -> None:
     [(1, 0.3, 64, NAMES), (2, 0.3, 64, NAMES), (2, 0.0, 4, ["riverside"])],
     ids=["again", "the next at once", "the next without dropout"],
 )
-def test_put_back_a_site_predicts_anew(
+def test_a_restored_site_predicts_again(
     kind: str, number: int, dropout: float, batch_size: int, sites: Sequence[str], tmp_path: Path
 ) -> None:
     """The model it starts from is the same, and so would be its batches and what is dropped."""
@@ -393,7 +393,7 @@ def test_put_back_a_site_predicts_anew(
 
 
 @OPENED_BY_SITES
-def test_what_was_never_opened_is_not_drawn_anew(kind: str, tmp_path: Path) -> None:
+def test_a_round_that_was_never_opened_draws_the_same_sentences_again(kind: str, tmp_path: Path) -> None:
     clinics = Clinics(tmp_path, kind, minimum=2, dropout=0.3)
     curious = Curious(clinics)
     curious.train()

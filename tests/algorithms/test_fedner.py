@@ -179,7 +179,7 @@ def test_a_mean_gradient_is_clipped_to_its_norm() -> None:
         assert coordinator.shared["w"].grad.tolist() == pytest.approx(expected, abs=1e-5)
 
 
-def test_an_absent_site_leaves_the_mean_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mean_is_over_the_sites_that_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     coordinator, seen, federation = server(), [], two_sites()
     monkeypatch.setattr(coordinator, "step", lambda mean, values: seen.append(mean))
     rounds = coordinator.rounds(federation, PlainServer(PLAIN), Quorum(1))
@@ -190,7 +190,7 @@ def test_an_absent_site_leaves_the_mean_to_the_others(monkeypatch: pytest.Monkey
     assert federation.questions[1].values["sizes"] == {"large": 30, "small": 10}  # |N_i| stays what it was
 
 
-def test_a_site_that_comes_late_takes_part_from_then_on() -> None:
+def test_a_site_that_joins_late_takes_part_from_then_on() -> None:
     coordinator, federation = server(), two_sites()
     federation.absent = {"large"}
     rounds = coordinator.rounds(federation, PlainServer(PLAIN), Quorum(1))
@@ -220,7 +220,7 @@ def test_too_few_sites_stop_the_round_and_change_nothing() -> None:
     ],
     ids=["loss", "shape", "name", "nan"],
 )
-def test_an_answer_that_cannot_be_used_costs_one_site(bad: Message) -> None:
+def test_a_site_with_an_invalid_answer_is_absent_from_the_round(bad: Message) -> None:
     coordinator, federation = server(), two_sites()
     federation.replies = {**federation.replies, "large": bad}
     assert train(coordinator, federation, 1)[0].loss == 5.0
@@ -233,7 +233,7 @@ def test_the_coordinator_never_holds_all_replies() -> None:
     assert max(federation.living) <= 1
 
 
-def test_settings_that_make_no_sense_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     for name, wrong in (("rounds", 0), ("local_steps", 0), ("participation", 0.0), ("participation", 1.5)):
         with pytest.raises(TrainingError, match=f"^{name} is "):
             replace(CONFIG, **{name: wrong})  # type: ignore[arg-type]
@@ -241,7 +241,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         FedNer({}, CONFIG, TRAINING)
 
 
-def test_what_the_coordinator_gives_out_does_not_change_later() -> None:
+def test_broadcast_arrays_do_not_change_later() -> None:
     coordinator = server()
     before = coordinator.arrays()
     train(coordinator, two_sites(), 1)
@@ -265,7 +265,7 @@ def test_one_site_that_shares_everything_is_plain_adam(tmp_path: Path) -> None:
         np.testing.assert_allclose(array, start(by_hand)[name], rtol=0, atol=1e-6, err_msg=name)
 
 
-def test_two_sites_alike_are_one(tmp_path: Path) -> None:
+def test_two_equal_sites_are_like_one(tmp_path: Path) -> None:
     def trained(names: Sequence[str]) -> tuple[dict[str, Array], list[float], Site]:
         federation = Listening(names, lambda name: site(tmp_path / str(len(names)), name))
         # Whole epochs as batches, for sites of different names draw in different orders.
@@ -282,7 +282,7 @@ def test_two_sites_alike_are_one(tmp_path: Path) -> None:
             np.testing.assert_allclose(array, theirs[name], rtol=0, atol=2e-5, err_msg=name)
 
 
-def test_private_halves_part_while_the_shared_half_is_one(tmp_path: Path) -> None:
+def test_private_halves_differ_and_the_shared_half_is_the_same(tmp_path: Path) -> None:
     documents = {"harbour": NOTES[:4], "hill": NOTES[3:]}
     federation = Listening(list(documents), lambda name: site(tmp_path, name, documents=documents[name]))
     coordinator = FedNer(start(site(tmp_path / "start")), CONFIG, TRAINING)
@@ -321,7 +321,7 @@ def test_sites_may_tag_in_other_schemes_and_other_types_and_nothing_private_is_s
 
 
 @pytest.mark.parametrize("open_at_once", [1, 16])
-def test_restored_is_uninterrupted(tmp_path: Path, open_at_once: int) -> None:
+def test_a_restored_training_equals_an_uninterrupted_one(tmp_path: Path, open_at_once: int) -> None:
     names = ["harbour", "hill"]
 
     def opened(folder: str) -> Listening:
@@ -399,7 +399,7 @@ def test_dropout_of_a_round_does_not_depend_on_what_was_done_before(tmp_path: Pa
     assert loss("c", number=4, noise=1) != loss("a", number=3, noise=1)
 
 
-def test_the_gradient_of_a_table_is_told_by_its_rows_and_the_same_as_the_whole(tmp_path: Path) -> None:
+def test_the_sparse_gradient_of_an_embedding_equals_the_dense_one(tmp_path: Path) -> None:
     hospital, whole = site(tmp_path / "rows"), site(tmp_path / "whole")
     answer = gradient(hospital, question(hospital))
     whole.model.train()
@@ -415,7 +415,7 @@ def test_the_gradient_of_a_table_is_told_by_its_rows_and_the_same_as_the_whole(t
     assert hospital.model.words.sparse is False  # as it was, for the next who trains it
 
 
-def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_request_is_refused(tmp_path: Path) -> None:
     hospital = site(tmp_path)
     assert code(hospital, question(hospital, sizes={"harbour": 3})) == "sizes"
     assert code(hospital, question(hospital, batch_size=0)) == "sizes"
@@ -424,7 +424,7 @@ def test_a_question_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     assert hospital.batches_drawn == 0
 
 
-def test_a_round_is_done_once(tmp_path: Path) -> None:
+def test_a_site_answers_a_round_once(tmp_path: Path) -> None:
     hospital = site(tmp_path)
     gradient(hospital, question(hospital, number=2))
     before = private(hospital)
@@ -436,7 +436,7 @@ def test_a_round_is_done_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["loss", "private gradient", "shared gradient"])
-def test_numbers_that_stopped_making_sense_are_refused_before_anything_is_stepped(tmp_path: Path, where: str) -> None:
+def test_gradients_that_are_not_finite_are_refused_before_any_step(tmp_path: Path, where: str) -> None:
     hospital = site(tmp_path)
     names = {"private gradient": "output.weight", "shared gradient": next(iter(hospital.shared))}
     if where == "loss":
@@ -464,7 +464,7 @@ def test_a_share_below_the_smallest_batch_is_raised_to_it(
     assert (hospital.round, hospital.batches_drawn, drawn) == (1, 1, [2])
 
 
-def test_where_more_lies_between_two_exchanges_no_single_gradient_is_given(tmp_path: Path) -> None:
+def test_with_several_local_steps_no_single_gradient_is_sent(tmp_path: Path) -> None:
     hospital = site(tmp_path, request_policy=RequestPolicy(6, FedNerConfig(local_steps=2).constant_settings()))
     assert code(hospital, question(hospital)) == "policy"
     assert hospital.batches_drawn == 0

@@ -168,13 +168,13 @@ def test_the_settings_of_the_paper() -> None:
         ],
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(TrainingError, match=said):
         TagSetsConfig(**settings)
     assert not TagSetsConfig(unknown="posterior", weighting=False, momentum=0.0, trusted_after=0).weighting
 
 
-def test_what_is_asked_is_what_a_site_holds_questions_against() -> None:
+def test_requests_match_the_request_policy_of_a_site() -> None:
     config = TagSetsConfig(
         unknown="partial", weighting=False, trusted_after=3, outside=0.1, momentum=0.5, centred=False
     )
@@ -253,14 +253,14 @@ def test_gradients_are_compared_without_dropout(tmp_path: Path) -> None:
     assert not same(*ends)  # which training is not
 
 
-def test_what_is_given_beside_an_update_lies_within_its_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gradient_sent_with_an_update_is_within_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tagsets, "TARGET_BOUND", 1e-3)
     site = opened(tmp_path, "harbour")
     given = site.answer("train_completed", question(server(), 1)).group("update")[TARGETS]
     assert np.abs(given).max() == np.float32(1e-3)
 
 
-def test_where_nothing_is_taught_nothing_is_compared(tmp_path: Path) -> None:
+def test_without_pseudo_annotations_no_gradients_are_compared(tmp_path: Path) -> None:
     site = opened(tmp_path, "harbour")
     answer = site.answer("train_completed", question(server(trusted_after=3), 1))
     given = answer.group("update")[TARGETS]
@@ -269,7 +269,7 @@ def test_where_nothing_is_taught_nothing_is_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fewest", [1, 2])
-def test_a_gradient_is_of_as_many_sentences_as_an_update(
+def test_a_gradient_is_made_from_as_many_sentences_as_an_update(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fewest: int
 ) -> None:
     def one_mention(learner: CompletedNer) -> Taught:
@@ -287,7 +287,7 @@ def test_a_gradient_is_of_as_many_sentences_as_an_update(
 # The round trip.
 
 
-def test_two_sites_weigh_by_one_another(tmp_path: Path) -> None:
+def test_two_sites_are_weighted_by_the_gradient_of_the_other(tmp_path: Path) -> None:
     sites, coordinator = Consortium(tmp_path), server()
     sites.run(coordinator, 3)
     for site, count in (("harbour", 9), ("hill", 6)):
@@ -317,7 +317,7 @@ def test_weights_as_the_paper_has_them_follow_the_cosine_alone(tmp_path: Path) -
         assert sites.weights(site, 2) == pytest.approx(expected, abs=1e-4)
 
 
-def test_of_three_sites_each_takes_its_own_part_away(tmp_path: Path) -> None:
+def test_each_of_three_sites_subtracts_its_own_gradient(tmp_path: Path) -> None:
     sites = Consortium(tmp_path, WARDS)
     sites.run(server(), 2)
     for site in WARDS:
@@ -347,7 +347,7 @@ def test_a_site_that_missed_a_round_compares_again_in_the_one_after_the_next(tmp
         assert sites.weights(site, 4) == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_site_whose_answer_got_lost_takes_nothing_away(tmp_path: Path) -> None:
+def test_a_site_whose_answer_was_lost_subtracts_nothing(tmp_path: Path) -> None:
     """It trained and compared, and is not in the sum."""
     sites, coordinator = Consortium(tmp_path, WARDS), server()
     answer = Site.answer
@@ -372,7 +372,7 @@ def test_a_site_whose_answer_got_lost_takes_nothing_away(tmp_path: Path) -> None
     assert sites.weights("harbour", 2) == pytest.approx(expected, abs=1e-4)
 
 
-def test_what_rounding_leaves_of_others_that_gave_nothing_is_nothing(tmp_path: Path) -> None:
+def test_a_sum_of_others_within_the_rounding_error_counts_as_zero(tmp_path: Path) -> None:
     """A third of a number, three times, is not always the number."""
     site, coordinator = opened(tmp_path, "harbour"), server()
     site.answer("train_completed", question(coordinator, 1))
@@ -383,7 +383,7 @@ def test_what_rounding_leaves_of_others_that_gave_nothing_is_nothing(tmp_path: P
     assert site.held["weights"].tolist() == [1.0] * 9
 
 
-def test_a_site_with_other_notes_than_it_weighed_begins_anew(tmp_path: Path) -> None:
+def test_a_site_whose_notes_changed_starts_with_fresh_weights(tmp_path: Path) -> None:
     sites, coordinator = Consortium(tmp_path), server()
     sites.run(coordinator, 2)
     sites.close()
@@ -425,7 +425,7 @@ def test_the_source_loss_of_each_sentence_is_weighted(tmp_path: Path, centred: b
         assert said[name] == pytest.approx(float((weights.clamp(min=0) * source + target + silence).mean()), abs=1e-4)
 
 
-def test_no_sentence_is_unlearned(tmp_path: Path) -> None:
+def test_no_weight_is_below_zero(tmp_path: Path) -> None:
     """The others pull away from what the site's own annotation says: it counts for nothing, and not for less."""
     site, coordinator = opened(tmp_path, "harbour"), server(AT_ONCE, momentum=0.0, centred=False)
     site.answer("train_completed", question(coordinator, 1))
@@ -451,7 +451,7 @@ def test_without_weights_the_parts_add_up(tmp_path: Path, unknown: Unknown) -> N
     assert not any(TARGETS in name for name in sites.names)
 
 
-def test_a_model_that_is_not_believed_yet_teaches_nothing(tmp_path: Path) -> None:
+def test_a_model_labels_nothing_until_it_is_trusted(tmp_path: Path) -> None:
     """The first round of three ways is the same, bit for bit; the second of two of them is not."""
     ways: dict[str, dict[str, Any]] = {
         "waiting": {"trusted_after": 1},
@@ -475,7 +475,7 @@ def test_a_model_that_is_not_believed_yet_teaches_nothing(tmp_path: Path) -> Non
     assert not same(second["waiting"], second["open"])
 
 
-def test_sites_weigh_alike_whatever_their_size(tmp_path: Path) -> None:
+def test_every_site_has_the_same_weight_whatever_its_size(tmp_path: Path) -> None:
     """Labels as they are: FedAvg's own training at each site, and the plain mean of the two."""
     coordinator = server(unknown="outside", weighting=False)
     start = coordinator.arrays()
@@ -510,7 +510,7 @@ def test_a_weight_never_leaves_its_site_and_a_gradient_is_all_that_is_added(tmp_
         assert answer.values.keys() == {"weight", "loss"}
 
 
-def test_the_bytes_of_weighing_are_those_of_one_small_gradient(tmp_path: Path) -> None:
+def test_weighting_adds_the_bytes_of_one_small_gradient(tmp_path: Path) -> None:
     numbers = int(np.prod(network().probes.leaf_shape))
     sizes: dict[bool, list[tuple[int, int]]] = {}
     for weighting in (True, False):
@@ -559,7 +559,7 @@ def test_labels_of_types_that_a_site_does_not_annotate_move_nothing(tmp_path: Pa
         assert all(same(state, first) for state, first in zip(states, ends[0][1], strict=True))
 
 
-def test_interrupted_it_goes_on_to_the_same_end(tmp_path: Path) -> None:
+def test_an_interrupted_training_resumes_to_the_same_result(tmp_path: Path) -> None:
     """After two rounds coordinator and sites begin anew from what they wrote; weights and gradients are in it."""
     whole, sites = server(), Consortium(tmp_path / "whole")
     sites.run(whole, 4)
@@ -581,7 +581,7 @@ def test_interrupted_it_goes_on_to_the_same_end(tmp_path: Path) -> None:
     assert later.passed[-1][3].values["targets_from"] == ["harbour", "hill"]
 
 
-def test_a_round_that_is_done_again_is_told_what_it_was_told_before(tmp_path: Path) -> None:
+def test_a_repeated_round_receives_the_same_request(tmp_path: Path) -> None:
     coordinator, sites = server(), Consortium(tmp_path, WARDS)
     sites.run(coordinator, 1)
     sites.tell("save", 1)
@@ -649,7 +649,7 @@ ONES = np.full(SHAPE, 0.5, np.float32)
         (ONES, {"epochs": 50}, "policy"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_changes_nothing(
+def test_an_invalid_request_is_refused_and_changes_nothing(
     compared: Site, targets: Array, values: dict[str, Value], code: str
 ) -> None:
     before = state_of(compared)
@@ -672,7 +672,7 @@ def test_a_gradient_under_another_name_is_refused(compared: Site) -> None:
     assert same(state_of(compared), before)
 
 
-def test_a_site_without_terms_knows_no_other_way_to_complete(tmp_path: Path) -> None:
+def test_a_site_without_a_request_policy_refuses_unknown_ways_to_complete(tmp_path: Path) -> None:
     site = opened(tmp_path, "harbour")
     before = state_of(site)
     with pytest.raises(MessageError, match=r"^value: annotation is completed for entities only"):
@@ -680,7 +680,7 @@ def test_a_site_without_terms_knows_no_other_way_to_complete(tmp_path: Path) -> 
     assert same(state_of(site), before)
 
 
-def test_training_that_goes_wrong_half_way_changes_nothing(compared: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_fails_halfway_changes_nothing(compared: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     before = state_of(compared)
     losses, calls = CompletedNer.losses, iter([1.0, 1.0, float("nan")])  # once to compare, then in training
 
@@ -694,7 +694,7 @@ def test_training_that_goes_wrong_half_way_changes_nothing(compared: Site, monke
     assert same(state_of(compared), before)
 
 
-def test_a_site_that_asks_for_more_weight_is_not_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_site_cannot_claim_a_larger_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seal = PlainUpdates.seal
     monkeypatch.setattr(PlainUpdates, "seal", lambda self, update, weight: seal(self, update, weight=2.0))
     said = r"^0 of 2 sites answered; the study needs at least 1 \(harbour failed weight; hill failed weight\)$"

@@ -87,7 +87,7 @@ def test_a_token_that_is_kept_is_not_printed(runs: Path, run: Run, tmp_path: Pat
     assert (tmp_path / "token").read_text().strip() not in ran.said
 
 
-def test_a_port_that_is_taken(runs: Path, run: Run) -> None:
+def test_a_port_in_use_is_refused(runs: Path, run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ran = run("console", runs, "--port", str(port))
@@ -96,7 +96,7 @@ def test_a_port_that_is_taken(runs: Path, run: Run) -> None:
     assert ran.err == f"wardround: {said}\n"
 
 
-def test_a_certificate_that_is_none(runs: Path, run: Run, certificate: tuple[str, ...]) -> None:
+def test_an_invalid_certificate_is_refused(runs: Path, run: Run, certificate: tuple[str, ...]) -> None:
     Path(certificate[1]).write_text("none")
     ran = run("console", runs, "--port", str(free_port()), *certificate)
     assert (ran.code, ran.err) == (2, "wardround: --certificate and --key cannot be used together (SSLError)\n")

@@ -59,7 +59,7 @@ def test_no_kits_for_what_needs_all_notes_in_one_place(command: tuple[str, ...],
 
 
 @pytest.mark.parametrize("command", [("provision",), ("coordinator", "open")])
-def test_where_notes_are_is_in_nobodys_kit(command: tuple[str, ...], study: Path, run: Run) -> None:
+def test_no_kit_has_the_location_of_notes(command: tuple[str, ...], study: Path, run: Run) -> None:
     harbour = {"built_in": None, "data": "lantern-street-notes", "format": "jsonl"}
     study.write_text(text_of(sites={"harbour": harbour}), encoding="utf-8")
     out = study.parent / "out"
@@ -182,9 +182,7 @@ def test_a_start_that_the_study_does_not_have(kits: Path, study: Path, run: Run)
     assert ran.err == "wardround: the study does not start from a saved model; leave --start out\n"
 
 
-def test_what_tracks_the_study_is_told_to_its_own_process(
-    kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trackers_are_passed_to_the_working_process(kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tensorboard", reason="tracking needs wardround[tracking]")
     commands = []
     monkeypatch.setattr(supervisor, "become", lambda command: commands.append(command) or 0)

@@ -51,7 +51,7 @@ def test_scores_by_site_models_and_a_report(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_without_a_folder_it_lies_in_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder_is_in_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ran = run("demo", "--seed", "3")
     assert ran.out.endswith("report            runs/demo/report.html\n")

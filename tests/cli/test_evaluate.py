@@ -135,7 +135,7 @@ def identifying(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "model", write_site(tmp_path, notes=documents) / "notes"
 
 
-def test_what_leaks_is_told_of_a_model_whose_types_identify_people(run: Run, identifying: tuple[Path, Path]) -> None:
+def test_leakage_is_shown_for_a_model_whose_types_identify_people(run: Run, identifying: tuple[Path, Path]) -> None:
     model, data = identifying
     score = task_of(load_model(model)).score([TagSet.rename(note, OURS) for note in TEST]).leakage
     assert score is not None
@@ -150,14 +150,14 @@ def test_what_leaks_is_told_of_a_model_whose_types_identify_people(run: Run, ide
     assert "Leakage" not in run("evaluate", model, data, "--format", "brat", "--no-leakage").out
 
 
-def test_what_leaks_is_told_of_any_tagger_where_it_is_wanted(run: Run, trained: Path, strange: Path) -> None:
+def test_leakage_is_shown_for_any_tagger_on_request(run: Run, trained: Path, strange: Path) -> None:
     assert "Leakage" not in run("evaluate", trained / "model", strange, "--format", "brat").out
     ran = run("evaluate", trained / "model", strange, "--format", "brat", "--leakage")
     assert ran.row("Drug")[-1] == "3"
     assert "Leakage: mentions by type" in ran.out
 
 
-def test_a_tag_set_that_nobody_knows(run: Run, trained: Path, strange: Path) -> None:
+def test_an_unknown_tag_set_is_refused(run: Run, trained: Path, strange: Path) -> None:
     ran = run("evaluate", trained / "model", strange, "--format", "brat", "--tag-set", "hippa")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("wardround: --tag-set 'hippa' is unknown – did you mean 'hipaa'?; there are hipaa,")
@@ -186,7 +186,7 @@ def test_the_scores_of_relations(run: Run, related: Path, disputed: Path) -> Non
     assert "do not fit" not in ran.out
 
 
-def test_details_of_relations_are_no_more_than_the_table(run: Run, related: Path, disputed: Path) -> None:
+def test_details_add_nothing_for_relations(run: Run, related: Path, disputed: Path) -> None:
     words = ("evaluate", related / "model", disputed, "--format", "brat")
     assert run(*words, "--details").out == run(*words).out
 

@@ -156,7 +156,7 @@ def test_from_the_first_start_to_a_revocation(kits: Path, port: int, serve: Comm
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_where_it_was(kits: Path, port: int, tmp_path: Path, run: Run) -> None:
+def test_a_killed_service_continues_where_it_was(kits: Path, port: int, tmp_path: Path, run: Run) -> None:
     running = started(kits, tmp_path)
     try:
         before = client(kits, "harbour", port).secret(1)
@@ -237,7 +237,9 @@ def test_the_coordinators_kit_keeps_no_keys(command: tuple[str, ...], kits: Path
     assert not (kits / "coordinator" / "epochs.vault").exists()
 
 
-def test_kits_of_others_are_refused_with_what_takes_them(kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kits_of_other_parties_are_refused_with_the_right_command(
+    kits: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(supervisor, "become", lambda command: pytest.fail("it was started"))
     for words in (("site", "key"), ("site", "review"), ("coordinator", "start")):
         ran = run(*words, kits / "keys")
@@ -327,7 +329,7 @@ def test_rotation_and_revocation_by_post(offline: Path, run: Run) -> None:
     assert json.loads((out / "parameters.json").read_text())["oldest"] == 2
 
 
-def test_an_old_vault_is_refused_and_a_new_one_goes_on_where_the_log_ends(offline: Path, run: Run) -> None:
+def test_an_old_vault_is_refused_and_a_new_one_continues_after_the_log(offline: Path, run: Run) -> None:
     issuer, out = offline / "harbour" / "kit", offline / "copies"
     words = ("keys", "issue", issuer, "--certificates", offline / "lead" / "approved", "--out", out)
     assert run(*words).code == 0

@@ -70,7 +70,7 @@ def test_show_takes_no_control_characters_from_the_file(tmp_path: Path) -> None:
     assert rows(run("show", path))[0][1] == "␛[31m[red]"
 
 
-def test_show_survives_a_moment_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_show_prints_a_dash_for_an_invalid_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1e300)
     path = tmp_path / "egress.jsonl"
     Ledger(path).record(Message(), study="s", step="s", round_number=1, mechanism="plain")
@@ -120,7 +120,7 @@ def test_a_head_that_was_noted_elsewhere_must_still_be_in_it(path: Path, tmp_pat
     assert (result.exit_code, "no line has the noted head; the file was rewritten" in result.output) == (1, True)
 
 
-def test_a_file_that_is_not_there_is_a_fault_of_the_command(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     for command in ("show", "verify"):
         assert run(command, tmp_path / "none").exit_code == 2
         assert run(command, tmp_path).exit_code == 2

@@ -96,9 +96,7 @@ def test_an_error_of_ours_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert (ran.code, ran.out, ran.err) == (2, "", "wardround: notes.tsv:3: has 1 columns\n")
 
 
-def test_what_a_site_of_this_machine_said_is_told_with_the_round_that_failed(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_round_shows_the_error_of_a_site_on_this_machine(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     error = FederationError("east cannot resume from round 0: CorpusError")
     error.__cause__ = CorpusError("has 1\ncolumns", path=Path("/home/ward/private/notes.tsv"), line=3)
     monkeypatch.setattr(entry, "_assemble", lambda arguments: refusing(error))
@@ -130,7 +128,7 @@ def test_an_unforeseen_error_says_where_but_not_what(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("failing")
-def test_with_debug_it_is_raised_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_debug_an_unexpected_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARDROUND_DEBUG", "1")
     with pytest.raises(LookupError, match=MARKER):
         main(["model", "presets"])

@@ -67,7 +67,7 @@ def test_a_card_may_hold_any_notes_or_none(run: Run, trained: Path, tmp_path: Pa
     assert run("model", "show", tmp_path / "model").code == 0
 
 
-def test_a_folder_that_is_no_model(run: Run, site: Path, tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused(run: Run, site: Path, tmp_path: Path) -> None:
     ran = run("model", "show", site)
     assert (ran.code, ran.err) == (2, "wardround: folder 'ward' holds no model: there is no wardround.json in it\n")
     assert run("model", "show", tmp_path / "nowhere").code == 2
@@ -93,7 +93,7 @@ LAYER = {"layer": "words", "parameters": 1056, "taken": 528, "how": "resized", "
 NOTE = {"up_to": "word_cnn", "layers": [LAYER], "weights_sha256": "ab12", "frozen": ["words"]}
 
 
-def test_what_a_transfer_took_is_a_table(run: Run, site: Path, trained: Path, tmp_path: Path) -> None:
+def test_a_table_shows_what_a_transfer_copied(run: Run, site: Path, trained: Path, tmp_path: Path) -> None:
     words = ("transfer", trained, "--data", site, "--format", "brat", "--out", tmp_path / "run", *QUICK)
     began = run(*words, "--up-to", "word_cnn", "--freeze", "words", "--training-option", "epochs=1")
     assert began.code == 0

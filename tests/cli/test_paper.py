@@ -62,7 +62,7 @@ def test_the_overview(run: Run, calls: list[tuple[Any, ...]]) -> None:
     assert ran.out == f"page    {ROOT / 'papers' / 'README.md'}\n"
 
 
-def test_measured_again_with_what_it_is_given(
+def test_the_options_are_passed_to_the_measurement(
     run: Run, calls: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -95,13 +95,13 @@ def test_results_from_elsewhere(run: Run, calls: list[tuple[Any, ...]]) -> None:
         (["fedner", "--measure"], "'' is no table or figure of fedner; there are table1,"),
     ],
 )
-def test_names_that_nobody_knows(run: Run, calls: list[tuple[Any, ...]], words: list[str], said: str) -> None:
+def test_unknown_names_are_refused(run: Run, calls: list[tuple[Any, ...]], words: list[str], said: str) -> None:
     ran = run("paper", *words)
     assert (ran.code, calls) == (2, [])
     assert ran.err.startswith(f"wardround: {said}")
 
 
-def test_where_there_is_no_checkout(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_checkout_the_command_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper_command, "_CHECKOUT", tmp_path)
     ran = run("paper")
     assert ran.code == 2

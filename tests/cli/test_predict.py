@@ -155,7 +155,7 @@ def test_a_note_that_is_not_utf_8_is_named_and_not_quoted(
     assert [path.name for path in folder.parent.iterdir()] == ["new"], "a file was left that is not complete"
 
 
-def test_while_it_is_written_the_file_is_not_there(
+def test_the_output_appears_only_when_it_is_complete(
     run: Run, model: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
@@ -172,7 +172,7 @@ def test_while_it_is_written_the_file_is_not_there(
     assert (tmp_path / "found.jsonl").read_text().count("\n") == 4
 
 
-def test_the_notes_themselves_are_never_written_over(run: Run, model: Path, tmp_path: Path) -> None:
+def test_the_notes_are_never_overwritten(run: Run, model: Path, tmp_path: Path) -> None:
     write_site(tmp_path, notes=TEST)
     before = {path: path.read_bytes() for path in (tmp_path / "notes").iterdir()}
     words = ("predict", model, tmp_path / "notes", "--format", "brat", "--to", "brat")
@@ -192,14 +192,14 @@ def test_the_notes_themselves_are_never_written_over(run: Run, model: Path, tmp_
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_makes_no_sense_is_refused(run: Run, model: Path, folder: Path, more: tuple[str, ...], said: str) -> None:
+def test_invalid_arguments_are_refused(run: Run, model: Path, folder: Path, more: tuple[str, ...], said: str) -> None:
     ran = run("predict", model, folder, "--out", folder.parent / "out", *more)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"wardround: {said}")
     assert not (folder.parent / "out").exists()
 
 
-def test_notes_that_are_not_there(run: Run, model: Path, tmp_path: Path) -> None:
+def test_missing_notes_are_refused(run: Run, model: Path, tmp_path: Path) -> None:
     assert run("predict", model, tmp_path / "nowhere").err == "wardround: nowhere: does not exist\n"
 
 
@@ -253,7 +253,7 @@ def test_relations_are_written(run: Run, related: Path, annotated: Path, tmp_pat
     assert all(document.text == given.text for document, given in zip(found, PLAIN, strict=True))
 
 
-def test_relations_that_were_annotated_before_are_not_carried_over(run: Run, related: Path, tmp_path: Path) -> None:
+def test_existing_relations_are_not_copied_to_the_output(run: Run, related: Path, tmp_path: Path) -> None:
     wrong = [replace(d, relations=(Relation("R9", "treats", "T2", "T1"),)) for d in PLAIN]
     write_site(tmp_path, wrong=wrong)
     words = ("predict", related / "model", tmp_path / "wrong", "--format", "brat", "--out", tmp_path / "found.jsonl")

@@ -94,7 +94,7 @@ def test_surrogates_keep_the_distance_of_dates_and_need_the_key_to_repeat(
     assert one["a.txt"] != one["b.txt"]  # each note is its own patient
 
 
-def test_notes_of_one_patient_move_alike(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_dates_of_one_patient_move_by_the_same_time(run: Run, folder: Path, tmp_path: Path) -> None:
     words = ("redact", folder, "--how", "surrogate", "--patient", "folder", "--out", tmp_path / "out")
     assert run(*words).code == 0
     notes = contents(tmp_path / "out" / "notes")
@@ -199,7 +199,7 @@ def test_interrupted_and_resumed(run: Run, folder: Path, tmp_path: Path, monkeyp
         (("--language", "es"), "had a different language"),
     ],
 )
-def test_a_run_is_resumed_only_as_it_was(
+def test_a_run_resumes_only_with_the_same_settings(
     run: Run, folder: Path, tmp_path: Path, more: tuple[str, ...], said: str
 ) -> None:
     assert run("redact", folder, "--out", tmp_path / "out").code == 0
@@ -239,14 +239,14 @@ def test_refusals(
     assert str(tmp_path) not in ran.said and MARKER not in ran.said
 
 
-def test_a_page_that_is_there_is_not_written_over(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_an_existing_review_page_is_not_overwritten(run: Run, folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "review.html"
     page.write_text("mine")
     assert run("redact", folder, "--out", tmp_path / "out", "--review", page).code == 2
     assert page.read_text() == "mine"
 
 
-def test_without_a_model_it_is_said_what_is_missed(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_without_a_model_a_message_says_what_is_not_found(run: Run, folder: Path, tmp_path: Path) -> None:
     assert "patterns find no names" in run("redact", folder, "--out", tmp_path / "out").err
 
 

@@ -91,7 +91,7 @@ def test_a_training_at_one_site(run: Run, site: Path, tmp_path: Path) -> None:
     assert "aspirin" not in text
 
 
-def test_where_a_training_errs_is_told_again(run: Run, site: Path, tmp_path: Path) -> None:
+def test_the_errors_of_a_training_are_in_a_new_report(run: Run, site: Path, tmp_path: Path) -> None:
     assert not exit_code(*train(site, tmp_path / "run"))
     first = (tmp_path / "run" / "report.html").read_text()
     assert run("report", tmp_path / "run").code == 0
@@ -190,7 +190,7 @@ def test_the_numbers_on_the_page_are_those_in_the_folder(
 
 @pytest.mark.parametrize("width", [NARROW, WIDE])
 @pytest.mark.parametrize("name", ["synthetic", "sealed", "distilled", "comparison"])
-def test_pages_fit_phone_and_desk(
+def test_pages_fit_phones_and_desktops(
     name: str, width: int, reports: Path, browser_page: OpenPage, screenshots: Callable[[str], Path]
 ) -> None:
     page = opened(browser_page, reports / name / "report.html", width)
@@ -215,7 +215,7 @@ def test_a_page_can_be_printed(reports: Path, browser_page: OpenPage) -> None:
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 
-def test_examples_are_of_nobody_or_public(reports: Path, browser_page: OpenPage) -> None:
+def test_examples_are_of_synthetic_or_public_notes(reports: Path, browser_page: OpenPage) -> None:
     page = opened(browser_page, reports / "synthetic" / "report.html", WIDE)
     assert page.locator(".excerpt").count() == 2
     assert "which never existed" in page.locator(".excerpt small").first.inner_text()

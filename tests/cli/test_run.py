@@ -58,7 +58,7 @@ def test_each_type_at_each_site_where_they_differ(run: Run, study: Path, tmp_pat
     assert "macro" not in run("run", study, "--out", tmp_path / "alike", "--device", "cpu").out
 
 
-def test_a_run_that_is_tracked_says_the_same(run: Run, study: Path, tmp_path: Path) -> None:
+def test_a_tracked_run_prints_the_same(run: Run, study: Path, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="tracking needs wardround[tracking]")
     plain = run("run", study, "--out", tmp_path / "plain", "--device", "cpu")
     out = tmp_path / "tracked"
@@ -67,7 +67,7 @@ def test_a_run_that_is_tracked_says_the_same(run: Run, study: Path, tmp_path: Pa
     assert [path.name.split(".")[0] for path in (out / "tracking" / "tensorboard").iterdir()] == ["events"]
 
 
-def test_run_again_it_says_the_same(run: Run, study: Path, tmp_path: Path) -> None:
+def test_the_same_command_again_prints_the_same(run: Run, study: Path, tmp_path: Path) -> None:
     first = run("run", study, "--out", tmp_path / "run")
     again = run("run", study, "--out", tmp_path / "run")
     assert again.code == 0
@@ -75,7 +75,7 @@ def test_run_again_it_says_the_same(run: Run, study: Path, tmp_path: Path) -> No
     assert "tiny resumes after round 3" in again.err
 
 
-def test_what_was_interrupted_goes_on(run: Run, study: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes(run: Run, study: Path, tmp_path: Path) -> None:
     with pytest.raises(Killed):
         run_study(read_study(study), tmp_path / "cut", watcher=Onlooker(kill_after=3))
     ran = run("run", study, "--out", tmp_path / "cut")
@@ -99,14 +99,14 @@ def test_another_study_in_the_same_folder(run: Run, study: Path, tmp_path: Path)
         (text_of(model={"preset": "fedmer"}), "wardround: no preset is called 'fedmer' – did you mean 'fedner'?"),
     ],
 )
-def test_a_study_that_makes_no_sense(run: Run, tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_study_is_refused(run: Run, tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "s.toml").write_text(text)
     ran = run("run", tmp_path / "s.toml", "--out", tmp_path / "run")
     assert ran.code == 2
     assert ran.err.startswith(said)
 
 
-def test_arguments_that_make_no_sense(run: Run, study: Path, tmp_path: Path) -> None:
+def test_invalid_arguments_are_refused(run: Run, study: Path, tmp_path: Path) -> None:
     for words in (["--workers", "-1"], ["--threads", "0"], ["--device", "abacus"]):
         assert run("run", study, "--out", tmp_path / "run", *words).code == 2
     assert run("run", tmp_path / "none.toml", "--out", tmp_path / "run").code == 2
@@ -131,7 +131,7 @@ def killed_when_it_shows(round_number: int, study: Path, out: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_goes_on_to_the_same_end(tmp_path: Path) -> None:
+def test_a_killed_process_resumes_to_the_same_result(tmp_path: Path) -> None:
     # Seconds after the round that is waited for, so that the kill comes before the end; a checkpoint every third.
     study = learnable(tmp_path / "data", algorithm={"rounds": 500}, evaluation={"every": 50})
     (tmp_path / "s.toml").write_text(to_toml(study))

@@ -69,7 +69,7 @@ def test_a_study_is_read_and_then_accepted(kit: Path, run: Run) -> None:
     assert run("site", "review", kit).out.splitlines()[-1] == "Accepted."
 
 
-def test_start_says_so_where_the_study_was_not_accepted(kit: Path, run: Run, started: list[tuple[str, ...]]) -> None:
+def test_start_refuses_a_study_that_was_not_accepted(kit: Path, run: Run, started: list[tuple[str, ...]]) -> None:
     ran = run("site", "start", kit, "--built-in", "harbour-0000")
     assert ran.code == 2
     assert ran.err == f"wardround: {NOT_ACCEPTED}\n"
@@ -77,7 +77,7 @@ def test_start_says_so_where_the_study_was_not_accepted(kit: Path, run: Run, sta
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"study": "0"}', '{"study": null}', "accepted"])
-def test_what_does_not_name_this_very_study_accepts_nothing(
+def test_an_acceptance_of_another_study_does_not_count(
     content: str, kit: Path, run: Run, started: list[tuple[str, ...]]
 ) -> None:
     assert run("site", "review", kit, "--accept").code == 0
@@ -103,7 +103,7 @@ def test_a_study_that_changed_after_it_was_accepted(
     assert not started
 
 
-def test_start_notes_for_the_worker_what_nobody_else_is_told(
+def test_start_writes_local_choices_only_for_the_worker(
     kit: Path, run: Run, tmp_path: Path, started: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for part in ("train", "dev", "test"):
@@ -138,7 +138,7 @@ def test_start_notes_for_the_worker_what_nobody_else_is_told(
         (("--built-in", "harbor"), "did you mean 'harbour'"),
     ],
 )
-def test_notes_that_cannot_be_read_are_told_of_before_the_site_takes_part(
+def test_unreadable_notes_are_reported_before_the_site_takes_part(
     words: tuple[str, ...],
     complaint: str,
     kit: Path,
@@ -164,7 +164,7 @@ def ward_of(folder: Path) -> Path:
     return folder / "ward"
 
 
-def test_a_hospital_has_names_of_its_own_and_tells_nobody(
+def test_the_type_names_of_a_hospital_stay_there(
     run: Run, tmp_path: Path, started: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "study").mkdir()
@@ -186,7 +186,7 @@ def test_a_hospital_has_names_of_its_own_and_tells_nobody(
     assert len(started) == 1
 
 
-def test_names_that_make_no_sense_are_told_of_before_the_site_takes_part(
+def test_invalid_type_names_are_reported_before_the_site_takes_part(
     kit: Path, run: Run, tmp_path: Path, started: list[tuple[str, ...]]
 ) -> None:
     assert run("site", "review", kit, "--accept").code == 0

@@ -34,7 +34,7 @@ def test_a_new_study_without_a_name(run: Run, tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "study.toml").read_text() == TEMPLATE
 
 
-def test_a_study_that_is_there_is_not_written_over(run: Run, study: Path) -> None:
+def test_an_existing_study_is_not_overwritten(run: Run, study: Path) -> None:
     before = study.read_text()
     ran = run("study", "new", study)
     assert (ran.code, ran.err) == (2, "wardround: tiny.toml exists already; name a new file or folder\n")
@@ -52,7 +52,7 @@ def test_show_prints_the_same_study_with_every_default(run: Run, study: Path, tm
 
 
 @pytest.mark.parametrize("command", ["show", "check"])
-def test_a_study_that_makes_no_sense(run: Run, tmp_path: Path, command: str) -> None:
+def test_an_invalid_study_is_refused(run: Run, tmp_path: Path, command: str) -> None:
     (tmp_path / "s.toml").write_text(text_of(algorithm={"roudns": 3}))
     ran = run("study", command, tmp_path / "s.toml")
     assert ran.code == 2
@@ -72,7 +72,7 @@ def test_check_says_what_is_shared(run: Run, study: Path) -> None:
     assert ran.out.splitlines()[3] == "privacy: plain, 1 sites a round at least"
 
 
-def test_check_finds_what_only_building_tells(run: Run, tmp_path: Path) -> None:
+def test_check_finds_errors_that_only_building_shows(run: Run, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(text_of(model={"shared": ["wrods"]}))
     ran = run("study", "check", tmp_path / "s.toml")
     assert ran.code == 2
@@ -87,7 +87,7 @@ def test_the_algorithms(run: Run) -> None:
     assert lines[0] == f"fedner   {ALGORITHMS['fedner'].description}"
 
 
-def test_check_shows_what_is_taken_of_a_start(run: Run, tmp_path: Path) -> None:
+def test_check_shows_what_is_copied_from_a_start(run: Run, tmp_path: Path) -> None:
     save_model(common_model(tiny(study={"seed": 8})), tmp_path / "earlier")
     (tmp_path / "study.toml").write_text(text_of(model={"start": "earlier"}), encoding="utf-8")
     ran = run("study", "check", tmp_path / "study.toml")

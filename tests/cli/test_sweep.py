@@ -23,7 +23,7 @@ def scores(folder: Path) -> list[dict[str, Any]]:
     return [json.loads((folder / "runs" / key / "scores.json").read_text()) for key in keys]
 
 
-def test_runs_a_table_and_nothing_twice(run: Run, tmp_path: Path) -> None:
+def test_it_runs_every_study_once_and_prints_the_table(run: Run, tmp_path: Path) -> None:
     sweep, out = write(tmp_path / "s.toml", grid=ONE_SEED), tmp_path / "out"
     ran = run("sweep", sweep, "--out", out, "--device", "cpu", "--processes", "2")
     assert ran.code == 0, ran.err
@@ -54,14 +54,14 @@ def test_a_dry_run_checks_and_lists(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_nothing_is_run_where_one_cell_makes_no_sense(run: Run, tmp_path: Path) -> None:
+def test_an_invalid_cell_is_refused_before_the_first_run(run: Run, tmp_path: Path) -> None:
     sweep = write(tmp_path / "s.toml", grid={"algorithm.name": ["fedner", "single"]})
     ran = run("sweep", sweep, "--out", tmp_path / "out")
     assert (ran.code, (tmp_path / "out").exists()) == (2, False)
     assert ran.err.startswith("wardround: single: [model] shared cannot be set for single,")
 
 
-def test_a_run_that_fails_is_told_with_its_reason_and_costs_the_others_nothing(run: Run, tmp_path: Path) -> None:
+def test_a_failed_run_is_reported_and_the_others_finish(run: Run, tmp_path: Path) -> None:
     """Notes that no check beforehand reads: of a training part without an entity nothing can be learned."""
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -97,7 +97,7 @@ def is_in_the_middle(out: Path) -> bool:
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_ends_with_the_results_of_one_that_was_not(tmp_path: Path) -> None:
+def test_a_killed_sweep_resumes_to_the_same_results(tmp_path: Path) -> None:
     sweep = long_sweep(tmp_path)
     words = ("sweep", sweep, "--device", "cpu", "--out")
     cut = Command(tmp_path / "cut.txt", *words, tmp_path / "cut")
@@ -120,14 +120,14 @@ def test_killed_in_the_middle_it_ends_with_the_results_of_one_that_was_not(tmp_p
     assert len(resumed) == 1, "one was in the middle, and went on from a checkpoint"
 
 
-def test_two_sweeps_in_one_folder_are_one_too_many(run: Run, tmp_path: Path) -> None:
+def test_a_second_sweep_in_the_same_folder_is_refused(run: Run, tmp_path: Path) -> None:
     sweep = write(tmp_path / "s.toml", grid=ONE_SEED)
     with lock_folder(tmp_path / "out", wait=False):
         ran = run("sweep", sweep, "--out", tmp_path / "out")
     assert (ran.code, ran.err.count("another process is working in out; wait until it ends")) == (2, 1)
 
 
-def test_time_that_is_over_leaves_the_rest_for_the_next_time(run: Run, tmp_path: Path) -> None:
+def test_runs_left_at_the_time_limit_are_run_the_next_time(run: Run, tmp_path: Path) -> None:
     ran = run("sweep", write(tmp_path / "s.toml"), "--out", tmp_path / "out", "--minutes", "0.0001")
     assert ran.code == 0
     assert "FedNER, seed 7: stopped; the same command resumes it" in ran.err

@@ -95,7 +95,7 @@ def test_the_same_command_again_trains_no_further(
     assert "nan" not in again.err
 
 
-def test_interrupted_in_the_second_epoch_it_goes_on(
+def test_a_training_interrupted_in_the_second_epoch_resumes(
     run: Run, site: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(self: TrainingProgress, record: EpochRecord) -> None:
@@ -154,7 +154,7 @@ def test_parts_that_share_a_text_warn(run: Run, tmp_path: Path) -> None:
     assert ran.err.startswith("warning: train and test share 2 texts;")
 
 
-def test_a_split_that_is_no_longer_true(run: Run, tmp_path: Path) -> None:
+def test_an_outdated_split_is_refused(run: Run, tmp_path: Path) -> None:
     write_site(tmp_path / "ward", train=TRAIN, dev=DEV, test=TEST)
     Manifest.of({"train": TRAIN, "dev": DEV, "test": TEST}).write(tmp_path / "ward" / "split.json")
     (tmp_path / "ward" / "train" / "n3.txt").write_text(f"{MARKER} {TRAIN[3].text}")
@@ -182,6 +182,8 @@ REFUSED = {
     ("--model-option", "lstm=many"): "option 'lstm' of the preset 'fedner': 'many' is not a whole number",
     ("--model-option", "scheme=BIOS"): "scheme is 'BIOS'; it can be BIO, BIOES, IOB1",
     ("--training-option", "epoch=3"): "'epoch' is not an option of the training – did you mean 'epochs'?; it has",
+    ("--family", "word-taggr"): "no model family is called 'word-taggr' – did you mean 'word-tagger'?",
+    ("--family", "joint-extractor"): "the model family joint-extractor serves joint, not the task ner",
     ("--training-option", "epochs=0"): "epochs is 0; it must be above zero",
     ("--training-option", "seed=4"): "'seed' is not an option of the training alone: --seed sets it for",
     ("--types", "Durg"): "no training note has the type 'Durg' – did you mean 'Drug'?; there are ADE, Drug",
@@ -191,7 +193,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("more", "said"), REFUSED.items(), ids=[" ".join(more) for more in REFUSED])
-def test_what_makes_no_sense_is_refused_in_one_line(
+def test_invalid_arguments_are_refused_in_one_line(
     run: Run, site: Path, tmp_path: Path, more: tuple[str, ...], said: str
 ) -> None:
     ran = run("train", site, "--format", "brat", "--out", tmp_path / "run", *more)
@@ -202,7 +204,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_a_gpu_that_is_not_there(run: Run, site: Path, tmp_path: Path) -> None:
+def test_a_missing_gpu_is_refused(run: Run, site: Path, tmp_path: Path) -> None:
     ran = run("train", site, "--format", "brat", "--out", tmp_path / "run", *TINY, "--device", "cuda")
     assert (ran.code, ran.err) == (2, "wardround: there is no GPU; use --device cpu\n")
 
@@ -372,7 +374,7 @@ def test_a_folder_of_another_training_of_relations_is_refused(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_makes_no_sense_of_relations_is_refused_in_one_line(
+def test_invalid_arguments_about_relations_are_refused_in_one_line(
     run: Run, related_site: Path, encoder: Path, tmp_path: Path, more: tuple[str, ...], said: str
 ) -> None:
     ran = run(*train_relations(related_site, tmp_path / "run", encoder, *more))
@@ -393,7 +395,7 @@ def test_notes_without_relations(run: Run, site: Path, encoder: Path, tmp_path: 
     assert (ran.code, ran.err) == (2, "wardround: the training notes contain no relation to learn from\n")
 
 
-def test_relations_are_read_by_an_encoder_always(run: Run, related_site: Path, tmp_path: Path) -> None:
+def test_relations_always_need_an_encoder(run: Run, related_site: Path, tmp_path: Path) -> None:
     words = ("train", related_site, "--format", "brat", "--out", tmp_path / "run", "--task", "relations")
     ran = run(*words, "--vectors", related_site / "train", *TINY_PAIRS, *QUICK_PAIRS)
     said = "wardround: an encoder has its own embeddings; word vectors can only be used with a preset\n"
@@ -423,7 +425,7 @@ def test_entities_and_relations_together(run: Run, related_site: Path, encoder: 
     assert ">Errors</h2>" in (tmp_path / "run" / "report.html").read_text()
 
 
-def test_a_training_of_what_identifies_tells_what_leaks(run: Run, tmp_path: Path) -> None:
+def test_a_training_for_deidentification_shows_the_leakage(run: Run, tmp_path: Path) -> None:
     names = {"Drug": "PERSON", "ADE": "FECHAS"}
     parts = {"train": TRAIN, "dev": DEV, "test": TEST}
     site = {name: [TagSet.rename(note, names) for note in part] for name, part in parts.items()}

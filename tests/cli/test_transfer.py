@@ -156,7 +156,7 @@ def test_a_source_without_a_model(run: Run, site: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_of_types_that_identify_people_it_is_told_what_leaks(run: Run, trained: Path, tmp_path: Path) -> None:
+def test_leakage_is_shown_for_types_that_identify_people(run: Run, trained: Path, tmp_path: Path) -> None:
     names = {"Drug": "PATIENT", "ADE": "DATE"}
     parts = {"train": TRAIN, "dev": DEV, "test": TEST}
     site = {part: [TagSet.rename(note, names) for note in found] for part, found in parts.items()}

@@ -45,7 +45,7 @@ def test_a_study_of_each_method(joint: ModuleType, method: str, tmp_path: Path) 
     study = study_from(joint.study_of(method, 2, tmp_path, encoder="bert-tiny"))
     assert (study.task.kind, study.algorithm.config.rounds, study.study.seed) == ("joint", 8, 2)
     assert list(study.sites) == (["all"] if method == "pooled" else ["one", "two", "three"])
-    assert study.public.is_there == (method == "feded")
+    assert study.public.exists == (method == "feded")
 
 
 def test_the_table_adds_the_sites_of_a_run_and_averages_seeds(joint: ModuleType) -> None:

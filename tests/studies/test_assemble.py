@@ -111,7 +111,7 @@ def test_an_encoder_and_word_vectors_do_not_fit_together(tmp_path: Path) -> None
         ModelChoice(encoder="minilm", vectors=tmp_path)
 
 
-def test_names_that_nobody_knows() -> None:
+def test_unknown_names_are_refused() -> None:
     with pytest.raises(ModelError, match=r"^no preset is called 'fedmer' – did you mean 'fedner'\?; there are fedner,"):
         build_model(ModelChoice("fedmer"), TYPES, seed=0)
     with pytest.raises(UsageError, match=r"^'lstn' is not an option of the preset 'fedner' – did you mean 'lstm'\?"):
@@ -137,7 +137,7 @@ def test_each_family_has_its_default_training(choice: ModelChoice, expected: obj
     assert default_training(choice, {}, seed=0) == expected
 
 
-def test_two_networks_are_not_one() -> None:
+def test_two_networks_at_once_are_refused() -> None:
     with pytest.raises(UsageError, match=r"^encoder and bart name two networks; set only one of them$"):
         ModelChoice(encoder="minilm", bart="facebook/bart-base")
 
@@ -161,7 +161,7 @@ def test_a_training_with_other_settings() -> None:
     assert found.batch_size == WORD_TRAINING.batch_size
 
 
-def test_settings_of_a_training_that_make_no_sense() -> None:
+def test_invalid_settings_of_a_training_are_refused() -> None:
     with pytest.raises(UsageError, match=r"^'epoch' is not an option of the training – did you mean 'epochs'\?"):
         default_training(ModelChoice(), {"epoch": "3"}, seed=0)
     with pytest.raises(TrainingError, match="optimizer is 'adm'"):
@@ -195,13 +195,13 @@ def test_algorithms_that_decide_what_is_shared() -> None:
     assert everything == {"words", "word_cnn", "lstm", "output", "crf"}
 
 
-def test_a_layer_that_nobody_knows() -> None:
+def test_an_unknown_layer_is_refused() -> None:
     with pytest.raises(StudyError, match=r"^\[model\] shared: no layer group is called 'wrods' – did you mean 'words'"):
         coordinator_of(tiny(model={"shared": ["wrods"]}))
 
 
 @pytest.mark.parametrize("group", ["output", "crf", "all"])
-def test_a_shared_top_needs_types_and_one_scheme(group: str) -> None:
+def test_shared_output_layers_need_types_and_one_scheme(group: str) -> None:
     model = {"shared": [group]}
     said = r"^\[sites.hillside\] must name its types: the study shares the output layers$"
     with pytest.raises(StudyError, match=said):
@@ -211,7 +211,7 @@ def test_a_shared_top_needs_types_and_one_scheme(group: str) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "tags"), [("", 5), ("BIO", 5), ("BIOES", 9), ("IOB1", 5)])
-def test_a_shared_top_has_the_types_of_all_and_the_scheme_of_each(scheme: str, tags: int) -> None:
+def test_shared_output_layers_have_the_types_of_all_sites(scheme: str, tags: int) -> None:
     sites = {"harbour": {"types": ["Drug"], "scheme": scheme}, "hillside": {"types": ["ADE"], "scheme": scheme}}
     study = tiny(model={"shared": ["all"]}, sites=sites)
     coordinator = coordinator_of(study)
@@ -223,7 +223,7 @@ def test_a_shared_top_has_the_types_of_all_and_the_scheme_of_each(scheme: str, t
         assert shapes == {name: tuple(tensor.shape) for name, tensor in coordinator.shared.items()}
 
 
-def test_coordinator_and_sites_begin_with_the_same_shared_half() -> None:
+def test_coordinator_and_sites_start_with_the_same_shared_half() -> None:
     study = tiny()
     coordinator = coordinator_of(study)
     for section in study.sites.values():
@@ -247,7 +247,7 @@ def test_shared_arrays_are_copies() -> None:
     assert torch.equal(model.words.weight, before)
 
 
-def test_the_plain_door() -> None:
+def test_the_plain_aggregation_of_a_study() -> None:
     study = tiny()
     server = server_of(study, payload_of(study, common_task(study), PublicSet()))
     assert isinstance(server, PlainServer)
@@ -295,7 +295,7 @@ def test_a_site_learns_the_entities_that_its_notes_hold() -> None:
     assert same_weights(task.model, build_model(CHOICE, TYPES, seed=3))
 
 
-def test_a_site_learns_the_types_that_are_wanted_in_their_order() -> None:
+def test_a_site_learns_the_chosen_types_in_their_order() -> None:
     task = task_at_one_site(TaskChoice(types=("Drug", "ADE")), CHOICE, notes(2), seed=0)
     assert task.entity_types == ("Drug", "ADE")
     assert task_at_one_site(TaskChoice(types=["Drug"]), CHOICE, notes(2), seed=0).entity_types == ("Drug",)
@@ -353,7 +353,7 @@ def test_a_site_learns_entities_and_relations_together(encoder: str) -> None:
         task_at_one_site(TaskChoice("joint"), choice, notes(3), seed=0)
 
 
-def test_building_a_classifier_draws_nothing_from_anybody_else(encoder: str) -> None:
+def test_building_a_classifier_keeps_the_global_random_state(encoder: str) -> None:
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
@@ -389,7 +389,7 @@ def test_relations_are_those_of_the_study_at_every_site(encoder: str, algorithm:
     assert matching_modes_of(study) == ("relations",)
 
 
-def test_every_task_names_its_readings() -> None:
+def test_every_task_names_its_matching_modes() -> None:
     assert matching_modes_of(tiny()) == ("strict", "relaxed")
     assert all(task.matching_modes for task in TASKS.values())
 
@@ -406,7 +406,7 @@ def test_a_site_may_have_an_encoder_of_its_own(encoder: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("exchange", "clips"), [("probabilities", {"tags": 1.0}), ("logits", {})])
-def test_what_sites_give_are_predictions(exchange: str, clips: dict[str, float]) -> None:
+def test_sites_send_predictions_under_feded(exchange: str, clips: dict[str, float]) -> None:
     study = of_algorithm("feded", algorithm={"predictions": exchange})
     task = common_task(study)
     public = public_set(study, task)

@@ -24,11 +24,11 @@ from wardround.studies.assemble import check_start, common_model, model_of, star
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.site_setup import open_here
 from wardround.studies.study_file import Study, parse_study, study_for_kits, to_toml
-from wardround.studies.study_run import Engine, StudyOutcome, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyOutcome, StudyRun
 from wardround.text.tag_sets import TagSet
 from wardround.training.state_files import load_tensors
 
-ENGINE = Engine(checkpoint_every=1, sites_save=True, retries=2, pause=0.0)
+ENGINE = EngineSettings(checkpoint_every=1, sites_save=True, retries=2, pause=0.0)
 
 
 def source_of(study: Study, folder: Path) -> Path:
@@ -62,7 +62,7 @@ def among_hospitals(study: Study, path: Path, federation: Lasting) -> StudyOutco
 # What is written down.
 
 
-def test_a_kit_holds_the_digest_of_the_start_and_neither_its_place_nor_its_name(tmp_path: Path) -> None:
+def test_a_kit_has_the_digest_of_the_start_but_not_its_path(tmp_path: Path) -> None:
     study = starting(tiny(), tmp_path)
     text = study_for_kits(study).decode()
     assert study.model.start_sha256 in text
@@ -93,7 +93,7 @@ def test_the_start_must_be_the_one_the_study_was_made_with(tmp_path: Path) -> No
         ({"model": {"start_up_to": "words", "start": None}}, r"start_up_to limits what is copied from a start"),
     ],
 )
-def test_a_start_that_would_reach_nobody(sections: Mapping[str, Any], said: str) -> None:
+def test_a_start_is_refused_if_no_layer_is_shared(sections: Mapping[str, Any], said: str) -> None:
     model = {"start": "anywhere", **sections.get("model", {})}
     with pytest.raises(StudyError, match=said):
         tiny(**{**sections, "model": model})
@@ -113,7 +113,7 @@ def test_a_start_of_which_only_private_layers_fit(tmp_path: Path) -> None:
         common_model(same)
 
 
-def test_private_layers_begin_afresh_at_every_site(tmp_path: Path) -> None:
+def test_private_layers_start_fresh_at_every_site(tmp_path: Path) -> None:
     study = starting(tiny(), tmp_path)
     fresh, begun = (model_of(s, TagSet(("Drug",)), scheme="BIO") for s in (tiny(), study))
     private = fresh.private_parameters()
@@ -122,7 +122,7 @@ def test_private_layers_begin_afresh_at_every_site(tmp_path: Path) -> None:
     assert all(bool((part == shared[name] + 0.25).all()) for name, part in begun.shared_parameters().items())
 
 
-def test_what_of_the_start_is_taken_is_a_table(tmp_path: Path) -> None:
+def test_a_table_shows_what_is_copied_from_the_start(tmp_path: Path) -> None:
     assert start_table(tiny()) is None
     table = start_table(starting(tiny(), tmp_path, start_up_to="word_cnn"))
     assert table is not None
@@ -137,7 +137,7 @@ def test_what_of_the_start_is_taken_is_a_table(tmp_path: Path) -> None:
 # What sites are told.
 
 
-def test_among_hospitals_a_study_begins_as_on_one_machine(tmp_path: Path) -> None:
+def test_among_hospitals_a_study_starts_as_on_one_machine(tmp_path: Path) -> None:
     study = starting(learnable(tmp_path / "notes", algorithm={"rounds": 3}), tmp_path)
     run(study, tmp_path / "here")
     federation = Lasting(at_sites(study), tmp_path / "there")
@@ -170,7 +170,7 @@ def test_where_only_sites_have_the_shared_half_they_receive_its_start(tmp_path: 
     assert scores_of(tmp_path / "here")["sites"] == scores_of(tmp_path / "there")["sites"]
 
 
-def test_a_site_that_missed_the_start_takes_the_copy_of_another(tmp_path: Path) -> None:
+def test_a_site_that_missed_the_start_loads_the_copy_of_another(tmp_path: Path) -> None:
     study = sealed_study(tmp_path)
     federation = Lasting(at_sites(study), tmp_path / "run")
 
@@ -188,7 +188,7 @@ def test_a_site_that_missed_the_start_takes_the_copy_of_another(tmp_path: Path) 
     assert len(copies(federation)) == 1
 
 
-def test_what_a_coordinator_makes_up_is_refused(tmp_path: Path) -> None:
+def test_another_start_than_the_studys_is_refused_by_a_site(tmp_path: Path) -> None:
     study = sealed_study(tmp_path)
     federation = Lasting(at_sites(study), tmp_path / "run")
 
@@ -225,7 +225,7 @@ def test_the_start_is_counted_and_answered_through_the_ledger(tmp_path: Path) ->
 # A hospital that joins late.
 
 
-def test_a_site_that_joins_late_goes_on_from_the_shared_half_of_the_others(tmp_path: Path) -> None:
+def test_a_site_that_joins_late_continues_from_the_shared_half_of_the_others(tmp_path: Path) -> None:
     rounds, joins = 6, 4
     study = learnable(tmp_path / "notes", algorithm={"rounds": rounds}, evaluation={"every": 1, "keep": "last"})
     federation = Lasting(study, tmp_path / "run")

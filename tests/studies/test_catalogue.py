@@ -55,12 +55,12 @@ def test_who_decides_what_is_shared() -> None:
     assert decided == dict.fromkeys(("feded", "public", "tagsets", "adversarial"), SharedLayers.ALL) | baselines
 
 
-def test_what_completes_annotation_finds_entities_and_ends_with_its_last_round() -> None:
+def test_algorithms_that_complete_annotation_learn_entities_and_keep_the_last_round() -> None:
     alike = {name for name, kind in ALGORITHMS.items() if kind.tasks == ("ner",)}
     assert alike == {name for name, kind in ALGORITHMS.items() if kind.keep == "last"} == {"tagsets", "adversarial"}
 
 
-def test_a_central_model_learns_on_what_everybody_may_read() -> None:
+def test_algorithms_with_a_central_model_need_a_public_set() -> None:
     assert {name for name, kind in ALGORITHMS.items() if kind.central_model} == {"feded", "public"}
     assert {name for name, kind in ALGORITHMS.items() if kind.needs_public_set} == {"feded", "public"}
 
@@ -70,7 +70,7 @@ def test_the_batch_of_fedner_is_that_of_all_sites_together() -> None:
     assert {ALGORITHMS[name].training.batch_size for name in ("fedavg", "fedprox", "fedatt", "single")} == {16}
 
 
-def test_what_distils_steps_as_encoders_do() -> None:
+def test_algorithms_that_distil_have_the_learning_rate_of_encoders() -> None:
     assert ALGORITHMS["feded"].training == ALGORITHMS["public"].training
     assert ALGORITHMS["feded"].training == RoundTrainingConfig(batch_size=16, learning_rate=5e-5)
 

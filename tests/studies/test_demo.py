@@ -96,7 +96,7 @@ def test_the_three_studies_are_run(first: tuple[DemoResult, Watching]) -> None:
     assert first[1].rounds == [(method, number) for method in METHODS for number in (1, 2, 3)]
 
 
-def test_a_row_a_site(first: tuple[DemoResult, Watching]) -> None:
+def test_every_site_has_a_row(first: tuple[DemoResult, Watching]) -> None:
     result, _ = first
     assert tuple(site.name for site in result.sites) == NAMES
     for site, hospital in zip(result.sites, small_hospitals(0), strict=True):

@@ -199,7 +199,7 @@ def test_the_same_study_gives_the_same_bits(start: str, data: Path, whole: dict[
 
 
 @pytest.mark.parametrize(("start", "number"), [("central", 3), ("own", 2), ("own", 3)])
-def test_killed_after_a_round_it_goes_on_to_the_same_end(
+def test_a_study_killed_after_a_round_resumes_to_the_same_result(
     start: str, number: int, data: Path, whole: dict[str, Path], tmp_path: Path
 ) -> None:
     """There is a checkpoint after the second round; the plug is pulled before that of its own round."""
@@ -212,7 +212,7 @@ def test_killed_after_a_round_it_goes_on_to_the_same_end(
 
 
 @STARTS
-def test_sites_opened_one_at_a_time_end_the_same(
+def test_sites_opened_one_at_a_time_give_the_same_result(
     start: str, data: Path, whole: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(one_machine, "InProcessFederation", partial(InProcessFederation, open_at_once=1))
@@ -222,7 +222,7 @@ def test_sites_opened_one_at_a_time_end_the_same(
 
 @pytest.mark.slow
 @STARTS
-def test_workers_end_the_same(start: str, data: Path, whole: dict[str, Path], tmp_path: Path) -> None:
+def test_workers_give_the_same_result(start: str, data: Path, whole: dict[str, Path], tmp_path: Path) -> None:
     run(of_four(data, start), tmp_path, workers=2)
     assert_same(tmp_path, whole[start])
 
@@ -250,7 +250,7 @@ def test_the_public_set_alone(data: Path, tmp_path: Path) -> None:
     refused_before_round_1(unlabelled, "^the public set is not labelled", tmp_path / "unlabelled", error=TrainingError)
 
 
-def test_a_site_is_asked_within_the_terms_of_its_study(data: Path, tmp_path: Path) -> None:
+def test_requests_match_the_request_policy_of_a_site(data: Path, tmp_path: Path) -> None:
     study = of_four(data, "own")
     found = load_notes("east", study.sites["east"], seed=7)
     site = open_site(study, "east", found, folder=tmp_path, device=CPU)
@@ -306,7 +306,7 @@ def test_sites_with_encoders_of_their_own_learn_together(data: Path, different: 
     assert all(set(f1) == set(SITES) for f1 in scored)
 
 
-def test_a_pair_that_an_encoder_cannot_read_has_a_row_all_the_same(data: Path, different: Path) -> None:
+def test_a_pair_that_an_encoder_cannot_read_still_has_a_row(data: Path, different: Path) -> None:
     study = of_three_kinds(data, different)
     rows = {}
     for name, section in study.sites.items():
@@ -317,7 +317,7 @@ def test_a_pair_that_an_encoder_cannot_read_has_a_row_all_the_same(data: Path, d
     assert rows["north"] == (10, [False] * 8 + [True] * 2)
 
 
-def test_sites_that_differ_go_on_to_the_same_end(data: Path, different: Path, tmp_path: Path) -> None:
+def test_a_study_of_sites_that_differ_resumes_to_the_same_result(data: Path, different: Path, tmp_path: Path) -> None:
     study = of_three_kinds(data, different)
     run(study, tmp_path / "whole")
     with pytest.raises(Killed):
@@ -327,7 +327,7 @@ def test_sites_that_differ_go_on_to_the_same_end(data: Path, different: Path, tm
 
 
 @pytest.mark.parametrize("start", ["central", "own"])
-def test_a_batch_of_pairs_that_no_encoder_can_read_costs_nothing(
+def test_a_batch_of_pairs_that_no_encoder_can_read_changes_nothing(
     start: str, data: Path, different: Path, tmp_path: Path
 ) -> None:
     """Batches are of like length: the long pairs come together."""
@@ -372,7 +372,7 @@ def test_tags_of_two_schemes_are_not_averaged(kind: str, data: Path) -> None:
         common_model(study)
 
 
-def test_whose_tags_are_averaged_says_what_it_annotates(data: Path) -> None:
+def test_sites_whose_tags_are_averaged_must_name_their_types(data: Path) -> None:
     with pytest.raises(StudyError, match=r"^\[sites.north\] must name its types: the study averages predictions of"):
         common_model(of_entities(data, {}))
 
@@ -414,7 +414,7 @@ def test_a_protected_study_ends_nearly_as_a_plain_one(
 
 
 @pytest.mark.parametrize("kind", ["sealed", "masked"])
-def test_a_protected_study_that_was_interrupted_goes_on(kind: str, data: Path, tmp_path: Path) -> None:
+def test_a_protected_study_that_was_interrupted_resumes(kind: str, data: Path, tmp_path: Path) -> None:
     study = of_four(data, "own", privacy={"mechanism": kind, "minimum_sites": 3})
     with pytest.raises(Killed):
         run(study, tmp_path, watcher=Onlooker(kill_after=3))
@@ -500,7 +500,7 @@ def test_relations_that_no_pair_can_carry_are_counted(data: Path, tmp_path: Path
     assert absences(tmp_path / "run") == [[]] * 3
 
 
-def test_what_is_lost_of_the_public_set_is_told(data: Path, tmp_path: Path) -> None:
+def test_losses_of_the_public_set_are_in_the_events(data: Path, tmp_path: Path) -> None:
     far = related(2, related=True, between=". She had ")
     Jsonl().write([*far, *related(4, seed=4)], tmp_path / "public.jsonl")
     study = distilled(data, public={"data": str(tmp_path / "public.jsonl")})
@@ -513,7 +513,7 @@ def test_what_is_lost_of_the_public_set_is_told(data: Path, tmp_path: Path) -> N
         assert told == {"examples": 4, "kept": 2, "out_of_window": 2, "negatives": 2}
 
 
-def test_what_is_lost_of_a_sites_notes_is_told_to_the_site_alone(tmp_path: Path) -> None:
+def test_losses_of_a_sites_notes_stay_at_the_site(tmp_path: Path) -> None:
     write_notes(tmp_path / "data")
     far = related(2, related=True, between=". She had ")
     Jsonl().write([*far, *related(4, seed=4)], tmp_path / "data" / "east" / "train.jsonl")
@@ -564,7 +564,7 @@ def test_what_is_lost_of_a_sites_notes_is_told_to_the_site_alone(tmp_path: Path)
     ],
     ids=str,
 )
-def test_studies_that_make_no_sense(sections: dict[str, Any], said: str, data: Path) -> None:
+def test_invalid_studies_are_refused(sections: dict[str, Any], said: str, data: Path) -> None:
     with pytest.raises(StudyError, match=said):
         distilled(data, **sections)
 
@@ -582,7 +582,7 @@ def test_studies_that_make_no_sense(sections: dict[str, Any], said: str, data: P
     ],
     ids=str,
 )
-def test_public_sets_that_are_none_are_missed_before_round_1(
+def test_missing_public_sets_are_refused_before_round_1(
     sections: dict[str, Any], said: str, data: Path, tmp_path: Path
 ) -> None:
     refused_before_round_1(distilled(data, **sections), said, tmp_path, secret=["secret", "ward"])
@@ -616,12 +616,12 @@ def test_public_sets_that_are_none_are_missed_before_round_1(
     ],
     ids=["types", "scheme", "preset", "preset of joint", "vectors", "vectors alone"],
 )
-def test_settings_that_nobody_would_heed_are_refused(sections: dict[str, Any], said: str, data: Path) -> None:
+def test_settings_without_effect_are_refused(sections: dict[str, Any], said: str, data: Path) -> None:
     with pytest.raises(StudyError, match=f"^{said}"):
         distilled(data, **sections)
 
 
-def test_a_joint_study_heeds_types_and_scheme(data: Path) -> None:
+def test_a_joint_study_uses_types_and_scheme(data: Path) -> None:
     sites = {name: {"types": ["Drug", "Effect"], "scheme": "BIOES"} for name in SITES}
     model = common_model(distilled(data, task={"kind": "joint"}, model={"decoder": "softmax"}, sites=sites))
     assert "S-Drug" in model.outputs

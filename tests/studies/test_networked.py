@@ -98,7 +98,7 @@ def test_every_byte_that_left_is_in_a_ledger(quiet: Consortium) -> None:
 
 
 @pytest.mark.slow
-def test_the_coordinators_folder_tells_what_each_site_cost_and_shows_no_note(quiet: Consortium) -> None:
+def test_the_coordinators_folder_has_the_costs_of_each_site_and_no_note(quiet: Consortium) -> None:
     record = with_examples(read_run(quiet.run), quiet.run, 4)
     for name in HOSPITALS:
         left = verify(quiet.kits[name] / "site" / "ledger.jsonl").bytes_out
@@ -230,7 +230,7 @@ def kill_a_whole_site_and_the_coordinator(consortium: Consortium) -> None:
 
 
 @pytest.mark.slow
-def test_whatever_is_killed_the_study_goes_on_and_counts_nothing_twice(disturbed: Consortium) -> None:
+def test_a_study_survives_any_killed_process_and_counts_nothing_twice(disturbed: Consortium) -> None:
     start_all(disturbed, supervised=["coordinator", "harbour", "riverside"])
     disturbed.wait_until(lambda: len(Diary(disturbed).contributions("riverside")) >= 2, "it does not begin")
     for disturb in (kill_an_engine, kill_a_worker, kill_a_whole_site_and_the_coordinator):
@@ -268,7 +268,7 @@ def begun(tmp_path: Path) -> Iterator[Consortium]:
 
 
 @pytest.mark.slow
-def test_a_hospital_that_joins_late_goes_on_from_the_shared_half_of_the_others(begun: Consortium) -> None:
+def test_a_hospital_that_joins_late_continues_from_the_shared_half_of_the_others(begun: Consortium) -> None:
     for name in HOSPITALS:
         begun.accept(name)
     for name in ("harbour", "hillside"):
@@ -352,7 +352,7 @@ def found_in(folder: Path, word: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_what_is_in_the_notes_of_a_site_is_nowhere_else_not_even_after_an_error(marked: Consortium) -> None:
+def test_no_text_of_a_note_leaves_its_site_even_after_an_error(marked: Consortium) -> None:
     marked.accept("harbour")
     path = os.pathsep.join([str(marked.folder / "faulty"), *filter(None, [os.environ.get("PYTHONPATH")])])
     data = ("--data", marked.folder / NOTES, "--format", "jsonl")

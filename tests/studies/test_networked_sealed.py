@@ -121,7 +121,7 @@ def test_what_leaves_a_site_is_in_its_ledger_under_its_mechanism(quiet: Consorti
 
 
 @pytest.mark.slow
-def test_the_study_goes_on_when_keys_and_a_site_are_killed_in_the_middle(tmp_path: Path) -> None:
+def test_the_study_continues_if_key_service_and_a_site_are_killed(tmp_path: Path) -> None:
     consortium = Consortium(tmp_path, long_study(), sealed=True)
     try:
         start_all(consortium, supervised=("harbour",))
@@ -148,7 +148,7 @@ def test_the_study_goes_on_when_keys_and_a_site_are_killed_in_the_middle(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_new_key_is_taken_up_and_a_revoked_site_is_left_out(
+def test_sites_use_a_new_key_and_a_revoked_site_is_excluded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     consortium = Consortium(tmp_path, long_study(), sealed=True)

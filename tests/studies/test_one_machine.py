@@ -82,7 +82,7 @@ def test_the_study_of_these_tests_learns(whole: Path) -> None:
     assert 1 < scores_of(whole)["best_round"] < 8
 
 
-def test_what_lies_in_the_folder_afterwards(whole: Path) -> None:
+def test_the_files_of_a_run_folder(whole: Path) -> None:
     files = {str(path.relative_to(whole)) for path in whole.rglob("*") if path.is_file()}
     told = ("ledger.jsonl", "ledger.jsonl.head", "note-counts.json", "notes.json", "state/history.jsonl")
     of_a_site = (*told, "model/model.safetensors", "model/wardround.json")
@@ -109,7 +109,7 @@ def test_the_ledger_of_a_site_has_every_answer(whole: Path) -> None:
     assert {(entry.study, entry.mechanism) for entry in entries} == {("tiny", "plain")}
 
 
-def test_the_bytes_are_those_on_record_at_the_sites(study: Study, tmp_path: Path) -> None:
+def test_the_bytes_equal_those_in_the_ledgers(study: Study, tmp_path: Path) -> None:
     outcome = run(study, tmp_path)
     left = [e for name in study.sites for e in read_entries(RunFolder(tmp_path).site(name) / "ledger.jsonl")]
     assert outcome.traffic.up == sum(entry.bytes for entry in left)
@@ -130,7 +130,7 @@ def test_another_seed_gives_another(data: Path, whole: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 6, 8])
-def test_killed_after_a_round_it_goes_on_to_the_same_end(
+def test_a_study_killed_after_a_round_resumes_to_the_same_result(
     study: Study, whole: Path, tmp_path: Path, number: int
 ) -> None:
     with pytest.raises(Killed):
@@ -142,7 +142,7 @@ def test_killed_after_a_round_it_goes_on_to_the_same_end(
     assert_same(tmp_path, whole)
 
 
-def test_killed_again_and_again(study: Study, whole: Path, tmp_path: Path) -> None:
+def test_a_study_killed_several_times_resumes_to_the_same_result(study: Study, whole: Path, tmp_path: Path) -> None:
     for watcher in (Onlooker(kill_after=2), Onlooker(kill_at_scores=3), Onlooker(kill_after=7), Onlooker(kill_after=5)):
         try:
             run(study, tmp_path, watcher=watcher)
@@ -199,7 +199,7 @@ def test_killed_while_it_writes_the_scores(
 
 
 @pytest.mark.parametrize("number", [2, 4])
-def test_every_other_algorithm_goes_on_alike(data: Path, tmp_path: Path, number: int) -> None:
+def test_every_other_algorithm_resumes_to_the_same_result(data: Path, tmp_path: Path, number: int) -> None:
     for name in ("fedavg", "fedatt", "single", "pooled"):
         study = learnable(
             data,
@@ -228,9 +228,7 @@ def test_every_other_algorithm_goes_on_alike(data: Path, tmp_path: Path, number:
         ("pooled", {}),
     ],
 )
-def test_every_algorithm_runs_between_hospitals_that_differ(
-    name: str, settings: dict[str, Any], tmp_path: Path
-) -> None:
+def test_every_algorithm_runs_among_hospitals_that_differ(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
     shared = None if name in ("single", "pooled") else ["words", "word_cnn"]
     study = tiny(algorithm={"name": name, "rounds": 3} | settings, model={"shared": shared})
     outcome = run(study, tmp_path)
@@ -246,7 +244,7 @@ def test_every_algorithm_runs_between_hospitals_that_differ(
     assert (tmp_path / "shared.safetensors").exists() == (name != "single")
 
 
-def test_pooled_shares_the_top_where_all_tag_alike(tmp_path: Path) -> None:
+def test_pooled_shares_the_output_layers_if_all_sites_have_the_same_tags(tmp_path: Path) -> None:
     study = tiny(algorithm={"name": "pooled", "rounds": 2}, model={"shared": None}, sites=ONE_TOP)
     outcome = run(study, tmp_path)
     model = load_model(RunFolder(tmp_path).model)
@@ -290,9 +288,7 @@ def test_a_site_that_fails_in_a_round_is_absent(study: Study, tmp_path: Path, mo
         ),
     ],
 )
-def test_notes_that_are_nowhere_are_missed_before_anybody_is_asked(
-    site: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_missing_notes_are_refused_before_any_site_is_asked(site: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=said):
         run(tiny(sites={"harbour": site}), tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -327,7 +323,7 @@ def test_there_are_no_more_workers_than_sites(study: Study, tmp_path: Path, monk
     assert pool.sites == ("east", "west")
 
 
-def test_an_engine_that_is_not_there_is_refused(study: Study, tmp_path: Path) -> None:
+def test_an_unknown_engine_is_refused(study: Study, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'rockets' is not an engine; there are in-process, workers"):
         one_machine.run_on_one_machine(
             study, RunFolder(tmp_path), device=torch.device("cpu"), watcher=Onlooker(), engine="rockets"
@@ -458,7 +454,7 @@ def test_a_protected_study_scores_as_a_plain_one(kind: str, bare: dict[str, Path
     assert_alike(guarded[kind], bare["fedner"])
 
 
-def test_what_rounds_more_coarsely_goes_nearly_the_same_way(bare: dict[str, Path], guarded: dict[str, Path]) -> None:
+def test_compact_packing_gives_nearly_the_same_result(bare: dict[str, Path], guarded: dict[str, Path]) -> None:
     """Adam, at its first steps, makes a whole step of whatever rounding left of a gradient."""
     assert losses(guarded["compact"]) == pytest.approx(losses(bare["fedner"]), rel=0.02)
 
@@ -479,7 +475,7 @@ def test_every_averaging_algorithm_runs_protected(
 
 
 @pytest.mark.parametrize("kind", SEALED)
-def test_all_sites_have_one_shared_half_and_the_coordinator_has_none(kind: str, guarded: dict[str, Path]) -> None:
+def test_all_sites_have_the_same_shared_half_and_the_coordinator_has_none(kind: str, guarded: dict[str, Path]) -> None:
     first, *others = shared_halves(guarded[kind])
     assert len(others) == 2
     assert first and all(other == first for other in others)
@@ -503,7 +499,7 @@ def test_keys_differ_from_run_to_run_and_the_result_does_not(
 
 @pytest.mark.parametrize("kind", ["sealed", "compact"])
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_sealed_study_goes_on_to_the_same_end(
+def test_an_interrupted_sealed_study_resumes_to_the_same_result(
     kind: str, number: int, data: Path, guarded: dict[str, Path], tmp_path: Path
 ) -> None:
     study = shielded(data, kind, **SHORT)
@@ -514,7 +510,7 @@ def test_a_sealed_study_goes_on_to_the_same_end(
 
 
 @pytest.mark.parametrize("kind", MASKED)
-def test_a_masked_study_interrupted_between_two_rounds_goes_on_to_the_same_end(
+def test_a_masked_study_interrupted_between_two_rounds_resumes_to_the_same_result(
     kind: str, data: Path, guarded: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = shielded(data, kind, **SHORT)
@@ -526,7 +522,7 @@ def test_a_masked_study_interrupted_between_two_rounds_goes_on_to_the_same_end(
 
 
 @pytest.mark.parametrize("kind", MASKED)
-def test_a_masked_study_that_lost_a_round_draws_it_anew(
+def test_a_masked_study_that_lost_a_round_draws_other_sentences(
     kind: str, data: Path, guarded: dict[str, Path], tmp_path: Path
 ) -> None:
     """What was revealed is not given to a second sum: the end is another one, and as good."""
@@ -546,7 +542,7 @@ def test_a_masked_study_that_lost_a_round_draws_it_anew(
 
 
 @pytest.mark.parametrize("kind", ["sealed", "masked"])
-def test_sites_that_were_not_drawn_take_the_sum_all_the_same(kind: str, tmp_path: Path) -> None:
+def test_sites_that_were_not_sampled_still_open_the_sum(kind: str, tmp_path: Path) -> None:
     """Of five sites three are drawn a round."""
     more = ("riverside-0002", "lakeside-0003", "harbour-0004")
     sites = {name: {"built_in": name, "types": ["Drug"]} for name in more}
@@ -584,7 +580,7 @@ def test_a_plain_study_has_nothing_to_clip(bare: dict[str, Path]) -> None:
 
 
 @EVERY
-def test_no_secret_lies_in_the_folder_of_a_run(kind: str, guarded: dict[str, Path]) -> None:
+def test_no_secret_is_in_the_run_folder(kind: str, guarded: dict[str, Path]) -> None:
     assert list(find_secrets(guarded[kind])) == []
 
 
@@ -603,9 +599,7 @@ def test_the_ledger_has_all_that_left_a_site(kind: str, guarded: dict[str, Path]
 
 
 @pytest.mark.parametrize("kind", ["masked", "sealed"])
-def test_where_nothing_is_shared_nothing_is_protected_and_all_runs_as_before(
-    kind: str, data: Path, tmp_path: Path
-) -> None:
+def test_a_mechanism_changes_nothing_if_no_layer_is_shared(kind: str, data: Path, tmp_path: Path) -> None:
     alone: dict[str, Any] = {"algorithm": {"name": "single", "rounds": 3}, "model": {"shared": None}}
     for name in ("plain", kind):
         run(shielded(data, name, **alone), tmp_path / name)
@@ -615,14 +609,14 @@ def test_where_nothing_is_shared_nothing_is_protected_and_all_runs_as_before(
 
 
 @pytest.mark.parametrize("kind", ["masked", "sealed"])
-def test_pooled_is_a_study_as_any_other(kind: str, data: Path, tmp_path: Path) -> None:
+def test_pooled_runs_under_a_mechanism(kind: str, data: Path, tmp_path: Path) -> None:
     pooled: dict[str, Any] = {"algorithm": {"name": "pooled", "rounds": 3}, "model": {"shared": None}}
     for name in ("plain", kind):
         run(shielded(data, name, **pooled), tmp_path / name)
     assert losses(tmp_path / kind) == pytest.approx(losses(tmp_path / "plain"), rel=2e-3)
 
 
-def test_a_clip_of_layers_that_nobody_shares_is_refused_before_round_1(tmp_path: Path) -> None:
+def test_a_value_bound_of_private_layers_is_refused_before_round_1(tmp_path: Path) -> None:
     sites = {"harbour": HARBOUR, "hillside": HILLSIDE}
     for group, said in (
         ("word", r" – did you mean 'words'\?; words, word_cnn are$"),
@@ -667,7 +661,7 @@ def annotated(folder: Path, *, restricted: bool, algorithm: str) -> Study:
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "tagsets"])
-def test_what_a_site_does_not_list_it_cannot_learn_though_its_files_hold_it(algorithm: str, tmp_path: Path) -> None:
+def test_types_that_a_site_does_not_list_are_not_learned(algorithm: str, tmp_path: Path) -> None:
     for restricted in (False, True):
         part = tmp_path / str(restricted)
         run(annotated(part / "data", restricted=restricted, algorithm=algorithm), part / "run")
@@ -683,7 +677,7 @@ def test_what_a_site_does_not_list_it_cannot_learn_though_its_files_hold_it(algo
         assert site["macro"].keys() == {"all", "annotated", "not_annotated"}
 
 
-def test_a_mapping_that_makes_no_sense_is_refused_before_round_1(tmp_path: Path) -> None:
+def test_an_invalid_mapping_is_refused_before_round_1(tmp_path: Path) -> None:
     (tmp_path / "names.toml").write_text('medication = "Drogue"\n')
     study = tiny(sites={"hillside": {"names": str(tmp_path / "names.toml")}})
     said = (
@@ -694,7 +688,7 @@ def test_a_mapping_that_makes_no_sense_is_refused_before_round_1(tmp_path: Path)
     assert not (tmp_path / "run" / "events.jsonl").exists()
 
 
-def test_a_site_that_names_types_otherwise_learns_the_same(study: Study, whole: Path, tmp_path: Path) -> None:
+def test_a_site_with_other_type_names_learns_the_same(study: Study, whole: Path, tmp_path: Path) -> None:
     sites = dict(study.sites)
     assert sites["east"].data is not None
     for file in sites["east"].data.iterdir():

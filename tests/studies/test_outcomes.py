@@ -31,7 +31,7 @@ def test_counts_as_a_site_sends_them() -> None:
 
 
 @pytest.mark.parametrize("row", [[1, 2], [1, 2, -3], [1, 2, True], "123", 3])
-def test_counts_that_are_none(row: Any) -> None:
+def test_invalid_counts_are_refused(row: Any) -> None:
     with pytest.raises(MessageError, match="counts must be three whole numbers per type"):
         counts_in(Message({"strict": {"Drug": row}}), "strict")
 
@@ -52,7 +52,7 @@ def test_an_outcome_as_a_site_sends_it() -> None:
         check_outcome(READINGS, Message({**ANSWER, "type_intervals": {"Dose": [0.5, 1.0]}}))
 
 
-def test_types_that_a_site_annotates_are_told_from_the_others() -> None:
+def test_types_that_a_site_annotates_are_distinguished_from_others() -> None:
     found = outcome_in(READINGS, Message(ANSWER)).of(SiteSection(types=("Drug",), scored=("Drug", "ADE", "Dose")))
     assert (found.annotated, found.scored) == (("Drug",), ("Drug", "ADE", "Dose"))
     assert found.as_json()["macro"] == {"all": 0.625, "annotated": 0.75, "not_annotated": 0.5}
@@ -60,7 +60,7 @@ def test_types_that_a_site_annotates_are_told_from_the_others() -> None:
     assert own.as_json()["macro"] == {"all": 0.75, "annotated": 0.75, "not_annotated": None}
 
 
-def test_of_a_site_that_names_no_types_there_is_nothing_to_tell() -> None:
+def test_a_site_that_names_no_types_has_no_tag_set_scores() -> None:
     found = outcome_in(READINGS, Message(ANSWER)).of(SiteSection())
     assert found.tag_set is None
     assert found.as_json().keys() == {"documents", "strict", "relaxed", "types"}

@@ -26,7 +26,7 @@ from wardround.studies.assemble import common_task
 from wardround.studies.party_keys import InMemoryKeys, PartyKeys
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.study_file import Study, digest_of
-from wardround.studies.study_run import Engine, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyRun
 from wardround.studies.worker_spec import PartySpec
 
 SEALED = {"mechanism": "sealed", "minimum_sites": 2}
@@ -100,13 +100,13 @@ def test_workers_read_the_secret_from_memory_and_not_from_a_disk() -> None:
     rehearsal.close()
 
 
-def test_a_rehearsal_that_no_worker_asked_for_opens_nothing() -> None:
+def test_without_workers_no_file_descriptor_is_opened() -> None:
     before = open_files()
     InMemoryKeys.new("bfv-standard").close()
     assert open_files() <= before
 
 
-def test_what_is_no_secret_is_refused() -> None:
+def test_an_invalid_secret_is_refused() -> None:
     with pytest.raises(MessageError):
         InMemoryKeys(b"secret")
 
@@ -123,7 +123,7 @@ def test_a_site_keeps_its_keys_while_the_process_lives() -> None:
     assert "identit" not in repr(protection)
 
 
-def test_a_hospital_is_vouched_for_by_its_certificate(masked: Study, tmp_path: Path) -> None:
+def test_the_public_keys_of_a_hospital_are_signed_by_its_certificate(masked: Study, tmp_path: Path) -> None:
     sites = {name: PartyKeys.of_site(masked, party(tmp_path, name, n)) for n, name in enumerate(masked.sites, 1)}
     lead = PartyKeys.of_coordinator(masked, party(tmp_path, "coordinator", 5))
     assert (lead.parameters, lead.secrets) == (None, None)
@@ -153,7 +153,7 @@ def lead_of(study: Study, folder: Path, secret: SealingSecret) -> tuple[PartyKey
     return PartyKeys.of_coordinator(study, party_of(files)), party_of(files)
 
 
-def test_a_coordinator_knows_which_key_is_in_force_and_no_more(study: Study, tmp_path: Path) -> None:
+def test_a_coordinator_knows_only_the_public_parameters_of_the_key(study: Study, tmp_path: Path) -> None:
     secret = secret_of("bfv-standard")
     protection, spec = lead_of(study, tmp_path, secret)
     assert protection.secrets is None
@@ -162,7 +162,7 @@ def test_a_coordinator_knows_which_key_is_in_force_and_no_more(study: Study, tmp
     assert list(find_secrets(Path(spec.folder), own=Path(spec.key))) == []
 
 
-def test_a_coordinator_that_was_told_no_key_cannot_begin_a_round(study: Study, tmp_path: Path) -> None:
+def test_a_coordinator_without_key_parameters_cannot_start_a_round(study: Study, tmp_path: Path) -> None:
     protection = PartyKeys.of_coordinator(study, party(tmp_path, "coordinator", 5))
     aggregator = server_of(study, form(study), protection)
     assert isinstance(aggregator, SecureAggregationServer)
@@ -192,14 +192,14 @@ def test_a_coordinator_that_finds_a_secret_stops(
     PartyKeys.of_coordinator(study if mechanism == "sealed" else masked, spec)
 
 
-def test_nothing_that_hangs_on_a_coordinators_run_is_the_secret(study: Study, tmp_path: Path) -> None:
+def test_no_object_of_a_coordinators_run_holds_the_secret(study: Study, tmp_path: Path) -> None:
     secret = secret_of("bfv-standard")
     protection, _ = lead_of(study, tmp_path, secret)
     run = StudyRun(
         study,
         ToyFederation(tuple(study.sites)),  # sites that are elsewhere: nothing of theirs hangs on it
         RunFolder(tmp_path / "run"),
-        engine=Engine(checkpoint_every=1, sites_save=True),
+        engine=EngineSettings(checkpoint_every=1, sites_save=True),
         watcher=Onlooker(),
         party_keys=protection,
     )

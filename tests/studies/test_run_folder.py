@@ -22,7 +22,7 @@ def test_the_folder_is_made_and_may_be_there_already(folder: RunFolder) -> None:
     assert RunFolder(folder.path) == folder
 
 
-def test_where_things_lie(folder: RunFolder) -> None:
+def test_the_paths_of_a_run_folder(folder: RunFolder) -> None:
     assert folder.checkpoint == folder.path / "checkpoint.safetensors"
     assert folder.model == folder.path / "model"
     assert folder.report == folder.path / "report.html"
@@ -38,7 +38,7 @@ def test_events_come_back_in_order(folder: RunFolder) -> None:
     assert first["time"] <= second["time"]
 
 
-def test_a_log_goes_on_where_it_was(folder: RunFolder) -> None:
+def test_events_are_appended_to_an_existing_log(folder: RunFolder) -> None:
     folder.log("started", {})
     RunFolder(folder.path).log("epoch", {})
     assert names(folder) == ["started", "epoch"]
@@ -46,7 +46,7 @@ def test_a_log_goes_on_where_it_was(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize("torn", ['{"time": 1, "ev', '{"time": 1, "event": "x"', "\x00\x00\x00", "{"])
-def test_a_torn_last_line_is_passed_over_and_written_past(folder: RunFolder, torn: str) -> None:
+def test_a_torn_last_line_is_skipped(folder: RunFolder, torn: str) -> None:
     folder.log("started", {})
     with (folder.path / "events.jsonl").open("a") as stream:
         stream.write(torn)
@@ -63,7 +63,7 @@ def test_a_log_torn_in_its_first_line(folder: RunFolder) -> None:
     assert names(folder) == ["started"]
 
 
-def test_a_file_is_replaced_whole(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_replaced_atomically(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write_json("scores.json", {"f1": 0.5})
     folder.write_json("scores.json", {"f1": 0.75})
     assert json.loads((folder.path / "scores.json").read_text()) == {"f1": 0.75}

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from tests.studies.tiny_studies import learnable, of_algorithm, run, tiny
 from wardround.errors import UsageError
 from wardround.reports.run_record import RunRecord
 from wardround.secure_aggregation.mechanisms import MECHANISMS
+from wardround.settings import OldNameWarning
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.run_reading import read_run, run_folder_at, with_examples, write_own_report
 from wardround.studies.single_site import SiteData, train_at_one_site
@@ -141,7 +144,7 @@ def test_a_study_that_has_not_finished_is_read_as_its_task_is(tmp_path: Path) ->
         assert read_run(tmp_path).mode == reading
 
 
-def test_a_run_has_a_name_where_it_is_meant_by_a_dot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_folder_given_as_a_dot_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     RunFolder(tmp_path / "alone").log("started", {})
     monkeypatch.chdir(tmp_path / "alone")
     record = read_run(Path())
@@ -157,12 +160,24 @@ def test_figures_that_another_version_writes_make_no_report_fail(tmp_path: Path)
     assert read_run(tmp_path).history.rounds[0].up == 0
 
 
+def test_a_run_folder_of_version_0_1_is_read_without_a_warning(folder: Path, tmp_path: Path) -> None:
+    """Version 0.1 wrote `clip`, empty by default, into the study file of every run."""
+    old = tmp_path / "old"
+    shutil.copytree(folder, old)
+    text = (old / "study.toml").read_text(encoding="utf-8")
+    assert text.count("[privacy.value_bounds]") == 1
+    (old / "study.toml").write_text(text.replace("[privacy.value_bounds]", "[privacy.clip]"), encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OldNameWarning)
+        assert read_run(old).study.count("[privacy.clip]") == 1
+
+
 def test_the_folder_of_a_coordinator_is_in_its_kit(tmp_path: Path) -> None:
     RunFolder(tmp_path / "kit" / "run").log("started", {"round": 0})
     assert run_folder_at(tmp_path / "kit") == tmp_path / "kit" / "run"
 
 
-def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"is not a run folder: it contains neither events.jsonl nor scores.json"):
         read_run(tmp_path)
     for text in ("no json", "[]", '{"sites": {"a": {}}}', '{"sites": {"a": {"strict": 3, "types": {}}}}'):
@@ -232,7 +247,7 @@ def test_notes_of_the_public_set_and_no_others(tmp_path: Path) -> None:
     assert shown(tmp_path / "run").no_excerpts.startswith("None: the folder contains no model")
 
 
-def test_a_folder_that_says_nothing_of_where_notes_are_shows_none(synthetic: Path, tmp_path: Path) -> None:
+def test_a_study_without_the_location_of_notes_shows_none(synthetic: Path, tmp_path: Path) -> None:
     """As the coordinator's folder in a networked study: the same files, but a study without paths."""
     text = (synthetic / "study.toml").read_text()
     (synthetic / "study.toml").write_text("\n".join(line for line in text.splitlines() if "built_in" not in line))

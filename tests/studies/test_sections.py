@@ -45,7 +45,7 @@ def test_every_kind_of_value() -> None:
     )
 
 
-def test_what_is_not_said_is_the_default() -> None:
+def test_settings_that_are_left_out_have_their_default() -> None:
     assert parsed(Ward, {"name": "east"}, "ward") == Ward("east")
 
 
@@ -77,14 +77,14 @@ def test_a_whole_number_is_a_number_too() -> None:
         ("beds", 0, "beds is 0; it must be above zero"),
     ],
 )
-def test_values_that_make_no_sense(key: str, value: Any, said: str) -> None:
+def test_invalid_values_are_refused(key: str, value: Any, said: str) -> None:
     with pytest.raises(StudyError, match=rf"^\[ward\.east\] {said}$"):
         parsed(Ward, {"name": "east", key: value}, "ward.east")
     with pytest.raises(StudyError, match=rf"^\[ward\.east\] {said}$"):
         parsed_over(Ward("west"), {key: value}, "ward.east")
 
 
-def test_a_key_that_nobody_knows() -> None:
+def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(
         StudyError, match=r"^\[ward\] 'bedz' is not a setting – did you mean 'beds'\?; it has name, beds,"
     ):
@@ -93,7 +93,7 @@ def test_a_key_that_nobody_knows() -> None:
         parsed_over(Ward("east"), {"qqq": 3}, "ward")
 
 
-def test_what_has_no_default_must_be_said() -> None:
+def test_a_setting_without_a_default_is_required() -> None:
     with pytest.raises(StudyError, match=r"^\[ward\] needs a name$"):
         parsed(Ward, {"beds": 3}, "ward")
 

@@ -38,7 +38,7 @@ from wardround.studies.shared_model_pool import SharedModelPool
 from wardround.studies.site_setup import open_here, open_site
 from wardround.studies.study_file import Study, parse_study
 from wardround.studies.study_notes import load_notes
-from wardround.studies.study_run import Engine, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyRun
 from wardround.tasks.ner import NerTask
 from wardround.text.tag_sets import TagSet
 from wardround.training.state_files import load_tensors
@@ -83,15 +83,19 @@ def whole(data: Path, name: str, **sections: Mapping[str, Any]) -> Study:
     return shielded(data, "plain", sites=ONE_SCHEME, **settings)
 
 
-def drive(study: Study, path: Path, *, lent: bool, at_once: int = 16, watcher: Onlooker | None = None) -> None:
-    """As `run_on_one_machine`, with networks lent or each site's own, so many sites open at once."""
-    folder, lending, protection = RunFolder(path), SharedModelPool(study, CPU) if lent else None, protection_of(study)
+def drive(study: Study, path: Path, *, shared: bool, at_once: int = 16, watcher: Onlooker | None = None) -> None:
+    """As `run_on_one_machine`, with networks shared or each site's own, so many sites open at once."""
+    folder, model_pool, protection = (
+        RunFolder(path),
+        SharedModelPool(study, CPU) if shared else None,
+        protection_of(study),
+    )
 
     def opened(name: str) -> RequestHandler:
-        return open_here(study, name, folder.site(name), device=CPU, party_keys=protection, model_pool=lending)
+        return open_here(study, name, folder.site(name), device=CPU, party_keys=protection, model_pool=model_pool)
 
     federation = InProcessFederation(tuple(study.sites), opened, open_at_once=at_once)
-    engine = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
+    engine = EngineSettings(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
     try:
         StudyRun(
             study, federation, folder, engine=engine, watcher=watcher or Onlooker(), party_keys=protection, device=CPU
@@ -118,17 +122,18 @@ def own(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
     """Runs in which each site has a network of its own; a test must leave them as they are."""
     folder = tmp_path_factory.mktemp("own")
     for name in WHOLE:
-        drive(whole(data, name), folder / name, lent=False)
+        drive(whole(data, name), folder / name, shared=False)
     return {name: folder / name for name in WHOLE}
 
 
-# Who is lent a network.
+# Which sites share a network.
 
 
 def networks(study: Study) -> list[LayeredModel]:
-    lending = SharedModelPool(study, CPU)
+    model_pool = SharedModelPool(study, CPU)
     return [
-        lending.network(TagSet(site.types), scheme=site.scheme, encoder=site.encoder) for site in study.sites.values()
+        model_pool.network(TagSet(site.types), scheme=site.scheme, encoder=site.encoder)
+        for site in study.sites.values()
     ]
 
 
@@ -153,10 +158,10 @@ def test_sites_with_private_layers_have_one_each(data: Path, sections: dict[str,
     assert not any(other is first for other in others)
 
 
-def test_under_a_shared_top_sites_of_other_types_have_the_same_network_and_their_own_task(tmp_path: Path) -> None:
+def test_with_shared_output_layers_sites_with_other_types_have_the_same_network(tmp_path: Path) -> None:
     sites = {"harbour": {"types": ["Drug"]}, "hillside": {"types": ["ADE", "Drug"], "scheme": ""}}
     study = tiny(algorithm={"name": "fedavg"}, model=SHARED, sites=sites)
-    lending = SharedModelPool(study, CPU)
+    model_pool = SharedModelPool(study, CPU)
     opened = [
         open_site(
             study,
@@ -164,7 +169,7 @@ def test_under_a_shared_top_sites_of_other_types_have_the_same_network_and_their
             load_notes(name, study.sites[name], seed=7),
             folder=tmp_path / name,
             device=CPU,
-            model_pool=lending,
+            model_pool=model_pool,
         )
         for name in study.sites
     ]
@@ -180,10 +185,10 @@ def test_sites_of_one_network_read_the_public_set_once(start: str, once: bool, t
     sites["other"] = {"built_in": "harbour-0004", "types": ["Drug", "ADE"]}
     algorithm = {"name": "feded", "site_models": start}
     study = tiny(algorithm=algorithm, model={**DECIDED, "decoder": "softmax"}, sites=sites, public=PUBLIC)
-    lending = SharedModelPool(study, CPU)
+    model_pool = SharedModelPool(study, CPU)
     harbour, hillside, other = (
         open_site(
-            study, name, load_notes(name, site, seed=7), folder=tmp_path / name, device=CPU, model_pool=lending
+            study, name, load_notes(name, site, seed=7), folder=tmp_path / name, device=CPU, model_pool=model_pool
         ).notes.public.examples
         for name, site in study.sites.items()
     )
@@ -191,7 +196,7 @@ def test_sites_of_one_network_read_the_public_set_once(start: str, once: bool, t
     assert harbour == hillside == other
 
 
-def test_a_hospital_lends_nothing(data: Path, tmp_path: Path) -> None:
+def test_a_site_of_a_networked_study_shares_no_network(data: Path, tmp_path: Path) -> None:
     study = whole(data, "fedavg")
     notes = {name: load_notes(name, study.sites[name], seed=7) for name in study.sites}
     east, west = (
@@ -206,10 +211,10 @@ def test_a_hospital_lends_nothing(data: Path, tmp_path: Path) -> None:
 
 @EVERY
 @pytest.mark.parametrize("at_once", [16, 1])
-def test_lent_networks_give_the_same_bit_for_bit(
+def test_shared_networks_give_the_same_bit_for_bit(
     data: Path, own: dict[str, Path], name: str, at_once: int, tmp_path: Path
 ) -> None:
-    drive(whole(data, name), tmp_path, lent=True, at_once=at_once)
+    drive(whole(data, name), tmp_path, shared=True, at_once=at_once)
     assert_same(tmp_path, own[name])
 
 
@@ -222,25 +227,27 @@ def test_these_studies_learn(own: dict[str, Path]) -> None:
 
 
 @EVERY
-def test_interrupted_it_goes_on_to_the_same_end(data: Path, own: dict[str, Path], name: str, tmp_path: Path) -> None:
+def test_an_interrupted_study_resumes_to_the_same_result(
+    data: Path, own: dict[str, Path], name: str, tmp_path: Path
+) -> None:
     study = whole(data, name)
     with pytest.raises(Killed):
-        drive(study, tmp_path, lent=True, at_once=2, watcher=Onlooker(kill_after=3))
-    drive(study, tmp_path, lent=True)
+        drive(study, tmp_path, shared=True, at_once=2, watcher=Onlooker(kill_after=3))
+    drive(study, tmp_path, shared=True)
     assert_same_end(tmp_path, own[name])
 
 
 @pytest.mark.parametrize("mechanism", ["masked", "sealed"])
 @pytest.mark.parametrize("name", ["fedavg", "feded"])
-def test_protected_sums_come_out_the_same(data: Path, mechanism: str, name: str, tmp_path: Path) -> None:
+def test_protected_sums_are_the_same(data: Path, mechanism: str, name: str, tmp_path: Path) -> None:
     """A site whose shared half nobody else has fills the network from its own copy."""
     study = whole(data, name, privacy={"mechanism": mechanism})
-    drive(study, tmp_path / "own", lent=False)
-    drive(study, tmp_path / "lent", lent=True, at_once=2)
-    assert_same(tmp_path / "lent", tmp_path / "own")
+    drive(study, tmp_path / "own", shared=False)
+    drive(study, tmp_path / "shared", shared=True, at_once=2)
+    assert_same(tmp_path / "shared", tmp_path / "own")
 
 
-def test_relations_by_an_encoder_come_out_the_same(tmp_path: Path) -> None:
+def test_relations_by_an_encoder_give_the_same_result(tmp_path: Path) -> None:
     encoder = write_encoder(tmp_path / "encoder")
     study = parse_study(
         f"""
@@ -257,9 +264,9 @@ def test_relations_by_an_encoder_come_out_the_same(tmp_path: Path) -> None:
         d = {{ built_in = "riverside-0006" }}
         """
     )
-    drive(study, tmp_path / "own", lent=False)
-    drive(study, tmp_path / "lent", lent=True, at_once=1)
-    assert_same(tmp_path / "lent", tmp_path / "own")
+    drive(study, tmp_path / "own", shared=False)
+    drive(study, tmp_path / "shared", shared=True, at_once=1)
+    assert_same(tmp_path / "shared", tmp_path / "own")
 
 
 def test_a_site_that_fails_half_way_leaves_nothing_to_the_next(
@@ -279,8 +286,8 @@ def test_a_site_that_fails_half_way_leaves_nothing_to_the_next(
 
     monkeypatch.setitem(fedavg.ALGORITHM.steps, "train", SiteStep(step, ""))
     study = whole(data, "fedavg", privacy={"minimum_sites": 2})
-    for lent in (False, True):
-        drive(study, tmp_path / str(lent), lent=lent)
+    for shared in (False, True):
+        drive(study, tmp_path / str(shared), shared=shared)
     assert [e["absent"] for e in events_of(tmp_path / "True", "round")][1] == [["east", "failed", "not-a-number"]]
     assert_same(tmp_path / "True", tmp_path / "False")
 
@@ -290,7 +297,7 @@ def test_a_site_that_fails_half_way_leaves_nothing_to_the_next(
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[LayeredModel]:
-    """Every network that was built to be lent."""
+    """Every network that was built to be shared."""
     found: list[LayeredModel] = []
 
     def build(*words: Any, **named: Any) -> LayeredModel:
@@ -348,11 +355,11 @@ def test_sites_that_were_closed_leave_no_file_open(tmp_path: Path) -> None:
     sites |= {f"s{n}": {"built_in": f"harbour-{4 * n:04d}", "types": ["Drug"]} for n in range(12)}
     algorithm = {"name": "fedavg", "rounds": 2, "participation": 0.25, "keep_moments": False}
     before = open_files()
-    drive(tiny(algorithm=algorithm, model=SHARED, sites=sites), tmp_path, lent=True, at_once=3)
+    drive(tiny(algorithm=algorithm, model=SHARED, sites=sites), tmp_path, shared=True, at_once=3)
     assert open_files() <= before
 
 
-def test_whoever_is_opened_has_the_memory_of_those_before_given_back(
+def test_opening_a_site_returns_the_memory_of_closed_sites(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trimmed: list[int] = []
@@ -364,11 +371,11 @@ def test_whoever_is_opened_has_the_memory_of_those_before_given_back(
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
     study = whole(data, "feded")
-    drive(study, tmp_path / "one at a time", lent=True, at_once=1)
+    drive(study, tmp_path / "one at a time", shared=True, at_once=1)
     # Asked are three sites each time: to restore, describe, train in 4 rounds, score twice, save twice and finish.
     assert trimmed == [0] * 33
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())  # another allocator has no such thing
-    drive(study, tmp_path / "elsewhere", lent=True)
+    drive(study, tmp_path / "elsewhere", shared=True)
     assert trimmed == [0] * 33
 
 
@@ -379,29 +386,29 @@ def weights(folder: Path) -> list[Path]:
     return sorted(folder.glob("sites/*/model/model.safetensors"))
 
 
-def test_equal_models_lie_on_disk_once(data: Path, tmp_path: Path) -> None:
-    drive(whole(data, "fedavg"), tmp_path, lent=True)
+def test_equal_models_are_on_disk_once(data: Path, tmp_path: Path) -> None:
+    drive(whole(data, "fedavg"), tmp_path, shared=True)
     assert [path.stat().st_nlink for path in weights(tmp_path)] == [3, 3, 3]
     cards = [path.with_name("wardround.json") for path in weights(tmp_path)]
     told = {card.read_text() for card in cards}
     assert len({card.stat().st_ino for card in cards}) == len(told), "only cards that say the same are one"
-    drive(whole(data, "fedavg"), tmp_path, lent=True)  # a finished study is scored and written again
+    drive(whole(data, "fedavg"), tmp_path, shared=True)  # a finished study is scored and written again
     assert [path.stat().st_nlink for path in weights(tmp_path)] == [3, 3, 3]
     assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_models_that_differ_stay_apart(tmp_path: Path) -> None:
     study = tiny(algorithm={"name": "fedavg", "rounds": 1, "local_steps": 1})
-    drive(study, tmp_path / "private", lent=True)
+    drive(study, tmp_path / "private", shared=True)
     assert [path.stat().st_nlink for path in weights(tmp_path / "private")] == [1, 1]
-    lending = SharedModelPool(
+    model_pool = SharedModelPool(
         tiny(algorithm={"name": "fedavg"}, model=SHARED, sites={"hillside": {"scheme": None}}), CPU
     )
-    model = lending.network(TagSet(("Drug",)), scheme="", encoder="")
+    model = model_pool.network(TagSet(("Drug",)), scheme="", encoder="")
     for number in range(3):
         with torch.no_grad():
             next(model.parameters()).fill_(max(1.0, number))
-        lending.keep(model, tmp_path / str(number), notes={"number": number})
+        model_pool.save(model, tmp_path / str(number), notes={"number": number})
     files = [tmp_path / str(number) / "model.safetensors" for number in range(3)]
     assert [file.stat().st_nlink for file in files] == [2, 2, 1]
     assert load_tensors(files[2])["words.weight"].max() == 2
@@ -414,6 +421,6 @@ def test_a_disk_without_links_gets_copies(
         raise OSError("not here")
 
     monkeypatch.setattr(os, "link", refuse)
-    drive(whole(data, "fedavg"), tmp_path, lent=True)
+    drive(whole(data, "fedavg"), tmp_path, shared=True)
     assert [path.stat().st_nlink for path in weights(tmp_path)] == [1, 1, 1]
     assert_same(tmp_path, own["fedavg"])

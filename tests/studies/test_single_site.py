@@ -86,7 +86,7 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     }
 
 
-def test_the_events_tell_the_story_in_figures(tmp_path: Path) -> None:
+def test_the_events_of_a_training(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     train_at_one_site(NerTask(quick_tagger()), DATA, replace(QUICK, epochs=2), folder=folder)
     events = list(folder.events())
@@ -118,7 +118,7 @@ def test_scores_as_they_are_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("epoch", "step"), [(1, 2), (1, None), (3, None), (3, 1), (4, 5)])
-def test_killed_and_resumed_is_uninterrupted(tmp_path: Path, epoch: int, step: int | None) -> None:
+def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path: Path, epoch: int, step: int | None) -> None:
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     expected = quick_tagger()
     outcome = train_at_one_site(NerTask(expected), DATA, QUICK, folder=whole)
@@ -160,7 +160,7 @@ def test_a_finished_run_is_only_scored_again(tmp_path: Path) -> None:
     ],
     ids=["rate", "seed", "train", "dev", "annotation", "sentences", "dropout", "size", "scheme"],
 )
-def test_a_checkpoint_is_never_continued_as_something_else(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     folder = RunFolder(tmp_path)
     with pytest.raises(Killed):
         train_at_one_site(NerTask(quick_tagger()), DATA, QUICK, folder=folder, listener=Kill(2))
@@ -203,7 +203,7 @@ def test_devices() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_a_gpu_that_is_not_there() -> None:
+def test_a_missing_gpu_is_refused() -> None:
     with pytest.raises(TrainingError, match="there is no GPU; use --device cpu"):
         pick_device("cuda:0")
 
@@ -239,7 +239,7 @@ def test_parts_without_a_training_part(tmp_path: Path) -> None:
         load_site(tmp_path / "site", Jsonl())
 
 
-def test_a_manifest_that_is_no_longer_true(tmp_path: Path) -> None:
+def test_an_outdated_manifest_is_refused(tmp_path: Path) -> None:
     write(tmp_path, train=DATA.train, test=DATA.test)
     Manifest.of({"train": DATA.train, "test": DATA.test}).write(tmp_path / "split.json")
     load_site(tmp_path, Jsonl())

@@ -79,7 +79,7 @@ def test_what_a_mechanism_adds_is_said(mechanism: str, steps: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize("algorithm", AMONG_HOSPITALS)
-def test_all_that_a_site_can_be_asked_is_said_once(algorithm: str) -> None:
+def test_every_step_of_a_site_is_listed_once(algorithm: str) -> None:
     first, *steps = lines(of(algorithm), "What would run here")
     assert first.endswith("the coordinator cannot send code.")
     said = [step.partition(": ")[0] for step in steps]
@@ -96,7 +96,7 @@ def test_all_that_a_site_can_be_asked_is_said_once(algorithm: str) -> None:
         ("sealed+masked", ["submit", "unmask", "open_mean"]),
     ],
 )
-def test_what_a_mechanism_adds_where_predictions_are_given(mechanism: str, steps: list[str]) -> None:
+def test_what_a_mechanism_adds_if_sites_send_predictions(mechanism: str, steps: list[str]) -> None:
     third = {"riverside": {"types": ["Drug"]}}
     given: dict[str, Any] = {"privacy": {"mechanism": mechanism, "minimum_sites": 3}, "sites": {**ONE_TOP, **third}}
     study = of("feded", **given)
@@ -128,8 +128,18 @@ def test_sites_of_the_algorithm_public_send_neither_predictions_nor_updates(mech
     )
     assert lines(study, "Who could read what leaves") == (
         f"The mechanism is {mechanism}.",
-        ALGORITHMS["public"].told_to_sites,
+        ALGORITHMS["public"].sent_to_sites,
     )
+
+
+@pytest.mark.parametrize("mechanism", ["masked", "sealed", "sealed+masked"])
+@pytest.mark.parametrize("algorithm", ["public", "single"])
+def test_a_mechanism_adds_no_step_to_an_algorithm_that_aggregates_nothing(algorithm: str, mechanism: str) -> None:
+    privacy = {"mechanism": mechanism, "minimum_sites": 3}
+    study = of(algorithm, privacy=privacy, sites={**ONE_TOP, "riverside": {"types": ["Drug"]}})
+    steps = [line.partition(": ")[0] for line in lines(study, "What would run here")[1:]]
+    assert steps == ["describe", *ALGORITHMS[algorithm].steps, "score", "finish", "save", "restore"]
+    assert not any("the weight" in line for line in lines(study, "Who could read what leaves"))
 
 
 def test_the_weight_of_a_site_that_relates_is_its_pairs() -> None:
@@ -155,7 +165,7 @@ def test_what_leaves_in_numbers() -> None:
 def test_where_nothing_is_shared_nothing_but_figures_leave() -> None:
     study = of("single")
     told = " ".join(lines(study, "What would leave this site"))
-    assert "In each round" not in told and "×" not in told
+    assert "In each round" not in told and "With each update" not in told and "×" not in told
     assert "your number of training sentences" in told
     assert "can be guessed" not in " ".join(lines(study, "Who could read what leaves"))
 
@@ -167,7 +177,7 @@ def test_where_everything_is_shared_no_layer_stays() -> None:
     assert {"lstm", "output", "crf"} >= set(layers.removeprefix("The private layers: ").rstrip(".").split(", ")) > set()
 
 
-def test_shared_words_are_warned_of_and_others_are_not() -> None:
+def test_a_warning_is_shown_only_if_word_embeddings_are_shared() -> None:
     assert "which words" in " ".join(lines(tiny(), "Who could read what leaves"))
     convolution = tiny(model={"shared": ["word_cnn"]})
     told = " ".join(lines(convolution, "Who could read what leaves"))
@@ -207,7 +217,7 @@ def test_pooling_is_for_one_machine() -> None:
         study_for_kits(of("pooled"))
 
 
-def test_the_terms_that_a_site_holds_requests_against() -> None:
+def test_the_request_policy_is_described() -> None:
     said = (
         "An update is made of at least {}; requests outside the study's own settings are refused. "
         "A round that is repeated draws other sentences, and the number of repeats is limited."
@@ -221,7 +231,7 @@ def test_the_terms_that_a_site_holds_requests_against() -> None:
 
 def test_what_other_sites_receive_is_said_of_every_algorithm() -> None:
     told = {name: lines(of(name), "Who could read what leaves")[-1] for name in AMONG_HOSPITALS}
-    assert told == {name: ALGORITHMS[name].told_to_sites for name in AMONG_HOSPITALS}
+    assert told == {name: ALGORITHMS[name].sent_to_sites for name in AMONG_HOSPITALS}
     assert [name for name, line in told.items() if "the number of sentences each site trains on" in line] == ["fedner"]
     assert [name for name, line in told.items() if "for each site and shared layer, a weight" in line] == ["fedatt"]
     assert told["single"] == "Other sites receive nothing."

@@ -90,7 +90,7 @@ def test_options_reach_the_format(tmp_path: Path) -> None:
         load_notes("a", SiteSection(tmp_path / "ward.jsonl", "jsonl", {"shap": "prodigy"}), seed=0)
 
 
-def test_notes_that_are_nowhere_or_are_none(tmp_path: Path) -> None:
+def test_missing_or_invalid_notes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"^\[sites.a\] does not say where its notes are"):
         load_notes("a", SiteSection(), seed=0)
     with pytest.raises(StudyError, match=r"^\[sites.a\] data: ward does not exist$"):
@@ -136,7 +136,7 @@ def test_a_site_trains_on_a_fraction_of_its_notes_and_is_scored_as_with_all(tmp_
         assert site.model.tags == whole.model.tags
 
 
-def test_a_fraction_that_cannot_be(tmp_path: Path) -> None:
+def test_an_invalid_fraction_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         StudyError, match=r"fraction is 0\.0; it must be a share of the training notes, above 0 and up to 1$"
     ):
@@ -174,9 +174,7 @@ def test_notes_are_loaded_under_the_names_of_the_study(tmp_path: Path) -> None:
         (None, "cannot be opened"),
     ],
 )
-def test_names_that_make_no_sense_are_refused_before_a_note_is_read(
-    tmp_path: Path, text: str | None, said: str
-) -> None:
+def test_invalid_type_names_are_refused_before_any_note_is_read(tmp_path: Path, text: str | None, said: str) -> None:
     names = named(tmp_path, text) if text is not None else tmp_path / "names.toml"
     section = SiteSection(tmp_path, "jsonl", names=names)  # where there is no note
     for refuse in (
@@ -194,7 +192,7 @@ def told(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_types_that_nobody_knows_are_not_learned_and_the_owner_is_told_how_many(tmp_path: Path) -> None:
+def test_unknown_types_are_not_learned_and_are_counted_for_the_owner(tmp_path: Path) -> None:
     strange = tuple(TagSet.rename(document, {"ADE": "Reaction"}) for document in NOTES)
     study = tiny(sites={"harbour": {"types": ["Drug"]}})
     site = opened(study, "harbour", tmp_path / "strange", strange)
@@ -257,7 +255,7 @@ def test_notes_without_an_entity_teach_nothing(tmp_path: Path) -> None:
         opened(tiny(sites={"harbour": {"types": None}}), "harbour", tmp_path, (Document("n", "Well."),))
 
 
-def test_a_site_that_lasts_writes_its_state_before_it_answers(tmp_path: Path) -> None:
+def test_a_lasting_site_writes_its_state_before_it_answers(tmp_path: Path) -> None:
     study = learnable(tmp_path / "data")
     folder = tmp_path / "site"
     site = opened(study, "east", folder, lasting=True)
@@ -267,7 +265,7 @@ def test_a_site_that_lasts_writes_its_state_before_it_answers(tmp_path: Path) ->
     assert (folder / "state" / "state-00000001.safetensors").is_file()
 
 
-def test_the_door_writes_the_ledger_before_it_gives_anything_out(tmp_path: Path) -> None:
+def test_an_answer_is_in_the_ledger_before_it_is_sent(tmp_path: Path) -> None:
     study = tiny()
     door = with_ledger(study, opened(study, "harbour", tmp_path), tmp_path, lasting=False)
     answer = door.answer_bytes("describe", 3, encode(Message()))
@@ -277,7 +275,7 @@ def test_the_door_writes_the_ledger_before_it_gives_anything_out(tmp_path: Path)
     assert decode(answer).value("documents", int) == 2
 
 
-def test_opened_again_a_site_goes_on_and_so_does_its_ledger(tmp_path: Path) -> None:
+def test_a_reopened_site_continues_with_its_ledger(tmp_path: Path) -> None:
     study = tiny()
     for _ in range(2):
         door = open_here(study, "harbour", tmp_path, device=CPU, ledger=True)
@@ -287,14 +285,14 @@ def test_opened_again_a_site_goes_on_and_so_does_its_ledger(tmp_path: Path) -> N
     assert (tmp_path / "state" / "laid-aside.safetensors").is_file()
 
 
-def test_a_ledger_is_written_where_it_is_wanted_and_always_among_hospitals(tmp_path: Path) -> None:
+def test_a_ledger_is_optional_on_one_machine_and_always_written_among_hospitals(tmp_path: Path) -> None:
     for name, options in (("none", {}), ("wanted", {"ledger": True}), ("among hospitals", {"lasting": True})):
         door = open_here(tiny(), "harbour", tmp_path / name, device=CPU, **options)
         door.answer_bytes("describe", 0, encode(Message()))
         assert (tmp_path / name / LEDGER).is_file() == bool(options)
 
 
-def test_the_finished_model_lies_at_the_site(tmp_path: Path) -> None:
+def test_the_final_model_is_saved_at_the_site(tmp_path: Path) -> None:
     study = tiny(sites=ONE_TOP)
     site = opened(study, "harbour", tmp_path)
     assert site.on_finish is not None
@@ -308,7 +306,7 @@ def test_the_finished_model_lies_at_the_site(tmp_path: Path) -> None:
     }
 
 
-def test_the_terms_of_a_site_are_its_studys(tmp_path: Path) -> None:
+def test_the_request_policy_follows_from_the_study(tmp_path: Path) -> None:
     training = {"batch_size": 8, "learning_rate": 0.02, "output_learning_rate": 0.05, "weight_decay": 0.1, "clip": 2.0}
     algorithm = {"name": "fedprox", "rounds": 9, "local_steps": 3, "proximal": 0.5}
     study = tiny(algorithm=algorithm, training=training, privacy={"smallest_batch": 4})

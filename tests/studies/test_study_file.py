@@ -124,7 +124,7 @@ def test_every_section_and_every_setting(tmp_path: Path) -> None:
     )
 
 
-def test_the_least_that_is_a_study() -> None:
+def test_the_smallest_valid_study() -> None:
     study = parse_study('[study]\nname = "s"\n[sites.harbour]\n')
     assert study == Study(StudySection("s"), {"harbour": SiteSection()})
     assert (study.algorithm.name, study.algorithm.config) == ("fedner", FedNerConfig())
@@ -155,7 +155,7 @@ def refused(said: str, **sections: Any) -> None:
         tiny(**sections)
 
 
-def test_names_that_nobody_knows_and_what_was_meant() -> None:
+def test_unknown_names_are_refused_with_a_suggestion() -> None:
     refused(r"^\[algorihtm\] is not a section – did you mean 'algorithm'\?; there are algorithm,", algorihtm={"a": 1})
     refused(r"^\[algorithm\] 'roudns' is not a setting – did you mean 'rounds'\?", algorithm={"roudns": 3})
     refused(
@@ -177,7 +177,7 @@ def test_names_that_nobody_knows_and_what_was_meant() -> None:
     refused(r"^\[study\] 'sed' is not a setting – did you mean 'seed'\?", study={"sed": 3})
 
 
-def test_a_setting_of_another_algorithm_is_none_of_this() -> None:
+def test_a_setting_of_another_algorithm_is_refused() -> None:
     refused(r"^\[algorithm\] 'proximal' is not a setting", algorithm={"proximal": 0.1})
     refused(r"^\[algorithm\] 'server_rate' is not a setting", algorithm={"name": "fedner", "server_rate": 1.0})
 
@@ -210,7 +210,7 @@ def test_a_setting_of_another_algorithm_is_none_of_this() -> None:
         ("model", "preset", 3, "preset is 3; it must be text"),
     ],
 )
-def test_values_that_make_no_sense(section: str, key: str, value: object, said: str) -> None:
+def test_invalid_values_are_refused(section: str, key: str, value: object, said: str) -> None:
     refused(rf"^\[{section}\] {said}$", **{section: {key: value}})
 
 
@@ -221,7 +221,7 @@ def test_a_study_has_a_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["", " a", "a/b", "[bold]", "a\nb", "n" * 64])
-def test_names_that_no_study_can_have(name: str) -> None:
+def test_invalid_names_of_studies_are_refused(name: str) -> None:
     refused(r"^\[study\] name must be up to 63 letters, digits, spaces and \. _ -$", study={"name": name})
 
 
@@ -239,11 +239,11 @@ def test_sections_are_sections() -> None:
 
 
 @pytest.mark.parametrize("least", [0, -1, 3])
-def test_a_quorum_that_the_sites_cannot_give(least: int) -> None:
+def test_minimum_sites_above_the_number_of_sites_are_refused(least: int) -> None:
     refused(rf"^\[privacy\] minimum_sites is {least}; the study has 2 sites$", privacy={"minimum_sites": least})
 
 
-def test_a_quorum_that_participation_cannot_give() -> None:
+def test_minimum_sites_above_the_sampled_sites_are_refused() -> None:
     said = r"^\[algorithm\] participation asks 1 sites per round; \[privacy\] minimum_sites requires 2$"
     refused(said, algorithm={"participation": 0.5}, privacy={"minimum_sites": 2})
     # A quarter of two sites is none: one is asked.
@@ -254,7 +254,7 @@ def test_a_quorum_that_participation_cannot_give() -> None:
 @pytest.mark.parametrize(
     "name", ["Harbour", "-harbour", "h" * 64, "a b", "a/b", "..", "a_b", "coordinator", "server", "ä"]
 )
-def test_names_that_no_site_can_have(name: str) -> None:
+def test_invalid_names_of_sites_are_refused(name: str) -> None:
     refused(
         "a site's name is up to 63 lower-case letters, digits and dashes; not admin, client, coordinator, "
         "keys, server$",
@@ -263,11 +263,11 @@ def test_names_that_no_site_can_have(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["h", "h" * 63, "7", "ward-7", "coordinators"])
-def test_names_that_a_site_can_have(name: str) -> None:
+def test_valid_names_of_sites_are_accepted(name: str) -> None:
     assert name in tiny(sites={name: {}}).sites
 
 
-def test_where_the_notes_of_a_site_are_is_said_once_and_whole() -> None:
+def test_the_location_of_notes_is_complete_and_named_once() -> None:
     refused(
         r"^\[sites.harbour\] names a built-in hospital and data; keep one of them$",
         sites={"harbour": {"data": "a", "format": "brat"}},
@@ -282,7 +282,7 @@ def test_where_the_notes_of_a_site_are_is_said_once_and_whole() -> None:
 @pytest.mark.parametrize(
     "name", [name for name, kind in ALGORITHMS.items() if kind.shared_layers is not SharedLayers.CONFIGURED]
 )
-def test_an_algorithm_that_decides_what_is_shared_is_not_told(name: str) -> None:
+def test_shared_layers_are_refused_if_the_algorithm_decides_them(name: str) -> None:
     with pytest.raises(
         StudyError, match=rf"^\[model\] shared cannot be set for {name}, which decides what is shared; leave it out$"
     ):
@@ -309,7 +309,7 @@ def test_every_type_once_in_the_order_of_the_file() -> None:
         ({"names": 3}, r"names is 3; it must be a path$"),
     ],
 )
-def test_types_that_make_no_sense(site: dict[str, Any], said: str) -> None:
+def test_invalid_types_are_refused(site: dict[str, Any], said: str) -> None:
     refused(rf"^\[sites.harbour\] {said}", sites={"harbour": site})
 
 
@@ -336,7 +336,7 @@ def test_what_test_notes_are_annotated_with(tmp_path: Path) -> None:
     assert parse_study(study_for_kits(study).decode()).sites["harbour"].scored == harbour.scored
 
 
-def test_what_a_hospital_calls_a_type_is_told_to_nobody(tmp_path: Path) -> None:
+def test_the_type_names_of_a_hospital_are_not_in_its_kit(tmp_path: Path) -> None:
     study = parse_study(text_of(sites={"harbour": {"names": "ward-nine.toml"}}), folder=tmp_path)
     assert study.sites["harbour"].names == tmp_path / "ward-nine.toml"
     assert parse_study(to_toml(study)) == study
@@ -356,11 +356,11 @@ def test_which_round_a_study_ends_with(keep: str, algorithm: Any, last: bool, mo
     assert parse_study(to_toml(study)) == study
 
 
-def test_a_round_that_cannot_be_kept() -> None:
+def test_an_invalid_round_to_keep_is_refused() -> None:
     refused(r"^\[evaluation\] keep is 'lst' – did you mean 'last'\?; it can be best, last$", evaluation={"keep": "lst"})
 
 
-def test_paths_begin_where_the_file_lies(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_folder_of_the_file(tmp_path: Path) -> None:
     folder = tmp_path / "studies"
     folder.mkdir()
     (folder / "s.toml").write_text(WHOLE)
@@ -371,7 +371,7 @@ def test_paths_begin_where_the_file_lies(tmp_path: Path) -> None:
     assert read_study(folder / "s.toml").sites["harbour"].data == Path("/somewhere/else")
 
 
-def test_files_that_are_no_study(tmp_path: Path) -> None:
+def test_files_that_are_not_a_study_are_refused(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(StudyError, match=r"^s.toml cannot be read as text: UnicodeDecodeError$"):
         read_study(tmp_path / "s.toml")
@@ -381,7 +381,7 @@ def test_files_that_are_no_study(tmp_path: Path) -> None:
         parse_study("[study]\nname = s")
 
 
-def test_nothing_of_where_notes_are_is_given_to_others(tmp_path: Path) -> None:
+def test_the_location_of_notes_is_removed_for_others(tmp_path: Path) -> None:
     study = parse_study(WHOLE.replace('vectors = "glove.npz"', ""), folder=tmp_path)
     given = study.for_hospitals()
     text = to_toml(given)
@@ -564,7 +564,7 @@ def test_an_algorithm_that_must_see_each_update_runs_plain_alone(mechanism: str)
         ({"value_bounds": 3}, "value_bounds must be a table of numbers by name"),
     ],
 )
-def test_ways_to_protect_that_make_no_sense(privacy: dict[str, Any], said: str) -> None:
+def test_invalid_settings_of_a_mechanism_are_refused(privacy: dict[str, Any], said: str) -> None:
     refused(rf"^\[privacy\] {said}", sites=THREE, privacy={"minimum_sites": 3, **privacy})
 
 
@@ -589,7 +589,7 @@ def test_the_key_that_a_study_needs() -> None:
     assert key_scheme(tiny(privacy=sealed | {"scheme": "ckks"})) == "ckks"
 
 
-def test_the_digest_of_a_study_says_nothing_of_where_notes_are(tmp_path: Path) -> None:
+def test_the_digest_of_a_study_does_not_depend_on_paths(tmp_path: Path) -> None:
     here, there = (parse_study(WHOLE, folder=tmp_path / name) for name in ("here", "there"))
     assert here != there
     assert digest_of(here) == digest_of(there)
@@ -653,7 +653,7 @@ def test_a_study_of_predictions(tmp_path: Path) -> None:
     assert parse_study(to_toml(study), folder=Path("/elsewhere")) == study
 
 
-def test_of_a_public_set_others_are_given_its_name(tmp_path: Path) -> None:
+def test_kits_have_only_the_name_of_a_public_set(tmp_path: Path) -> None:
     here, there = (parse_study(DISTILLED, folder=tmp_path / name) for name in ("here", "there"))
     given = study_for_kits(here).decode()
     assert 'data = "public.jsonl"\n' in given
@@ -698,7 +698,7 @@ def test_an_encoder_of_a_site_that_only_this_machine_has_is_in_no_kit(tmp_path: 
     ],
     ids=lambda value: value if len(value) < 30 else "",
 )
-def test_studies_of_predictions_that_make_no_sense(old: str, new: str, said: str) -> None:
+def test_invalid_studies_of_predictions_are_refused(old: str, new: str, said: str) -> None:
     assert old in DISTILLED
     with pytest.raises(StudyError, match=f"^{said}"):
         parse_study(DISTILLED.replace(old, new))
@@ -708,7 +708,7 @@ def test_studies_of_predictions_that_make_no_sense(old: str, new: str, said: str
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedner", "single"])
 def test_a_public_section_that_names_no_notes_is_refused(section: str, algorithm: str) -> None:
     study = f'[study]\nname = "s"\n[sites.a]\n[algorithm]\nname = "{algorithm}"\n'
-    assert not parse_study(study).public.is_there
+    assert not parse_study(study).public.exists
     with pytest.raises(
         StudyError, match=r"^\[public\] names no notes: it needs data and format, or built_in; or leave"
     ):
@@ -717,7 +717,7 @@ def test_a_public_section_that_names_no_notes_is_refused(section: str, algorithm
 
 @pytest.mark.parametrize("mechanism", ["masked", "sealed", "sealed+masked"])
 @pytest.mark.parametrize("precision", ["float16", "top-k"])
-def test_a_precision_is_of_predictions_that_nobody_packs(mechanism: str, precision: str) -> None:
+def test_a_precision_is_refused_under_a_mechanism(mechanism: str, precision: str) -> None:
     sealed = f'[sites.lakeside]\n[privacy]\nmechanism = "{mechanism}"\nminimum_sites = 3\n'
     text = DISTILLED.replace("participation = 0.5\n", "").replace('"logits"', '"probabilities"') + sealed
     assert parse_study(text).privacy.mechanism == mechanism
@@ -761,6 +761,10 @@ def test_old_names_of_settings_are_read_with_a_warning_that_names_the_new_one() 
     ]
     new = OLD.replace("start =", "site_models =").replace("exchange =", "predictions =").replace("clip", "value_bounds")
     assert study == parse_study(new)
+
+
+def test_old_names_in_a_file_that_wardround_wrote_cause_no_warning() -> None:
+    assert parse_study(OLD, generated=True) == read_old(OLD)
 
 
 def test_a_study_with_old_names_is_written_with_them_so_that_its_digest_stays() -> None:

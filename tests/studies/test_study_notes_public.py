@@ -36,7 +36,7 @@ def written(path: Path, documents: tuple[Document, ...]) -> dict[str, str]:
 # Where it is.
 
 
-def test_it_is_read_where_the_study_says(data: Path, tmp_path: Path) -> None:
+def test_the_set_is_read_from_the_path_in_the_study(data: Path, tmp_path: Path) -> None:
     documents = related(5, seed=3)
     assert public_documents(distilled(data, public=written(tmp_path / "p.jsonl", documents))) == documents
 
@@ -83,13 +83,13 @@ def test_it_may_be_a_folder_in_another_format(data: Path, tmp_path: Path) -> Non
     ],
     ids=["path", "format", "option", "hospital", "number"],
 )
-def test_a_set_that_is_nowhere(section: dict[str, object], said: str, data: Path) -> None:
+def test_a_missing_set_is_refused(section: dict[str, object], said: str, data: Path) -> None:
     with pytest.raises(StudyError, match=said) as refused:
         public_documents(distilled(data, public=section))
     assert "/" not in str(refused.value) and "secret" not in str(refused.value)
 
 
-def test_a_set_of_nothing(data: Path, tmp_path: Path) -> None:
+def test_an_empty_set_is_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"^\[public\] holds no document$"):
         public_documents(distilled(data, public=written(tmp_path / "empty.jsonl", ())))
 
@@ -151,7 +151,7 @@ def test_another_set_is_refused(change: Callable[[list[Document]], list[Document
         public_documents(distilled(data, public=section))
 
 
-def test_a_set_that_was_written_anew_is_read_anew(data: Path, tmp_path: Path) -> None:
+def test_a_set_that_changed_is_read_again(data: Path, tmp_path: Path) -> None:
     """Also in a process that has read it before."""
     study = distilled(data, public=written(tmp_path / "p.jsonl", related(4)))
     assert len(public_documents(study)) == 4
@@ -203,7 +203,7 @@ def test_relations_of_another_level_are_refused(data: Path) -> None:
         server_of(distilled(data, task={"level": "concept"}))
 
 
-def test_the_rows_of_an_unlabelled_set_do_not_hang_on_its_labels(data: Path, tmp_path: Path) -> None:
+def test_the_rows_of_an_unlabelled_set_do_not_depend_on_its_labels(data: Path, tmp_path: Path) -> None:
     """Not even where it relates what the study's types forbid."""
     first, *others = related(4)
     forbidden = replace(first, relations=(Relation("R1", "TREATS", "T1", "T2"),))

@@ -21,17 +21,16 @@ from wardround.federation.federation import SiteId
 from wardround.federation.message import Message
 from wardround.federation.worker_process import RequestHandler
 from wardround.models.saved import load_model
-from wardround.settings import OldNameWarning
 from wardround.studies.run_folder import RunFolder
 from wardround.studies.site_setup import open_site, with_ledger
 from wardround.studies.study_file import Study, to_toml
 from wardround.studies.study_notes import load_notes
-from wardround.studies.study_run import Engine, StudyOutcome, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyOutcome, StudyRun
 from wardround.tasks import ner
 from wardround.text.document import Document
 
-EACH_ROUND = Engine(checkpoint_every=1, sites_save=False)
-LASTING = Engine(checkpoint_every=1, sites_save=True, pause=0.0)
+EACH_ROUND = EngineSettings(checkpoint_every=1, sites_save=False)
+LASTING = EngineSettings(checkpoint_every=1, sites_save=True, pause=0.0)
 NAMES = ("harbour", "hillside")
 
 
@@ -45,7 +44,7 @@ def toy_run(
     *,
     found: Mapping[int, int] | None = None,
     fault: Fault = nobody_fails,
-    engine: Engine = EACH_ROUND,
+    engine: EngineSettings = EACH_ROUND,
     watcher: Onlooker | None = None,
 ) -> tuple[StudyOutcome, ToyFederation]:
     federation = ToyFederation(tuple(study.sites), found=found, fault=fault)
@@ -62,8 +61,8 @@ def study_of(rounds: int = 3, **evaluation: int) -> Study:
     return tiny(algorithm={"rounds": rounds}, evaluation={"every": 1} | evaluation)
 
 
-def test_what_is_asked_and_when(tmp_path: Path) -> None:
-    engine = Engine(checkpoint_every=2, sites_save=False)
+def test_the_order_of_requests(tmp_path: Path) -> None:
+    engine = EngineSettings(checkpoint_every=2, sites_save=False)
     _, federation = toy_run(study_of(5, every=3), tmp_path, engine=engine)
     assert federation.steps() == [
         ("restore", 0),
@@ -74,7 +73,7 @@ def test_what_is_asked_and_when(tmp_path: Path) -> None:
     ]
 
 
-def test_sites_that_save_themselves_are_not_asked_to(tmp_path: Path) -> None:
+def test_sites_that_save_themselves_are_not_asked_to_save(tmp_path: Path) -> None:
     _, federation = toy_run(study_of(), tmp_path, engine=LASTING)
     assert "save" not in dict(federation.steps())
     assert RunFolder(tmp_path).checkpoint.is_file()
@@ -82,7 +81,7 @@ def test_sites_that_save_themselves_are_not_asked_to(tmp_path: Path) -> None:
 
 def test_scored_twenty_times_unless_it_says_otherwise(tmp_path: Path) -> None:
     onlooker = Onlooker()
-    toy_run(study_of(61, every=0), tmp_path, watcher=onlooker, engine=Engine(50, sites_save=False))
+    toy_run(study_of(61, every=0), tmp_path, watcher=onlooker, engine=EngineSettings(50, sites_save=False))
     # Every third of 61 rounds, and the last one.
     assert [number for number, _ in onlooker.scores] == [*range(3, 61, 3), 61]
 
@@ -99,7 +98,7 @@ def test_every_round_once_and_in_order(tmp_path: Path) -> None:
     assert onlooker.started == [0]
 
 
-def test_bytes_of_rounds_and_of_all_that_is_asked_beside_them(tmp_path: Path) -> None:
+def test_traffic_counts_rounds_and_other_requests(tmp_path: Path) -> None:
     outcome, _ = toy_run(study_of(3), tmp_path)
     rounds = events_of(tmp_path, "round")
     asked = [4, 2, 2]  # two sites; in the first round they are met as well
@@ -111,7 +110,7 @@ def test_bytes_of_rounds_and_of_all_that_is_asked_beside_them(tmp_path: Path) ->
     assert json.loads((tmp_path / "scores.json").read_text())["traffic"]["up"] == 24 * UP
 
 
-def test_every_exchange_is_on_record_by_step_and_site(tmp_path: Path) -> None:
+def test_events_have_the_cost_of_every_exchange_by_step_and_site(tmp_path: Path) -> None:
     toy_run(study_of(2), tmp_path)
     first, second = events_of(tmp_path, "round")
     once = {key: [DOWN, UP, SECONDS, 0.0] for key in NAMES}
@@ -122,7 +121,7 @@ def test_every_exchange_is_on_record_by_step_and_site(tmp_path: Path) -> None:
     assert asked == [{"restore": once}, *[{"score": once}, {"save": once}] * 2, {"finish": once}]
 
 
-def test_a_round_in_vain_is_on_record_too(tmp_path: Path) -> None:
+def test_events_have_the_cost_of_a_failed_round(tmp_path: Path) -> None:
     with pytest.raises(FederationError):
         toy_run(study_of(1), tmp_path, fault=lambda site, step, number: "gone" if step == "gradient" else "")
     (failed,) = events_of(tmp_path, "round_failed")
@@ -189,7 +188,7 @@ def test_patience_ends_a_study_that_keeps_its_last_round_too(tmp_path: Path) -> 
     assert (again.rounds, again.best_round) == (5, 5)
 
 
-def test_the_last_round_is_kept_though_nobody_could_score_it(tmp_path: Path) -> None:
+def test_the_last_round_is_kept_even_if_no_site_scored_it(tmp_path: Path) -> None:
     study = replace(study_of(2), evaluation=replace(study_of(2).evaluation, keep="last"))
     outcome, _ = toy_run(study, tmp_path, found={1: 1}, fault=fails(*((name, "score", 2) for name in NAMES)))
     assert outcome.best_round == 2
@@ -200,7 +199,7 @@ def test_without_patience_there_is_no_early_end(tmp_path: Path) -> None:
     assert (outcome.rounds, outcome.best_round) == (9, 6)
 
 
-def test_a_study_that_had_stalled_is_not_gone_on_with(tmp_path: Path) -> None:
+def test_a_stalled_study_is_not_continued(tmp_path: Path) -> None:
     first, _ = toy_run(study_of(9, patience=2), tmp_path, found=FALLING)
     second, federation = toy_run(study_of(9, patience=2), tmp_path, found=FALLING)
     assert (second.rounds, second.best_round) == (first.rounds, first.best_round) == (5, 3)
@@ -247,7 +246,7 @@ def test_a_site_that_cannot_score_is_left_out_of_the_mean(tmp_path: Path) -> Non
     assert named == {"step": "score", "round": 1, "site": "harbour", "absence": "failed", "code": "OSError"}
 
 
-def test_a_round_that_nobody_could_score_is_not_the_best(tmp_path: Path) -> None:
+def test_a_round_without_scores_is_not_the_best(tmp_path: Path) -> None:
     fault = fails(*((name, "score", 2) for name in NAMES))
     outcome, _ = toy_run(study_of(2), tmp_path, found={1: 1}, fault=fault)
     assert outcome.best_round == 1
@@ -300,7 +299,7 @@ class Flaky:
         return ""
 
 
-def test_a_round_is_tried_again_where_the_engine_has_patience(tmp_path: Path) -> None:
+def test_a_failed_round_is_retried_if_the_engine_allows(tmp_path: Path) -> None:
     onlooker = Onlooker()
     engine = replace(LASTING, retries=2)
     # Each round has two tries more: what one used up, the next has again.
@@ -315,27 +314,27 @@ def test_a_round_is_tried_again_where_the_engine_has_patience(tmp_path: Path) ->
     assert onlooker.said[0].startswith("round 2 is retried: 0 of 2 sites answered")
 
 
-def test_patience_of_the_engine_has_an_end(tmp_path: Path) -> None:
+def test_retries_of_a_round_are_limited(tmp_path: Path) -> None:
     with pytest.raises(FederationError, match=r"^0 of 2 sites answered"):
         toy_run(study_of(3), tmp_path, fault=Flaky(round_2=2), engine=replace(LASTING, retries=1))
     assert [event["round"] for event in events_of(tmp_path, "round_failed")] == [2, 2]
 
 
-def test_the_engine_waits_before_it_tries_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_waits_before_a_retry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr("wardround.studies.study_run.time.sleep", waited.append)
     toy_run(study_of(2), tmp_path, fault=Flaky(round_2=2), engine=replace(LASTING, retries=2, pause=7.5))
     assert waited == [7.5, 7.5]
 
 
-def test_a_site_that_is_ahead_is_put_back(tmp_path: Path) -> None:
+def test_a_site_that_is_ahead_is_restored(tmp_path: Path) -> None:
     fault = fails(("hillside", "gradient", 2), code="round")
     _, federation = toy_run(study_of(3), tmp_path, fault=fault, engine=LASTING)
     restored = [asked for asked in federation.asked if asked[0] == "restore"]
     assert restored == [("restore", 0, NAMES), ("restore", 2, ("hillside",))]
 
 
-def test_a_site_that_could_not_be_put_back_at_the_start_is_so_later(tmp_path: Path) -> None:
+def test_a_site_that_could_not_be_restored_at_the_start_is_restored_later(tmp_path: Path) -> None:
     federation = Unreachable(study := study_of(5), tmp_path)
     with pytest.raises(Lost):
         LosesRound(study, federation, RunFolder(tmp_path), engine=LASTING, watcher=Onlooker()).run()
@@ -387,7 +386,7 @@ class Unreachable(InProcessFederation):
         {"strict": {}},
     ],
 )
-def test_scores_that_are_no_counts_are_an_absence(tmp_path: Path, answer: dict[str, Any]) -> None:
+def test_invalid_counts_are_an_absence(tmp_path: Path, answer: dict[str, Any]) -> None:
     class Odd(ToyFederation):
         def _answer(self, step: str, message: Message) -> Message:
             return Message(answer) if step == "score" else super()._answer(step, message)
@@ -402,7 +401,7 @@ def test_scores_that_are_no_counts_are_an_absence(tmp_path: Path, answer: dict[s
 
 
 @pytest.mark.parametrize("interval", [[0.5], [0.5, 1.5], [0, 1], [0.1, 0.2, 0.3]])
-def test_an_interval_that_is_none_is_an_absence(tmp_path: Path, interval: list[Any]) -> None:
+def test_an_invalid_interval_is_an_absence(tmp_path: Path, interval: list[Any]) -> None:
     class Odd(ToyFederation):
         def _answer(self, step: str, message: Message) -> Message:
             answer = super()._answer(step, message)
@@ -412,7 +411,7 @@ def test_an_interval_that_is_none_is_an_absence(tmp_path: Path, interval: list[A
         StudyRun(study_of(1), Odd(NAMES), RunFolder(tmp_path), engine=EACH_ROUND, watcher=Onlooker()).run()
 
 
-def test_where_everything_is_shared_the_model_is_whole(tmp_path: Path) -> None:
+def test_a_complete_model_is_written_if_every_layer_is_shared(tmp_path: Path) -> None:
     study = tiny(model={"shared": ["all"]}, algorithm={"rounds": 1}, sites=ONE_TOP)
     outcome, _ = toy_run(study, tmp_path)
     model = load_model(RunFolder(tmp_path).model)
@@ -425,7 +424,7 @@ def test_where_everything_is_shared_the_model_is_whole(tmp_path: Path) -> None:
     assert found.text == "Took aspirin daily."
 
 
-def test_otherwise_there_is_the_shared_half_alone(tmp_path: Path) -> None:
+def test_only_the_shared_half_is_written_if_some_layers_are_private(tmp_path: Path) -> None:
     toy_run(study_of(1), tmp_path)
     assert (tmp_path / "shared.safetensors").is_file()
     assert not RunFolder(tmp_path).model.exists()
@@ -470,7 +469,7 @@ def caught_up(path: Path) -> list[tuple[int, list[str]]]:
 
 
 @pytest.mark.parametrize("kind", ["sealed", "sealed+masked"])
-def test_a_site_that_missed_a_sum_catches_up_and_the_copies_are_one(kind: str, tmp_path: Path) -> None:
+def test_a_site_that_missed_a_sum_catches_up_and_all_copies_are_equal(kind: str, tmp_path: Path) -> None:
     study = shielded(tmp_path / "data", kind, **(LOST_ONE if kind == "sealed" else with_south(tmp_path / "data")))
     federation = Lasting(study, tmp_path / "run")
     watcher = Meddler(federation, 2, without(("west", "open_sum")))
@@ -481,7 +480,7 @@ def test_a_site_that_missed_a_sum_catches_up_and_the_copies_are_one(kind: str, t
     assert outcome.sites.keys() == study.sites.keys()
 
 
-def test_a_site_that_cannot_take_a_copy_is_behind_until_it_can(tmp_path: Path) -> None:
+def test_a_site_that_cannot_load_a_copy_stays_behind_until_it_can(tmp_path: Path) -> None:
     study = shielded(tmp_path / "data", "sealed", **LOST_ONE)
     federation = Lasting(study, tmp_path / "run")
     left = {"open_sum", "load_copy"}
@@ -508,7 +507,7 @@ def with_south(folder: Path) -> dict[str, Any]:
     return {"sites": {"south": {"data": str(folder / "south"), "format": "jsonl", "types": ["ADE"], "scheme": "BIO"}}}
 
 
-def test_a_site_whose_gift_was_lost_on_the_way_goes_on_with_the_next_round(tmp_path: Path) -> None:
+def test_a_site_whose_submission_was_lost_continues_with_the_next_round(tmp_path: Path) -> None:
     """It gave, and refuses a sum that leaves out what it gave; with another's copy it is as the others are."""
     study = shielded(tmp_path / "data", "sealed", **LOST_ONE)
     federation = Lasting(study, tmp_path / "run")
@@ -519,7 +518,7 @@ def test_a_site_whose_gift_was_lost_on_the_way_goes_on_with_the_next_round(tmp_p
     assert len(copies(federation)) == 1
 
 
-def test_a_copy_that_differs_is_replaced_by_that_of_the_most(tmp_path: Path) -> None:
+def test_a_copy_that_differs_is_replaced_by_that_of_the_majority(tmp_path: Path) -> None:
     study = shielded(tmp_path / "data", "sealed")
     federation = Lasting(study, tmp_path / "run")
 
@@ -540,7 +539,7 @@ def test_a_copy_that_differs_is_replaced_by_that_of_the_most(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["masked", "sealed+masked"])
-def test_a_round_that_failed_at_reveal_is_tried_again(kind: str, tmp_path: Path) -> None:
+def test_a_round_that_failed_at_unmask_is_retried(kind: str, tmp_path: Path) -> None:
     study = shielded(tmp_path / "data", kind)
     federation = Lasting(study, tmp_path / "run")
     left = [True]
@@ -562,7 +561,7 @@ def test_a_round_that_failed_at_reveal_is_tried_again(kind: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", ["sealed", "sealed+masked"])
-def test_a_site_of_another_history_is_put_back_and_has_the_copy_of_the_others(kind: str, tmp_path: Path) -> None:
+def test_a_site_with_another_history_is_restored_and_loads_the_copy_of_the_others(kind: str, tmp_path: Path) -> None:
     """Round 3 was lost at the coordinator. The site that could not be put back then has a third round of its own."""
     study = shielded(tmp_path / "data", kind, **with_south(tmp_path / "data"))
     federation = Lasting(study, tmp_path / "run")
@@ -610,7 +609,7 @@ def test_the_best_round_is_not_lost_with_the_coordinator(kind: str, tmp_path: Pa
     assert events_of(tmp_path / "run", "absent") == []
 
 
-def test_a_site_that_did_not_keep_the_best_round_has_it_from_another(tmp_path: Path) -> None:
+def test_a_site_without_the_best_round_loads_it_from_another(tmp_path: Path) -> None:
     study = shielded(tmp_path / "data", "sealed", algorithm={"rounds": 2})
     federation = Lasting(study, tmp_path / "run")
 
@@ -628,7 +627,7 @@ def test_a_site_that_did_not_keep_the_best_round_has_it_from_another(tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["sealed", "sealed+masked"])
-def test_where_only_sites_have_the_shared_half_they_keep_the_last_round(kind: str, tmp_path: Path) -> None:
+def test_the_last_round_is_kept_if_only_sites_have_the_shared_half(kind: str, tmp_path: Path) -> None:
     tops = {name: {"types": ["Drug"], "scheme": "BIO"} for name in ("east", "west")}
     study = shielded(
         tmp_path / "data",
@@ -667,6 +666,5 @@ def test_a_round_that_no_site_scored_is_kept_by_none_of_them(tmp_path: Path) -> 
 def test_a_run_folder_of_version_0_1_is_resumed_under_the_new_names(tmp_path: Path) -> None:
     study = tiny(algorithm={"rounds": 2}, privacy={"value_bounds": {"words": 0.5}})
     (tmp_path / "study.toml").write_text(to_toml(study).replace("value_bounds", "clip"), encoding="utf-8")
-    with pytest.warns(OldNameWarning, match="clip is now called value_bounds"):
-        toy_run(study, tmp_path)
+    toy_run(study, tmp_path)  # no warning: the run wrote the old names itself
     assert (tmp_path / "study.toml").read_text(encoding="utf-8") == to_toml(study)

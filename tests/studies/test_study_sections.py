@@ -110,11 +110,11 @@ def test_the_ends_of_a_relation_are_pairs_of_types(value: object) -> None:
         ({"relations": {"": []}}, "a relation set has a type without a name"),
     ],
 )
-def test_values_that_make_no_sense(settings: dict[str, Any], said: str) -> None:
+def test_invalid_values_are_refused(settings: dict[str, Any], said: str) -> None:
     refused_task(f"[task] {said}", {"kind": "relations", "relations": RELATIONS, **settings})
 
 
-def test_a_setting_that_nobody_knows() -> None:
+def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(StudyError, match=r"^\[task\] 'negative' is not a setting – did you mean 'negatives'\?; it has"):
         task_from({"kind": "relations", "relations": RELATIONS, "negative": 3})
 
@@ -142,7 +142,7 @@ def test_where_no_site_names_its_types_they_are_those_of_the_relations() -> None
 def test_a_study_without_a_public_set() -> None:
     section = public_from({}, Path("/studies"))
     assert section == PublicSection()
-    assert not section.is_there
+    assert not section.exists
     assert "public" not in to_toml(tiny())
 
 
@@ -152,9 +152,9 @@ def test_every_setting_of_a_public_set() -> None:
     assert section == PublicSection(
         Path("/studies/p.jsonl"), "jsonl", {"column": "3", "strict": "true"}, labelled=False, sha256="5e"
     )
-    assert section.is_there
+    assert section.exists
     assert public_from({"data": "/else/p.jsonl", "format": "jsonl"}, Path("/studies")).data == Path("/else/p.jsonl")
-    assert public_from({"built_in": "harbour"}, Path("/studies")).is_there
+    assert public_from({"built_in": "harbour"}, Path("/studies")).exists
     assert public_from({"built_in": "harbour"}, Path("/studies")).labelled
 
 
@@ -173,18 +173,18 @@ def test_every_setting_of_a_public_set() -> None:
         ({"sha256": 3}, "sha256 is 3; it must be text"),
     ],
 )
-def test_a_public_set_that_makes_no_sense(table: dict[str, Any], said: str) -> None:
+def test_an_invalid_public_set_is_refused(table: dict[str, Any], said: str) -> None:
     with pytest.raises(StudyError, match=rf"^\[public\] {re.escape(said)}$"):
         public_from(table, Path())
 
 
-def test_a_setting_of_a_public_set_that_nobody_knows() -> None:
+def test_an_unknown_setting_of_a_public_set_is_refused() -> None:
     with pytest.raises(StudyError, match=r"^\[public\] 'labeled' is not a setting – did you mean 'labelled'\?; it has"):
         public_from({"labeled": True}, Path())
 
 
 @pytest.mark.parametrize("name", ["feded", "public"])
-def test_what_learns_on_public_notes_needs_them(name: str) -> None:
+def test_an_algorithm_that_needs_a_public_set_is_refused_without_one(name: str) -> None:
     assert of_algorithm(name).public == PublicSection(built_in=PUBLIC["built_in"])
     said = rf"^\[algorithm\] {name} needs notes that all sites may read: name them in \[public\]$"
     for nothing in ({"built_in": None}, {"built_in": None, "labelled": True}):
@@ -193,7 +193,7 @@ def test_what_learns_on_public_notes_needs_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fedner", "fedavg", "single", "pooled"])
-def test_public_notes_that_nobody_reads_are_refused(name: str) -> None:
+def test_a_public_set_without_use_is_refused(name: str) -> None:
     said = rf"^\[public\] is not used by {name}; leave it out$"
     with pytest.raises(StudyError, match=said):
         of_algorithm(name, public=PUBLIC)
@@ -229,7 +229,7 @@ def test_a_tag_set_says_what_sites_annotate_unless_they_say_less() -> None:
     assert study.sites["harbour"].types == MEDDOCAN.types
     assert study.sites["hillside"].types == ("FECHAS", "CALLE")
     assert parse_study(to_toml(study)) == study
-    assert (study.task.family, study.task.tags) == ("ner", True)
+    assert (study.task.family, study.task.only_tags_words) == ("ner", True)
 
 
 def test_without_a_tag_set_the_types_are_the_sites_own() -> None:

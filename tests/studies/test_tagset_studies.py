@@ -34,7 +34,7 @@ from wardround.studies.run_folder import RunFolder
 from wardround.studies.site_setup import open_site
 from wardround.studies.study_file import Study, parse_study, to_toml
 from wardround.studies.study_notes import load_notes, public_set
-from wardround.studies.study_run import Engine, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyRun
 from wardround.text.document import Document
 from wardround.training.state_files import load_tensors, under
 
@@ -130,7 +130,7 @@ def test_development_notes_are_scored_on_what_is_annotated_alone(whole: Path, da
         assert set(site.answer("finish", asked).value("strict", dict)) == set(BOTH)
 
 
-def test_sites_that_disagree_about_a_sentence_have_weighed_it(whole: Path) -> None:
+def test_sentences_on_which_sites_disagree_are_weighted(whole: Path) -> None:
     for name in WHO:
         weights = held(whole, name)["weights"]
         assert weights.min() < weights.max()
@@ -156,7 +156,7 @@ def test_what_leaves_a_site(whole: Path) -> None:
 
 
 @pytest.mark.parametrize("weighting", [True, False])
-def test_the_second_door_has_a_place_for_the_gradient_where_there_is_one(data: Path, weighting: bool) -> None:
+def test_the_payload_has_the_gradient_if_sentences_are_weighted(data: Path, weighting: bool) -> None:
     study = tagged(data, algorithm={"weighting": weighting})
     task = common_task(study)
     form = payload_of(study, task, public_set(study, task))
@@ -177,7 +177,9 @@ def test_the_same_study_gives_the_same_bits(data: Path, whole: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("number", [5, pytest.param(3, marks=pytest.mark.slow)])
-def test_killed_after_a_round_it_goes_on_to_the_same_end(number: int, data: Path, whole: Path, tmp_path: Path) -> None:
+def test_a_study_killed_after_a_round_resumes_to_the_same_result(
+    number: int, data: Path, whole: Path, tmp_path: Path
+) -> None:
     """There is a checkpoint every second round; weights, gradients and whose they are come back from it."""
     with pytest.raises(Killed):
         run(tagged(data), tmp_path, watcher=Onlooker(kill_after=number))
@@ -190,7 +192,7 @@ def test_killed_after_a_round_it_goes_on_to_the_same_end(number: int, data: Path
     assert_same(tmp_path, whole)
 
 
-def test_sites_opened_one_at_a_time_end_the_same(
+def test_sites_opened_one_at_a_time_give_the_same_result(
     data: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(one_machine, "InProcessFederation", partial(InProcessFederation, open_at_once=1))
@@ -199,7 +201,7 @@ def test_sites_opened_one_at_a_time_end_the_same(
 
 
 @pytest.mark.slow
-def test_workers_end_the_same(data: Path, whole: Path, tmp_path: Path) -> None:
+def test_workers_give_the_same_result(data: Path, whole: Path, tmp_path: Path) -> None:
     run(tagged(data), tmp_path, workers=2)
     assert_same(tmp_path, whole)
 
@@ -238,7 +240,7 @@ def assert_alike(folder: Path, plain: Path, *, rel: float = 1e-4) -> None:
 
 
 @pytest.mark.parametrize("kind", ["masked", "sealed", "sealed+masked"])
-def test_a_protected_study_ends_as_a_plain_one(kind: str, data: Path, whole: Path, tmp_path: Path) -> None:
+def test_a_protected_study_gives_the_result_of_a_plain_one(kind: str, data: Path, whole: Path, tmp_path: Path) -> None:
     run(tagged(data, kind), tmp_path)
     assert_alike(tmp_path, whole)
     for name in WHO:  # what a site gave lies nowhere beyond its own folder
@@ -250,7 +252,9 @@ def test_a_protected_study_ends_as_a_plain_one(kind: str, data: Path, whole: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "rel"), [("compact", 5e-3), ("ckks", 1e-4)])
-def test_so_does_one_that_rounds_otherwise(kind: str, rel: float, data: Path, whole: Path, tmp_path: Path) -> None:
+def test_compact_packing_and_ckks_give_nearly_the_result_of_a_plain_study(
+    kind: str, rel: float, data: Path, whole: Path, tmp_path: Path
+) -> None:
     run(tagged(data, kind), tmp_path)
     assert_alike(tmp_path, whole, rel=rel)
 
@@ -276,7 +280,7 @@ def test_the_coordinator_never_sees_the_gradient_of_one_site(kind: str, data: Pa
     study = tagged(data, kind, algorithm={"rounds": 2, "trusted_after": 0}, training={"learning_rate": 0.01})
     federation = Lasting(study, tmp_path)
     federation.meddle = overheard = Overheard(federation)
-    engine = Engine(checkpoint_every=1, sites_save=True, pause=0.0)
+    engine = EngineSettings(checkpoint_every=1, sites_save=True, pause=0.0)
     running = StudyRun(
         study, federation, RunFolder(tmp_path), engine=engine, watcher=Onlooker(), party_keys=federation.protection
     )
@@ -326,7 +330,7 @@ def test_a_site_that_was_away_for_a_round_is_in_the_sum_of_the_next(kind: str, d
             told.append((message.value("round", int), message.value("targets_from", list)))
         return go(message)
 
-    engine, watcher = Engine(checkpoint_every=1, sites_save=True, pause=0.0), Watching()
+    engine, watcher = EngineSettings(checkpoint_every=1, sites_save=True, pause=0.0), Watching()
     study_run = StudyRun(
         study, federation, RunFolder(tmp_path), engine=engine, watcher=watcher, party_keys=federation.protection
     )
@@ -347,7 +351,7 @@ def four(folder: Path, study: Study) -> Study:
     return parse_study(to_toml(study) + south)
 
 
-def test_under_seals_nobody_tells_a_site_the_gradient_of_all(data: Path, tmp_path: Path) -> None:
+def test_under_seals_requests_do_not_contain_the_mean_gradient(data: Path, tmp_path: Path) -> None:
     """It takes the one that it opened itself, whatever a coordinator says."""
     study = tagged(data, "sealed", algorithm={"rounds": 2, "trusted_after": 0}, training={"learning_rate": 0.01})
     ends = []
@@ -360,7 +364,7 @@ def test_under_seals_nobody_tells_a_site_the_gradient_of_all(data: Path, tmp_pat
 
         if name == "lying":
             federation.meddle = lying
-        engine = Engine(checkpoint_every=1, sites_save=True, pause=0.0)
+        engine = EngineSettings(checkpoint_every=1, sites_save=True, pause=0.0)
         StudyRun(
             study,
             federation,
@@ -396,7 +400,7 @@ def refused(study: Study, said: str, folder: Path) -> None:
         ({"sites": {"north": {"scored": ["Drug"]}}}, r"^\[sites.north\] scored leaves out 'ADE'"),
     ],
 )
-def test_a_study_that_makes_no_sense_is_not_read(data: Path, sections: dict[str, Any], said: str) -> None:
+def test_an_invalid_study_is_refused(data: Path, sections: dict[str, Any], said: str) -> None:
     with pytest.raises(StudyError, match=said):
         tagged(data, **sections)
 
@@ -415,7 +419,7 @@ def test_a_site_must_say_what_it_annotates(data: Path, tmp_path: Path) -> None:
     refused(silent, r"^\[sites.west\] must name its types: the study shares the output layers$", tmp_path)
 
 
-def test_sites_must_tag_alike(data: Path, tmp_path: Path) -> None:
+def test_sites_must_use_one_scheme(data: Path, tmp_path: Path) -> None:
     refused(
         tagged(data, sites={"west": {"scheme": "BIOES"}}),
         r"^\[sites\] scheme: the study shares the output layers, so all sites must use one scheme$",
@@ -424,7 +428,9 @@ def test_sites_must_tag_alike(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unknown", ["partial", "posterior"])
-def test_a_model_that_writes_mentions_leaves_nothing_open(unknown: str, data: Path, tmp_path: Path) -> None:
+def test_settings_for_unlabelled_words_are_refused_for_a_model_that_writes_mentions(
+    unknown: str, data: Path, tmp_path: Path
+) -> None:
     bart = str(write_bart(tmp_path / "bart"))
     algorithm = {"name": "tagsets", "rounds": 2, "trusted_after": 1, "unknown": unknown, "weighting": False}
     table = parse_study(_of_bart(data, bart, algorithm))
@@ -432,13 +438,13 @@ def test_a_model_that_writes_mentions_leaves_nothing_open(unknown: str, data: Pa
 
 
 @pytest.mark.parametrize("name", ["tagsets", "adversarial"])
-def test_nor_does_it_count_anything_as_outside(name: str, data: Path, tmp_path: Path) -> None:
+def test_the_setting_outside_is_refused_for_a_model_that_writes_mentions(name: str, data: Path, tmp_path: Path) -> None:
     bart = str(write_bart(tmp_path / "bart"))
     table = parse_study(_of_bart(data, bart, {"name": name, "rounds": 2, "trusted_after": 1, "outside": 0.1}))
     refused(table, r"^\[algorithm\] outside applies to unlabelled words; this \[model\] writes", tmp_path / "run")
 
 
-def test_a_model_that_writes_mentions_is_taught_and_weighed(data: Path, tmp_path: Path) -> None:
+def test_a_model_that_writes_mentions_learns_pseudo_annotations_and_weights(data: Path, tmp_path: Path) -> None:
     """A prompt over a frozen BART: what crosses is the prompt, the outputs and a gradient of the prompt's size."""
     bart = str(write_bart(tmp_path / "bart"))
     study = parse_study(_of_bart(data, bart, {"name": "tagsets", "rounds": 3, "trusted_after": 1}))
@@ -463,7 +469,7 @@ def _of_bart(data: Path, bart: str, algorithm: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def test_a_site_answers_within_the_terms_of_its_study(data: Path, tmp_path: Path) -> None:
+def test_a_site_refuses_requests_outside_its_policy(data: Path, tmp_path: Path) -> None:
     study = tagged(data)
     site = open_site(study, "east", load_notes("east", study.sites["east"], seed=7), folder=tmp_path, device=CPU)
     before = {name: tensor.clone() for name, tensor in site.state().items()}

@@ -103,7 +103,7 @@ def test_choosing_a_network_leaves_the_random_state_alone() -> None:
     assert torch.equal(torch.rand(1), expected)
 
 
-def test_a_list_of_words_goes_along() -> None:
+def test_the_word_list_of_the_source_is_copied() -> None:
     vectors = WordVectors(("rash", "ward"), np.ones((2, 4), dtype=np.float32))
     source = WordTagger(TINY, BOTH, vectors)
     beginning = begin(source, target_network(source, OWN, DRUG, seed=2), TransferSettings("words"))
@@ -112,7 +112,7 @@ def test_a_list_of_words_goes_along() -> None:
     assert beginning.report.layers[0].how == "copied"
 
 
-def test_an_encoder_that_is_not_here(tmp_path: Path) -> None:
+def test_a_missing_encoder_is_refused(tmp_path: Path) -> None:
     encoder = write_encoder(tmp_path / "tiny")
     save_model(EncoderTagger(EncoderTaggerConfig(encoder=str(encoder)), BOTH), tmp_path / "model")
     source = load_source(tmp_path / "model")
@@ -152,7 +152,7 @@ def test_frozen_layers_are_as_they_began_after_an_epoch_and_the_others_are_not(t
     assert same_layers(saved, source, beginning.frozen)
 
 
-def test_a_frozen_top_trains_what_is_below(tmp_path: Path) -> None:
+def test_with_frozen_output_layers_the_layers_below_are_trained(tmp_path: Path) -> None:
     beginning = begun(TransferSettings(freeze=("output", "crf")))
     expected = target_network(tagger(seed=1), OWN, DRUG, seed=2)
     transferred(tagger(seed=1), expected).put_into(expected)
@@ -161,7 +161,7 @@ def test_a_frozen_top_trains_what_is_below(tmp_path: Path) -> None:
     assert not same_layers(beginning.model, expected, ["words"])
 
 
-def test_two_ways_to_freeze_are_one_too_many() -> None:
+def test_freeze_and_freeze_up_to_are_refused_together() -> None:
     with pytest.raises(UsageError, match=r"^--freeze and --freeze-up-to are two ways to say the same"):
         TransferSettings(freeze=("words",), freeze_up_to="lstm")
 
@@ -176,7 +176,7 @@ def test_the_card_tells_where_the_model_began(tmp_path: Path) -> None:
     assert [row["layer"] for row in told["transfer"]["layers"]] == list(layers_of(beginning.model))
 
 
-def test_a_run_goes_on_from_its_own_beginning_only(tmp_path: Path) -> None:
+def test_a_run_resumes_only_with_the_same_source(tmp_path: Path) -> None:
     def trained(transfer: TransferSettings) -> TaggingModel:
         beginning = begun(transfer)
         folder, task = RunFolder(tmp_path), NerTask(beginning.model)
@@ -229,7 +229,7 @@ def test_development_notes_are_taken_before_the_fraction() -> None:
 
 
 @pytest.mark.parametrize("fraction", [0.0, -0.1, 1.1, float("nan")])
-def test_a_fraction_that_is_none(fraction: float) -> None:
+def test_an_invalid_fraction_is_refused(fraction: float) -> None:
     with pytest.raises(UsageError, match=r"it is a share of the training notes, above 0 and up to 1$"):
         part_of(DATA, fraction, seed=0)
 
@@ -251,7 +251,7 @@ def test_types_to_learn() -> None:
 # Federated models.
 
 
-def test_a_federated_model_is_a_source_and_a_study_begins_from_one(tmp_path: Path) -> None:
+def test_a_federated_model_is_a_source_and_a_study_starts_from_one(tmp_path: Path) -> None:
     west = {"types": ["Drug", "ADE"], "scheme": "BIO"}
     study = learnable(
         tmp_path / "notes",
@@ -277,7 +277,7 @@ def test_a_federated_model_is_a_source_and_a_study_begins_from_one(tmp_path: Pat
     assert same_weights(fresh, at_site)
 
 
-def test_a_study_begins_where_a_saved_model_ended(tmp_path: Path) -> None:
+def test_a_study_starts_from_the_weights_of_a_saved_model(tmp_path: Path) -> None:
     model = common_model(parse_study(STUDY))
     with torch.no_grad():
         for parameter in model.parameters():

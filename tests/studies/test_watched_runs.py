@@ -19,7 +19,7 @@ def test_runs_are_found_in_folders_of_folders(tmp_path: Path) -> None:
     assert [run.key for run in CoordinatorRuns(tmp_path).all()] == ["1/2/3/4", "a/one", "a/two", "b", "kit/run"]
 
 
-def test_a_run_is_not_looked_into_and_nor_is_what_belongs_to_sites(tmp_path: Path) -> None:
+def test_folders_inside_a_run_are_not_searched(tmp_path: Path) -> None:
     run = write_run(tmp_path / "a", started())
     write_run(run / "sites" / "harbour", started())
     write_run(tmp_path / ".hidden", started())
@@ -119,7 +119,7 @@ def test_training_at_one_site_sends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("study", ["", "[study", 'study = 3\n[algorithm]\nrounds = "many"\n', "algorithm = 3\n"])
-def test_a_study_file_that_cannot_be_read_costs_its_facts_only(tmp_path: Path, study: str) -> None:
+def test_a_run_with_an_unreadable_study_file_is_still_listed(tmp_path: Path, study: str) -> None:
     write_run(tmp_path / "a", started(), study=study)
     (run,) = CoordinatorRuns(tmp_path).all()
     assert run.facts.sites == ()
@@ -141,7 +141,7 @@ def test_a_folder_whose_name_is_not_utf_8_can_be_addressed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("site", [False, True])
-def test_a_folder_that_may_not_be_read_costs_itself_only(
+def test_an_unreadable_folder_does_not_hide_other_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: bool
 ) -> None:
     for name in ("a", "b"):
@@ -179,7 +179,7 @@ def test_of_two_reports_the_newer_is_shown(tmp_path: Path) -> None:
     assert CoordinatorRuns(tmp_path).all()[0].report == older
 
 
-def test_a_report_that_is_a_link_is_none(tmp_path: Path) -> None:
+def test_a_report_that_is_a_link_is_ignored(tmp_path: Path) -> None:
     run, outside = write_run(tmp_path / "a", started()), tmp_path / "outside"
     outside.mkdir()
     (outside / "report.html").write_text("x")
@@ -219,7 +219,7 @@ def test_a_rehearsal_on_one_machine_has_sites_too(tmp_path: Path) -> None:
     assert (found.site.name, found.site.accepted) == ("hillside", None)
 
 
-def test_a_ledger_that_was_altered_is_told(tmp_path: Path) -> None:
+def test_an_altered_ledger_is_reported(tmp_path: Path) -> None:
     ledger = write_kit(tmp_path / "kit", messages=2) / "site" / "ledger.jsonl"
     ledger.write_bytes(ledger.read_bytes().replace(b'"round":1', b'"round":7'))
     notes = SiteRuns(tmp_path).all()[0].site
@@ -227,7 +227,7 @@ def test_a_ledger_that_was_altered_is_told(tmp_path: Path) -> None:
     assert notes.fault == "ledger.jsonl:2: does not follow the line before it"
 
 
-def test_of_the_engines_log_only_two_kinds_of_line_are_told(tmp_path: Path) -> None:
+def test_only_two_kinds_of_lines_of_the_engine_log_are_shown(tmp_path: Path) -> None:
     kit = write_kit(tmp_path / "kit", messages=1)
     (kit / "logs").mkdir()
     name = "2026-11-16 03:41:24,123 WARNING wardround.federation.engines.flare.site_session"

@@ -64,7 +64,7 @@ def test_among_hospitals_it_answers_for_one(tmp_path: Path, served: list[BytesWo
     assert not (tmp_path / "mine" / "sites").exists()
 
 
-def test_it_works_with_as_many_threads_as_it_is_told(
+def test_it_uses_the_number_of_threads_in_its_spec(
     tmp_path: Path, served: list[BytesWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[int] = []

@@ -63,7 +63,7 @@ def test_end_failure_and_stop_of_runs(tmp_path: Path) -> None:
         ("end", fourth.name),
     ]
     assert work.failed == {second.name: "no entity to learn from"}
-    assert work.left() == [second, third]
+    assert work.unfinished() == [second, third]
 
 
 def test_killed_run_does_not_report_an_earlier_reason(tmp_path: Path) -> None:

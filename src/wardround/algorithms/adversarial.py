@@ -77,7 +77,7 @@ class Adversary:
     strength: float
 
     @property
-    def looks_at_predictions(self) -> bool:
+    def uses_predictions(self) -> bool:
         """Whether the loss uses predictions as well as states."""
         return self.method == "hong"
 
@@ -110,7 +110,7 @@ def _adversary(site: Site, message: Message) -> Adversary:
 
 
 def _loss(learner: CompletedNer, taught: Taught, adversary: Adversary, rows: Sequence[int]) -> Tensor:
-    with learner.model.probes.recording(predictions=adversary.looks_at_predictions) as recorded:
+    with learner.model.probes.recording(predictions=adversary.uses_predictions) as recorded:
         source, target, silence = learner.losses(rows, taught)
     return (source + target + silence).mean() + adversary.loss(recorded)
 
@@ -136,7 +136,7 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.ALL,
     sends="updates",
-    told_to_sites=(
+    sent_to_sites=(
         "Other sites receive the updated shared layers. Some of these distinguish sites: they encode how the sentences "
         "of each site, including yours, differ from those of the others as the network reads them."
     ),

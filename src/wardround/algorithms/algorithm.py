@@ -86,7 +86,7 @@ class Algorithm(Generic[Config]):
     steps: Mapping[str, SiteStep]
     shared_layers: SharedLayers
     sends: Literal["updates", "predictions", "nothing", "notes"]  # what leaves a site, for reports
-    told_to_sites: str  # sentence for `site review`: what every site receives from the coordinator
+    sent_to_sites: str  # sentence for `site review`: what the coordinator sends to every other site
 
     tasks: tuple[str, ...] = ("ner", "relations", "joint")  # that it can learn
     keep: Literal["best", "last"] = "best"  # round whose model a study ends with by default

@@ -39,40 +39,40 @@ __all__ = [
     "Agreement",
     "CentralCoordinator",
     "DistillationConfig",
-    "Exchanged",
-    "as_shared",
+    "PredictionKind",
+    "agreement_figures",
     "check_distillable",
     "distil",
     "distillation_loss",
-    "figures",
     "prediction_shapes",
     "predictions_payload",
-    "teacher",
+    "predictions_to_send",
+    "teacher_distribution",
 ]
 
-Exchanged = Literal["probabilities", "logits"]
+PredictionKind = Literal["probabilities", "logits"]
 DISTILLATION_TRAINING = RoundTrainingConfig(batch_size=16, learning_rate=5e-5)  # for encoders
 
 
 # Predictions and their mean.
 
 
-def as_shared(scores: Tensor, exchange: Exchanged) -> npt.NDArray[np.float32]:
+def predictions_to_send(scores: Tensor, kind: PredictionKind) -> npt.NDArray[np.float32]:
     """Return what a model sends of its scores [rows, classes]: probabilities, or the scores themselves."""
-    _check_exchanged(exchange)
+    _check_kind(kind)
     rows = scores.detach().float().cpu()
-    shared: npt.NDArray[np.float32] = (rows.softmax(-1) if exchange == "probabilities" else rows.clone()).numpy()
+    shared: npt.NDArray[np.float32] = (rows.softmax(-1) if kind == "probabilities" else rows.clone()).numpy()
     return shared
 
 
-def teacher(mean: npt.NDArray[Any], exchange: Exchanged, temperature: float) -> Tensor:
+def teacher_distribution(mean: npt.NDArray[Any], kind: PredictionKind, temperature: float) -> Tensor:
     """Return the softened distribution q of each row of a mean (Eq. 4): [rows, classes], float32, on the CPU.
 
     For logits z it is softmax(z/τ). The logarithms of probabilities p are logits, so for p it is p^(1/τ) over its sum.
     """
-    _check_exchanged(exchange)
+    _check_kind(kind)
     logits = torch.from_numpy(np.array(mean, np.float64))
-    if exchange == "probabilities":
+    if kind == "probabilities":
         # Rounding in a protected sum may leave a zero just below zero. log(0) is −∞, which softmax turns back into 0.
         logits = logits.clamp(min=0.0).log()
     softened = (logits / temperature).softmax(-1).float()
@@ -81,9 +81,9 @@ def teacher(mean: npt.NDArray[Any], exchange: Exchanged, temperature: float) -> 
     return softened
 
 
-def _check_exchanged(exchange: str) -> None:
-    if exchange not in get_args(Exchanged):
-        raise TrainingError(f"predictions is {exchange!r}; it can be {' or '.join(get_args(Exchanged))}")
+def _check_kind(kind: str) -> None:
+    if kind not in get_args(PredictionKind):
+        raise TrainingError(f"predictions is {kind!r}; it can be {' or '.join(get_args(PredictionKind))}")
 
 
 # How a student learns from its teacher.
@@ -164,7 +164,7 @@ def distil(
     used. Batches and dropout depend on the seed alone. If a loss or gradient is not finite, training stops with an
     error and the caller must restore the model.
     """
-    lesson = _lesson(task, examples, teacher or {})
+    targets_by_row = _targets_of(task, examples, teacher or {})
     parameters = {name: tensor for name, tensor in task.model.named_parameters() if tensor.requires_grad}
     lengths = [task.length(example) for example in examples]
     batches = [
@@ -174,7 +174,7 @@ def distil(
     ]
 
     def loss_of(batch: Sequence[int]) -> Tensor:
-        targets, labels = lesson.of(batch, task.model.device)
+        targets, labels = targets_by_row.of(batch, task.model.device)
         heads = task.heads([examples[index] for index in batch])
         return distillation_loss(heads, targets, labels if config.labelled else None, config)
 
@@ -193,7 +193,7 @@ def distil(
 
 
 @dataclass(frozen=True)
-class _Lesson:
+class _Targets:
     """The targets of every row of the examples, by head, and which rows belong to which example."""
 
     rows: Mapping[str, Sequence[range]]  # for each example
@@ -210,7 +210,7 @@ class _Lesson:
         return targets, {head: rows[chosen[head]].to(device) for head, rows in self.labels.items()}
 
 
-def _lesson(task: Task, examples: Sequence[Example], teacher: Mapping[str, Tensor]) -> _Lesson:
+def _targets_of(task: Task, examples: Sequence[Example], teacher: Mapping[str, Tensor]) -> _Targets:
     if not examples:
         raise TrainingError("the public set holds no example to learn from; check its documents and its types")
     labels = [task.labels([example]) for example in examples]
@@ -222,7 +222,7 @@ def _lesson(task: Task, examples: Sequence[Example], teacher: Mapping[str, Tenso
     expected = {head: (len(joined[head]), classes) for head, classes in task.classes().items()}
     if teacher and {head: tuple(part.shape) for head, part in teacher.items()} != expected:
         raise TrainingError("the teacher has other heads, rows or classes than the public set under this model")
-    return _Lesson(rows, joined, teacher)
+    return _Targets(rows, joined, teacher)
 
 
 # How well a student learned.
@@ -255,7 +255,7 @@ class Agreement:
         return cls(*agreements, *right, *(_f1(found, labels) for found in likeliest))
 
 
-def figures(
+def agreement_figures(
     teacher: Mapping[str, Tensor],
     before: Mapping[str, Tensor],
     after: Mapping[str, Tensor],
@@ -340,7 +340,7 @@ class CentralCoordinator(Coordinator):
             output=inputs.output,
         )
 
-    def learn(self, taught: Mapping[str, Tensor], config: DistillationConfig) -> float:
+    def learn(self, teacher: Mapping[str, Tensor], config: DistillationConfig) -> float:
         """Train the central model for one round on the public set; return the loss and write `figures`."""
         parameters = self.task.model.parameters_in(self.task.model.groups)
         with torch.no_grad():
@@ -350,15 +350,15 @@ class CentralCoordinator(Coordinator):
         loss = distil(
             self.task,
             self.public.examples,
-            taught,
+            teacher,
             config=config,
             rates=self.training.rates(self.number + 1, self.config.rounds),
             clip=self.training.clip,
             seed=f"{self.seed}/round-{self.number + 1}/public",
         )
         after = head_scores(self.task, self.public.examples)
-        found = figures(taught or before, before, after, self._labels)
-        if not taught:  # without a teacher, only the student's own figures mean something
+        found = agreement_figures(teacher or before, before, after, self._labels)
+        if not teacher:  # without a teacher, only the student's own figures mean something
             found = {name: share for name, share in found.items() if "student" in name}
         self.figures = {**found, "public_loss": loss}
         for name, parameter in parameters.items():

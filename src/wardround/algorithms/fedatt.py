@@ -47,9 +47,9 @@ class FedAtt(FedAvg):
         attended = attention(norms)
         context.sites = list(norms)
         gathered = context.gather("give_attended", {"attention": {s: row.tolist() for s, row in attended.items()}})
-        # A site that left in between takes its share with it; the remaining shares are scaled to sum to one.
-        given = sum((attended[site] for site in gathered.sites), start=np.zeros(layers))
-        return replace(gathered, values={"factors": (len(gathered.sites) / given).tolist()})
+        # If a site drops out between the exchanges, its attention is missing; the others' is scaled to sum to one.
+        total = sum((attended[site] for site in gathered.sites), start=np.zeros(layers))
+        return replace(gathered, values={"factors": (len(gathered.sites) / total).tolist()})
 
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
         """Update w_l ← w_l − ε Σ α_k^l (w_l − w_l^k)."""
@@ -119,7 +119,7 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.CONFIGURED,
     sends="updates",
-    told_to_sites=(
+    sent_to_sites=(
         "Other sites receive the updated shared layers and, for each site and shared layer, a weight: the more the "
         "site's update changed the layer, the larger."
     ),

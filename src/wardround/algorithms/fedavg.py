@@ -33,7 +33,7 @@ __all__ = [
     "train_locally",
 ]
 
-LOCAL_TRAINING = RoundTrainingConfig(batch_size=16)  # of one site; FedNER's batch is divided among all sites
+LOCAL_TRAINING = RoundTrainingConfig(batch_size=16)  # smaller than FedNER's: each site takes its own steps
 
 
 @dataclass(frozen=True)
@@ -96,22 +96,22 @@ def train(site: Site, message: Message) -> Message:
         return site.announce(update, weight=float(len(site.notes.train)), values={"loss": loss})
 
 
-def local_update(site: Site, message: Message, *, pull: float = 0.0) -> tuple[dict[str, Array], float]:
+def local_update(site: Site, message: Message, *, proximal: float = 0.0) -> tuple[dict[str, Array], float]:
     """Receive the shared half and train; return the change of the shared half and the mean loss.
 
-    `pull` is the strength of a proximal term. If training fails, the caller must restore the site's state.
+    `proximal` is the strength of a proximal term. If training fails, the caller must restore the site's state.
     """
     site.check_round(message.value("round", int))
     site.receive(message)
-    return local_delta(site, message, pull=pull)
+    return local_delta(site, message, proximal=proximal)
 
 
 def local_delta(
-    site: Site, message: Message, *, pull: float = 0.0, loss: Callable[[Sequence[int]], Tensor] | None = None
+    site: Site, message: Message, *, proximal: float = 0.0, loss: Callable[[Sequence[int]], Tensor] | None = None
 ) -> tuple[dict[str, Array], float]:
     """Train both halves as they are; return the change of the shared half and the mean loss."""
     start = {name: parameter.detach().clone() for name, parameter in site.shared.items()}
-    mean = train_locally(site, message, towards=start if pull else {}, pull=pull, loss=loss)
+    mean = train_locally(site, message, centre=start if proximal else {}, proximal=proximal, loss=loss)
     return {name: (parameter.detach() - start[name]).cpu().numpy() for name, parameter in site.shared.items()}, mean
 
 
@@ -119,17 +119,18 @@ def train_locally(
     site: Site,
     message: Message,
     *,
-    towards: Mapping[str, Tensor] | None = None,
-    pull: float = 0.0,
+    centre: Mapping[str, Tensor] | None = None,
+    proximal: float = 0.0,
     loss: Callable[[Sequence[int]], Tensor] | None = None,
 ) -> float:
-    """Train both halves as they are on the mini-batches of a round; returns the mean loss.
+    """Train both halves as they are on the mini-batches of a round; return the mean loss.
 
-    `loss` takes the place of the task's: it is given the rows of a batch among the site's training examples.
+    `loss` replaces the task's loss; its argument is the rows of a batch among the site's training examples. `centre` is
+    the shared half to which a proximal term of strength `proximal` pulls.
     """
     number, size = message.value("round", int), message.value("batch_size", int)
     steps = _mini_batches(site, message, size)
-    # Several mini-batches share the sentences that an update is made of at least; whole epochs have all there are.
+    # All mini-batches of a round together have the minimum number of sentences; whole epochs have all sentences.
     fewest = -(-site.fewest_sentences // steps) if message.value("steps", int) else 1
     size = max(size, fewest)
     rates, optimizers = rates_in(message), (site.shared_optimizer, site.private_optimizer)
@@ -143,13 +144,13 @@ def train_locally(
         optimizers=optimizers,
         rates=lambda step: rates,
         clip=message.value("clip", float),
-        adjust_gradients=(lambda: _pull(site, towards, pull)) if towards else None,
+        adjust_gradients=(lambda: _add_proximal_gradient(site, centre, proximal)) if centre else None,
     )
     with site.randomness(number):
         mean = sum(losses) / steps
     if not message.value("keep_moments", bool):
         for optimizer in optimizers:
-            optimizer.reset()  # so that nothing of it is written to disk
+            optimizer.reset()  # so that no moments are written to disk
     site.round = number
     return mean
 
@@ -161,7 +162,7 @@ def add(shared: Mapping[str, Tensor], mean: Mapping[str, Array], *, rate: float 
 
 
 def _mini_batches(site: Site, message: Message, size: int) -> int:
-    """How many of them a round has: so many steps, or so many epochs."""
+    """Return the number of mini-batches in a round, from the number of steps or of epochs."""
     steps = message.value("steps", int)
     epochs = 1 if steps else message.value("epochs", int)
     if size < 1 or steps < 0 or epochs < 1:
@@ -169,10 +170,10 @@ def _mini_batches(site: Site, message: Message, size: int) -> int:
     return steps or epochs * -(-len(site.notes.train) // size)
 
 
-def _pull(site: Site, centre: Mapping[str, Tensor], strength: float) -> None:
+def _add_proximal_gradient(site: Site, centre: Mapping[str, Tensor], strength: float) -> None:
     for name, parameter in site.shared.items():
-        towards = strength * (parameter.detach() - centre[name])
-        parameter.grad = towards if parameter.grad is None else parameter.grad + towards
+        gradient = strength * (parameter.detach() - centre[name])
+        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
 
 
 ALGORITHM = Algorithm(
@@ -186,6 +187,6 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.CONFIGURED,
     sends="updates",
-    told_to_sites="Other sites receive only the updated shared layers.",
+    sent_to_sites="Other sites receive only the updated shared layers.",
     constant_settings=FedAvgConfig.constant_settings,
 )

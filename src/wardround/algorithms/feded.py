@@ -20,13 +20,13 @@ from wardround.algorithms.distillation import (
     DISTILLATION_TRAINING,
     CentralCoordinator,
     DistillationConfig,
-    Exchanged,
-    as_shared,
+    PredictionKind,
     check_distillable,
     distil,
     prediction_shapes,
     predictions_payload,
-    teacher,
+    predictions_to_send,
+    teacher_distribution,
 )
 from wardround.algorithms.fedavg import LocalConfig, train_locally
 from wardround.errors import FederationError, MessageError, TrainingError
@@ -43,7 +43,7 @@ __all__ = ["ALGORITHM", "FedEd", "FedEdConfig", "train_and_predict"]
 # Tolerance for the sum of a row of a mean, which should be 1. In a protected sum each site rounds each number by half a
 # unit, of 15 bits at most. In float16, which is sent unprotected only, a row is off by at most 2^-11; twice that is
 # allowed.
-_UNIT, _HALVES = 2.0**-14, 2.0**-10
+_PACKING_UNIT, _FLOAT16_TOLERANCE = 2.0**-14, 2.0**-10
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class FedEdConfig(LocalConfig):
     local_epochs: int = 2  # E
     keep_moments: bool = False
     site_models: Literal["central", "own"] = "central"  # what a site trains in a round
-    predictions: Exchanged = "probabilities"  # what is averaged, Eq. 5
+    predictions: PredictionKind = "probabilities"  # what is averaged, Eq. 5
     precision: Precision = "float32"  # of predictions on the wire; a protected sum uses its own packing
     top_k: int = 1  # for precision top-k: classes per row that are sent
     temperature: float = 1.0  # τ, Eq. 4
     distillation_epochs: int = 1  # over the public set, per round
-    distillation_batch: int = 0  # 0 means the sites' batch size
+    distillation_batch: int = 0  # sentences behind one step on the public set; 0 means `batch_size`
     label_weight: float = 1.0  # of the labels of the public set in Eq. 6
     label_rounds: int = 0  # rounds in which labels are used; 0 means all, as in the paper
     teacher_weight: float = 1.0  # of the teacher
@@ -135,7 +135,7 @@ class FedEd(CentralCoordinator):
         output: Sequence[str] = (),
     ) -> None:
         super().__init__(shared, config, training, task=task, public=public, seed=seed, output=output)
-        self._like = _blank(self.task, self.public.examples)
+        self._expected = _zero_predictions(self.task, self.public.examples)
         self._mean: dict[str, Array] = {}  # of the last round; sites that keep their models learn from it
 
     def gather(self, context: RoundContext) -> RoundSum | None:
@@ -143,7 +143,7 @@ class FedEd(CentralCoordinator):
         settings = {**self.settings(), **self.config.constant_settings()}
         gathered = context.gather("train_and_predict", settings).opened(context)
         try:
-            _check(gathered.mean, self._like, self.config.predictions, sites=len(gathered.sites))
+            _check_mean_prediction(gathered.mean, self._expected, self.config.predictions, sites=len(gathered.sites))
         except MessageError as error:
             raise FederationError(f"the round's mean prediction cannot be used ({error.code})") from None
         return gathered
@@ -151,7 +151,10 @@ class FedEd(CentralCoordinator):
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
         """Distil the ensemble into the central model (Eq. 4 to 6)."""
         self._mean = {head: np.array(rows) for head, rows in mean.items()}
-        targets = {head: teacher(rows, self.config.predictions, self.config.temperature) for head, rows in mean.items()}
+        targets = {
+            head: teacher_distribution(rows, self.config.predictions, self.config.temperature)
+            for head, rows in mean.items()
+        }
         labelled = self.public.labelled and _learns_labels(self.number + 1, self.config.label_rounds)
         self.learn(targets, self.config.distillation(batch_size=self.training.batch_size, labelled=labelled))
 
@@ -161,7 +164,7 @@ class FedEd(CentralCoordinator):
 
     def expected_arrays(self) -> dict[str, Array]:
         """Return zeros in the shape of predictions on the public set."""
-        return self._like
+        return self._expected
 
     def optimizer_state(self) -> dict[str, Tensor]:
         """Return the mean prediction of the last round."""
@@ -172,30 +175,32 @@ class FedEd(CentralCoordinator):
         self._mean = {head: rows.numpy() for head, rows in memory.items()}
 
 
-def _blank(task: Task, examples: Sequence[Any]) -> dict[str, Array]:
+def _zero_predictions(task: Task, examples: Sequence[Any]) -> dict[str, Array]:
     """Return zeros in the shape of predictions on some examples."""
     return {head: np.zeros(shape, np.float32) for head, shape in prediction_shapes(task, examples).items()}
 
 
-def _check(mean: Mapping[str, Array], like: Mapping[str, Array], exchange: Exchanged, *, sites: int) -> None:
+def _check_mean_prediction(
+    mean: Mapping[str, Array], like: Mapping[str, Array], kind: PredictionKind, *, sites: int
+) -> None:
     """Raise a `MessageError` if `mean` cannot be the mean of the predictions of that many sites."""
     classes = max(rows.shape[1] for rows in like.values())
-    tolerance = _HALVES + classes * sites * _UNIT / 2
-    check_mean(mean, like, normalised=exchange == "probabilities", tolerance=tolerance)
+    tolerance = _FLOAT16_TOLERANCE + classes * sites * _PACKING_UNIT / 2
+    check_mean(mean, like, normalised=kind == "probabilities", tolerance=tolerance)
 
 
 def train_and_predict(site: Site, message: Message) -> Message:
     """Run LocalUpdate: train locally and send the predictions on the public set."""
-    exchange = _exchange(message)
+    kind = _prediction_kind(message)
     with site.all_or_nothing():
         site.check_round(message.value("round", int))
         if site.shared:
             site.receive(message)
         else:
-            _learn_from_others(site, message, exchange)
+            _learn_from_others(site, message, kind)
         loss = train_locally(site, message)
         scores = head_scores(site.task, site.notes.public.examples)
-        predictions = {head: as_shared(rows, exchange) for head, rows in scores.items()}
+        predictions = {head: predictions_to_send(rows, kind) for head, rows in scores.items()}
         return site.announce(predictions, weight=1.0, values={"loss": loss})
 
 
@@ -204,7 +209,7 @@ def _learns_labels(number: int, label_rounds: int) -> bool:
     return not label_rounds or number <= label_rounds
 
 
-def _exchange(message: Message) -> Exchanged:
+def _prediction_kind(message: Message) -> PredictionKind:
     match message.value("given_as", str):
         case "probabilities":
             return "probabilities"
@@ -214,7 +219,7 @@ def _exchange(message: Message) -> Exchanged:
             raise MessageError("value", "predictions must be probabilities or logits")
 
 
-def _learn_from_others(site: Site, message: Message, exchange: Exchanged) -> None:
+def _learn_from_others(site: Site, message: Message, kind: PredictionKind) -> None:
     """Train a site's own model on the public set with the mean prediction of the previous round as teacher."""
     mean = message.group("mean")
     if not mean:
@@ -222,7 +227,7 @@ def _learn_from_others(site: Site, message: Message, exchange: Exchanged) -> Non
     if any(rows.dtype != np.float32 for rows in mean.values()):
         raise MessageError("shapes", "the mean prediction must be float32")
     sites = site.request_policy.sites if site.request_policy else 1
-    _check(mean, _blank(site.task, site.notes.public.examples), exchange, sites=sites)
+    _check_mean_prediction(mean, _zero_predictions(site.task, site.notes.public.examples), kind, sites=sites)
     config = DistillationConfig(
         batch_size=message.value("distillation_batch", int) or message.value("batch_size", int),
         epochs=message.value("distillation_epochs", int),
@@ -235,7 +240,7 @@ def _learn_from_others(site: Site, message: Message, exchange: Exchanged) -> Non
     distil(
         site.task,
         site.notes.public.examples,
-        {head: teacher(rows, exchange, config.temperature) for head, rows in mean.items()},
+        {head: teacher_distribution(rows, kind, config.temperature) for head, rows in mean.items()},
         config=config,
         rates=rates_in(message),
         clip=message.value("clip", float),
@@ -273,7 +278,7 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.ALL,
     sends="predictions",
-    told_to_sites=(
+    sent_to_sites=(
         "Other sites receive the updated central model or, if each keeps a model of its own, the mean of all sites' "
         "predictions on the public notes."
     ),

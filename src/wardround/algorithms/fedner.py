@@ -169,6 +169,6 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.CONFIGURED,
     sends="updates",
-    told_to_sites="Other sites receive the updated shared layers, and the number of sentences each site trains on.",
+    sent_to_sites="Other sites receive the updated shared layers, and the number of sentences each site trains on.",
     constant_settings=FedNerConfig.constant_settings,
 )

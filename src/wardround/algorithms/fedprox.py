@@ -46,7 +46,7 @@ def train_near(site: Site, message: Message) -> Message:
     if not strength > 0:
         raise MessageError("value", "the strength of the proximal term must be above zero")
     with site.all_or_nothing():
-        update, loss = local_update(site, message, pull=strength)
+        update, loss = local_update(site, message, proximal=strength)
         return site.announce(update, weight=float(len(site.notes.train)), values={"loss": loss})
 
 
@@ -63,6 +63,6 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.CONFIGURED,
     sends="updates",
-    told_to_sites="Other sites receive only the updated shared layers.",
+    sent_to_sites="Other sites receive only the updated shared layers.",
     constant_settings=FedProxConfig.constant_settings,
 )

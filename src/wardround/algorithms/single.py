@@ -44,5 +44,5 @@ ALGORITHM = replace(
     },
     shared_layers=SharedLayers.NONE,
     sends="nothing",
-    told_to_sites="Other sites receive nothing.",
+    sent_to_sites="Other sites receive nothing.",
 )

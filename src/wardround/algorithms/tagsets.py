@@ -56,8 +56,8 @@ __all__ = [
 TARGETS = "targets"  # name of the gradient of the pseudo-annotations in an update
 TARGET_BOUND = 1.0  # it is clamped to this absolute value, because a protected sum needs a bound
 _UNKNOWN: tuple[Unknown, ...] = ("pseudo", "posterior", "partial", "outside")
-_ROUNDED = 1e-6  # rounding error of a mean; a sum of the others below this times the sites counts as zero
-_COMPARED_AT_ONCE = 32  # sentences
+_ROUNDING_ERROR = 1e-6  # rounding error of a mean; a sum of the others below this times the sites counts as zero
+_GRADIENT_BATCH = 32  # sentences
 
 
 @dataclass(frozen=True)
@@ -74,23 +74,23 @@ class CompletionConfig(FedAvgConfig):
             raise TrainingError(f"trusted_after is {self.trusted_after}; it must be a number of rounds, zero or above")
         if not 0 <= self.outside <= 1:
             raise TrainingError(f"outside is {self.outside}; it must be the weight of a loss, from 0 to 1")
-        if self.outside and not self.leaves_open:
+        if self.outside and not self.leaves_unlabelled:
             raise TrainingError(
                 "outside applies to unlabelled words, and with these settings there are none: leave it out"
             )
-        if self.asks and self.trusted_after >= self.rounds:
+        if self.uses_global_model and self.trusted_after >= self.rounds:
             raise TrainingError(
                 f"trusted_after is {self.trusted_after} of {self.rounds} rounds: no model would ever be used; lower "
                 "it, or raise rounds"
             )
 
     @property
-    def asks(self) -> bool:
+    def uses_global_model(self) -> bool:
         """Whether the global model labels what is not annotated."""
         return True
 
     @property
-    def leaves_open(self) -> bool:
+    def leaves_unlabelled(self) -> bool:
         """Whether unannotated words stay unlabelled in some rounds."""
         return self.trusted_after > 0
 
@@ -119,14 +119,14 @@ class TagSetsConfig(CompletionConfig):
             )
 
     @property
-    def asks(self) -> bool:
+    def uses_global_model(self) -> bool:
         """Whether the global model labels what is not annotated."""
         return self.unknown in ("pseudo", "posterior")
 
     @property
-    def leaves_open(self) -> bool:
+    def leaves_unlabelled(self) -> bool:
         """Whether unannotated words may stay unlabelled."""
-        return self.unknown in ("partial", "posterior") or (self.unknown == "pseudo" and super().leaves_open)
+        return self.unknown in ("partial", "posterior") or (self.unknown == "pseudo" and super().leaves_unlabelled)
 
     def constant_settings(self) -> dict[str, Value]:
         """Return the settings of a request that are the same in every round."""
@@ -151,21 +151,21 @@ class TagSets(FedAvg):
         probe: tuple[int, ...] = (),
     ) -> None:
         super().__init__(shared, config, training, seed=seed, output=output)
-        self._blank = {TARGETS: np.zeros(probe, np.float32)} if self.config.weighting else {}
+        self._zero_gradient = {TARGETS: np.zeros(probe, np.float32)} if self.config.weighting else {}
         self._targets: dict[str, Array] = {}  # the mean of the last round
-        self._given: dict[int, tuple[SiteId, ...]] = {}  # by round, the sites whose gradients are in the mean
+        self._contributors: dict[int, tuple[SiteId, ...]] = {}  # sites whose gradients are in the mean, by round
 
     def gather(self, context: RoundContext) -> RoundSum | None:
         """Have every site complete its annotation, weight its sentences and train."""
-        before = self._given.get(self.number, ())
+        before = self._contributors.get(self.number, ())
         gathered = context.gather("train_completed", {**self.local_settings(), "targets_from": [*before]})
-        self._given = {self.number: before, self.number + 1: gathered.sites}  # both, because a round may be repeated
+        self._contributors = {self.number: before, self.number + 1: gathered.sites}  # a round may be repeated
         return gathered
 
     def step(self, mean: Mapping[str, Array], values: Mapping[str, Value]) -> None:
         """Apply Eq. 1 and keep the gradients of the pseudo-annotations for the next round."""
         super().step(mean, values)
-        self._targets = {name: np.array(mean[name]) for name in self._blank}
+        self._targets = {name: np.array(mean[name]) for name in self._zero_gradient}
 
     def broadcast_arrays(self) -> dict[str, Array]:
         """Return the shared half and the mean gradient of the pseudo-annotations."""
@@ -173,19 +173,19 @@ class TagSets(FedAvg):
 
     def expected_arrays(self) -> dict[str, Array]:
         """Return zeros in the shape of an update and of the gradient sent with it."""
-        return super().expected_arrays() | self._blank
+        return super().expected_arrays() | self._zero_gradient
 
     def optimizer_state(self) -> dict[str, Tensor]:
         """Return the mean gradient of the last round and the names of its sites."""
-        lines = "\n".join([str(self.number), *self._given.get(self.number, ())])
-        given = torch.frombuffer(bytearray(lines.encode()), dtype=torch.uint8)
-        return {name: torch.from_numpy(array) for name, array in self._targets.items()} | {"given": given}
+        lines = "\n".join([str(self.number), *self._contributors.get(self.number, ())])
+        contributors = torch.frombuffer(bytearray(lines.encode()), dtype=torch.uint8)
+        return {name: torch.from_numpy(array) for name, array in self._targets.items()} | {"given": contributors}
 
     def load_optimizer_state(self, memory: Mapping[str, Tensor]) -> None:
         """Restore the mean gradient of the last round and the names of its sites."""
-        self._targets = {name: memory[name].numpy() for name in self._blank if name in memory}
+        self._targets = {name: memory[name].numpy() for name in self._zero_gradient if name in memory}
         number, *names = bytes(memory["given"].tolist()).decode().split("\n")
-        self._given = {int(number): tuple(names)}
+        self._contributors = {int(number): tuple(names)}
 
 
 def train_completed(site: Site, message: Message) -> Message:
@@ -218,7 +218,7 @@ def updated_weights(weights: Tensor, source: Tensor, others: Tensor, *, momentum
 
 
 def _learner(site: Site, message: Message) -> CompletedNer:
-    unknown = next((way for way in _UNKNOWN if way == message.value("unknown", str)), None)
+    unknown = next((name for name in _UNKNOWN if name == message.value("unknown", str)), None)
     if unknown is None or not isinstance(site.task, NerTask):
         raise MessageError(
             "value", "annotation is completed for entities only, in one of the ways that a study can name"
@@ -244,7 +244,7 @@ def _weights(site: Site, message: Message, learner: CompletedNer) -> Tensor:
     if len(held.get("weights", ())) != count:
         held.clear()  # the first round, or the notes have changed
     weights = held.get("weights", torch.ones(count, device=site.model.device))
-    others = _others(site, message)
+    others = _gradient_of_others(site, message)
     if others is not None:
         momentum = message.value("momentum", float)
         weights = updated_weights(weights, held["source"], others, momentum=momentum)
@@ -254,7 +254,7 @@ def _weights(site: Site, message: Message, learner: CompletedNer) -> Tensor:
     return weights.clamp(min=0.0)
 
 
-def _others(site: Site, message: Message) -> Tensor | None:
+def _gradient_of_others(site: Site, message: Message) -> Tensor | None:
     """Return g^tgt of Eq. 11, the sum over the other sites in the previous round; None if there is none to compare."""
     if site.replica is None:
         received = message.group(TARGETS)
@@ -275,7 +275,7 @@ def _others(site: Site, message: Message) -> Tensor | None:
         raise MessageError("value", "the gradient of all sites is larger than any mean of bounded gradients")
     total = len(names) * torch.from_numpy(np.array(mean)).to(own.device)
     others = total - own if site.name in names else total
-    return others if bool((others.abs() > len(names) * _ROUNDED).any()) else None
+    return others if bool((others.abs() > len(names) * _ROUNDING_ERROR).any()) else None
 
 
 def _target_gradient(site: Site, learner: CompletedNer, taught: Taught, number: int) -> Array:
@@ -290,17 +290,19 @@ def _target_gradient(site: Site, learner: CompletedNer, taught: Taught, number: 
     source = torch.zeros(count, *shape, dtype=torch.float16, device=model.device)
     target = torch.zeros(shape, device=model.device)
     model.eval()
-    for rows in in_length_order([len(sentence.words) for sentence in learner.sentences], _COMPARED_AT_ONCE):
+    for rows in in_length_order([len(sentence.words) for sentence in learner.sentences], _GRADIENT_BATCH):
         with model.probes.leaves(len(rows), model.device) as leaves:
             losses = learner.losses(rows, taught)
-            taught_more = losses.target.requires_grad
-            found = torch.autograd.grad(losses.source.sum(), leaves, retain_graph=taught_more)[0]
+            has_target = losses.target.requires_grad
+            source_gradients = torch.autograd.grad(losses.source.sum(), leaves, retain_graph=has_target)[0]
             # Half precision is enough for unit vectors, and only their direction counts.
-            source[rows] = torch.nn.functional.normalize(found.flatten(1), dim=1).view_as(found).half()
-            if taught_more:
-                pulls = torch.autograd.grad(losses.target.sum(), leaves)[0]
-                target += pulls.sum(0)
-                contributing += int(pulls.flatten(1).any(1).sum())
+            source[rows] = (
+                torch.nn.functional.normalize(source_gradients.flatten(1), dim=1).view_as(source_gradients).half()
+            )
+            if has_target:
+                target_gradients = torch.autograd.grad(losses.target.sum(), leaves)[0]
+                target += target_gradients.sum(0)
+                contributing += int(target_gradients.flatten(1).any(1).sum())
     if contributing < site.fewest_sentences:
         target.zero_()
     own = (target / count).clamp(-TARGET_BOUND, TARGET_BOUND)
@@ -356,7 +358,7 @@ ALGORITHM = Algorithm(
     },
     shared_layers=SharedLayers.ALL,
     sends="updates",
-    told_to_sites=(
+    sent_to_sites=(
         "Other sites receive the updated shared layers and, if sentences are weighted, the sum of one small gradient "
         "of each site: of two sites, each learns the other's."
     ),

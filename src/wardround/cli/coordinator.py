@@ -11,13 +11,13 @@ from wardround.cli.options import Track, listed
 from wardround.cli.provision import (
     Days,
     Host,
-    KeysPlace,
+    KeysAddress,
     KitFolder,
     Port,
     Public,
     StudyFile,
     Vectors,
-    flare_needed,
+    require_flare,
 )
 from wardround.errors import UsageError
 
@@ -40,10 +40,10 @@ def open_consortium(
     host: Host,
     port: Port = 8002,
     days: Days = 365,
-    keys: KeysPlace = "",
+    keys: KeysAddress = "",
 ) -> None:
     """Create the study's certificate authority and the coordinator's kit; sites request theirs."""
-    with flare_needed():
+    with require_flare():
         from wardround.provisioning import kits
         from wardround.studies.networked import plan_kits
     plan, content = plan_kits(study, host=host, port=port, days=days, keys=keys)
@@ -63,7 +63,7 @@ def approve(
     again: Annotated[bool, typer.Option("--again", help="The site lost its key and requests a second kit.")] = False,
 ) -> None:
     """Approve the request of a site; first ask the site whether the request is its own."""
-    with flare_needed():
+    with require_flare():
         from wardround.provisioning import kits
     approval = kits.approve(consortium, request, out, again=again)
     party = "key service" if approval.name.startswith(f"{kits.KEYS}.") else "site"
@@ -75,17 +75,17 @@ def start(
     kit: KitFolder, vectors: Vectors = None, public: Public = None, start: Start = None, track: Track = ""
 ) -> None:
     """Run or resume the study to its end. Ctrl-C stops it without losing anything."""
-    with flare_needed():
+    with require_flare():
         from wardround.federation.engines.flare.supervisor import become
         from wardround.provisioning.kits import read_kit
-        from wardround.studies.networked import led_study
+        from wardround.studies.networked import coordinator_study
         from wardround.studies.site_agent import LocalPaths, party_command
     from wardround.studies.assemble import check_start
     from wardround.studies.study_notes import public_documents
     from wardround.tracking.feeding import check_trackers
 
     paths = LocalPaths(vectors, public, start)
-    study = led_study(_coordinator_kit(read_kit(kit)), paths)
+    study = coordinator_study(_coordinator_kit(read_kit(kit)), paths)
     check_start(study)  # now, while the user can see the error
     public_documents(study)
     check_trackers(listed(track) or ())
@@ -98,12 +98,14 @@ def work(
     kit: KitFolder, vectors: Vectors = None, public: Public = None, start: Start = None, track: Track = ""
 ) -> None:
     """Do the work of `start`, which runs this command again if it dies."""
-    with flare_needed():
+    with require_flare():
         from wardround.provisioning.kits import read_kit
-        from wardround.studies.networked import lead
+        from wardround.studies.networked import run_coordinator
         from wardround.studies.site_agent import LocalPaths
     raise typer.Exit(
-        lead(_coordinator_kit(read_kit(kit)), LocalPaths(vectors, public, start), trackers=listed(track) or ())
+        run_coordinator(
+            _coordinator_kit(read_kit(kit)), LocalPaths(vectors, public, start), trackers=listed(track) or ()
+        )
     )
 
 
@@ -113,7 +115,7 @@ def key(
     file: Annotated[Path, typer.Argument(help="The `parameters.json` that was sent.", exists=True, dir_okay=False)],
 ) -> None:
     """Record which key is in use, if keys are issued offline; a file that holds a secret is refused."""
-    with flare_needed():
+    with require_flare():
         from wardround.provisioning.kits import read_kit
     from wardround.secure_aggregation.keys.material import PublicParameters, refuse_secrets
     from wardround.secure_aggregation.keys.party import CoordinatorKeys

@@ -20,9 +20,9 @@ from wardround.cli.provision import (
     PassphraseFile,
     RequestFolder,
     SiteName,
-    flare_needed,
     make_kit,
     make_request,
+    require_flare,
 )
 from wardround.errors import UsageError
 from wardround.provisioning.kit_plan import KEYS
@@ -168,7 +168,7 @@ def show(kit: KitFolder, passphrase_file: PassphraseFile = None) -> None:
     rows = tuple(
         (
             site,
-            _standing(state, site),
+            _key_status(state, site),
             ", ".join(map(str, state.given.get(site, ()))),
             _short(state.pinned.get(site, "")),
         )
@@ -203,7 +203,7 @@ def log(
 
 def _issuer(kit: Path) -> Kit:
     """Return the kit of the party that issues keys: the key service or, offline, a site; never the coordinator."""
-    with flare_needed():
+    with require_flare():
         from wardround.provisioning.kits import read_kit
     opened = read_kit(kit)
     if opened.role == "coordinator":
@@ -229,7 +229,7 @@ def _epochs(kit: Kit, passphrase_file: Path | None, *, keyring: bool = False, cr
     lock = lock_from(passphrase_file, keyring=keyring)
     from wardround.studies.study_file import key_scheme, parse_study  # heavy; needed only for the first key
 
-    study = parse_study(kit.study.decode())
+    study = parse_study(kit.study.decode(), generated=True)
     if not study.privacy.protection.seals:
         raise UsageError(
             f"{kit.plan.study} seals nothing ([privacy] mechanism {study.privacy.mechanism}); it has no keys"
@@ -257,7 +257,7 @@ def _check_site(kit: Kit, site: str) -> None:
         raise UsageError(f"{site} is no site of {kit.plan.study}; its sites are {', '.join(kit.plan.sites)}")
 
 
-def _standing(state: KeyState, site: str) -> str:
+def _key_status(state: KeyState, site: str) -> str:
     if site in state.revoked:
         return "revoked"
     if site in state.waiting:

@@ -17,7 +17,7 @@ __all__ = [
     "Host",
     "KeyFolder",
     "KeyringOption",
-    "KeysPlace",
+    "KeysAddress",
     "KitFolder",
     "PassphraseFile",
     "Port",
@@ -27,9 +27,9 @@ __all__ = [
     "StudyFile",
     "Vectors",
     "command",
-    "flare_needed",
     "make_kit",
     "make_request",
+    "require_flare",
 ]
 
 StudyFile = Annotated[Path, typer.Argument(help="The study, a TOML file.", exists=True, dir_okay=False)]
@@ -40,7 +40,7 @@ Vectors = Annotated[
     Path | None, typer.Option(help="The word vectors that the study names.", exists=True, dir_okay=False)
 ]
 Public = Annotated[Path | None, typer.Option(help="The public set that the study names.", exists=True)]
-KeysPlace = Annotated[
+KeysAddress = Annotated[
     str, typer.Option("--keys", metavar="HOST:PORT", help="Address of the key service, if there is one.")
 ]
 PassphraseFile = Annotated[
@@ -63,14 +63,14 @@ def command(
     host: Host,
     port: Port = 8002,
     days: Days = 365,
-    keys: KeysPlace = "",
+    keys: KeysAddress = "",
 ) -> None:
     """Create all kits of a study at once, for a rehearsal.
 
     Every private key is created on this machine. Among hospitals use `wardround coordinator open` and `wardround site
     request` instead: each site then creates its own key, and no key is sent.
     """
-    with flare_needed():
+    with require_flare():
         from wardround.provisioning.kits import provision
         from wardround.studies.networked import plan_kits
     made = provision(*plan_kits(study, host=host, port=port, days=days, keys=keys), out)
@@ -79,7 +79,7 @@ def command(
 
 
 @contextmanager
-def flare_needed() -> Iterator[None]:
+def require_flare() -> Iterator[None]:
     """Raise a `UsageError` that says what to install if an import inside needs FLARE or cryptography and fails."""
     try:
         yield
@@ -91,7 +91,7 @@ def flare_needed() -> Iterator[None]:
 
 def make_request(name: str, out: Path) -> None:
     """Create a private key and a certificate request in `out`, and print what to do with them."""
-    with flare_needed():
+    with require_flare():
         from wardround.provisioning import kits
     made = kits.request(name, out)
     typer.echo(f"{out.resolve().name}/{made.name}: send it to the coordinator")
@@ -100,7 +100,7 @@ def make_request(name: str, out: Path) -> None:
 
 def make_kit(folder: Path, approval: Path) -> None:
     """Create the kit for the request in `folder`, and print the fingerprint to compare."""
-    with flare_needed():
+    with require_flare():
         from wardround.provisioning import kits
     kit = kits.read_kit(kits.complete(folder, approval))
     holder = "the key service" if kit.role == "keys" else kit.name

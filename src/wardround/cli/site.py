@@ -18,9 +18,9 @@ from wardround.cli.provision import (
     RequestFolder,
     SiteName,
     Vectors,
-    flare_needed,
     make_kit,
     make_request,
+    require_flare,
 )
 from wardround.corpora.type_names import nearest_type
 from wardround.errors import UsageError
@@ -56,7 +56,7 @@ def review(
     public: Public = None,
 ) -> None:
     """Explain what the study would do here and what would leave; the site answers only after it is accepted."""
-    with flare_needed():
+    with require_flare():
         from wardround.provisioning.kits import read_kit
         from wardround.studies import networked, site_agent
     from wardround.studies.site_review import review as review_study
@@ -94,7 +94,7 @@ def start(
     passphrase_file: PassphraseFile = None,
 ) -> None:
     """Take part in the study to its end. The location of the notes stays here; Ctrl-C stops without losing anything."""
-    with flare_needed():
+    with require_flare():
         from wardround.federation.engines.flare.supervisor import become
         from wardround.provisioning.kits import read_kit
         from wardround.studies import networked, site_agent
@@ -128,7 +128,7 @@ def start(
 @app.command(hidden=True)
 def work(kit: KitFolder) -> None:
     """Do the work of `start`, which runs this command again if it dies."""
-    with flare_needed():
+    with require_flare():
         from wardround.provisioning.kits import read_kit
         from wardround.studies.site_agent import take_part
     raise typer.Exit(take_part(read_kit(kit)))
@@ -147,7 +147,7 @@ def key(
     ] = False,
 ) -> None:
     """Store the study's sealing key in this site's vault, from a copy that was sent or from the key service."""
-    with flare_needed():
+    with require_flare():
         from wardround.provisioning.kits import read_kit
     from wardround.secure_aggregation.keys.copies import SealedCopy
     from wardround.secure_aggregation.keys.party import SiteKeys

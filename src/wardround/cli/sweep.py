@@ -48,8 +48,8 @@ def command(
         work = SweepRun(index, progress, device, described.keep_models)
         work.work(processes=processes, minutes=minutes)
     _show(described, index)
-    if work.left():
-        typer.echo(f"left    {len(work.left())} of {len(runs)} runs; the same command resumes them")
+    if work.unfinished():
+        typer.echo(f"left    {len(work.unfinished())} of {len(runs)} runs; the same command resumes them")
     if work.failed:
         raise typer.Exit(1)
 

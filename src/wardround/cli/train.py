@@ -44,6 +44,9 @@ def command(
     bart: Annotated[
         str, typer.Option(help="Instead of a preset: a BART, which LightNER prompts to write mentions.")
     ] = "",
+    family: Annotated[
+        str, typer.Option(help="Instead of a preset: a model family by name, for those of installed packages.")
+    ] = "",
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe text or npz.", exists=True)] = None,
     types: Types = None,
     task: Annotated[str, typer.Option(help="ner, deidentify, relations (among given entities) or joint.")] = "ner",
@@ -65,7 +68,7 @@ def command(
     track: Track = "",
 ) -> None:
     """Train, stop early on the development set, score on the test set, save model and report."""
-    choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option), bart)
+    choice = ModelChoice(preset, encoder, vectors, parse_settings(model_option), bart, family)
     config = default_training(choice, parse_settings(training_option), task=task, seed=seed)
     site = load_site(data, chosen_format(format, option))
     notes = site.data.in_tag_set(checked_tag_set(tag_set))

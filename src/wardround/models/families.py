@@ -6,7 +6,7 @@ installed package in the group `wardround.models`, makes it known to studies, co
     [project.entry-points."wardround.models"]
     my-tagger = "mypackage.tagger:FAMILY"
 
-Studies and commands choose such a family by its name: `[model] family = "my-tagger"`.
+A study chooses such a family by its name, `[model] family = "my-tagger"`; `wardround train` by `--family my-tagger`.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ __all__ = ["client_of", "mechanism_of", "payload_of", "server_of"]
 
 def payload_of(study: Study, task: Task, public: PublicSet) -> Payload:
     """Return what a site sends in a round, with the bounds that the study file names."""
-    found = study.algorithm.kind.payload(study.algorithm.config, task, public)
-    return replace(found, bounds={**found.bounds, **study.privacy.value_bounds})
+    payload = study.algorithm.kind.payload(study.algorithm.config, task, public)
+    return replace(payload, bounds={**payload.bounds, **study.privacy.value_bounds})
 
 
 def mechanism_of(study: Study, payload: Payload) -> AgreedMechanism:
@@ -36,8 +36,8 @@ def mechanism_of(study: Study, payload: Payload) -> AgreedMechanism:
     from wardround.secure_aggregation.mechanisms import AgreedMechanism
 
     privacy = study.privacy
-    _check_clips(privacy.value_bounds, payload.groups.values())
-    _check_many(study)
+    _check_value_bounds(privacy.value_bounds, payload.groups.values())
+    _check_site_count(study)
     return AgreedMechanism(
         digest_of(study),
         privacy.mechanism,
@@ -90,7 +90,7 @@ def client_of(
     return study.privacy.protection.client(setup)
 
 
-def _check_many(study: Study) -> None:
+def _check_site_count(study: Study) -> None:
     """Raise a StudyError if the noise of that many ciphertexts would make their sum unreadable."""
     if not study.privacy.protection.seals or study.privacy.scheme != "bfv":
         return
@@ -102,9 +102,9 @@ def _check_many(study: Study) -> None:
         raise StudyError(f"[privacy] packing {packing} adds up to {most:,} sites, not {sites:,}")
 
 
-def _check_clips(clips: Mapping[str, float], groups: Iterable[str]) -> None:
+def _check_value_bounds(bounds: Mapping[str, float], groups: Iterable[str]) -> None:
     known = tuple(dict.fromkeys(groups))
-    for group in clips:
+    for group in bounds:
         if group not in known:
             near = did_you_mean(group, known)
             raise StudyError(

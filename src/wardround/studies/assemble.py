@@ -201,36 +201,36 @@ def matching_modes_of(study: Study) -> tuple[str, ...]:
 
 
 def _shared_groups(study: Study, model: LayeredModel) -> tuple[str, ...]:
-    named, sharing = study.model.shared, study.algorithm.kind.shared_layers
+    configured, sharing = study.model.shared, study.algorithm.kind.shared_layers
     if sharing is SharedLayers.NONE or study.algorithm.sites_keep_models:
         return ()
     if sharing is SharedLayers.ALL:
         return model.groups
-    tops = {(site.types, site.scheme) for site in study.sites.values()}
+    outputs = {(site.types, site.scheme) for site in study.sites.values()}
     # Tasks with relations use the types of the study at every site.
-    one_top = not study.task.tags or (len(tops) == 1 and bool(study.types))
+    same_outputs = not study.task.only_tags_words or (len(outputs) == 1 and bool(study.types))
     if sharing is SharedLayers.ALL_COMMON:
-        return tuple(group for group in model.groups if one_top or group not in OUTPUT_GROUPS)
-    if named is None:
-        return model.split.shared if study.task.tags else model.groups
-    if named == (_ALL,):
+        return tuple(group for group in model.groups if same_outputs or group not in OUTPUT_GROUPS)
+    if configured is None:
+        return model.split.shared if study.task.only_tags_words else model.groups
+    if configured == (_ALL,):
         return model.groups
     known = model.possible_groups
-    for name in named:
+    for name in configured:
         if name not in known:
             near = did_you_mean(name, known)
             raise StudyError(f"[model] shared: no layer group is called {name!r}{near}; there are {', '.join(known)}")
-    return tuple(group for group in model.groups if group in named)
+    return tuple(group for group in model.groups if group in configured)
 
 
 def _check_same_tags(study: Study) -> None:
-    together = "averages predictions of tags" if study.algorithm.kind.central_model else "shares the output layers"
+    reason = "averages predictions of tags" if study.algorithm.kind.central_model else "shares the output layers"
     for name, site in study.sites.items():
-        if study.task.tags and not site.types:  # in a joint task, every site has the types of the study
-            raise StudyError(f"[sites.{name}] must name its types: the study {together}")
+        if study.task.only_tags_words and not site.types:  # in a joint task, every site has the types of the study
+            raise StudyError(f"[sites.{name}] must name its types: the study {reason}")
     schemes = {site.scheme for site in study.sites.values()}
     if len(schemes) > 1:
-        raise StudyError(f"[sites] scheme: the study {together}, so all sites must use one scheme")
+        raise StudyError(f"[sites] scheme: the study {reason}, so all sites must use one scheme")
 
 
 # A study that starts from a saved model: every party knows the model's digest, and only the coordinator has the model.

@@ -27,10 +27,10 @@ from wardround.studies.single_site import pick_device
 from wardround.studies.site_agent import SPEC, LocalPaths, site_folder
 from wardround.studies.study_file import SiteSection, Study, parse_study, read_study, study_for_kits, to_toml
 from wardround.studies.study_notes import with_digest
-from wardround.studies.study_run import Engine, StudyRun
+from wardround.studies.study_run import EngineSettings, StudyRun
 from wardround.studies.worker_spec import PartySpec, WorkerSpec
 
-__all__ = ["SiteChoice", "lead", "led_study", "party_of", "plan_kits", "run_folder", "study_of"]
+__all__ = ["SiteChoice", "coordinator_study", "party_of", "plan_kits", "run_coordinator", "run_folder", "study_of"]
 
 _PAUSE = 2.0  # seconds before a round is retried
 _GRACE = 5.0  # seconds to wait for further sites once enough are present
@@ -42,18 +42,18 @@ def plan_kits(path: Path, *, host: str, port: int, days: int, keys: str = "") ->
     return KitPlan(study.study.name, host, port, tuple(study.sites), days, keys), study_for_kits(study)
 
 
-def study_of(kit: Kit, places: LocalPaths | None = None) -> Study:
+def study_of(kit: Kit, paths: LocalPaths | None = None) -> Study:
     """Return the study of a kit, with this party's paths of the files that the study names."""
-    study, places = parse_study(kit.study.decode()), places or LocalPaths()
-    vectors = _found("word vectors", "--vectors", study.model.vectors, places.vectors)
-    public = _found("public set", "--public", study.public.data, places.public)
-    model = replace(study.model, vectors=vectors, start=None if places.start is None else places.start.resolve())
+    study, paths = parse_study(kit.study.decode(), generated=True), paths or LocalPaths()
+    vectors = _local_path("word vectors", "--vectors", study.model.vectors, paths.vectors)
+    public = _local_path("public set", "--public", study.public.data, paths.public)
+    model = replace(study.model, vectors=vectors, start=None if paths.start is None else paths.start.resolve())
     return replace(study, model=model, public=replace(study.public, data=public))
 
 
-def led_study(kit: Kit, places: LocalPaths) -> Study:
+def coordinator_study(kit: Kit, paths: LocalPaths) -> Study:
     """Return the study for its coordinator; only the coordinator has the model that the study starts from."""
-    study = study_of(kit, places)
+    study = study_of(kit, paths)
     if study.model.start is None and study.model.start_sha256:
         raise UsageError("the study starts from a saved model; give its path with --start")
     if study.model.start is not None and not study.model.start_sha256:
@@ -61,16 +61,17 @@ def led_study(kit: Kit, places: LocalPaths) -> Study:
     return study
 
 
-def _found(what: str, option: str, named: Path | None, place: Path | None) -> Path | None:
-    if named is None and place is not None:
+def _local_path(what: str, option: str, named: Path | None, path: Path | None) -> Path | None:
+    """Return the absolute path of a file that the study names; raise an error if it is another file or is missing."""
+    if named is None and path is not None:
         raise UsageError(f"the study names no {what}; leave {option} out")
     if named is None:
         return None
-    if place is None:
+    if path is None:
         raise UsageError(f"the study uses the {what} {named.name}; give the path with {option}")
-    if place.name != named.name:
-        raise UsageError(f"{option} names {place.name}; the study calls its {what} {named.name}")
-    return place.resolve()
+    if path.name != named.name:
+        raise UsageError(f"{option} names {path.name}; the study calls its {what} {named.name}")
+    return path.resolve()
 
 
 def run_folder(kit: Kit) -> RunFolder:
@@ -78,20 +79,20 @@ def run_folder(kit: Kit) -> RunFolder:
     return RunFolder(kit.path / "run")
 
 
-def lead(kit: Kit, places: LocalPaths | None = None, *, trackers: tuple[str, ...] = ()) -> int:
+def run_coordinator(kit: Kit, paths: LocalPaths | None = None, *, trackers: tuple[str, ...] = ()) -> int:
     """Run the coordinator in this process until the study is over; return the exit code."""
-    study = led_study(kit, places or LocalPaths())
+    study = coordinator_study(kit, paths or LocalPaths())
     check_start(study)
     protected = study.privacy.protection.protects
     party_keys = PartyKeys.of_coordinator(study, party_of(kit)) if protected else None
 
-    def conduct(federation: FlareFederation, terminal: TextIO) -> None:
+    def run_study(federation: FlareFederation, terminal: TextIO) -> None:
         with tracked(study, run_folder(kit), trackers, say=partial(print, file=terminal, flush=True)):
-            _conduct(study, federation, run_folder(kit), terminal, party_keys)
+            _run_study(study, federation, run_folder(kit), terminal, party_keys)
 
     return serve(
         kit.party,
-        conduct,
+        run_study,
         signatures=open_signatures(key=kit.key, certificate=kit.certificate, root=kit.root),
         deadline=study.federation.deadline,
     )
@@ -102,7 +103,7 @@ def party_of(kit: Kit) -> PartySpec:
     return PartySpec(str(kit.path), str(kit.key), str(kit.certificate), str(kit.root), kit.plan.keys)
 
 
-def _conduct(
+def _run_study(
     study: Study,
     federation: FlareFederation,
     folder: RunFolder,
@@ -117,7 +118,7 @@ def _conduct(
         present = federation.wait_for(len(study.sites), _GRACE)
     folder.log("gathered", {"present": present})
     rounds = study.algorithm.config.rounds
-    engine = Engine(
+    engine = EngineSettings(
         checkpoint_every=1, sites_save=True, retries=max(1, int(study.federation.wait / _PAUSE)), pause=_PAUSE
     )
     with StudyProgress(study.study.name, list(study.sites), rounds, console=console) as progress:
@@ -138,11 +139,11 @@ class SiteChoice:
     notes: SiteSection
     device: str = "auto"
     threads: int = 1
-    places: LocalPaths = field(default_factory=LocalPaths)
+    paths: LocalPaths = field(default_factory=LocalPaths)
 
     def write_spec(self, kit: Kit) -> Path:
         """Write the spec of the site's worker to the site's folder."""
-        study = study_of(kit, self.places)
+        study = study_of(kit, self.paths)
         mine, declared = self.notes, study.sites[kit.name]
         data, names = (None if path is None else path.resolve() for path in (mine.data, mine.names))
         own = replace(

@@ -25,8 +25,8 @@ _NOTE_COUNTS = "note-counts.json"
 def write_note_counts(folder: RunFolder, score: TaskScore) -> None:
     """Write the counts of each test note into a site's own folder."""
     counted = {
-        reading: [{kind: [c.tp, c.fp, c.fn] for kind, c in note.items()} for note in notes]
-        for reading, notes in score.by_document.items()
+        mode: [{kind: [c.tp, c.fp, c.fn] for kind, c in note.items()} for note in notes]
+        for mode, notes in score.by_document.items()
     }
     (folder.path / _NOTE_COUNTS).write_text(json.dumps(counted, separators=(",", ":")) + "\n", encoding="utf-8")
 
@@ -38,10 +38,10 @@ def read_note_counts(folder: Path) -> Mapping[str, tuple[TypedCounts, ...]]:
         return {}
     try:
         return {
-            str(reading): tuple(
+            str(mode): tuple(
                 TypedCounts({kind: SpanCounts(*map(int, row)) for kind, row in note.items()}) for note in notes
             )
-            for reading, notes in read_json(path).items()
+            for mode, notes in read_json(path).items()
         }
     except (OSError, ValueError, TypeError, AttributeError):
         raise UsageError(

@@ -23,7 +23,7 @@ from wardround.studies.shared_model_pool import SharedModelPool
 from wardround.studies.site_setup import open_here
 from wardround.studies.study_file import Study, digest_of, key_scheme, to_toml
 from wardround.studies.study_notes import check_place, check_public
-from wardround.studies.study_run import Engine, StudyOutcome, StudyRun, Watcher
+from wardround.studies.study_run import EngineSettings, StudyOutcome, StudyRun, Watcher
 from wardround.studies.worker_spec import WorkerSpec, worker_command
 
 __all__ = ["ENGINES", "LocalEngine", "LocalSites", "check_notes", "run_on_one_machine"]
@@ -92,10 +92,10 @@ def run_on_one_machine(
         return _start_workers(study, folder, spec, workers, descriptors=descriptors)
 
     federation = ENGINES[engine](LocalSites(tuple(study.sites), open_site, start_workers))
-    how = Engine(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
+    settings = EngineSettings(checkpoint_every=study.federation.checkpoint_every, sites_save=False)
     try:
         return StudyRun(
-            study, federation, folder, engine=how, watcher=watcher, party_keys=party_keys, device=device
+            study, federation, folder, engine=settings, watcher=watcher, party_keys=party_keys, device=device
         ).run()
     except FederationError as error:
         raise error from federation.fault  # all sites are on this machine, so their messages may be shown here

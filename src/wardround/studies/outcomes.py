@@ -76,9 +76,9 @@ def counts_in(message: Message, name: str) -> TypedCounts:
         raise MessageError("value", "counts must be three whole numbers per type") from None
 
 
-def check_counts(readings: Sequence[str], message: Message) -> None:
+def check_counts(matching_modes: Sequence[str], message: Message) -> None:
     """Raise a MessageError if a message is not an answer to `score`."""
-    for name in readings:
+    for name in matching_modes:
         counts_in(message, name)
     interval_in(message)
 
@@ -88,10 +88,10 @@ def interval_in(message: Message) -> tuple[float, float]:
     return _ends(message.value("interval", list))
 
 
-def outcome_in(readings: Sequence[str], message: Message) -> SiteOutcome:
+def outcome_in(matching_modes: Sequence[str], message: Message) -> SiteOutcome:
     """Parse the answer to `finish`."""
-    counts = {name: counts_in(message, name) for name in readings}
-    main = counts[readings[0]]
+    counts = {name: counts_in(message, name) for name in matching_modes}
+    main = counts[matching_modes[0]]
     by_type = {kind: _ends(ends) for kind, ends in message.value("type_intervals", dict).items()}
     if not by_type.keys() <= main.keys():
         raise MessageError("value", "an interval must belong to a type that was counted")
@@ -104,9 +104,9 @@ def outcome_in(readings: Sequence[str], message: Message) -> SiteOutcome:
     return replace(found, leakage=_leakage_in(message)) if "leakage" in message.values else found
 
 
-def check_outcome(readings: Sequence[str], message: Message) -> None:
+def check_outcome(matching_modes: Sequence[str], message: Message) -> None:
     """Raise a MessageError if a message is not an answer to `finish`."""
-    outcome_in(readings, message)
+    outcome_in(matching_modes, message)
 
 
 def _leakage_in(message: Message) -> LeakageScore:

@@ -96,7 +96,7 @@ def study_in(folder: Path) -> Study | None:
     if not path.is_file():
         return None
     try:
-        return read_study(path)
+        return read_study(path, generated=True)
     except StudyError as error:
         raise UsageError(f"{_name_of(folder)}/{_STUDY} cannot be read: {error}") from None
 
@@ -108,7 +108,7 @@ def with_examples(record: RunRecord, path: Path, count: int) -> RunRecord:
     if study is None or not count:
         return record
     synthetic = [name for name, site in study.sites.items() if site.built_in][:_MOST_SITES]
-    if not synthetic and not study.public.is_there:
+    if not synthetic and not study.public.exists:
         return replace(record, no_excerpts=_NO_NOTES)
     by_source = list[list[Excerpt]]()
     for name in synthetic:
@@ -211,7 +211,7 @@ def _outcome(found: Mapping[str, Any], section: SiteSection | None, study: Study
         raise UsageError(
             f"{_SCORES} does not contain scores as this version writes them; run the same command again"
         ) from None
-    names_types = study is not None and section is not None and study.task.tags
+    names_types = study is not None and section is not None and study.task.only_tags_words
     return outcome.of(section) if names_types and section is not None else outcome
 
 

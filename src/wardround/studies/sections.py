@@ -26,17 +26,19 @@ def table_in(table: Mapping[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def with_present_names(table: Mapping[str, Any], renamed: Mapping[str, str], place: str) -> dict[str, Any]:
+def with_present_names(
+    table: Mapping[str, Any], renamed: Mapping[str, str], place: str, *, warn: bool
+) -> dict[str, Any]:
     """Return a section with the present names of its settings; `renamed` has those of version 0.1 as keys.
 
-    Warn about each old name, for it may be removed in a later version.
+    With `warn`, warn about each old name, because a later version may no longer read it.
     """
     present = dict[str, Any]()
     for name, value in table.items():
         new = renamed.get(name, name)
         if new in present or (new != name and new in table):
             raise StudyError(f"[{place}] {name} and {new} are the same setting; keep {new}")
-        if new != name:
+        if warn and new != name:
             warnings.warn(f"[{place}] {name} is now called {new}; rename it", OldNameWarning, stacklevel=2)
         present[new] = value
     return present

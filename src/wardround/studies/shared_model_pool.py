@@ -34,45 +34,45 @@ class SharedModelPool:
 
     def __init__(self, study: Study, device: torch.device) -> None:
         self._study, self._device = study, device
-        self._networks: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}  # by types that they score
-        self._lent: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}  # by types that sites annotate
+        self._by_scored_types: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}
+        self._by_annotated_types: dict[tuple[tuple[str, ...], str, str], LayeredModel] = {}
         self._public: dict[int, PublicSet] = {}
-        self._kept: Path | None = None  # folder of the first model that was written
+        self._first_saved: Path | None = None  # folder of the first model that was written
 
     def network(self, types: TagSet, *, scheme: str, encoder: str) -> LayeredModel:
         """Return the network of a site that annotates `types`; a shared one has the previous site's parameters."""
-        _give_back()
+        _trim_heap()
         key = (types.types, scheme, encoder)
-        if key not in self._lent:
+        if key not in self._by_annotated_types:
             built = model_of(self._study, types, scheme=scheme, encoder=encoder).to(self._device)
             if built.private_parameters():
                 return built
             # If the output layers are shared, sites that annotate different types have the same network.
-            self._lent[key] = self._networks.setdefault((built.outputs, scheme, encoder), built)
-        return self._lent[key]
+            self._by_annotated_types[key] = self._by_scored_types.setdefault((built.outputs, scheme, encoder), built)
+        return self._by_annotated_types[key]
 
     def public(self, task: Task) -> PublicSet:
         """Return the public set as examples for a site's network; they do not depend on what the site annotates."""
-        if not self._lends(task.model):
+        if not self._is_shared(task.model):
             return public_set(self._study, task)
         key = id(task.model)  # unique, because the network lives as long as this object
         if key not in self._public:
             self._public[key] = public_set(self._study, task)
         return self._public[key]
 
-    def keep(self, model: LayeredModel, folder: Path, *, notes: Mapping[str, Any]) -> None:
+    def save(self, model: LayeredModel, folder: Path, *, notes: Mapping[str, Any]) -> None:
         """Write the final model of a site; files of a shared network that equal another site's become hard links."""
         save_model(model, folder, notes=notes)
-        if self._lends(model):
-            self._kept = self._kept or folder
+        if self._is_shared(model):
+            self._first_saved = self._first_saved or folder
             for file in folder.iterdir():
-                _link(file, self._kept / file.name)
+                _link_if_equal(file, self._first_saved / file.name)
 
-    def _lends(self, model: LayeredModel) -> bool:
-        return any(model is lent for lent in self._networks.values())
+    def _is_shared(self, model: LayeredModel) -> bool:
+        return any(model is shared for shared in self._by_scored_types.values())
 
 
-def _give_back() -> None:
+def _trim_heap() -> None:
     """Return the memory that closed sites have freed to the operating system.
 
     The allocator of glibc keeps it if a small block lies above it: with a thousand sites, an eighth more memory.
@@ -82,7 +82,7 @@ def _give_back() -> None:
         trim(0)
 
 
-def _link(file: Path, like: Path) -> None:
+def _link_if_equal(file: Path, like: Path) -> None:
     """Replace a file by a hard link to a file with the same content; keep the copy if the disk has no hard links."""
     if not like.is_file() or file.samefile(like) or not filecmp.cmp(file, like, shallow=False):
         return

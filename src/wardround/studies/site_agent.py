@@ -27,13 +27,13 @@ def site_folder(kit: Kit) -> RunFolder:
 
 def take_part(kit: Kit) -> int:
     """Run the site in this process until the study is over; return the exit code. The worker spec must exist."""
-    given = False
+    was_accepted = False
 
     def accepted() -> bool:
-        """Read the acceptance until it is given; then it holds while the process runs."""
-        nonlocal given
-        given = given or has_accepted(kit)
-        return given
+        """Read the acceptance until it exists; from then on it is valid while the process runs."""
+        nonlocal was_accepted
+        was_accepted = was_accepted or has_accepted(kit)
+        return was_accepted
 
     return attend(
         kit.party,
@@ -52,10 +52,10 @@ def has_accepted(kit: Kit) -> bool:
     """Return whether the site's owner accepted exactly this study."""
     path = site_folder(kit).path / _ACCEPTED
     try:
-        noted = read_json(path)
+        acceptance = read_json(path)
     except (OSError, ValueError):
         return False
-    return isinstance(noted, dict) and noted.get("study") == sha256(kit.study).hexdigest()
+    return isinstance(acceptance, dict) and acceptance.get("study") == sha256(kit.study).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,6 @@ class LocalPaths:
         return tuple(part for name, path in named if path is not None for part in (name, str(path.resolve())))
 
 
-def party_command(role: str, kit: Path, places: LocalPaths | None = None) -> tuple[str, ...]:
+def party_command(role: str, kit: Path, paths: LocalPaths | None = None) -> tuple[str, ...]:
     """Return the command that a supervisor runs: this program again, for one party."""
-    return (sys.executable, "-m", "wardround.cli.main", role, "work", str(kit), *(places or LocalPaths()).options())
+    return (sys.executable, "-m", "wardround.cli.main", role, "work", str(kit), *(paths or LocalPaths()).options())

@@ -70,12 +70,12 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
     yield f"Its coordinator is at {coordinator}; it has {len(study.sites)} sites: {', '.join(study.sites)}."
     config = study.algorithm.config
     yield f"The algorithm is {study.algorithm.name}, for {config.rounds:,} rounds at most."
-    if study.model.begins:
+    if study.model.has_start:
         yield "Its shared layers begin from a model that was trained before; the coordinator has it."
-    if study.public.is_there:
+    if study.public.exists:
         labels = "with its annotation" if study.public.labelled else "without its annotation"
         yield f"All parties read one public set of notes, {labels}; none of your notes is in it."
-    if not study.task.tags:
+    if not study.task.only_tags_words:
         yield f"It learns relations: {', '.join(study.task.relations)}."
         return
     for name, site in study.sites.items():
@@ -86,9 +86,11 @@ def _about(study: Study, coordinator: str) -> Iterator[str]:
 
 def _steps(study: Study) -> Iterator[str]:
     yield "Only these steps, of the software installed here; the coordinator cannot send code."
-    sentences = {name: step.review for name, step in study.algorithm.kind.steps.items()}
-    protection, central = study.privacy.protection, study.algorithm.kind.central_model
-    protecting = [*protection.steps(mean_comes_back=central)] if sentences else []
+    kind = study.algorithm.kind
+    sentences = {name: step.review for name, step in kind.steps.items()}
+    # Without updates or predictions, nothing is submitted and nothing is opened.
+    aggregates = kind.sends != "nothing"
+    protecting = [*study.privacy.protection.steps(mean_comes_back=kind.central_model)] if aggregates else []
     if study.sends_start:
         protecting.append("begin")
     for step in ("describe", *sentences, *protecting, "score", "finish", "save", "restore"):
@@ -115,8 +117,10 @@ def _leaving(study: Study, payload: Payload) -> Iterator[str]:
         )
     else:
         yield "Requests outside the study's own settings are refused."
-    if study.algorithm.kind.steps:
+    if study.algorithm.kind.sends != "nothing":
         yield f"With each update, your number of training {study.task.examples} and the mean loss of the batch."
+    elif study.algorithm.kind.steps:
+        yield f"Once your number of training {study.task.examples}, in each round the mean loss; no update."
     else:
         yield f"Your number of training {study.task.examples}; no update and no prediction, because no site trains."
     if payload.shapes and study.privacy.protection.protects:
@@ -163,9 +167,9 @@ def _readers(study: Study, model: LayeredModel, *, sends_arrays: bool) -> Iterat
     if not mechanism.protects and not kind.central_model and {"words"} & set(model.split.shared) & set(model.groups):
         yield _WORDS_SHARED
     if kind.steps:
-        if mechanism.protects:
+        if mechanism.protects and kind.sends != "nothing":
             yield _UNIFORM_WEIGHTS if kind.server.uniform_weights else _WEIGHTS.format(study.task.examples)
         if study.privacy.largest_share < 1 and len(study.sites) > 2:
             yield f"In a mean of three or more sites, no site counts for more than {study.privacy.largest_share:.0%}."
         yield f"A round counts when {study.privacy.minimum_sites} or more of {len(study.sites)} sites answer."
-    yield kind.told_to_sites
+    yield kind.sent_to_sites

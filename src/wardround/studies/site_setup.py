@@ -86,10 +86,10 @@ def open_site(
     _write_note_figures(folder, study, types, data, task, examples=len(train))
     public = public_set(study, task) if model_pool is None else model_pool.public(task)
     has_replica = study.shared_at_sites and bool(model.shared_parameters())
-    write_model = save_model if model_pool is None else model_pool.keep
+    write_model = save_model if model_pool is None else model_pool.save
 
     def on_finish(task: Task, score: TaskScore) -> None:
-        notes = {f"{reading}_f1": counts.micro.f1 for reading, counts in score.counts.items()}
+        notes = {f"{mode}_f1": counts.micro.f1 for mode, counts in score.counts.items()}
         write_model(task.model, RunFolder(folder).model, notes=notes)
         write_note_counts(RunFolder(folder), score)
 
@@ -115,7 +115,7 @@ def _write_note_figures(
     folder: Path, study: Study, types: TagSet, data: SiteData, task: Task, *, examples: int
 ) -> None:
     """Write for the site's owner what the training notes contain and which annotation was lost; it is not sent."""
-    unknown = (types | TagSet(study.types)).count_other_types(data.train) if study.task.tags else {}
+    unknown = (types | TagSet(study.types)).count_other_types(data.train) if study.task.only_tags_words else {}
     figures = {"examples": examples, **task.alignment_losses, **({"unknown_types": unknown} if unknown else {})}
     path = folder / _NOTES
     if not path.is_file() or path.read_text(encoding="utf-8") != json.dumps(figures, indent=2) + "\n":

@@ -48,7 +48,7 @@ def _check_task(study: Study) -> None:
         raise StudyError(
             f"[algorithm] {study.algorithm.name} learns {', '.join(study.algorithm.kind.tasks)}; [task] kind is {kind}"
         )
-    if study.task.tags:
+    if study.task.only_tags_words:
         _check_tag_set(study)
         return
     if model.preset != ModelSection.preset or model.vectors is not None or model.bart:
@@ -65,7 +65,7 @@ def _check_task(study: Study) -> None:
 def _check_start(study: Study) -> None:
     """Raise a StudyError if no layer of the start model would be used."""
     shares_nothing = study.algorithm.kind.shared_layers is SharedLayers.NONE or study.algorithm.sites_keep_models
-    if study.model.begins and shares_nothing:
+    if study.model.has_start and shares_nothing:
         raise StudyError(
             f"[model] start is for the layers that sites share; {study.algorithm.name} shares none here: leave it out. "
             "`wardround transfer` starts one site's training from another model"
@@ -88,7 +88,7 @@ def _check_tag_set(study: Study) -> None:
 def _check_scored(study: Study) -> None:
     """Raise a StudyError for scored types that no site annotates."""
     for name, site in study.sites.items():
-        if site.scored and not study.task.tags:
+        if site.scored and not study.task.only_tags_words:
             raise StudyError(f"[sites.{name}] scored is for a task of kind ner or deidentify; leave it out")
         for kind in site.scored:
             if kind not in study.types:
@@ -100,11 +100,11 @@ def _check_scored(study: Study) -> None:
 
 def _check_public(study: Study) -> None:
     kind, public = study.algorithm.kind, study.public
-    if kind.needs_public_set and not public.is_there:
+    if kind.needs_public_set and not public.exists:
         raise StudyError(
             f"[algorithm] {study.algorithm.name} needs notes that all sites may read: name them in [public]"
         )
-    if not kind.needs_public_set and public.is_there:
+    if not kind.needs_public_set and public.exists:
         raise StudyError(f"[public] is not used by {study.algorithm.name}; leave it out")
     own = [name for name, site in study.sites.items() if site.encoder]
     if own and not study.algorithm.sites_keep_models:

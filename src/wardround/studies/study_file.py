@@ -145,15 +145,15 @@ class Study:
 _SECTIONS = tuple(section.name for section in fields(Study) if section.name != "old_names")
 
 
-def read_study(path: Path) -> Study:
-    """Read a study file; paths in it are relative to its folder."""
+def read_study(path: Path, *, generated: bool = False) -> Study:
+    """Read a study file; paths in it are relative to its folder, and `generated` is as for `parse_study`."""
     try:
         text = str(read_limited(path, LARGEST_STUDY), "utf-8")
     except MalformedDataError as error:
         raise StudyError(f"{path.name} {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{path.name} cannot be read as text: {type(error).__name__}") from None
-    return parse_study(text, folder=path.parent)
+    return parse_study(text, folder=path.parent, generated=generated)
 
 
 def study_for_kits(study: Study) -> bytes:
@@ -178,17 +178,21 @@ def study_for_kits(study: Study) -> bytes:
     return to_toml(study.for_hospitals()).encode()
 
 
-def parse_study(text: str, *, folder: Path = Path()) -> Study:
-    """Parse a study file; paths in it are relative to `folder`."""
+def parse_study(text: str, *, folder: Path = Path(), generated: bool = False) -> Study:
+    """Parse a study file; paths in it are relative to `folder`.
+
+    A `generated` file, such as that of a run folder or a kit, was written by Wardround with every default. Its names of
+    version 0.1 cause no warning: nobody chose them, and nobody should change the file.
+    """
     try:
         table = parse_toml(text, finite=False)
     except MalformedDataError as error:
         raise StudyError(f"the study file {error}") from None
-    return study_from(table, folder=folder)
+    return study_from(table, folder=folder, generated=generated)
 
 
-def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
-    """Return the study in a table of tables, as parsed from TOML."""
+def study_from(table: Mapping[str, Any], *, folder: Path = Path(), generated: bool = False) -> Study:
+    """Return the study in a table of tables, as parsed from TOML; `generated` is as for `parse_study`."""
     known = set(_SECTIONS)
     for name in table:
         if name not in known:
@@ -196,10 +200,11 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
                 f"[{name}] is not a section{did_you_mean(name, known)}; there are {', '.join(sorted(known))}"
             )
     old_names = _old_names(table)
-    table = {
-        name: with_present_names(table_in(table, name), old_names.get(name, {}), name) if name in old_names else section
-        for name, section in table.items()
+    present = {
+        name: with_present_names(table_in(table, name), renamed, name, warn=not generated)
+        for name, renamed in old_names.items()
     }
+    table = {**table, **present}
     sites, task = table_in(table, "sites"), task_from(table_in(table, "task"))
     algorithm, training = _algorithm(table_in(table, "algorithm"))
     study = Study(
@@ -215,7 +220,7 @@ def study_from(table: Mapping[str, Any], *, folder: Path = Path()) -> Study:
         sites={name: _site(name, table_in(sites, name), folder, task.phi_types) for name in sites},
         old_names=bool(old_names),
     )
-    if "public" in table and not study.public.is_there:
+    if "public" in table and not study.public.exists:
         raise StudyError("[public] names no notes: it needs data and format, or built_in; or leave it out")
     return study
 

@@ -83,7 +83,7 @@ def load_notes(name: str, section: SiteSection, *, seed: int, types: Sequence[st
 
 def annotated_at(study: Study, name: str, data: SiteData) -> TagSet:
     """Return the entity types that a site annotates; if the task is given entities, those of the study."""
-    if not study.task.tags:
+    if not study.task.only_tags_words:
         return TagSet(study.types)
     types = study.sites[name].types or TagSet.of(data.train).types
     if not types:
@@ -96,7 +96,7 @@ def tag_sets_of(study: Study) -> TagSetTable:
 
     Nothing is counted for a site whose notes are elsewhere.
     """
-    if not study.task.tags:
+    if not study.task.only_tags_words:
         raise StudyError(f"[task] kind is {study.task.kind}: its entity types are the study's, the same at every site")
     sites = dict[str, SiteTypes]()
     for name, section in study.sites.items():
@@ -156,7 +156,7 @@ def check_public(study: Study) -> None:
 def public_documents(study: Study) -> tuple[Document, ...]:
     """Read the public set; raise a StudyError if it is not the one that the study names."""
     section = study.public
-    if not section.is_there:
+    if not section.exists:
         return ()
     check_public(study)
     try:

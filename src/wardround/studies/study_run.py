@@ -1,4 +1,4 @@
-"""Runs a study from its first round to its scores, on any engine; an interrupted run resumes."""
+"""Run a study from its first round to its scores, on any engine; an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from wardround.studies.study_file import Study, read_study, to_toml
 from wardround.studies.study_notes import public_set
 from wardround.training.state_files import save_tensors, under
 
-__all__ = ["Engine", "SiteOutcome", "StudyOutcome", "StudyRun", "Watcher"]
+__all__ = ["EngineSettings", "SiteOutcome", "StudyOutcome", "StudyRun", "Watcher"]
 
 _SCORINGS = 20  # in a study that does not set `every`
 _DIGITS = 5  # decimals of seconds in the log
 _STUDY, _SCORES, _SHARED = "study.toml", "scores.json", "shared.safetensors"
 # Codes of a site whose copy of the shared half is old, has another history, or missed a sum.
-_PARTED = frozenset({"behind", "round", "sum"})
+_OUTDATED = frozenset({"behind", "round", "sum"})
 
 
 class Watcher(Protocol):
@@ -61,7 +61,7 @@ class Watcher(Protocol):
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineSettings:
     """How a study is run on an engine."""
 
     checkpoint_every: int  # rounds
@@ -100,7 +100,7 @@ class StudyRun:
         federation: Federation,
         folder: RunFolder,
         *,
-        engine: Engine,
+        engine: EngineSettings,
         watcher: Watcher,
         party_keys: PartyKeys | None = None,
         device: torch.device | None = None,
@@ -115,10 +115,10 @@ class StudyRun:
             {"public": {"examples": len(public.examples), **task.alignment_losses}} if public.examples else {}
         )
         self.coordinator = coordinator_of(study, task, public)
-        form = payload_of(study, task, public)
-        self._aggregator, self._quorum = server_of(study, form, party_keys), Quorum(study.privacy.minimum_sites)
+        payload = payload_of(study, task, public)
+        self._aggregator, self._quorum = server_of(study, payload, party_keys), Quorum(study.privacy.minimum_sites)
         self._every = study.evaluation.every or max(1, study.algorithm.config.rounds // _SCORINGS)
-        self._readings = matching_modes_of(study)
+        self._matching_modes = matching_modes_of(study)
         self._progress = _Progress(self._shared())
 
     def run(self) -> StudyOutcome:
@@ -126,7 +126,7 @@ class StudyRun:
         self._begin()
         # A study that had stalled before it was interrupted only needs its scores.
         for record in () if self._has_stalled() else self._rounds():
-            self._note(record)
+            self._record_round(record)
             last = record.number == self.study.algorithm.config.rounds
             if last or record.number % self._every == 0:
                 self._score()
@@ -138,40 +138,40 @@ class StudyRun:
 
     def _begin(self) -> None:
         text = to_toml(self.study)
-        known = self.folder.path / _STUDY
-        if known.is_file() and known.read_text(encoding="utf-8") != text and not _holds(known, self.study):
+        path = self.folder.path / _STUDY
+        if path.is_file() and path.read_text(encoding="utf-8") != text and not _is_file_of(path, self.study):
             raise StudyError(f"the run folder {self.folder.path.name} holds another study; name a new one")
-        known.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
         if self.folder.checkpoint.is_file():
             self._progress = _Progress.of(self.coordinator.restore(self.folder.checkpoint))
         number = self.coordinator.number
         figures = {"round": number, "sites": len(self.study.sites), **self._public, "versions": versions()}
         self.folder.log("resumed" if number else "started", figures)
-        self._put_sites_back(self.federation.sites)
+        self._restore_sites(self.federation.sites)
         self._watcher.on_start(number)
 
     def _rounds(self) -> Iterator[Round]:
         """Yield the rounds; retry a round that too few sites answered, if the engine allows retries."""
-        left = self._engine.retries
+        retries_left = self._engine.retries
         while True:
             try:
                 for record in self.coordinator.rounds(self.federation, self._aggregator, self._quorum):
-                    left = self._engine.retries
+                    retries_left = self._engine.retries
                     yield record
                 return
             except FederationError as error:
                 number = self.coordinator.number + 1
-                spent = self.coordinator.failed_round_cost
-                self.folder.log("round_failed", {"round": number, "reason": str(error), **_costs(spent)})
-                self._progress.traffic += spent.total
-                if not left:
+                cost = self.coordinator.failed_round_cost
+                self.folder.log("round_failed", {"round": number, "reason": str(error), **_costs(cost)})
+                self._progress.traffic += cost.total
+                if not retries_left:
                     raise
                 self._watcher.on_event(f"round {number} is retried: {error}")
-            left -= 1
+            retries_left -= 1
             time.sleep(self._engine.pause)
-            self._put_sites_back(self.federation.sites)
+            self._restore_sites(self.federation.sites)
 
-    def _note(self, record: Round) -> None:
+    def _record_round(self, record: Round) -> None:
         absent = [[gone.site, gone.absence.value, gone.code] for gone in record.absent]
         traffic = asdict(record.traffic)
         figures = {"round": record.number, "loss": record.loss, "answered": record.answered, "absent": absent}
@@ -191,13 +191,13 @@ class StudyRun:
         # A site that is ahead took part in a round that the coordinator lost.
         ahead = list(dict.fromkeys(gone.site for gone in record.absent if gone.code == "round"))
         if ahead:
-            self._put_sites_back(ahead)
+            self._restore_sites(ahead)
         if self.study.shared_at_sites:
             # A site may be absent from two exchanges of the round.
-            self._catch_up(list(dict.fromkeys(gone.site for gone in record.absent if gone.code in _PARTED)))
-        self._compare(record.digests)
+            self._catch_up(list(dict.fromkeys(gone.site for gone in record.absent if gone.code in _OUTDATED)))
+        self._compare_copies(record.digests)
 
-    def _compare(self, digests: Mapping[SiteId, str]) -> None:
+    def _compare_copies(self, digests: Mapping[SiteId, str]) -> None:
         """Compare the sites' copies of the shared half; a minority that differs gets a copy of the majority's."""
         counted = Counter(digests.values())
         if len(counted) < 2:
@@ -211,32 +211,32 @@ class StudyRun:
         """Send another site's copy of the shared half to sites that are behind; the coordinator cannot read it."""
         question = Message({"round": self.coordinator.number})
         for other in [site for site in self.federation.sites if site not in behind] if behind else []:
-            for reply in self._asked("share_copy", question, to=[other], check=_check_copy):
+            for reply in self._ask("share_copy", question, to=[other], check=_check_copy):
                 if reply.message is not None:
                     copy = Message(question.values, {}, {"copy": reply.message.blobs["copy"]})
-                    taken = [r.site for r in self._asked("load_copy", copy, to=behind) if r.message is not None]
-                    if taken:
-                        self.folder.log("caught_up", {"round": self.coordinator.number, "sites": taken})
+                    loaded = [r.site for r in self._ask("load_copy", copy, to=behind) if r.message is not None]
+                    if loaded:
+                        self.folder.log("caught_up", {"round": self.coordinator.number, "sites": loaded})
                     return
 
-    def _put_sites_back(self, sites: Any) -> None:
+    def _restore_sites(self, sites: Any) -> None:
         """Have sites restore their state of the last finished round, or an earlier one."""
         question = Message({"round": self.coordinator.number})
-        for reply in self._asked("restore", question, to=sites):
+        for reply in self._ask("restore", question, to=sites):
             if reply.message is None and not self._engine.sites_save:
                 raise FederationError(f"{reply.site} cannot resume from round {self.coordinator.number}: {reply.code}")
         if self.study.sends_start and not self.coordinator.number:
-            told = grouped("shared", self.coordinator.arrays())
-            for _ in self._asked("begin", Message(question.values, told), to=sites):
+            shared = grouped("shared", self.coordinator.arrays())
+            for _ in self._ask("begin", Message(question.values, shared), to=sites):
                 pass  # a site that misses it is behind in round 1 and then gets another site's copy
 
     def _score(self) -> None:
         """Score the development notes with the present shared half."""
         question = self._question(self._shared())
         scored = {}
-        for reply in self._asked("score", question, check=partial(check_counts, self._readings)):
+        for reply in self._ask("score", question, check=partial(check_counts, self._matching_modes)):
             if reply.message is not None:
-                scored[reply.site] = (counts_in(reply.message, self._readings[0]), interval_in(reply.message))
+                scored[reply.site] = (counts_in(reply.message, self._matching_modes[0]), interval_in(reply.message))
         f1 = {site: counts.micro.f1 for site, (counts, _) in scored.items()}
         mean = sum(f1.values()) / len(f1) if f1 else 0.0
         figures = {"round": self.coordinator.number, "f1": f1, "mean_f1": mean}
@@ -266,8 +266,8 @@ class StudyRun:
         values: dict[str, Value] = {"round": self.coordinator.number}
         if self.study.shared_at_sites:
             values["best_round"] = self._progress.best_round
-        told = {} if self.study.algorithm.sites_keep_models else shared
-        return Message(values, grouped("shared", {name: tensor.numpy() for name, tensor in told.items()}))
+        sent = {} if self.study.algorithm.sites_keep_models else shared
+        return Message(values, grouped("shared", {name: tensor.numpy() for name, tensor in sent.items()}))
 
     def _has_stalled(self) -> bool:
         patience = self.study.evaluation.patience
@@ -276,7 +276,7 @@ class StudyRun:
     def _checkpoint(self) -> None:
         """Save the sites first, so that they can restore whatever round the coordinator has saved."""
         if not self._engine.sites_save:
-            for reply in self._asked("save", Message({"round": self.coordinator.number})):
+            for reply in self._ask("save", Message({"round": self.coordinator.number})):
                 if reply.message is None:
                     raise FederationError(f"{reply.site} could not save its state: {reply.code}")
         self.coordinator.save(self.folder.checkpoint, more=self._progress.tensors())
@@ -293,21 +293,21 @@ class StudyRun:
 
     def _outcomes(self) -> dict[SiteId, SiteOutcome]:
         """Return how each site scored; a site that is behind is asked again after it has caught up."""
-        question, left = self._question(self._progress.best), list(self.federation.sites)
+        question, unscored = self._question(self._progress.best), list(self.federation.sites)
         sites: dict[SiteId, SiteOutcome] = {}
         for _ in range(2):
             behind = []
-            for reply in self._asked("finish", question, to=left, check=partial(check_outcome, self._readings)):
+            for reply in self._ask("finish", question, to=unscored, check=partial(check_outcome, self._matching_modes)):
                 if reply.message is not None:
-                    found = outcome_in(self._readings, reply.message)
-                    names_types = self.study.task.tags  # for joint all sites have the same
+                    found = outcome_in(self._matching_modes, reply.message)
+                    names_types = self.study.task.only_tags_words  # for joint all sites have the same
                     sites[reply.site] = found.of(self.study.sites[reply.site]) if names_types else found
                 elif reply.code == "behind":
                     behind.append(reply.site)
             if not behind:
                 break
             self._catch_up(behind)
-            left = behind
+            unscored = behind
         return sites
 
     def _write(self, outcome: StudyOutcome) -> None:
@@ -327,7 +327,7 @@ class StudyRun:
 
     def _write_model(self, outcome: StudyOutcome) -> None:
         """Write the study's model if no layer is private and the coordinator has it."""
-        if self.study.shared_at_sites or (self.study.task.tags and not self.study.types):
+        if self.study.shared_at_sites or (self.study.task.only_tags_words and not self.study.types):
             return
         model = common_model(self.study)
         if model.private_parameters() and not self.study.algorithm.kind.central_model:
@@ -337,7 +337,7 @@ class StudyRun:
                 parameter.copy_(torch.from_numpy(np.array(outcome.shared[name])))
         save_model(model, self.folder.model, notes={"study": self.study.study.name, "round": outcome.best_round})
 
-    def _asked(
+    def _ask(
         self, step: str, message: Message, *, to: Any = None, check: Callable[[Message], None] | None = None
     ) -> Iterator[Reply]:
         """Ask sites outside a round; count bytes, log absences, and treat an answer that `check` refuses as one."""
@@ -353,10 +353,10 @@ class StudyRun:
         self.folder.log("asked", {"round": self.coordinator.number, **_costs(cost)})
 
 
-def _holds(path: Path, study: Study) -> bool:
+def _is_file_of(path: Path, study: Study) -> bool:
     """Whether a file holds the study, perhaps under names of settings of version 0.1."""
     try:
-        return read_study(path) == study
+        return read_study(path, generated=True) == study
     except StudyError:
         return False
 

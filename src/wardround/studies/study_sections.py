@@ -66,9 +66,9 @@ class TaskSection:
             raise StudyError(f"kind is {self.kind!r}{near}; it can be {', '.join(TASKS)}")
         if self.tag_set and not self.reports_leakage:
             raise StudyError("tag_set is for a task of kind deidentify; leave it out")
-        if self.tags and self.relations:
+        if self.only_tags_words and self.relations:
             raise StudyError("relations are for a task of kind relations or joint")
-        if not self.tags and not self.relations:
+        if not self.only_tags_words and not self.relations:
             raise StudyError(f"a task of kind {self.kind} needs its relations: name each type in [task.relations]")
         if self.negatives is not None and not self.negatives >= 0:
             raise StudyError(f"negatives is {self.negatives}; it must be zero or above")
@@ -83,13 +83,13 @@ class TaskSection:
         return TASKS[self.kind].variant_of or self.kind
 
     @property
-    def tags(self) -> bool:
-        """Return whether it tags words and nothing else, so that each site may have its own types."""
+    def only_tags_words(self) -> bool:
+        """Whether it tags words and does nothing else, so that each site may have its own types."""
         return TASKS[self.kind].only_tags_words
 
     @property
     def reports_leakage(self) -> bool:
-        """Return whether its scores say how much identifying text would stay readable."""
+        """Whether its scores say how much identifying text would stay readable."""
         return TASKS[self.kind].reports_leakage
 
     @property
@@ -132,7 +132,7 @@ class PublicSection:
             raise StudyError("names data; it needs a format as well")
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the study has a public set."""
         return bool(self.built_in or self.data)
 
@@ -155,11 +155,11 @@ class ModelSection:
     def __post_init__(self) -> None:
         if self.encoder and self.bart:
             raise StudyError("names an encoder and a bart; keep one of them")
-        if self.start_up_to and not self.begins:
+        if self.start_up_to and not self.has_start:
             raise StudyError("start_up_to limits what is copied from a start; name the start as well")
 
     @property
-    def begins(self) -> bool:
+    def has_start(self) -> bool:
         """Whether the shared layers start from another model; a hospital knows only its digest."""
         return self.start is not None or bool(self.start_sha256)
 

@@ -30,7 +30,7 @@ rounds = 200
 participation = 1.0               # the fraction of sites asked in each round
 
 [training]
-batch_size = 64                   # fedner: over all sites together; other algorithms: at each site
+batch_size = 64                   # sentences behind one optimizer step; under fedner divided among the sites
 learning_rate = 0.003
 clip = 5.0                        # maximum norm of a gradient
 

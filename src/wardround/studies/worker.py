@@ -30,7 +30,11 @@ def main(arguments: list[str]) -> None:
     """Answer until the parent sends no more questions."""
     spec = WorkerSpec.read(Path(arguments[0]))
     torch.set_num_threads(spec.threads)
-    study, folder, device = parse_study(spec.study), RunFolder(Path(spec.folder)), pick_device(spec.device)
+    study, folder, device = (
+        parse_study(spec.study, generated=True),
+        RunFolder(Path(spec.folder)),
+        pick_device(spec.device),
+    )
     if spec.site:
         party_keys = None if spec.party is None else PartyKeys.of_site(study, spec.party)
         serve_worker(
@@ -38,12 +42,12 @@ def main(arguments: list[str]) -> None:
         )
         return
     party_keys = PartyKeys(secrets=InMemoryKeys.read(spec.key) if spec.key else None)
-    lending = SharedModelPool(study, device)
+    model_pool = SharedModelPool(study, device)
 
     def open_named(name: str) -> RequestHandler:
         own = folder.site(name)
         return open_here(
-            study, name, own, device=device, ledger=spec.ledgers, party_keys=party_keys, model_pool=lending
+            study, name, own, device=device, ledger=spec.ledgers, party_keys=party_keys, model_pool=model_pool
         )
 
     serve_worker(lambda: OpenSites(open_named))

@@ -145,10 +145,10 @@ def grid_cells(axes: Sequence[Axis], excluded: Sequence[Mapping[str, str]]) -> l
         if not any(cell.matches(where) for cell in cells):
             combination = ", ".join(f"{axis} = {name}" for axis, name in where.items())
             raise SweepError(f"[[exclude]] {combination} is not a combination of the grid")
-    left = [cell for cell in cells if not any(cell.matches(where) for where in excluded)]
-    if not left:
+    remaining = [cell for cell in cells if not any(cell.matches(where) for where in excluded)]
+    if not remaining:
         raise SweepError("[[exclude]] excludes the whole grid")
-    return left
+    return remaining
 
 
 def cell_study(base: Mapping[str, Any], cell: Cell, seed: int, *, folder: Path) -> Study:

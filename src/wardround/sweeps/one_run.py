@@ -68,7 +68,7 @@ def run_requested_study(folder: Path, device: str, *, workers: int = 0) -> Finis
     started = time.perf_counter()
     torch.set_num_threads(1)
     place = pick_device(device)
-    study, run = read_study(folder / REQUESTED_STUDY), RunFolder(folder)
+    study, run = read_study(folder / REQUESTED_STUDY, generated=True), RunFolder(folder)
     run_on_one_machine(study, run, device=place, watcher=SilentWatcher(), workers=workers)
     return FinishedRun(study, run, place, time.perf_counter() - started)
 
@@ -80,16 +80,16 @@ def main() -> None:
     parser.add_argument("device", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--keep-models", action="store_true", help="keep the models of the sites")
     parser.add_argument("--cell", default="", help="the name of the run in its summary")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     end_with_parent()
     try:
-        with lock_folder(asked.folder, wait=True):
-            if read_summary(asked.folder) is not None and read_scores(asked.folder) is not None:
+        with lock_folder(options.folder, wait=True):
+            if read_summary(options.folder) is not None and read_scores(options.folder) is not None:
                 return  # another process, which had locked the folder before, finished it
-            done = run_requested_study(asked.folder, asked.device)
+            done = run_requested_study(options.folder, options.device)
             seconds = round(done.seconds, 1)
-            summary = {"cell": asked.cell, "seconds": seconds, "device": done.machine, "wardround": __version__}
-            finish_folder(asked.folder, summary, keep_models=asked.keep_models)
+            summary = {"cell": options.cell, "seconds": seconds, "device": done.machine, "wardround": __version__}
+            finish_folder(options.folder, summary, keep_models=options.keep_models)
     except WardroundError as error:
         # All sites are on this machine, so the error of the first one may be shown beside that of the round.
         cause = error.__cause__ if isinstance(error, FederationError) else None

@@ -40,7 +40,7 @@ class SweepWatcher(Protocol):
 
 @dataclass
 class SweepRun:
-    """Runs what an index lacks."""
+    """Runs the studies that are missing in an index."""
 
     index: Index
     watcher: SweepWatcher
@@ -53,7 +53,7 @@ class SweepRun:
         """Run as much as the time allows; 0 minutes means no limit."""
         with lock_folder(self.index.folder, wait=False):
             self.index.write()
-            for run in self.left():
+            for run in self.unfinished():
                 self._by_job.setdefault(run.key, run)  # cells with identical studies share one run
             with shared_gpu(self.device if processes > 1 else "cpu", say=self.watcher.on_event):
                 Pool(self, processes, minutes).work([self._job(run) for run in self._by_job.values()])
@@ -90,7 +90,7 @@ class SweepRun:
         else:
             self.watcher.on_stop(run)
 
-    def left(self) -> Sequence[PlannedRun]:
+    def unfinished(self) -> Sequence[PlannedRun]:
         """Return the runs that are not finished."""
         return [run for run in self.index.runs if not self.index.has(run)]
 

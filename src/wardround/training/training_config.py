@@ -34,7 +34,7 @@ class Rates:
 class OptimizationConfig:
     """The settings that every training has."""
 
-    batch_size: int = 64
+    batch_size: int = 64  # sentences behind one optimizer step
     learning_rate: float = 1e-3  # α, FedNER Alg. 1
     output_learning_rate: float = 0.0  # of the output and CRF layers; 0 means the same as learning_rate
     weight_decay: float = 0.0
@@ -90,7 +90,8 @@ class TrainingConfig(OptimizationConfig):
 class RoundTrainingConfig(OptimizationConfig):
     """The section [training] of a study; a linear schedule decreases the rate to 1/R of it in the last of R rounds.
 
-    `batch_size` is FedNER's N, summed over the sites; with every other algorithm it is each site's own.
+    `batch_size` is the number of sentences, or pairs, behind one optimizer step. Under FedNER all sites take a step
+    together, so it is divided among them (N in Algorithm 1); under other algorithms each site takes its own steps.
     """
 
     def constant_settings(self) -> dict[str, float]:
