@@ -9,7 +9,7 @@ from transformers import BertConfig, BertModel, FNetConfig, FNetModel
 
 from wardround.errors import ModelError
 from wardround.models import adapters
-from wardround.models.adapters import add_lora, input_moved, is_lora, merged_weights
+from wardround.models.adapters import add_lora, input_offset, is_lora, merged_weights
 
 SIZES = {"vocab_size": 30, "num_hidden_layers": 2, "intermediate_size": 16, "max_position_embeddings": 20}
 IDS = torch.tensor([[5, 6, 7, 8, 9], [5, 9, 4, 3, 3]])
@@ -105,13 +105,13 @@ class Summed(nn.Module):
 def test_the_input_is_moved_by_hand() -> None:
     network, ids = Summed(), torch.tensor([[1, 2, 1], [2, 2, 0]])
     offset = torch.tensor([[100.0, 0.0], [0.0, 7.0]], requires_grad=True)
-    with input_moved(network, offset):
+    with input_offset(network, offset):
         found = network(ids)
     assert found.tolist() == [[312, 24], [20, 61]]
     (found * torch.tensor([[1.0, 2.0], [4.0, 8.0]])).sum().backward()
     assert offset.grad is not None
     assert offset.grad.tolist() == [[3, 6], [12, 24]]
-    with pytest.raises(RuntimeError, match="half-way"), input_moved(network, offset):
+    with pytest.raises(RuntimeError, match="half-way"), input_offset(network, offset):
         raise RuntimeError("half-way")
     assert network(ids).tolist() == [[12, 24], [20, 40]]
 
@@ -119,7 +119,7 @@ def test_the_input_is_moved_by_hand() -> None:
 def test_an_encoder_moved_by_zero_reads_as_before() -> None:
     network = bert()
     before = states(network)
-    with input_moved(network, torch.zeros(2, 8)):
+    with input_offset(network, torch.zeros(2, 8)):
         assert torch.equal(states(network), before)
-    with input_moved(network, torch.eye(8)[:2]):
+    with input_offset(network, torch.eye(8)[:2]):
         assert not torch.allclose(states(network), before, atol=0.01)

@@ -137,7 +137,7 @@ def test_what_was_learned_is_bounded(source: str, monkeypatch: pytest.MonkeyPatc
     for number in range(20):
         sentence = (f"a{number}", "rash")
         assert read_back(tokenizer.encode([sentence]), [sentence]) == [first_ids(tokenizer, sentence)]
-        assert len(tokenizer._known) <= 3 + 2
+        assert len(tokenizer._pieces) <= 3 + 2
 
 
 def test_a_source_that_is_not_there(tmp_path: Path) -> None:

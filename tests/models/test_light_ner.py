@@ -68,7 +68,7 @@ def written(model: LightNer, sentence: Sequence[str], outputs: Sequence[int]) ->
     for place, output in enumerate(outputs[:-1], start=len(START)):
         if output < 3:
             inputs[place] += little * model.output.names[output]
-    with model.prompt.given(None):
+    with model.prompt.appended(None):
         states = model.network.encoder(ids).last_hidden_state
         decoded = model.network.decoder(inputs_embeds=inputs[None], encoder_hidden_states=states, use_cache=False)
     words = 0.5 * little**2 * model.output.pointer(states[0, firsts]) + 0.5 * table[spelled[3:]]
@@ -148,8 +148,8 @@ def test_types_begin_as_the_words_they_are_called(bart: Path) -> None:
         pieces = tokenizer(words, add_special_tokens=False)["input_ids"]
         assert len(pieces) > 1
         expected.append(table[pieces].mean(0))
-    with model.prompt.given(None):
-        read = model._read(model.prepare([SENTENCES[0]]))
+    with model.prompt.appended(None):
+        read = model._encode(model.prepare([SENTENCES[0]]))
     torch.testing.assert_close(read.vectors[0, :3], torch.stack(expected))
 
 
@@ -191,7 +191,7 @@ def test_embeddings_may_be_scaled(tmp_path: Path) -> None:
     model = tagger(write_bart(tmp_path / "scaled", scaled=True))
     assert model.network.shared.embed_scale == 4.0
     with torch.inference_mode():
-        read = model._read(model.prepare(SENTENCES))
+        read = model._encode(model.prepare(SENTENCES))
     torch.testing.assert_close(read.embedded[:, :3], 4 * read.vectors[:, :3])
 
 
@@ -270,11 +270,11 @@ def test_the_best_output_is_written_at_each_step(bart: Path, seed: int) -> None:
     model = tagger(bart, seed=seed, longest=7)
     with torch.no_grad():
         inputs = model.prepare(SENTENCES)
-        with model.prompt.given(None):
-            found = model._written(model._read(inputs))
+        with model.prompt.appended(None):
+            found = model._generate(model._encode(inputs))
         assert found == [greedy(model, sentence, 7) for sentence in SENTENCES]
         lengths = [len(sentence) for sentence in SENTENCES]
-        spans = [model.space.spans(outputs, length) for outputs, length in zip(found, lengths, strict=True)]
+        spans = [model.output_space.spans(outputs, length) for outputs, length in zip(found, lengths, strict=True)]
         assert [model.scheme.spans(tags) for tags in model.decode(inputs)] == [sorted(each) for each in spans]
     assert len({len(outputs) for outputs in found}) > 1
 
@@ -282,7 +282,7 @@ def test_the_best_output_is_written_at_each_step(bart: Path, seed: int) -> None:
 def test_what_is_written_becomes_tags_of_the_scheme(bart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tagger(bart, scheme="BIOES")
     outputs = [[4, 4, 2, 2], [5, 7, 2, 3, 3, 1, 7, 8, 1], [3, 4, 1], []]
-    monkeypatch.setattr(model, "_written", lambda read: outputs)
+    monkeypatch.setattr(model, "_generate", lambda read: outputs)
     assert model.decode(model.prepare(SENTENCES)) == [
         ["O", "S-Drug", "O", "O"],
         ["S-ADE", "O", "B-Drug", "I-Drug", "E-Drug", "O", "O", "O"],
@@ -293,9 +293,9 @@ def test_what_is_written_becomes_tags_of_the_scheme(bart: Path, monkeypatch: pyt
 
 def test_words_that_are_not_there_are_never_written(bart: Path) -> None:
     model = tagger(bart)
-    with torch.inference_mode(), model.prompt.given(None):
-        read = model._read(model.prepare(SENTENCES))
-        scores = model._compared(read, model._decoded(read, model._beginning(read)))
+    with torch.inference_mode(), model.prompt.appended(None):
+        read = model._encode(model.prepare(SENTENCES))
+        scores = model._output_scores(read, model._decoder_states(read, model._start_embeddings(read)))
     assert scores.shape == (4, 2, 3 + 8)
     assert scores.isfinite()[:, 0].sum(1).tolist() == [3 + len(sentence) for sentence in SENTENCES]
 
@@ -305,8 +305,8 @@ def test_writing_stops_where_the_decoder_has_no_place_left(tmp_path: Path) -> No
     with torch.no_grad():
         model.output.names[END] -= 50 * model.network.shared.weight[2].sign()
         model.output.names[2] += 50 * model.network.shared.weight[2].sign()
-        with model.prompt.given(None):
-            found = model._written(model._read(model.prepare([SENTENCES[0]])))
+        with model.prompt.appended(None):
+            found = model._generate(model._encode(model.prepare([SENTENCES[0]])))
     assert len(found[0]) <= 14
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from wardround.errors import ModelError
-from wardround.models.pointer_sequences import END, OutputSpace, parse_labels, spoken
+from wardround.models.pointer_sequences import END, OutputSpace, parse_labels, words_of_type
 from wardround.text.tag_schemes import WordSpan
 
 SPACE = OutputSpace(("ADE", "Drug", "Disease"))
@@ -122,4 +122,4 @@ def test_a_type_with_two_labels_is_refused() -> None:
     ],
 )
 def test_the_words_of_a_type(kind: str, words: str) -> None:
-    assert spoken(kind) == words
+    assert words_of_type(kind) == words

@@ -12,18 +12,18 @@ from wardround.models.encoders import MINILM, encoder_folder, encoder_source
 from wardround.models.pretrained import (
     UnloadableError,
     check_model_folder,
-    fetched,
     label_settings,
     load_configuration,
     load_encoder_network,
     load_network_for_tokens,
     load_tokenizer,
+    local_model_folder,
     shown_name,
 )
 
 
 def test_a_folder_is_taken_as_it_is(tiny_encoder: Path) -> None:
-    assert fetched(str(tiny_encoder), offline=True) == str(tiny_encoder)
+    assert local_model_folder(str(tiny_encoder), offline=True) == str(tiny_encoder)
     assert encoder_folder(MINILM, offline=True) == encoder_source(MINILM)
 
 
@@ -31,13 +31,13 @@ def test_a_folder_is_taken_as_it_is(tiny_encoder: Path) -> None:
 def test_an_id_that_is_not_here(offline: bool) -> None:
     remedy = "name a folder of this machine" if offline else "fetch it first, or name a folder"
     with pytest.raises(ModelError, match=f"the encoder 'somebody/absent' is not on this machine; {remedy}"):
-        fetched("somebody/absent", offline=offline)
+        local_model_folder("somebody/absent", offline=offline)
 
 
 @pytest.mark.parametrize("source", ["a/b/c", "/absent/folder", "a b", "owner/", "x" * 200])
 def test_what_is_neither_folder_nor_id(source: str) -> None:
     with pytest.raises(ModelError, match="a Hugging Face id is written owner/name") as caught:
-        fetched(source, offline=False)
+        local_model_folder(source, offline=False)
     assert "/absent" not in str(caught.value)
 
 
@@ -51,7 +51,7 @@ def test_a_snapshot_of_the_cache_is_found_offline(
     for file in tiny_encoder.iterdir():
         (stored / "snapshots" / "0123" / file.name).write_bytes(file.read_bytes())
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    folder = fetched("somebody/encoder", offline=True)
+    folder = local_model_folder("somebody/encoder", offline=True)
     assert Path(folder) == stored / "snapshots" / "0123"
     assert load_configuration(folder).hidden_size == 8
     assert shown_name(folder) == "somebody/encoder"

@@ -20,7 +20,7 @@ from wardround.models.transfer import (
     layers_of,
     layers_up_to,
     load_source,
-    transferred,
+    plan_transfer,
     warm_start,
 )
 from wardround.models.word_tagger import WordTagger, preset
@@ -72,7 +72,7 @@ def why(report: TransferReport, layer: str) -> str:
 
 
 def given(source: TaggingModel, target: TaggingModel, **settings: Any) -> TransferReport:
-    report = transferred(source, target, **settings)
+    report = plan_transfer(source, target, **settings)
     report.put_into(target)
     return report
 
@@ -124,13 +124,13 @@ def test_without_a_layer_all_is_taken() -> None:
 
 def test_planning_changes_neither_model_and_is_the_same_twice() -> None:
     source, target = tagger(seed=1), tagger("Dosage", "Drug", seed=2)
-    report = transferred(source, target)
+    report = plan_transfer(source, target)
     assert same_weights(source, tagger(seed=1))
     assert same_weights(target, tagger("Dosage", "Drug", seed=2))
-    again = transferred(source, target)
+    again = plan_transfer(source, target)
     assert report == again
     assert report.as_values() == again.as_values()
-    assert report.as_values() != transferred(tagger(seed=3), target).as_values()
+    assert report.as_values() != plan_transfer(tagger(seed=3), target).as_values()
 
 
 def test_what_was_taken_is_a_copy() -> None:
@@ -144,13 +144,13 @@ def test_what_was_taken_is_a_copy() -> None:
 def test_an_unknown_layer_is_refused_with_the_nearest() -> None:
     said = r"^no layer of the source is called 'lstn' – did you mean 'lstm'\?; there are words, characters\.embedding, "
     with pytest.raises(ModelError, match=said):
-        transferred(tagger(), tagger(), up_to="lstn")
+        plan_transfer(tagger(), tagger(), up_to="lstn")
     with pytest.raises(ModelError, match=r"^no layer of the source is called 'dense'"):
-        transferred(tagger(), tagger(dense=4), up_to="dense")
+        plan_transfer(tagger(), tagger(dense=4), up_to="dense")
 
 
 def test_values_for_the_card() -> None:
-    report = transferred(tagger(seed=1), tagger(seed=2), up_to="words")
+    report = plan_transfer(tagger(seed=1), tagger(seed=2), up_to="words")
     values = report.as_values()
     words = {"layer": "words", "parameters": 66 * 16, "taken": 66 * 16, "how": "copied", "why": ""}
     assert values["layers"][0] == words
@@ -241,7 +241,7 @@ def test_labels_that_the_source_never_saw(there: tuple[str, ...], here: tuple[st
 
 
 def test_a_reason_names_only_a_few_fresh_tags() -> None:
-    said = why(transferred(tagger("AGE"), tagger(*I2B2)), "output")
+    said = why(plan_transfer(tagger("AGE"), tagger(*I2B2)), "output")
     assert (
         said
         == "3 of 25 tags are the source's; fresh: B-BIOID, I-BIOID, B-CITY, I-CITY, B-COUNTRY, I-COUNTRY and 16 more"
@@ -251,7 +251,7 @@ def test_a_reason_names_only_a_few_fresh_tags() -> None:
 def test_a_decoder_that_only_one_of_the_two_has() -> None:
     report = given(tagger(decoder="softmax"), tagger(seed=2))
     assert (report.up_to, how(report)["crf"]) == ("output", "fresh")
-    report = transferred(tagger(), tagger(seed=2, decoder="softmax"))
+    report = plan_transfer(tagger(), tagger(seed=2, decoder="softmax"))
     assert (how(report)["output"], how(report)["crf"]) == ("copied", "skipped")
     assert why(report, "crf") == "the target has no such layer"
 
@@ -283,7 +283,7 @@ def test_buckets_that_are_joined_are_averaged() -> None:
 
 def test_other_buckets_are_skipped_and_what_rests_on_them() -> None:
     source, target = tagger(word_buckets=4, seed=1), tagger(word_buckets=6, seed=2)
-    report = transferred(source, target, up_to="lstm")
+    report = plan_transfer(source, target, up_to="lstm")
     assert how(report) == {
         "words": "skipped",
         "characters.embedding": "copied",
@@ -329,7 +329,7 @@ def test_the_same_list_is_copied() -> None:
     ],
 )
 def test_words_that_cannot_be_matched(target: Any, said: str) -> None:
-    report = transferred(tagger(vectors=vectors("a", "b")), target())
+    report = plan_transfer(tagger(vectors=vectors("a", "b")), target())
     assert how(report)["words"] == "skipped"
     assert why(report, "words") == said
 
@@ -341,7 +341,7 @@ def test_from_fedner_to_the_papers_network() -> None:
     source, target = (
         WordTagger(replace(preset(name), word_buckets=16), TagSet(("Drug",))) for name in ("fedner", "transfer")
     )
-    report = transferred(source, target)
+    report = plan_transfer(source, target)
     assert how(report) == {
         "words": "copied",
         "characters.embedding": "skipped",
@@ -356,7 +356,7 @@ def test_from_fedner_to_the_papers_network() -> None:
     kind = "it is another kind of layer: only the target has characters.forwards.weight_ih_l0"
     assert why(report, "characters") == kind
     assert why(report, "lstm") == "it is above characters.embedding, which was skipped"
-    past = transferred(source, target, past_gaps=True)
+    past = plan_transfer(source, target, past_gaps=True)
     assert why(past, "word_cnn") == "the target has no such layer"
     assert why(past, "dense") == "the source has no such layer"
     assert how(past)["crf"] == "resized"
@@ -364,30 +364,30 @@ def test_from_fedner_to_the_papers_network() -> None:
 
 def test_a_layer_that_only_the_source_has_stands_in_its_place() -> None:
     source, target = tagger(word_cnn=4), tagger(word_cnn=0)
-    report = transferred(source, target, up_to="word_cnn")
+    report = plan_transfer(source, target, up_to="word_cnn")
     assert [row.layer for row in report.layers] == list(LAYERS)
     assert report.layers[3].parameters == 0
-    assert how(transferred(source, target, up_to="characters")).keys() == {*LAYERS} - {"word_cnn"}
+    assert how(plan_transfer(source, target, up_to="characters")).keys() == {*LAYERS} - {"word_cnn"}
 
 
 def test_nothing_that_fits_is_refused() -> None:
     with pytest.raises(
         ModelError, match=r"^no layer of the source fits: words: words\.weight is 66 × 16 in the source"
     ):
-        transferred(tagger(), tagger(word_dimension=8, character_layer="none"))
+        plan_transfer(tagger(), tagger(word_dimension=8, character_layer="none"))
 
 
 def test_a_word_tagger_and_an_encoder_have_no_layer_in_common(tiny_encoder: Path) -> None:
     with pytest.raises(ModelError, match=r"^no layer of the source fits: "):
-        transferred(tagger(), on(tiny_encoder))
+        plan_transfer(tagger(), on(tiny_encoder))
 
 
 def test_the_mix_of_another_encoder_is_skipped(tiny_encoder: Path, tmp_path: Path) -> None:
     other = write_encoder(tmp_path / "other", seed=5)
     source = tagger(contextual=str(tiny_encoder), seed=1)
-    same = transferred(source, tagger(contextual=str(tiny_encoder)))
+    same = plan_transfer(source, tagger(contextual=str(tiny_encoder)))
     assert how(same)["contextual"] == "copied"
-    report = transferred(source, tagger(contextual=str(other)))
+    report = plan_transfer(source, tagger(contextual=str(other)))
     assert (how(report)["contextual"], how(report)["lstm"]) == ("skipped", "skipped")
     assert why(report, "contextual") == "it mixes the layers of another encoder"
 
@@ -423,15 +423,15 @@ def test_an_encoder_with_other_word_pieces_gives_nothing_above_them(tiny_encoder
     with pytest.raises(
         ModelError, match=r"^no layer of the source fits: embeddings: the vocabularies of word pieces differ"
     ):
-        transferred(source, target)
-    report = transferred(source, target, past_gaps=True)
+        plan_transfer(source, target)
+    report = plan_transfer(source, target, past_gaps=True)
     assert how(report) == {"embeddings": "skipped", "layer_0": "copied", "layer_1": "copied", "output": "copied"}
 
 
 def test_layers_that_are_read_otherwise_are_skipped(tiny_encoder: Path) -> None:
     source, target = on(tiny_encoder), on(tiny_encoder)
     target.network.config.num_attention_heads = 4
-    report = transferred(source, target, past_gaps=True)
+    report = plan_transfer(source, target, past_gaps=True)
     assert why(report, "layer_1") == "num_attention_heads is 2 in the source, 4 in the target"
 
 
@@ -443,7 +443,7 @@ def test_an_encoder_under_adapters_takes_what_they_adapt(tiny_encoder: Path) -> 
         assert (how(report)["layer_1"], how(report)["output"]) == ("copied", above)
         assert same_layer(target, source, "layer_1")
         assert why(report, adapter) == "the source has no such layer"
-        assert how(transferred(source, target, past_gaps=True))["output"] == "copied"
+        assert how(plan_transfer(source, target, past_gaps=True))["output"] == "copied"
     again = given(prompted, on(tiny_encoder, adapter="prompt", seed=3))
     assert how(again)["prompt"] == "copied"
 
