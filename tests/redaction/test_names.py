@@ -3,16 +3,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.names import NamedMention, Roster, pick_free, replace_letter
+from wardround.redaction.secret_key import SecretKey
 from wardround.redaction.word_lists import FIRST_NAMES, SURNAMES
 
-KEY = Keyed(b"k" * 32)
+KEY = SecretKey(b"k" * 32)
 HERS, HIS = FIRST_NAMES["en"]["F"], FIRST_NAMES["en"]["M"]
 
 
 def roster(*texts: str, before: str = "") -> Roster:
-    return Roster([NamedMention(text, before) for text in texts], keyed=KEY, language="en")
+    return Roster([NamedMention(text, before) for text in texts], key=KEY, language="en")
 
 
 def test_the_same_person_in_every_form() -> None:

@@ -18,12 +18,12 @@ from wardround.errors import CorpusError
 from wardround.redaction import finders, redaction_run
 from wardround.redaction.finders import model_finder, pattern_finder
 from wardround.redaction.findings import Finding, merge_findings
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.outputs import FilePerNote, Output, output_for
 from wardround.redaction.patterns import Patterns
 from wardround.redaction.private_files import GrowingFile
 from wardround.redaction.redaction_run import Naming, RedactedNote, Redaction, redact_into
 from wardround.redaction.replacing import How, Replacer
+from wardround.redaction.secret_key import SecretKey
 from wardround.tasks.task import Task
 from wardround.text.document import Document, Range
 
@@ -37,7 +37,7 @@ TEXTS = (
 )
 NOTES = tuple(Document(f"ward/n{number}", text) for number, text in enumerate(TEXTS))
 OWN = Naming(lambda document: document.id, lambda document: document.id)
-PATTERNS = Redaction(pattern_finder(Patterns("en")), Replacer(How.SURROGATE, "en", Keyed(b"k" * 32)), OWN)
+PATTERNS = Redaction(pattern_finder(Patterns("en")), Replacer(How.SURROGATE, "en", SecretKey(b"k" * 32)), OWN)
 
 
 class Interrupted(Exception):
@@ -76,7 +76,7 @@ def test_every_note_is_there_once(tmp_path: Path) -> None:
 
 
 def test_the_audit_points_into_the_output(tmp_path: Path) -> None:
-    tagged = Redaction(PATTERNS.find, Replacer(How.TAG, "en", Keyed(b"k" * 32)), OWN)
+    tagged = Redaction(PATTERNS.find, Replacer(How.TAG, "en", SecretKey(b"k" * 32)), OWN)
     list(redact(tmp_path, redaction=tagged))
     pointed = []
     for line in audit(tmp_path):
@@ -104,7 +104,7 @@ def hiding(found: list[tuple[str, list[tuple[int, int, str]]]], how: How) -> tup
     def find(documents: Iterable[Document]) -> Iterator[tuple[Document, list[Finding]]]:
         return ((document, findings[document.id]) for document in documents)
 
-    return notes, Redaction(find, Replacer(how, "en", Keyed(b"k" * 32)), OWN)
+    return notes, Redaction(find, Replacer(how, "en", SecretKey(b"k" * 32)), OWN)
 
 
 def predicted(spans: list[tuple[int, int, str]]) -> set[int]:

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
+from wardround.redaction.secret_key import SecretKey
 from wardround.redaction.surrogates import Mention, Surrogates
 from wardround.redaction.word_lists import PLACES, PROFESSIONS
 from wardround.text.phi_tag_sets import HIPAA, I2B2_2014, MEDDOCAN
 
-KEY = Keyed(b"k" * 32)
+KEY = SecretKey(b"k" * 32)
 
 
-def surrogates(*mentions: Mention, key: Keyed = KEY, language: Language = "en") -> Surrogates:
+def surrogates(*mentions: Mention, key: SecretKey = KEY, language: Language = "en") -> Surrogates:
     return Surrogates(mentions, patient=key, language=language)
 
 
@@ -85,7 +85,7 @@ def test_different_places_stay_different() -> None:
 
 def test_another_key_says_otherwise() -> None:
     mention = Mention("IDNUM", "123456789")
-    assert surrogates(mention).of(mention) != surrogates(mention, key=Keyed(b"j" * 32)).of(mention)
+    assert surrogates(mention).of(mention) != surrogates(mention, key=SecretKey(b"j" * 32)).of(mention)
 
 
 def test_dates_of_a_patient_move_alike_in_two_notes() -> None:
@@ -142,7 +142,7 @@ def test_within_a_note_the_same_has_the_same_stand_in_and_two_names_have_two(
     drawn: list[tuple[str, str]], key: bytes
 ) -> None:
     mentions = [Mention(*mention) for mention in drawn]
-    one = surrogates(*mentions, key=Keyed(key))
+    one = surrogates(*mentions, key=SecretKey(key))
     new = {mention: one.of(mention) for mention in mentions}
     assert new == {mention: one.of(mention) for mention in reversed(mentions)}  # whatever was asked before
     for kind in POOLS:

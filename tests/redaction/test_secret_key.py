@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from wardround.errors import KeyMaterialError, UsageError
-from wardround.redaction.keyed import Keyed, read_key
+from wardround.redaction.secret_key import SecretKey, read_key
 
-KEY = Keyed(bytes(32))
+KEY = SecretKey(bytes(32))
 
 
 def test_a_digest_is_an_hmac_of_the_names_and_their_lengths() -> None:
@@ -22,7 +22,7 @@ def test_names_do_not_run_together() -> None:
 
 
 def test_another_key_chooses_otherwise() -> None:
-    other = Keyed(b"\x01" * 32)
+    other = SecretKey(b"\x01" * 32)
     assert [KEY.number(1000, str(n)) for n in range(8)] != [other.number(1000, str(n)) for n in range(8)]
     assert KEY.child("a").digest("x") != KEY.child("b").digest("x")
 
