@@ -65,7 +65,7 @@ def one_layer(query: float) -> tuple[Any, Any, Prompt]:
     return network, layer, Prompt(network, length=2, hidden=1)
 
 
-def test_rows_of_zeros_take_their_part_of_the_softmax() -> None:
+def test_appended_rows_of_zeros_take_a_share_of_the_softmax() -> None:
     _, layer, prompt = one_layer(query=1.0)
     nn.init.zeros_(prompt.outer[0].weight)
     # x·x / √2 = ln 2: the word's own key counts twice, either row of the prompt once, so that half of the word is left.
@@ -129,7 +129,7 @@ def by_hand(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("make", [bert, bart])
-def test_a_network_that_is_given_nothing_reads_as_before(make: Any) -> None:
+def test_without_a_prompt_the_network_computes_the_same(make: Any) -> None:
     with torch.no_grad():
         network = make()
         before = network(IDS, attention_mask=MASK).last_hidden_state
@@ -204,7 +204,7 @@ def test_padding_is_not_read() -> None:
     assert torch.equal(one[MASK.bool()], two[MASK.bool()])
 
 
-def test_only_self_attention_is_given_rows() -> None:
+def test_rows_are_appended_to_self_attention_only() -> None:
     paths = [found.path for found in self_attentions(bart())]
     assert paths == [f"{half}.layers.{number}.self_attn" for half in ("encoder", "decoder") for number in (0, 1)]
     config = BertConfig(hidden_size=8, num_attention_heads=2, is_decoder=True, add_cross_attention=True, **SIZES)
@@ -212,7 +212,7 @@ def test_only_self_attention_is_given_rows() -> None:
     assert [found.path for found in self_attentions(crossed)] == [f"encoder.layer.{n}.attention.self" for n in (0, 1)]
 
 
-def test_a_decoder_reads_the_prompt_and_nothing_that_is_to_come() -> None:
+def test_a_causal_decoder_attends_to_the_prompt_but_not_to_later_words() -> None:
     network = bart()
     prompt = spread(Prompt(network))
     written = torch.tensor([[2, 5, 6, 7, 8]])
@@ -227,7 +227,7 @@ def test_a_decoder_reads_the_prompt_and_nothing_that_is_to_come() -> None:
     assert (one - plain).abs().amax(dim=(0, 2)).min() > 0.1
 
 
-def test_writing_word_by_word_is_writing_at_once() -> None:
+def test_decoding_step_by_step_equals_decoding_at_once() -> None:
     network = bart()
     prompt = spread(Prompt(network))
     written = torch.tensor([[2, 5, 6, 7], [2, 9, 9, 4], [2, 3, 4, 5]])
@@ -282,13 +282,13 @@ def test_a_copy_has_a_prompt_of_its_own() -> None:
             assert not torch.equal(copied["network"](IDS, attention_mask=MASK).last_hidden_state, before)
 
 
-def test_what_is_saved_is_the_prompt_alone() -> None:
+def test_only_the_prompt_is_saved() -> None:
     prompt = Prompt(bert())
     places = [f"{half}.{number}.weight" for half in ("inner", "outer") for number in (0, 1)]
     assert list(prompt.state_dict()) == ["q", *places]
 
 
-def test_networks_that_take_no_prompt() -> None:
+def test_networks_without_prompt_support_are_refused() -> None:
     with pytest.raises(ModelError, match="no self-attention layer was found in FNetModel; adapters support encoders"):
         Prompt(FNetModel(FNetConfig(hidden_size=8, **SIZES)))
     with pytest.raises(ModelError, match=r"MPNetModel does not support prompts.*use adapter = lora"):

@@ -24,7 +24,7 @@ from wardround.text.document import Range
         ("555-01\n10", "555-0110"),
     ],
 )
-def test_wrapped_lines_are_put_together(text: str, joined: str) -> None:
+def test_wrapped_lines_are_joined(text: str, joined: str) -> None:
     page = joined_texts(text)[0]
     assert page.view.text == joined
     assert page.view.source(Range(0, len(joined))) == (0, len(text))

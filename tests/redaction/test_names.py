@@ -61,13 +61,13 @@ def test_two_names_never_become_one(names: list[str]) -> None:
     assert len(set(new)) == len(new)
 
 
-def test_a_list_that_is_used_up() -> None:
+def test_an_exhausted_list_gives_invented_names() -> None:
     assert pick_free(("a", "b"), {"a"}, KEY) == "b"
     made = pick_free(("a", "b"), {"a", "b"}, KEY)
     assert len(made) == 12 and made.isalpha()
 
 
-def test_letters_move() -> None:
+def test_letters_become_other_letters() -> None:
     assert all(replace_letter(letter, KEY) != letter for letter in "abcxyzABCéßñ")
     assert replace_letter("a", KEY).upper() == replace_letter("A", KEY)
     assert replace_letter("-", KEY) == "-"

@@ -42,7 +42,7 @@ def test_patients_have_different_surrogates() -> None:
 
 
 @pytest.mark.parametrize("odd", ["Ａｎｎ Ｃａｒｒ", "A\u200bnn Ca\u00adrr", "Аnn Саrr", "𝐀𝐧𝐧 𝐂𝐚𝐫𝐫", "ⒶⓃⓃ Ⓒⓐⓡⓡ"])
-def test_a_name_in_an_odd_form_is_the_same_person(odd: str) -> None:
+def test_a_name_in_an_unusual_form_is_the_same_person(odd: str) -> None:
     text = f"Ann Carr, {odd}"
     found = merge_findings(
         [Finding(Range(0, 8), "PATIENT", "model"), Finding(Range(10, len(text)), "PATIENT", "model")]

@@ -64,14 +64,14 @@ def finding(model: TaggingModel, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return asked
 
 
-def test_tags_of_the_types_that_were_looked_for() -> None:
+def test_the_mask_of_annotated_tags() -> None:
     # O, B-ADE, I-ADE, B-Drug, I-Drug
     assert made("partial").annotated.tolist() == [False, False, False, True, True]
     assert made("pseudo", types=TYPES).annotated.tolist() == [False, True, True, True, True]
     assert made("outside").annotated.tolist() == [False, True, True, True, True]
 
 
-def test_local_tags_completed_with_what_the_model_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_tags_are_completed_with_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = made("pseudo")
     learner.model.train()
     asked = finding(learner.model, monkeypatch)
@@ -88,7 +88,7 @@ def test_local_tags_completed_with_what_the_model_finds(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("unknown", ["partial", "outside"])
-def test_where_nobody_teaches_nobody_is_asked(unknown: UnknownLabelling, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_teacher_the_model_is_not_called(unknown: UnknownLabelling, monkeypatch: pytest.MonkeyPatch) -> None:
     learner = made(unknown)
     asked = finding(learner.model, monkeypatch)
     assert learner.teacher_labels() == TeacherLabels()
@@ -96,7 +96,7 @@ def test_where_nobody_teaches_nobody_is_asked(unknown: UnknownLabelling, monkeyp
 
 
 @DECODERS
-def test_posteriors_are_each_sentences_own(decoder: str) -> None:
+def test_each_sentence_gets_its_own_posterior(decoder: str) -> None:
     learner = made("posterior", decoder=decoder)
     taught = learner.teacher_labels(batch_size=3)
     assert not taught.tags
@@ -114,7 +114,7 @@ def test_posteriors_are_each_sentences_own(decoder: str) -> None:
 
 @DECODERS
 @pytest.mark.parametrize("unknown", WAYS)
-def test_a_sentence_loses_the_same_in_any_batch(
+def test_the_loss_of_a_sentence_does_not_depend_on_its_batch(
     unknown: UnknownLabelling, decoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = made(unknown, decoder=decoder)
@@ -129,7 +129,7 @@ def test_a_sentence_loses_the_same_in_any_batch(
 
 @DECODERS
 @pytest.mark.parametrize("unknown", WAYS)
-def test_where_every_type_is_annotated_the_loss_is_the_plain_one(unknown: UnknownLabelling, decoder: str) -> None:
+def test_with_all_types_annotated_the_loss_is_the_plain_one(unknown: UnknownLabelling, decoder: str) -> None:
     learner = made(unknown, decoder=decoder, types=TYPES)
     plain = torch.stack([batch_loss(learner.model, [sentence]) for sentence in SENTENCES])
     source, target, silence = learner.losses(range(4), learner.teacher_labels())
@@ -139,7 +139,7 @@ def test_where_every_type_is_annotated_the_loss_is_the_plain_one(unknown: Unknow
 
 
 @DECODERS
-def test_labels_as_they_are_take_the_unknown_for_absent(decoder: str) -> None:
+def test_outside_treats_unannotated_types_as_absent(decoder: str) -> None:
     learner = made("outside", decoder=decoder)
     losses = learner.losses(range(4), learner.teacher_labels())
     plain = torch.stack([batch_loss(learner.model, [sentence]) for sentence in SENTENCES])
@@ -170,7 +170,7 @@ def test_pseudo_annotation_adds_up_to_the_loss_of_the_completed_tags(
 
 @DECODERS
 @pytest.mark.parametrize("unknown", WAYS)
-def test_what_was_taught_has_no_gradient_and_the_loss_has(unknown: UnknownLabelling, decoder: str) -> None:
+def test_teacher_labels_have_no_gradient_but_the_loss_has(unknown: UnknownLabelling, decoder: str) -> None:
     learner = made(unknown, decoder=decoder)
     taught = learner.teacher_labels()
     heard = [*taught.tags, *(part for posterior in taught.posteriors for part in posterior)]
@@ -182,7 +182,7 @@ def test_what_was_taught_has_no_gradient_and_the_loss_has(unknown: UnknownLabell
 
 
 @pytest.mark.parametrize("unknown", ["pseudo", "posterior"])
-def test_the_teacher_is_asked_without_dropout_and_stays_as_it_is(unknown: UnknownLabelling) -> None:
+def test_the_teacher_runs_without_dropout_and_is_not_changed(unknown: UnknownLabelling) -> None:
     learner = made(unknown, dropout=0.5)
     before = {name: tensor.clone() for name, tensor in learner.model.state_dict().items()}
 
@@ -195,7 +195,7 @@ def test_the_teacher_is_asked_without_dropout_and_stays_as_it_is(unknown: Unknow
     assert all(torch.equal(tensor, before[name]) for name, tensor in learner.model.state_dict().items())
 
 
-def test_nothing_of_another_type_is_in_the_labels() -> None:
+def test_local_labels_contain_only_annotated_types() -> None:
     """Files that hold labels of ADE, also around a drug, at a site that annotates drugs alone."""
     around = Document(
         "n9", "Aspirin rash.", (Entity("T1", "ADE", (Range(0, 12),)), Entity("T2", "Drug", (Range(0, 7),)))
@@ -208,5 +208,5 @@ def test_nothing_of_another_type_is_in_the_labels() -> None:
     assert encode(with_both, TYPES, BIO).sentences[-1].tags == ("B-ADE", "I-ADE", "O")  # where both are looked for
 
 
-def test_no_repr_holds_what_was_taught() -> None:
+def test_repr_contains_no_teacher_labels() -> None:
     assert repr(TeacherLabels((torch.tensor([1]),), (Posterior(torch.ones(1), torch.ones(1)),))) == "TeacherLabels()"
