@@ -254,7 +254,7 @@ def test_one_backward_gives_the_gradient_of_each_sentence(bart: Path) -> None:
 
 
 def greedy(model: LightNer, sentence: Sequence[str], longest: int) -> list[int]:
-    """Eq. 4 by trying every output after what is written so far, all of it read anew each time."""
+    """Eq. 4: try every output after those generated so far, and decode the whole sequence each time."""
     outputs: list[int] = []
     while len(outputs) < longest:
         scores = [float(written(model, sentence, [*outputs, each])[-1]) for each in range(3 + len(sentence))]

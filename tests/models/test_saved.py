@@ -212,7 +212,7 @@ def test_hugging_face_opens_an_encoder_model_unchanged(
 
 
 def labels_by_word(groups: list[dict[str, Any]], sentence: tuple[str, ...]) -> list[str]:
-    """The pipeline's groups, which leave out O, laid over words parted by one blank."""
+    """The pipeline's groups, which leave out O, mapped to words separated by one blank."""
     found, start = [], 0
     for word in sentence:
         end = start + len(word)

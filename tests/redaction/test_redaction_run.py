@@ -131,7 +131,7 @@ def test_exactly_the_found_characters_are_replaced(found: list[tuple[str, list[A
 @given(FOUND, st.sampled_from(How))
 @settings(max_examples=60, deadline=None)
 def test_the_audit_and_the_hidden_text_restore_the_note(found: list[tuple[str, list[Any]]], how: How) -> None:
-    """So each offset points at the replacement, and what lies between two of them is what lay there."""
+    """Each offset points at its replacement, and the text between two replacements is that of the note."""
     notes, redaction = hiding(found, how)
     with TemporaryDirectory() as folder:
         list(redact(Path(folder), notes, redaction, review=False))

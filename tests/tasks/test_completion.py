@@ -75,7 +75,7 @@ def test_local_tags_are_completed_with_predictions(monkeypatch: pytest.MonkeyPat
     learner = made("pseudo")
     learner.model.train()
     asked = finding(learner.model, monkeypatch)
-    # The three shortest first; each answer goes to its sentence all the same.
+    # The three shortest sentences come first; each result still goes to its own sentence.
     taught = learner.teacher_labels(batch_size=3)
     assert [tags.tolist() for tags in taught.tags] == [
         rows_of("O", "B-Drug", "O", "B-ADE"),  # the first ADE touches the drug and goes whole; the second stays

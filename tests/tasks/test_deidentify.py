@@ -43,7 +43,7 @@ class Lexicon(TaggingModel):
 
 
 def test_matching_modes_and_leakage_by_hand() -> None:
-    # Half of the name is found, the city as a name, "came" in vain.
+    # Half of the name is found, the city as a name, and "came" wrongly.
     task = DeidentifyTask(Lexicon(Ann="B-NAME", Leeds="B-NAME", May="B-DATE", came="B-CITY"))
     score = task.score([GOLD])
     assert tuple(score.counts) == task.matching_modes == ("strict", "relaxed", "words")

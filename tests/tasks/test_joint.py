@@ -52,7 +52,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Rule(JointExtractor):
-    """Knows the tags of a few words; each of `words` that lies between two mentions speaks for the class at its place.
+    """Know the tags of a few words; each of `words` between two mentions increases the score of the class at its index.
 
     The state of a word is its number in the vocabulary.
     """

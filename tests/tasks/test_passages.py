@@ -85,7 +85,7 @@ def test_documents_without_words() -> None:
 
 
 def test_a_sentence_without_words_does_not_shift_passages() -> None:
-    """The corpus's own words leave a sentence empty: it counts in a window all the same."""
+    """The words of the corpus leave a sentence empty: it still counts in a window."""
     ranges = tuple(Range(start, start + 1) for start in (0, 2, 4, 6))
     document = Document("n", "a b c d", words=(*ranges[:1], *ranges[2:]), sentences=ranges)
     assert words(cut_passages(document, 1)) == [("a", ""), ("c", ""), ("d", "")]
