@@ -81,7 +81,7 @@ def test_discriminators_get_the_full_gradient_and_the_network_the_reversed_one()
     assert weight is not None and states.grad is not None
     quarter = torch.tensor([CHARACTERISTIC, 5.0]) / 4
     torch.testing.assert_close(weight, torch.stack([-quarter, quarter]))
-    # East's row is (1, 0): the gradient is −1/4 in the first number; reversed and times 0.4, it identifies the site less.
+    # East's row is (1, 0): the gradient is −1/4 in the first number. Reversed, times 0.4, it identifies the site less.
     torch.testing.assert_close(states.grad, torch.tensor([[0.1, 0.0]]))
 
 
