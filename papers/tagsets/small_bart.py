@@ -41,7 +41,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import BartConfig, BartForConditionalGeneration, BartTokenizer
 
 from wardround.errors import ModelError
-from wardround.models.encoders import encoder_folder, without_remarks
+from wardround.models.encoders import encoder_folder, quiet_transformers
 from wardround.models.pretrained import load_encoder_network, load_tokenizer
 from wardround.tasks.task import in_length_order
 from wardround.text.segmentation import find_sentences, find_words
@@ -228,7 +228,7 @@ def start(documents: Iterable[Sequence[str]], plan: Plan) -> tuple[BartForCondit
         tokenizer: Any = make_tokenizer(documents, vocabulary=plan.vocabulary, length=plan.length)
         return fresh_network(plan, len(tokenizer)), tokenizer
     source = encoder_folder(plan.encoder)
-    with without_remarks():
+    with quiet_transformers():
         bert = load_encoder_network(source)
     tokenizer = load_tokenizer(source, options={"model_max_length": plan.length})
     network = bart_from_bert(bert, tokenizer, decoder_layers=plan.layers, length=plan.length)
@@ -347,7 +347,7 @@ def make(texts: Sequence[Path], out: Path, plan: Plan) -> dict[str, Any]:
         **{"held_out_loss": round(trained, 4), "untrained_loss": round(untrained, 4)},
         "plan": asdict(plan),
     }
-    with without_remarks():
+    with quiet_transformers():
         network.save_pretrained(out)
         tokenizer.save_pretrained(out)
     (out / "small_bart.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -22,7 +22,7 @@ from wardround.federation.message import Array, Message, Value, encode, grouped
 from wardround.federation.site_runtime import RequestPolicy, Site, SiteNotes
 from wardround.models.word_tagger import WordTagger
 from wardround.secure_aggregation.plain import PlainClient, PlainServer, PlainUpdates
-from wardround.tasks.completion import CompletedNer, Taught, Unknown
+from wardround.tasks.completion import CompletedNer, TeacherLabels, UnknownLabelling
 from wardround.tasks.ner import NerTask
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
@@ -222,7 +222,7 @@ def test_gradients_are_those_of_each_sentence_on_its_own(tmp_path: Path) -> None
     answer = site.answer("train_completed", question(coordinator, 1))
     model = network().eval()
     learner = CompletedNer(NerTask(model, DRUG), site.notes.train, "pseudo")
-    taught = learner.ask()
+    taught = learner.teacher_labels()
     targets = []
     for row in range(9):
         with model.probes.leaves(1, model.device) as probe:
@@ -272,12 +272,12 @@ def test_without_pseudo_annotations_no_gradients_are_compared(tmp_path: Path) ->
 def test_a_gradient_is_made_from_as_many_sentences_as_an_update(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fewest: int
 ) -> None:
-    def one_mention(learner: CompletedNer) -> Taught:
+    def one_mention(learner: CompletedNer) -> TeacherLabels:
         rows = [learner._local([row])[0].clone() for row in range(len(learner.sentences))]
         rows[0][0] = learner.model.tag_rows["B-ADE"]
-        return Taught(tags=rows)
+        return TeacherLabels(tags=rows)
 
-    monkeypatch.setattr(CompletedNer, "ask", one_mention)
+    monkeypatch.setattr(CompletedNer, "teacher_labels", one_mention)
     site = opened(tmp_path, "harbour", request_policy=RequestPolicy(5, smallest_batch=fewest, sites=2))
     given = site.answer("train_completed", question(server(), 1)).group("update")[TARGETS]
     assert given.any() == (fewest == 1)
@@ -398,7 +398,9 @@ def test_a_site_whose_notes_changed_starts_with_fresh_weights(tmp_path: Path) ->
 # The loss.
 
 
-def losses_of(wards: Mapping[SiteId, Ward], name: SiteId, shared: Mapping[str, Array], unknown: Unknown) -> Any:
+def losses_of(
+    wards: Mapping[SiteId, Ward], name: SiteId, shared: Mapping[str, Array], unknown: UnknownLabelling
+) -> Any:
     """What a site's sentences lose under a shared half that teaches itself."""
     model = network().eval()
     with torch.no_grad():
@@ -407,7 +409,7 @@ def losses_of(wards: Mapping[SiteId, Ward], name: SiteId, shared: Mapping[str, A
     task = NerTask(model, wards[name].types)
     learner = CompletedNer(task, task.encode(wards[name].documents), unknown)
     with torch.no_grad():
-        return learner.losses(range(len(learner.sentences)), learner.ask())
+        return learner.losses(range(len(learner.sentences)), learner.teacher_labels())
 
 
 @pytest.mark.parametrize("centred", [True, False])
@@ -439,7 +441,7 @@ def test_no_weight_is_below_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unknown", ["pseudo", "posterior", "partial", "outside"])
-def test_without_weights_the_parts_add_up(tmp_path: Path, unknown: Unknown) -> None:
+def test_without_weights_the_parts_add_up(tmp_path: Path, unknown: UnknownLabelling) -> None:
     sites, coordinator = Consortium(tmp_path), server(AT_ONCE, unknown=unknown, weighting=False)
     shared = coordinator.arrays()
     sites.run(coordinator, 1)
@@ -684,7 +686,7 @@ def test_a_training_that_fails_halfway_changes_nothing(compared: Site, monkeypat
     before = state_of(compared)
     losses, calls = CompletedNer.losses, iter([1.0, 1.0, float("nan")])  # once to compare, then in training
 
-    def failing(learner: CompletedNer, rows: Sequence[int], taught: Taught) -> Any:
+    def failing(learner: CompletedNer, rows: Sequence[int], taught: TeacherLabels) -> Any:
         found = losses(learner, rows, taught)
         return found._replace(source=found.source * next(calls))
 

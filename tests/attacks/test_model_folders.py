@@ -349,7 +349,7 @@ def test_a_saved_model_never_calls_the_hub(encoder: Path, saved: Path, tmp_path:
             ("predict", model, data / "test", "--format", "brat", "--out", out / "predicted", "--device", "cpu"),
             ("evaluate", model, data / "test", "--format", "brat", "--device", "cpu"),
             ("redact", data / "test", "--format", "brat", "--out", out / "redacted", "--model", model),
-            ("transfer", model, "--data", data, "--format", "brat", "--out", out / "transferred", *QUICK),
+            ("transfer", model, "--data", data, "--format", "brat", "--out", out / "plan_transfer", *QUICK),
         ]
     study = tmp_path / "study.toml"
     study.write_text(STUDY.format(start=words))

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.cli.running import exit_code
 
 from wardround.redaction.finders import pattern_finder
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language, Patterns
 from wardround.redaction.redaction_run import Naming, Redaction
 from wardround.redaction.replacing import How, Replacer
+from wardround.redaction.secret_key import SecretKey
 from wardround.text.document import Document
 
 
@@ -224,7 +224,7 @@ def odd_forms(draw: st.DrawFn) -> str:
 def redacted(text: str, how: How = How.TAG, *, key: bytes = b"k" * 32, language: Language = "en") -> str:
     """The note as the command writes it, by patterns alone."""
     naming = Naming(lambda document: document.id, lambda document: document.id)
-    redaction = Redaction(pattern_finder(Patterns(language)), Replacer(how, language, Keyed(key)), naming)
+    redaction = Redaction(pattern_finder(Patterns(language)), Replacer(how, language, SecretKey(key)), naming)
     (note,) = redaction.notes([Document("n", text)])
     return note.document.text
 

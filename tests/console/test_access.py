@@ -33,18 +33,18 @@ def client(access: Access, base: str = "http://127.0.0.1:8800") -> TestClient:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8800", "localhost", "localhost:9000", "[::1]:8800", "[::1]"])
-def test_names_of_this_machine_are_served_at_any_port_for_a_tunnel(host: str) -> None:
+def test_local_host_names_are_served_at_any_port(host: str) -> None:
     assert client(Access()).get("/", headers={"host": host}).text == "inside"
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8800", "[::2]:8800", "localhost.evil:80", ""])
-def test_a_page_of_the_web_cannot_look_in_by_a_name_of_its_own(host: str) -> None:
+def test_a_request_for_another_host_name_is_refused(host: str) -> None:
     answer = client(Access()).get("/", headers={"host": host})
     assert answer.status_code == 421
     assert "inside" not in answer.text
 
 
-def test_every_answer_has_the_strict_headers_refusals_too() -> None:
+def test_every_answer_including_refusals_has_strict_headers() -> None:
     inside = client(Access())
     for answer in (inside.get("/"), inside.get("/", headers={"host": "evil.example"}), inside.get("/nowhere")):
         policy = answer.headers["content-security-policy"]
@@ -54,7 +54,7 @@ def test_every_answer_has_the_strict_headers_refusals_too() -> None:
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_page_may_be_stricter_than_the_rest() -> None:
+def test_a_page_can_have_a_stricter_policy() -> None:
     assert client(Access()).get("/").headers["referrer-policy"] == "same-origin"
 
 
@@ -83,7 +83,7 @@ def test_a_valid_session_is_accepted() -> None:
     assert client(access).get("/", headers={"cookie": f"wardround={access.session()}"}).text == "inside"
 
 
-def test_with_tls_only_the_cookie_of_this_very_host_counts() -> None:
+def test_with_tls_only_a_host_cookie_is_accepted() -> None:
     access = Access("192.168.0.7", 443, TLS, TOKEN)
     inside = client(access, "https://192.168.0.7")
     assert inside.get("/", headers={"cookie": f"wardround={access.session()}"}).status_code == 401
@@ -100,18 +100,18 @@ def test_hosts_of_others(host: str) -> None:
     assert not is_loopback(host)
 
 
-def test_on_this_machine_nothing_is_asked_for() -> None:
+def test_local_access_needs_no_login() -> None:
     access = Access()
     assert access.address == "http://127.0.0.1:8800/"
     assert not access.token
 
 
-def test_elsewhere_it_refuses_to_start_without_tls_and_says_why() -> None:
+def test_remote_access_without_tls_is_refused() -> None:
     with pytest.raises(UsageError, match=r"can be reached from other machines, .*: add --certificate and --key"):
         Access("192.168.0.7", token=TOKEN)
 
 
-def test_elsewhere_with_tls_and_a_token() -> None:
+def test_remote_access_with_tls_and_a_token() -> None:
     access = Access("192.168.0.7", 443, TLS, TOKEN)
     assert access.address == "https://192.168.0.7:443/"
     assert access.cookie == "__Host-wardround"
@@ -122,14 +122,14 @@ def test_an_ipv6_address_is_put_in_brackets() -> None:
     assert Access("::1").address == "http://[::1]:8800/"
 
 
-def test_the_token_opens_and_nothing_else_does() -> None:
+def test_only_the_token_is_accepted() -> None:
     access = Access(token=TOKEN)
     assert access.is_token(f" {TOKEN}\n")
     for wrong in ("", "t" * 31, "t" * 33, "ü" * 32):
         assert not access.is_token(wrong)
 
 
-def test_the_cookie_is_not_the_token_and_another_token_makes_another() -> None:
+def test_the_cookie_is_derived_from_the_token() -> None:
     access = Access(token=TOKEN)
     assert TOKEN not in access.session()
     assert access.is_session(access.session())
@@ -137,7 +137,7 @@ def test_the_cookie_is_not_the_token_and_another_token_makes_another() -> None:
     assert not access.is_session("")
 
 
-def test_the_token_is_not_shown_with_the_rest() -> None:
+def test_repr_does_not_contain_the_token() -> None:
     assert TOKEN not in repr(Access(token=TOKEN))
 
 

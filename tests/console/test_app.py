@@ -57,7 +57,7 @@ def test_a_run_of_a_sweep_is_listed_by_its_row(runs: Path) -> None:
     assert f"spring/done · {row}" in inside.get("/run/spring/done").text
 
 
-def test_the_list_says_how_far_each_run_is(runs: Path) -> None:
+def test_the_list_shows_the_progress_of_each_run(runs: Path) -> None:
     found = client(CoordinatorRuns(runs)).get("/list").json()["runs"]
     assert [(run["key"], run["summary"]["state"], run["summary"]["number"]) for run in found] == [
         ("going on", "running", 2),
@@ -77,7 +77,7 @@ def test_a_run_has_a_page(runs: Path) -> None:
     assert 'data-sites="harbour hillside lakeside"' in page.text
 
 
-def test_no_page_says_where_anything_is(runs: Path) -> None:
+def test_no_page_contains_a_path(runs: Path) -> None:
     inside = client(CoordinatorRuns(runs))
     for address in ("/", "/list", "/run/spring/done", "/facts/spring/done"):
         text = inside.get(address).text
@@ -117,13 +117,13 @@ def test_a_run_without_a_report(runs: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["report", "run", "facts", "events"])
-def test_only_runs_that_are_found_can_be_asked_for(runs: Path, kind: str, key: str) -> None:
+def test_unknown_runs_are_not_found(runs: Path, kind: str, key: str) -> None:
     inside = client(CoordinatorRuns(runs))
     assert inside.get(f"/{kind}/{key}").status_code == 404
 
 
 @pytest.mark.parametrize("name", ["../app.py", "..%2fapp.py", "%2e%2e/app.py", "../templates/run.html"])
-def test_only_static_files_are_static(runs: Path, name: str) -> None:
+def test_only_files_of_the_static_folder_are_served(runs: Path, name: str) -> None:
     assert client(CoordinatorRuns(runs)).get(f"/static/{name}").status_code == 404
 
 
@@ -144,7 +144,7 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     assert "&lt;b&gt;bold&lt;/b&gt;" in page
 
 
-def test_an_unforeseen_error_is_named_by_its_class_alone(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_shows_only_its_class(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: CoordinatorRuns) -> list[Any]:
         raise RuntimeError(MARKER)
 
@@ -155,7 +155,7 @@ def test_an_unforeseen_error_is_named_by_its_class_alone(runs: Path, monkeypatch
     assert "Quillfeather" not in answer.text
 
 
-def test_one_bad_run_does_not_take_the_list_down(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_unreadable_run_does_not_break_the_list(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(runs / "endless", started(), study="[study]\n[algorithm]\nrounds = inf\n[federation]\ndeadline = inf\n")
     write_run(runs / os.fsdecode(b"caf\xe9"), started())
     write_run(runs / "locked", started())
@@ -226,7 +226,7 @@ def test_logging_in(runs: Path) -> None:
     assert inside.get("/list").status_code == 200
 
 
-def test_the_cookie_goes_nowhere_else(runs: Path) -> None:
+def test_the_cookie_is_restricted_to_this_site(runs: Path) -> None:
     tls = Certificate(Path("chain.pem"), Path("key.pem"))
     access = Access("192.168.0.7", 443, tls, TOKEN)
     inside = TestClient(console_app(CoordinatorRuns(runs), access), base_url="https://h", follow_redirects=False)
@@ -234,7 +234,7 @@ def test_the_cookie_goes_nowhere_else(runs: Path) -> None:
     assert parts == {"httponly", "secure", "samesite=strict", "path=/"}
 
 
-def test_a_login_that_is_too_long_is_none(runs: Path) -> None:
+def test_a_login_that_is_too_long_is_refused(runs: Path) -> None:
     inside = client(CoordinatorRuns(runs), Access(token=TOKEN))
     assert login(inside, TOKEN + " " * 2_000).status_code == 403
 
@@ -254,7 +254,7 @@ def everything_shown(runs: Runs) -> str:
     return "\n".join(shown)
 
 
-def test_a_sentence_of_a_note_is_on_no_page(tmp_path: Path) -> None:
+def test_no_page_contains_a_sentence_of_a_note(tmp_path: Path) -> None:
     study = learnable(tmp_path / "notes", study={"description": "A study of two wards"})
     planted = 0
     for path in (tmp_path / "notes").rglob("*.jsonl"):
@@ -280,7 +280,7 @@ def test_it_listens_on_one_address_only(host: str) -> None:
         assert listening.getsockname()[:2] == (host, port)
 
 
-def test_a_port_that_is_taken_is_named_with_the_remedy() -> None:
+def test_a_port_in_use_is_refused_with_the_remedy() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=rf"127\.0\.0\.1:{port} \(Address already in use\); choose another"):

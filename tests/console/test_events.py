@@ -151,12 +151,12 @@ def planted(value: Any) -> Any:
     ],
     ids=lambda event: event["event"],
 )
-def test_no_text_passes_wherever_it_stands(event: dict[str, Any]) -> None:
+def test_free_text_never_passes_the_filter(event: dict[str, Any]) -> None:
     shown = filter_event(planted(event) | {"event": event["event"]})
     assert "Quillfeather" not in json.dumps(shown)
 
 
-def test_why_a_round_failed_is_shown_without_what_could_speak_to_a_screen() -> None:
+def test_the_reason_of_a_failed_round_is_neutralised() -> None:
     shown = filter_event({"event": "round_failed", "time": 1.0, "round": 3, "reason": "1 of 3 sites answered\x1b[2J"})
     assert shown is not None
     assert shown["reason"] == "1 of 3 sites answered␛[2J"
@@ -216,7 +216,7 @@ def heard(record: Path, position: Position, meanwhile: list[Callable[[], None]])
     return anyio.run(listen)
 
 
-def test_a_browser_gets_what_is_there_then_each_new_line(record: Path) -> None:
+def test_a_browser_receives_existing_lines_then_each_new_one(record: Path) -> None:
     first, second = heard(record, START, [lambda: append(record.parent, round_of(2))])
     position, body = parsed(first)
     assert [event["event"] for event in body["events"]] == ["started", "round"]
@@ -226,7 +226,7 @@ def test_a_browser_gets_what_is_there_then_each_new_line(record: Path) -> None:
     assert later.offset == record.stat().st_size
 
 
-def test_a_browser_that_comes_again_gets_only_what_it_has_not_had(record: Path) -> None:
+def test_a_reconnecting_browser_receives_only_new_lines(record: Path) -> None:
     position = read_after(record).position
     append(record.parent, round_of(2))
     (frame,) = heard(record, position, [])
@@ -248,13 +248,13 @@ def test_another_run_in_the_same_folder_is_a_restart(record: Path) -> None:
     assert parsed(frame)[1]["restarted"]
 
 
-def test_a_silent_run_is_still_heard(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_run_sends_keep_alive_messages(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "_KEEP_ALIVE_SECONDS", 0.0)
     frames = heard(record, START, [lambda: None])
     assert [len(parsed(frame)[1]["events"]) for frame in frames] == [2, 0]
 
 
-def test_a_frame_is_one_line_of_json_whatever_the_record_says(record: Path) -> None:
+def test_a_message_is_always_one_line_of_json(record: Path) -> None:
     append(
         record.parent, round_of(2) | {"loss": float("nan"), "absent": [["a", "late", "x\r\ny"], ["a\nb", "late", ""]]}
     )
@@ -262,7 +262,7 @@ def test_a_frame_is_one_line_of_json_whatever_the_record_says(record: Path) -> N
     assert parsed(frame)[1]["events"][-1]["absent"] == [["a", "late", ""]]
 
 
-def test_a_record_that_may_not_be_read_is_asked_again(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_record_is_read_again_later(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = [True]
 
     def read(record: Path, position: Position) -> Chunk:
@@ -309,12 +309,12 @@ def test_a_site(tmp_path: Path) -> None:
     assert (found.state, found.number, found.f1) == ("running", 3, None)
 
 
-def test_a_site_from_which_nothing_left(tmp_path: Path) -> None:
+def test_a_site_that_has_sent_nothing(tmp_path: Path) -> None:
     write_kit(tmp_path / "kit")
     assert summarise(SiteRuns(tmp_path).all()[0]) == RunSummary()
 
 
-def test_a_site_is_finished_once_its_scores_left(tmp_path: Path) -> None:
+def test_a_site_is_finished_after_it_sent_its_scores(tmp_path: Path) -> None:
     kit = write_kit(tmp_path / "kit", messages=2)
     leave(kit, "finish", 2)
     assert summarise(SiteRuns(tmp_path).all()[0]).state == "finished"
@@ -336,7 +336,7 @@ def test_a_round_of_hundreds_of_sites_is_found_whole(tmp_path: Path) -> None:
     assert summarise(watched(tmp_path)) == RunSummary("running", 7, None, wide["time"])
 
 
-def test_a_record_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(tmp_path / "a", started(), round_of(1))
     run = watched(tmp_path)
 

@@ -166,7 +166,7 @@ def test_new_events_appear_by_themselves(runs: Path, serve: Serve, browser_page:
     page.wait_for_selector("#report a", state="visible")
 
 
-def test_a_finished_run_says_how_it_scored_on_test_notes(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
+def test_a_finished_run_shows_its_test_scores(runs: Path, serve: Serve, browser_page: OpenPage) -> None:
     page = browser_page(1280)
     page.goto(f"{serve(runs)}/run/spring")
     page.wait_for_selector("#state.finished")
@@ -183,9 +183,7 @@ def test_a_finished_run_says_how_it_scored_on_test_notes(runs: Path, serve: Serv
     }
 
 
-def test_a_finished_training_at_one_site_says_how_it_scored(
-    tmp_path: Path, serve: Serve, browser_page: OpenPage
-) -> None:
+def test_a_finished_training_at_one_site_shows_its_scores(tmp_path: Path, serve: Serve, browser_page: OpenPage) -> None:
     epoch = {"time": 9.0, "event": "epoch", "epoch": 7, "loss": 0.5, "dev_f1": 0.625, "best": True}
     end = {"time": 10.0, "event": "finished", "strict_f1": 0.5, "relaxed_f1": 0.75}
     write_run(tmp_path / "runs" / "a", {"time": 1.0, "event": "started", "examples": 3}, epoch, end, study="")
@@ -252,7 +250,7 @@ def test_every_curve_has_a_dash_pattern_of_its_own(tmp_path: Path, serve: Serve,
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_letters_of_every_chart_keep_their_size(runs: Path, serve: Serve, browser_page: OpenPage, width: int) -> None:
+def test_text_in_charts_keeps_its_size(runs: Path, serve: Serve, browser_page: OpenPage, width: int) -> None:
     page = browser_page(width)
     page.goto(f"{serve(runs)}/run/autumn")
     wait_for(page, 3)
@@ -414,7 +412,7 @@ def guarded(runs: Path, token: Path, port: int) -> Command:
     return command
 
 
-def test_a_console_with_a_new_token_asks_for_it(tmp_path: Path, runs: Path, browser_page: OpenPage) -> None:
+def test_a_console_with_a_new_token_requires_a_login(tmp_path: Path, runs: Path, browser_page: OpenPage) -> None:
     port = free_port()
     page = browser_page(1280, allowed=f"{CUT_OFF}|401 |ERR_ABORTED")
     first = guarded(runs, tmp_path / "first", port)

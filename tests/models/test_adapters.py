@@ -9,7 +9,7 @@ from transformers import BertConfig, BertModel, FNetConfig, FNetModel
 
 from wardround.errors import ModelError
 from wardround.models import adapters
-from wardround.models.adapters import add_lora, input_moved, is_lora, merged_weights
+from wardround.models.adapters import add_lora, input_offset, is_lora, merged_weights
 
 SIZES = {"vocab_size": 30, "num_hidden_layers": 2, "intermediate_size": 16, "max_position_embeddings": 20}
 IDS = torch.tensor([[5, 6, 7, 8, 9], [5, 9, 4, 3, 3]])
@@ -27,7 +27,7 @@ def states(network: Any) -> Tensor:
     return found
 
 
-def test_lora_is_on_queries_and_values_and_nothing_else_trains() -> None:
+def test_only_lora_layers_on_queries_and_values_are_trained() -> None:
     network = bert()
     before = states(network)
     add_lora(network, rank=3, alpha=6)
@@ -76,12 +76,12 @@ def test_merged_weights_are_those_of_a_plain_network() -> None:
     assert torch.equal(states(network), trained)  # and goes on as it was
 
 
-def test_an_encoder_without_attention_takes_no_lora() -> None:
+def test_an_encoder_without_attention_refuses_lora() -> None:
     with pytest.raises(ModelError, match="no self-attention layer was found in FNetModel"):
         add_lora(FNetModel(FNetConfig(hidden_size=8, **SIZES)), rank=2, alpha=2)
 
 
-def test_lora_without_peft(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lora_without_peft_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapters, "find_spec", lambda name: None)
     with pytest.raises(ModelError, match=r"pip install 'wardround\[lora\]'"):
         add_lora(bert(), rank=2, alpha=2)
@@ -102,24 +102,24 @@ class Summed(nn.Module):
         return found
 
 
-def test_the_input_is_moved_by_hand() -> None:
+def test_the_offset_of_the_input_by_hand() -> None:
     network, ids = Summed(), torch.tensor([[1, 2, 1], [2, 2, 0]])
     offset = torch.tensor([[100.0, 0.0], [0.0, 7.0]], requires_grad=True)
-    with input_moved(network, offset):
+    with input_offset(network, offset):
         found = network(ids)
     assert found.tolist() == [[312, 24], [20, 61]]
     (found * torch.tensor([[1.0, 2.0], [4.0, 8.0]])).sum().backward()
     assert offset.grad is not None
     assert offset.grad.tolist() == [[3, 6], [12, 24]]
-    with pytest.raises(RuntimeError, match="half-way"), input_moved(network, offset):
+    with pytest.raises(RuntimeError, match="half-way"), input_offset(network, offset):
         raise RuntimeError("half-way")
     assert network(ids).tolist() == [[12, 24], [20, 40]]
 
 
-def test_an_encoder_moved_by_zero_reads_as_before() -> None:
+def test_an_offset_of_zero_changes_nothing() -> None:
     network = bert()
     before = states(network)
-    with input_moved(network, torch.zeros(2, 8)):
+    with input_offset(network, torch.zeros(2, 8)):
         assert torch.equal(states(network), before)
-    with input_moved(network, torch.eye(8)[:2]):
+    with input_offset(network, torch.eye(8)[:2]):
         assert not torch.allclose(states(network), before, atol=0.01)

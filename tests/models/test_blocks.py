@@ -54,7 +54,7 @@ def test_the_character_cnn_takes_the_maximum_over_positions() -> None:
     assert layer(torch.tensor([[1, 2, 3, 0]])).tolist() == [[2.0, 2.0]]
 
 
-def test_the_character_lstm_reads_a_word_from_both_ends() -> None:
+def test_the_character_lstm_reads_a_word_in_both_directions() -> None:
     layer = CharacterLstm(dimension=3, hidden=4)
     embedded = layer.embedding(SPELLED[2:, :3])
     ahead = layer.forwards(embedded)[0][:, -1]
@@ -113,7 +113,7 @@ def test_the_bilstm_is_torchs_packed_bidirectional_lstm(layers: int) -> None:
     torch.testing.assert_close(mine.grad, other.grad)
 
 
-def test_dropout_lies_between_the_lstm_layers_only() -> None:
+def test_dropout_is_applied_between_lstm_layers_only() -> None:
     words = torch.ones(1, 5, 4)
     one, two = BiLstm(4, hidden=3, dropout=0.9), BiLstm(4, hidden=3, layers=2, dropout=0.9)
     assert torch.equal(one(words, MASK[:1]), one(words, MASK[:1]))
@@ -138,7 +138,7 @@ def test_each_sentence_is_reversed_within_its_length() -> None:
     assert reversal(REVERSED_MASK).tolist() == [[2, 1, 0, 3], [0, 1, 2, 3], [3, 2, 1, 0]]
 
 
-def test_reversing_twice_is_nothing() -> None:
+def test_reversing_twice_restores_the_sequence() -> None:
     sequence = torch.randn(3, 4, 2)
     turned = reverse_within_length(sequence, REVERSED_MASK)
     assert torch.equal(turned[0, 0], sequence[0, 2])

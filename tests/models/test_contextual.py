@@ -17,14 +17,14 @@ def embedding(tiny_encoder: Path) -> ContextualEmbedding:
     return ContextualEmbedding(str(tiny_encoder))
 
 
-def test_only_the_mix_is_learned_and_saved(embedding: ContextualEmbedding) -> None:
+def test_only_the_scalar_mix_is_trained_and_saved(embedding: ContextualEmbedding) -> None:
     assert {name for name, _ in embedding.named_parameters()} == {"mix.weights", "mix.scale"}
     assert set(embedding.state_dict()) == {"mix.weights", "mix.scale"}
     assert embedding.mix.weights.shape == (3,)  # two layers and the embeddings below them
     assert embedding.width == 8
 
 
-def test_it_is_the_mean_of_the_encoders_layers(embedding: ContextualEmbedding, tiny_encoder: Path) -> None:
+def test_it_starts_as_the_mean_of_the_encoder_layers(embedding: ContextualEmbedding, tiny_encoder: Path) -> None:
     pieces = embedding.tokenizer.encode([("Took", "aspirin", "daily")])
     encoder = AutoModel.from_pretrained(tiny_encoder).eval()
     words = embedding.tokenizer.tokenizer("Took aspirin daily", return_tensors="pt")
@@ -36,7 +36,7 @@ def test_it_is_the_mean_of_the_encoders_layers(embedding: ContextualEmbedding, t
     torch.testing.assert_close(embedding(pieces)[0], expected, atol=1e-6, rtol=1e-5)
 
 
-def test_training_leaves_the_encoder_alone(embedding: ContextualEmbedding) -> None:
+def test_training_does_not_change_the_encoder(embedding: ContextualEmbedding) -> None:
     pieces = embedding.tokenizer.encode(SENTENCES)
     before = embedding.fingerprint()
     embedding.train()
@@ -54,7 +54,7 @@ def test_the_encoder_moves_with_the_model(embedding: ContextualEmbedding) -> Non
     assert embedding.mix.scale.dtype == torch.float64
 
 
-def test_the_fingerprint_is_of_the_weights(tiny_encoder: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_the_weights(tiny_encoder: Path, tmp_path: Path) -> None:
     """The folder has no pooler, so each loading draws one; nobody reads it and the fingerprint must not either."""
     one, same = ContextualEmbedding(str(tiny_encoder)), ContextualEmbedding(str(tiny_encoder))
     assert one.fingerprint() == same.fingerprint()
@@ -65,14 +65,14 @@ def test_the_fingerprint_is_of_the_weights(tiny_encoder: Path, tmp_path: Path) -
     assert moved.fingerprint() != one.fingerprint()
 
 
-def test_an_encoder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_encoder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"contains no config\.json"):
         ContextualEmbedding(str(tmp_path))
     with pytest.raises(ModelError, match="no encoder or tokenizer could be loaded from 'nowhere'"):
         ContextualEmbedding(str(tmp_path / "nowhere"))
 
 
-def test_an_encoder_whose_weights_are_gone(tmp_path: Path) -> None:
+def test_an_encoder_without_weights_is_refused(tmp_path: Path) -> None:
     folder = write_encoder(tmp_path / "gone")
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match="the contextual encoder could not be loaded"):

@@ -223,7 +223,7 @@ def test_legal_transitions_of_bio() -> None:
     assert end.tolist() == [True, True, True]
 
 
-def test_illegal_scores_are_forbidden_whatever_was_learned() -> None:
+def test_scores_of_illegal_transitions_stay_forbidden() -> None:
     crf = make(("O", "B-X", "I-X"), BIO)
     start, step, end = crf.scores()
     assert start[2] == FORBIDDEN
@@ -293,7 +293,7 @@ def test_gradients_of_the_cross_entropy_are_finite_differences(
 
 @pytest.mark.parametrize(("tags", "scheme"), CASES)
 @pytest.mark.parametrize("spread", [2.0, 200.0], ids=["scaled", "log-space"])
-def test_who_expects_what_the_teacher_does_has_nothing_to_learn(
+def test_the_gradient_is_zero_if_the_model_equals_the_teacher(
     tags: tuple[str, ...], scheme: TagScheme | None, spread: float
 ) -> None:
     crf = make(tags, scheme)
@@ -321,7 +321,7 @@ def test_the_gradient_can_be_differentiated_again() -> None:
     torch.testing.assert_close(once, again)
 
 
-def test_the_result_has_the_kind_of_the_emissions() -> None:
+def test_the_result_has_the_dtype_of_the_emissions() -> None:
     crf = LinearChainCrf(FREE)
     emissions, mask = sentences((3, 2), 3)
     tags = torch.zeros(2, 3, dtype=torch.long)
@@ -370,7 +370,7 @@ def test_a_sentence_gives_the_same_numbers_in_any_batch(tags: tuple[str, ...], s
 
 @pytest.mark.parametrize(("tags", "scheme"), CASES)
 @pytest.mark.parametrize("seed", range(3))
-def test_scores_too_far_apart_for_float64_go_through_log_space(
+def test_scores_too_far_apart_for_float64_use_log_space(
     tags: tuple[str, ...], scheme: TagScheme | None, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_log_space = Mock(wraps=crf_module._log_partition_in_log_space)
@@ -392,7 +392,7 @@ def test_scores_too_far_apart_for_float64_go_through_log_space(
 
 @pytest.mark.parametrize(("tags", "scheme"), CASES)
 @pytest.mark.parametrize("seed", range(3))
-def test_so_do_posteriors_and_cross_entropies(
+def test_posteriors_and_cross_entropies_too_far_apart_use_log_space(
     tags: tuple[str, ...], scheme: TagScheme | None, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_log_space = Mock(wraps=crf_module._posterior_in_log_space)
@@ -413,7 +413,7 @@ def test_so_do_posteriors_and_cross_entropies(
     assert not found.words[~mask].any()
 
 
-def test_no_message_loses_the_path_that_wins_in_the_end() -> None:
+def test_rescaling_never_loses_the_best_path() -> None:
     """Both tags on the way are exp(-900) at one word or the other; rescaled messages alone would keep the wrong one."""
     crf = make(("a", "b"), None)
     with torch.no_grad():

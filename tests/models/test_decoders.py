@@ -74,7 +74,7 @@ def test_every_path_by_enumeration(scheme: TagScheme, seed: int) -> None:
     assert words.cross_entropy(emissions, mask, teacher, allowed).item() == pytest.approx(entropy, abs=1e-12)
 
 
-def test_who_expects_what_the_teacher_does_has_nothing_to_learn() -> None:
+def test_the_gradient_is_zero_if_the_model_equals_the_teacher() -> None:
     words, _, emissions = decoder()
     allowed = torch.rand(emissions.shape) < 0.5
     allowed[:, :, 0] = True
@@ -85,7 +85,7 @@ def test_who_expects_what_the_teacher_does_has_nothing_to_learn() -> None:
     torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-12, rtol=0)
 
 
-def test_padding_counts_for_nothing() -> None:
+def test_padding_does_not_count() -> None:
     words, _, emissions = decoder()
     gold, allowed = torch.zeros(3, 4, dtype=torch.long), torch.rand(emissions.shape) < 0.5
     allowed[:, :, 0] = True
@@ -126,7 +126,7 @@ def test_the_best_path_is_the_best_legal_one(scheme: TagScheme) -> None:
 
 
 @SCHEMES
-def test_no_score_is_high_enough_for_an_illegal_path(scheme: TagScheme) -> None:
+def test_illegal_paths_are_never_decoded_whatever_their_scores(scheme: TagScheme) -> None:
     words, tags, _ = decoder(scheme)
     emissions = torch.randn(200, 4, len(tags)) * 1e6
     for row in words.best(emissions, torch.ones(200, 4, dtype=torch.bool)).tolist():
@@ -144,7 +144,7 @@ def test_gradients_are_finite_differences() -> None:
     assert torch.autograd.gradcheck(lambda e: words.cross_entropy(e, MASK, teacher, allowed), free)
 
 
-def test_there_is_nothing_to_learn_and_nothing_to_save() -> None:
+def test_it_has_no_parameters_and_no_state() -> None:
     words, _, _ = decoder()
     assert not list(words.parameters())
     assert not words.state_dict()

@@ -55,7 +55,7 @@ def knowing() -> Discriminators:
 # Gradients that are turned round.
 
 
-def test_a_gradient_comes_back_turned_round_and_at_its_strength() -> None:
+def test_the_gradient_is_reversed_and_scaled_by_the_strength() -> None:
     states = leaf([1.0, -2.0])
     scaled = scaled_gradient(states, -0.5)
     assert torch.equal(scaled, states)
@@ -68,12 +68,12 @@ def test_a_gradient_comes_back_turned_round_and_at_its_strength() -> None:
 
 
 @pytest.mark.parametrize(("site", "loss"), [("east", log(4 / 3)), ("west", log(4))])
-def test_how_badly_a_site_is_told_by_hand(site: str, loss: float) -> None:
+def test_the_loss_of_the_discriminators_by_hand(site: str, loss: float) -> None:
     """Scores ln 3 and 0: east with 3/4."""
     assert knowing().loss([leaf([CHARACTERISTIC, 5.0])], site, strength=1.0).item() == pytest.approx(loss)
 
 
-def test_the_discriminator_learns_in_full_and_what_is_below_unlearns_at_its_strength() -> None:
+def test_discriminators_get_the_full_gradient_and_the_network_the_reversed_one() -> None:
     """The loss falls by 1/4 with the score of east, and rises by as much with that of west."""
     found, states = knowing(), leaf([CHARACTERISTIC, 5.0])
     found.loss([states], "east", strength=0.4).backward()  # type: ignore[no-untyped-call]
@@ -81,7 +81,7 @@ def test_the_discriminator_learns_in_full_and_what_is_below_unlearns_at_its_stre
     assert weight is not None and states.grad is not None
     quarter = torch.tensor([CHARACTERISTIC, 5.0]) / 4
     torch.testing.assert_close(weight, torch.stack([-quarter, quarter]))
-    # East's row is (1, 0): as it stands −1/4 in the first number; turned round, times 0.4, it is told less.
+    # East's row is (1, 0): the gradient is −1/4 in the first number. Reversed, times 0.4, it identifies the site less.
     torch.testing.assert_close(states.grad, torch.tensor([[0.1, 0.0]]))
 
 
@@ -95,7 +95,7 @@ def test_the_loss_is_the_mean_over_layers_and_sentences() -> None:
     assert found.loss(layers, "east", strength=1.0).item() == pytest.approx((first + log(2)) / 2)
 
 
-def test_what_has_learned_nothing_pushes_nothing() -> None:
+def test_untrained_discriminators_give_the_network_no_gradient() -> None:
     found, states = Discriminators((2,), ("a", "b", "c")), leaf([3.0, 4.0])
     loss = found.loss([states], "b", strength=1.0)
     loss.backward()  # type: ignore[no-untyped-call]
@@ -106,7 +106,7 @@ def test_what_has_learned_nothing_pushes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("sites", "numbers"), [(6, 72 * 768), (3, 36 * 768)])
-def test_the_numbers_of_the_paper(sites: int, numbers: int) -> None:
+def test_parameter_counts_of_the_paper(sites: int, numbers: int) -> None:
     """Appendix A: twelve layers, K × d each."""
     found = Discriminators((768,) * 12, [f"s{number}" for number in range(sites)])
     assert sum(parameter.numel() for parameter in found.parameters()) == numbers
@@ -115,12 +115,12 @@ def test_the_numbers_of_the_paper(sites: int, numbers: int) -> None:
 # Separated halves.
 
 
-def test_a_state_is_parted_in_halves_and_an_odd_number_is_left_out() -> None:
+def test_a_state_is_split_in_halves_and_an_odd_dimension_is_left_out() -> None:
     task, own = SeparatedHalves(5, 2).split(torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]))
     assert (task.tolist(), own.tolist()) == ([[1.0, 2.0]], [[3.0, 4.0]])
 
 
-def test_what_halves_cost() -> None:
+def test_parameter_count_of_the_halves() -> None:
     found = Discriminators((8, 8), ("a", "b", "c"), separated=8)
     # Beside a matrix 3 × 8 for each layer one of 8 × 8, and 3 × 4 that read a half.
     assert sum(parameter.numel() for parameter in found.parameters()) == 2 * 24 + 64 + 12
@@ -137,7 +137,7 @@ def test_rows_that_are_not_orthonormal_are_skew() -> None:
     assert found.skew().item() == pytest.approx(1.0)  # twice 1² beside the diagonal
 
 
-def test_halves_depend_as_far_as_they_correlate() -> None:
+def test_dependence_is_the_mean_squared_correlation() -> None:
     left = torch.tensor([[1.0], [-1.0], [1.0], [-1.0]])
     same, other = 3 * left + 1, torch.tensor([[1.0], [1.0], [-1.0], [-1.0]])
     assert dependence(left, same).item() == pytest.approx(1.0)
@@ -146,7 +146,7 @@ def test_halves_depend_as_far_as_they_correlate() -> None:
     assert dependence(left[:1], same[:1]).item() == 0.0  # of one sentence nothing is known
 
 
-def test_the_half_of_the_site_tells_it_and_the_network_does_not_learn_to() -> None:
+def test_the_half_of_the_site_predicts_it_without_a_gradient_for_the_network() -> None:
     found, states = SeparatedHalves(2, 2), leaf([5.0, CHARACTERISTIC])
     with torch.no_grad():
         found.discriminator.copy_(torch.tensor([[1.0], [0.0]]))
@@ -159,7 +159,7 @@ def test_the_half_of_the_site_tells_it_and_the_network_does_not_learn_to() -> No
     torch.testing.assert_close(found.turn.grad, torch.tensor([[0.0, 0.0], [-5.0 / 4, -CHARACTERISTIC / 4]]))
 
 
-def test_the_network_learns_to_let_the_halves_not_foretell_each_other() -> None:
+def test_the_network_learns_to_make_the_halves_independent() -> None:
     found, states = SeparatedHalves(2, 2), leaf([1.0, 1.0], [-1.0, -1.0], [1.0, 0.0])
     found.loss(states, 0, strength=0.4).backward()  # type: ignore[no-untyped-call]
     other = states.detach().clone().requires_grad_()
@@ -168,7 +168,7 @@ def test_the_network_learns_to_let_the_halves_not_foretell_each_other() -> None:
     torch.testing.assert_close(states.grad, 0.4 * other.grad)
 
 
-def test_a_last_state_is_parted_only_where_it_is_wanted() -> None:
+def test_a_last_state_is_split_only_on_request() -> None:
     assert Discriminators((2,), SITES).halves is None
     parted = Discriminators((4,), SITES, separated=2)
     assert parted.separation_loss(leaf([1.0, 2.0]), "west", strength=1.0).item() == pytest.approx(log(2))
@@ -182,7 +182,7 @@ def test_entropy_by_hand() -> None:
     assert entropy(torch.zeros(0, 3)).item() == 0.0
 
 
-def test_what_cannot_be_has_no_gradient() -> None:
+def test_a_probability_of_zero_has_no_gradient() -> None:
     scores = torch.tensor([[0.0, log(3), -torch.inf]], requires_grad=True)
     entropy(scores.softmax(1)).backward()  # type: ignore[no-untyped-call]
     # dH/ds = −p (log p + H), H = log 4 − 3/4 log 3, of p = 1/4 and 3/4.
@@ -223,7 +223,7 @@ def test_the_mean_is_over_words_and_not_over_padding() -> None:
     assert (len(seen.layers), seen.last.tolist()) == (1, [[8.0], [7.0]])
 
 
-def test_every_family_leaves_the_states_it_says(model: MentionModel) -> None:
+def test_every_family_records_states_of_the_declared_widths(model: MentionModel) -> None:
     _, seen = recorded(model)
     assert [tuple(layer.shape) for layer in seen.layers] == [(4, width) for width in model.probes.widths]
     assert tuple(seen.last.shape) == (4, model.probes.widths[-1])
@@ -253,7 +253,7 @@ def test_the_layers_of_an_encoder_come_bottom_to_top(tiny_encoder: Path) -> None
     assert tagger.probes.widths == (8, 8)
 
 
-def test_nobody_looks_on_where_nobody_is(model: MentionModel) -> None:
+def test_after_a_recording_nothing_is_recorded(model: MentionModel) -> None:
     inputs, seen = recorded(model)
     before = [layer.clone() for layer in seen.layers]
     model.decode(inputs)
@@ -261,7 +261,7 @@ def test_nobody_looks_on_where_nobody_is(model: MentionModel) -> None:
 
 
 @pytest.mark.parametrize("decoder", ["crf", "softmax"])
-def test_predictions_are_of_taught_words_alone(decoder: str) -> None:
+def test_predictions_are_recorded_for_taught_words_only(decoder: str) -> None:
     tagger = word_tagger(decoder=decoder).eval()
     inputs, seen = recorded(tagger, predictions=True)
     assert seen.predicted is not None
@@ -271,7 +271,7 @@ def test_predictions_are_of_taught_words_alone(decoder: str) -> None:
 
 
 @pytest.mark.parametrize("decoder", ["crf", "softmax"])
-def test_the_gradient_of_their_entropy_is_its_slope(decoder: str) -> None:
+def test_the_gradient_of_the_entropy_is_a_finite_difference(decoder: str) -> None:
     tagger = word_tagger(decoder=decoder).eval()
 
     def doubt() -> Tensor:
@@ -292,7 +292,7 @@ def test_the_gradient_of_their_entropy_is_its_slope(decoder: str) -> None:
         assert bias.grad[place].item() == pytest.approx((above - below) / 0.02, abs=1e-3)
 
 
-def test_predictions_of_a_model_that_writes_are_of_taught_outputs(bart: Path) -> None:
+def test_a_generating_model_records_predictions_of_taught_outputs(bart: Path) -> None:
     tagger = LightNer(LightNerConfig(bart=str(bart), prompt_hidden=8), TYPES).eval()
     predicted = recorded(tagger, predictions=True)[1].predicted
     assert predicted is not None
@@ -309,7 +309,7 @@ def attached(model: MentionModel) -> MentionModel:
     return model
 
 
-def test_they_are_a_shared_group_of_their_own(model: MentionModel) -> None:
+def test_discriminators_are_a_shared_group(model: MentionModel) -> None:
     groups, before = model.groups, model.parameters_in(model.groups)
     attached(model)
     assert model.groups == (*groups, "discriminators")
@@ -321,7 +321,7 @@ def test_they_are_a_shared_group_of_their_own(model: MentionModel) -> None:
     assert sum(p.numel() for p in added.values()) == 2 * sum(widths) + widths[-1] ** 2 + widths[-1]
 
 
-def test_they_train_with_the_network_and_it_against_them(model: MentionModel) -> None:
+def test_discriminators_and_network_train_against_each_other(model: MentionModel) -> None:
     found = attached(model).discriminators
     assert found is not None
     with torch.no_grad():
@@ -339,7 +339,7 @@ def test_they_train_with_the_network_and_it_against_them(model: MentionModel) ->
     assert not moved & {"output", "crf"}
 
 
-def test_a_saved_model_has_none_of_them(model: MentionModel, tmp_path: Path) -> None:
+def test_a_saved_model_has_no_discriminators(model: MentionModel, tmp_path: Path) -> None:
     plain = set(model.state_dict())
     attached(model)
     assert set(model.state_dict()) == plain
@@ -351,7 +351,7 @@ def test_a_saved_model_has_none_of_them(model: MentionModel, tmp_path: Path) -> 
     assert found.decode(inputs) == model.decode(inputs)
 
 
-def test_loading_a_state_leaves_them_as_they_are() -> None:
+def test_loading_a_state_does_not_change_discriminators() -> None:
     tagger = attached(word_tagger())
     found = tagger.discriminators
     assert found is not None

@@ -40,7 +40,7 @@ def test_every_layer_is_a_group(minilm: EncoderTagger) -> None:
     assert minilm.group_of("crf.step") == "crf"
 
 
-def test_all_but_the_output_is_shared_unless_the_study_says_otherwise(minilm: EncoderTagger) -> None:
+def test_all_groups_but_the_output_are_shared_by_default(minilm: EncoderTagger) -> None:
     assert minilm.split.shared == MINILM_GROUPS[:-1]
     assert minilm.split.private == ("output",)
     shared, private = minilm.shared_parameters(), minilm.private_parameters()
@@ -60,7 +60,7 @@ def test_a_crf_and_other_halves(tiny_encoder: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "overlap"), [(16, 8), (24, 0), (40, 20)])
-def test_a_limit_that_still_fits_changes_nothing(minilm: EncoderTagger, limit: int, overlap: int) -> None:
+def test_a_limit_above_the_length_changes_nothing(minilm: EncoderTagger, limit: int, overlap: int) -> None:
     inputs = minilm.prepare(SENTENCES)
     small = PieceTokenizer(encoder_source("minilm"), limit=limit, overlap=overlap).encode(SENTENCES)
     with torch.inference_mode():
@@ -74,7 +74,7 @@ def test_the_limit_reaches_the_tokenizer(tiny_encoder: Path) -> None:
     assert model.prepare([SENTENCES[1] * 4]).pieces.ids.shape[1] <= 12  # type: ignore[union-attr]
 
 
-def test_a_long_sentence_is_read_to_its_end(minilm: EncoderTagger) -> None:
+def test_a_long_sentence_is_read_completely(minilm: EncoderTagger) -> None:
     sentence = tuple(word for _ in range(60) for word in SENTENCES[1])
     with torch.inference_mode():
         found = minilm.emissions(minilm.prepare([sentence]))
@@ -128,7 +128,7 @@ def test_fresh_weights_follow_the_seed() -> None:
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
 
 
-def test_dropout_is_ours(tiny_encoder: Path) -> None:
+def test_the_dropout_is_that_of_the_configuration(tiny_encoder: Path) -> None:
     model = tagger(tiny_encoder, dropout=0.5)
     assert model.dropout.p == 0.5
 
@@ -138,7 +138,7 @@ def test_settings_are_the_configuration_as_plain_values(tiny_encoder: Path) -> N
     assert EncoderTaggerConfig(**model.settings()) == model.config
 
 
-def test_a_configuration_that_cannot_be_built(tiny_encoder: Path, tmp_path: Path) -> None:
+def test_invalid_configurations_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="decoder is 'beam'; it can be crf or softmax"):
         EncoderTaggerConfig(decoder="beam")
     with pytest.raises(ModelError, match="scheme is 'BILOU'"):
@@ -163,7 +163,7 @@ def test_an_encoder_fine_tuned_for_other_tags_gets_a_new_output(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("adapter", ["prompt", "lora"])
-def test_under_an_adapter_the_encoder_is_frozen(tiny_encoder: Path, adapter: str) -> None:
+def test_with_an_adapter_the_encoder_is_frozen(tiny_encoder: Path, adapter: str) -> None:
     model = tagger(tiny_encoder, decoder="crf", adapter=adapter)
     assert model.groups == ("embeddings", "layer_0", "layer_1", adapter, "output", "crf")
     assert model.split.shared == (adapter,)
@@ -176,7 +176,7 @@ def test_under_an_adapter_the_encoder_is_frozen(tiny_encoder: Path, adapter: str
 
 
 @pytest.mark.parametrize("adapter", ["prompt", "lora"])
-def test_a_step_changes_what_trains_and_nothing_else(tiny_encoder: Path, adapter: str) -> None:
+def test_a_step_changes_only_trainable_parameters(tiny_encoder: Path, adapter: str) -> None:
     model = adapted(tiny_encoder, adapter)
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     inputs = model.prepare(SENTENCES)
@@ -186,7 +186,7 @@ def test_a_step_changes_what_trains_and_nothing_else(tiny_encoder: Path, adapter
         assert torch.equal(parameter, before[name]) != parameter.requires_grad, name
 
 
-def test_what_trains_of_minilm() -> None:
+def test_trained_share_of_minilm() -> None:
     """At most 2% of it, so that no more is sent."""
     encoder = (30_522 + 512 + 2 + 2) * 384  # words, positions, segments, layer norm
     encoder += 6 * (4 * (384 * 384 + 384) + (2 * 384 * 1536 + 1536 + 384) + 2 * 2 * 384)
@@ -213,14 +213,14 @@ def test_sizes_of_adapters(tiny_encoder: Path) -> None:
         EncoderTaggerConfig(lora_rank=0)
 
 
-def test_an_untrained_lora_tags_like_the_encoder(tiny_encoder: Path) -> None:
+def test_an_untrained_lora_does_not_change_the_tags(tiny_encoder: Path) -> None:
     plain, lora = tagger(tiny_encoder).eval(), tagger(tiny_encoder, adapter="lora").eval()
     lora.network.classifier.load_state_dict(plain.network.classifier.state_dict())
     with torch.inference_mode():
         assert torch.equal(plain.emissions(plain.prepare(SENTENCES)), lora.emissions(lora.prepare(SENTENCES)))
 
 
-def test_a_prompt_is_read(tiny_encoder: Path) -> None:
+def test_a_prompt_changes_the_scores(tiny_encoder: Path) -> None:
     model = adapted(tiny_encoder, "prompt")
     inputs = model.prepare(SENTENCES)
     with torch.inference_mode():

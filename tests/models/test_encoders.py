@@ -115,7 +115,7 @@ def test_a_word_without_pieces_reads_the_first_piece_of_its_own_sentence(source:
     assert tokenizer.encode([("\u200b",)]).first_piece.tolist() == [[0]]
 
 
-def test_half_a_surrogate_pair_is_no_accident(source: str) -> None:
+def test_half_a_surrogate_pair_is_tokenized(source: str) -> None:
     batch = PieceTokenizer(source).encode([("no", "\ud83d", "rash")])
     assert batch.first_piece.tolist() == [[1, 2, 3]]
 
@@ -131,22 +131,22 @@ def test_limits(source: str) -> None:
         PieceTokenizer(source, limit=3)
 
 
-def test_what_was_learned_is_bounded(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_tokenized_words_is_bounded(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wardround.models.encoders._CACHED_WORDS", 3)
     tokenizer = PieceTokenizer(source)
     for number in range(20):
         sentence = (f"a{number}", "rash")
         assert read_back(tokenizer.encode([sentence]), [sentence]) == [first_ids(tokenizer, sentence)]
-        assert len(tokenizer._known) <= 3 + 2
+        assert len(tokenizer._pieces) <= 3 + 2
 
 
-def test_a_source_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_source_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no encoder or tokenizer could be loaded from 'nowhere'") as caught:
         PieceTokenizer(str(tmp_path / "nowhere"))
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_a_folder_without_its_tokenizer(tmp_path: Path) -> None:
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     folder = write_encoder(tmp_path / "mute")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
@@ -184,7 +184,7 @@ def test_byte_level_pieces_without_a_padding_token(byte_level: Path) -> None:
     assert read_back(batch, sentences) == [first_ids(tokenizer, sentence) for sentence in sentences]
 
 
-def test_a_long_sentence_fits_an_encoder_that_keeps_positions_for_itself(byte_level: Path) -> None:
+def test_reserved_positions_shorten_the_window(byte_level: Path) -> None:
     model = EncoderTagger(EncoderTaggerConfig(encoder=str(byte_level)), TYPES).eval()
     assert model.groups == ("embeddings", "layer_0", "layer_1", "output")
     sentence = ("took", "aspirin", "daily") * 30

@@ -74,7 +74,7 @@ def test_a_family_completes_the_choice_with_its_encoder() -> None:
         ),
     ],
 )
-def test_choices_that_mean_no_family(choice: ModelChoice, task: str, said: str) -> None:
+def test_choices_without_a_family_are_refused(choice: ModelChoice, task: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         chosen_family(choice, task)
 
@@ -116,7 +116,7 @@ def test_a_family_that_was_removed(dummy: None, tmp_path: Path, monkeypatch: pyt
         load_model(tmp_path / "model")
 
 
-def test_building_leaves_the_randomness_of_the_process_alone(dummy: None) -> None:
+def test_building_does_not_change_the_global_random_state(dummy: None) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)

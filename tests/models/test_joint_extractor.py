@@ -41,7 +41,7 @@ def same_weights(left: JointExtractor, right: JointExtractor) -> bool:
 # Pairs.
 
 
-def test_what_lies_between_two_mentions() -> None:
+def test_the_words_between_two_mentions() -> None:
     assert CAUSED.between == (1, 3)
     assert TURNED.between == (1, 2)
     assert SpanPair(WordSpan(0, 2, "Drug"), WordSpan(2, 3, "ADE")).between == (2, 2)
@@ -157,7 +157,7 @@ def test_losses_are_sums(tiny_encoder: Path) -> None:
     torch.testing.assert_close(model.relation_loss(scores, torch.tensor([1, 0])), expected)
 
 
-def test_without_a_pair_the_loss_is_zero_and_teaches_nothing(tiny_encoder: Path) -> None:
+def test_without_pairs_loss_and_gradient_are_zero(tiny_encoder: Path) -> None:
     model = extractor(tiny_encoder)
     scores = model.relation_scores(model.states(model.prepare([GAVE])), rows(model))
     assert scores.shape == (0, 3)
@@ -168,13 +168,13 @@ def test_without_a_pair_the_loss_is_zero_and_teaches_nothing(tiny_encoder: Path)
 
 
 @pytest.mark.parametrize("label", [3, -1, -100])
-def test_labels_outside_the_set(tiny_encoder: Path, label: int) -> None:
+def test_labels_outside_the_relation_set_are_refused(tiny_encoder: Path, label: int) -> None:
     with pytest.raises(ModelError, match="a label lies outside the 3 classes"):
         extractor(tiny_encoder).relation_loss(torch.zeros(2, 3), torch.tensor([0, label]))
 
 
 @pytest.mark.parametrize("decoder", ["softmax", "crf"])
-def test_everything_learns(tiny_encoder: Path, decoder: str) -> None:
+def test_every_parameter_gets_a_gradient(tiny_encoder: Path, decoder: str) -> None:
     model = extractor(tiny_encoder, decoder=decoder)
     states = model.states(model.prepare([GAVE]))
     loss = model.tag_loss(model.emissions(states), torch.ones(1, 6, dtype=torch.bool), torch.zeros(1, 6).long())
@@ -222,13 +222,13 @@ def test_bert_tiny_from_scratch() -> None:
     assert sum(p.numel() for p in model.parameters()) == embeddings + 2 * layer + tags + relations
 
 
-def test_nothing_to_prepare(tiny_encoder: Path) -> None:
+def test_preparing_no_text_is_refused(tiny_encoder: Path) -> None:
     for texts in ([], [GAVE, ()]):
         with pytest.raises(ModelError, match="there is no word to prepare"):
             extractor(tiny_encoder).prepare(texts)
 
 
-def test_configurations_that_cannot_be_built(tiny_encoder: Path) -> None:
+def test_invalid_configurations_are_refused(tiny_encoder: Path) -> None:
     for changes, complaint in (
         ({"decoder": "beam"}, "decoder is 'beam'; it can be crf or softmax"),
         ({"scheme": "BILOU"}, "scheme is 'BILOU'"),
@@ -272,7 +272,7 @@ def test_a_loaded_model_is_the_saved_one(encoder: str, decoder: str, tiny_encode
     assert {path.suffix for path in (tmp_path / "model").iterdir()} == {".json", ".safetensors"}
 
 
-def test_kinds_are_told_apart(tiny_encoder: Path, tmp_path: Path) -> None:
+def test_a_model_of_another_kind_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
     save_model(extractor(tiny_encoder), tmp_path / "joint")
     save_model(word_tagger(), tmp_path / "tagger")
     kinds = [type(load_model(tmp_path / name)).__name__ for name in ("joint", "tagger")]

@@ -68,7 +68,7 @@ def written(model: LightNer, sentence: Sequence[str], outputs: Sequence[int]) ->
     for place, output in enumerate(outputs[:-1], start=len(START)):
         if output < 3:
             inputs[place] += little * model.output.names[output]
-    with model.prompt.given(None):
+    with model.prompt.appended(None):
         states = model.network.encoder(ids).last_hidden_state
         decoded = model.network.decoder(inputs_embeds=inputs[None], encoder_hidden_states=states, use_cache=False)
     words = 0.5 * little**2 * model.output.pointer(states[0, firsts]) + 0.5 * table[spelled[3:]]
@@ -93,7 +93,7 @@ def test_every_layer_is_a_group_and_bart_is_frozen(bart: Path) -> None:
     assert model.outputs == ("O", "B-ADE", "I-ADE", "B-Drug", "I-Drug")
 
 
-def test_bart_trains_too_where_it_is_not_frozen(bart: Path) -> None:
+def test_an_unfrozen_bart_is_trained(bart: Path) -> None:
     model = tagger(bart, frozen=False)
     assert model.trainable_share == 1.0
     assert model.split.shared == GROUPS[:-1]
@@ -101,7 +101,7 @@ def test_bart_trains_too_where_it_is_not_frozen(bart: Path) -> None:
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-def test_other_halves(bart: Path) -> None:
+def test_shared_groups_can_be_configured(bart: Path) -> None:
     assert tagger(bart, shared=("prompt", "output")).split.shared == ("prompt", "output")
     with pytest.raises(ModelError, match="no layer group is called layer_0; this model has embeddings, encoder_0,"):
         tagger(bart, shared=("layer_0",))
@@ -138,7 +138,7 @@ def test_the_trainable_share_of_bart_base(bart: Path, monkeypatch: pytest.Monkey
     assert model.trainable_share <= 0.08
 
 
-def test_types_begin_as_the_words_they_are_called(bart: Path) -> None:
+def test_a_type_starts_as_the_mean_embedding_of_its_label(bart: Path) -> None:
     config = LightNerConfig(bart=str(bart), prompt_hidden=8, labels="ADE=joint pain")
     model = LightNer(config, TagSet(("ADE", "TookDrug")))
     table = model.network.shared.weight
@@ -148,12 +148,12 @@ def test_types_begin_as_the_words_they_are_called(bart: Path) -> None:
         pieces = tokenizer(words, add_special_tokens=False)["input_ids"]
         assert len(pieces) > 1
         expected.append(table[pieces].mean(0))
-    with model.prompt.given(None):
-        read = model._read(model.prepare([SENTENCES[0]]))
+    with model.prompt.appended(None):
+        read = model._encode(model.prepare([SENTENCES[0]]))
     torch.testing.assert_close(read.vectors[0, :3], torch.stack(expected))
 
 
-def test_labels_of_types_that_are_not_here_do_no_harm(bart: Path) -> None:
+def test_labels_of_unknown_types_are_ignored(bart: Path) -> None:
     model = tagger(bart, types=TagSet(("Drug",)))
     assert model.pieces_of_names.shape == (2, 1)
 
@@ -161,7 +161,7 @@ def test_labels_of_types_that_are_not_here_do_no_harm(bart: Path) -> None:
 # What it writes, and what that costs.
 
 
-def test_the_loss_is_that_of_start_end_type_and_the_end(bart: Path) -> None:
+def test_the_loss_covers_start_end_type_and_end_symbol(bart: Path) -> None:
     model, sentence = tagger(bart), SENTENCES[1]
     outputs = [3, 3, 1, 3 + 2, 3 + 4, 2, END]  # Rash, and 10 mg penicillin
     expected = -written(model, sentence, outputs).sum()
@@ -169,13 +169,13 @@ def test_the_loss_is_that_of_start_end_type_and_the_end(bart: Path) -> None:
     torch.testing.assert_close(found, expected)
 
 
-def test_nothing_to_write_is_the_end_at_once(bart: Path) -> None:
+def test_a_sentence_without_mentions_has_only_the_end_symbol(bart: Path) -> None:
     model = tagger(bart)
     found = model.loss(model.prepare([SENTENCES[0]]), torch.zeros(1, 4, dtype=torch.long))
     torch.testing.assert_close(found, -written(model, SENTENCES[0], [END])[0])
 
 
-def test_a_sentence_costs_the_same_in_any_batch(bart: Path) -> None:
+def test_the_loss_of_a_sentence_does_not_depend_on_its_batch(bart: Path) -> None:
     model = tagger(bart)
     spans = [[WordSpan(1, 2, "Drug")], [RASH, PENICILLIN], [WordSpan(0, 1, "ADE")], []]
     alone = [
@@ -191,11 +191,11 @@ def test_embeddings_may_be_scaled(tmp_path: Path) -> None:
     model = tagger(write_bart(tmp_path / "scaled", scaled=True))
     assert model.network.shared.embed_scale == 4.0
     with torch.inference_mode():
-        read = model._read(model.prepare(SENTENCES))
+        read = model._encode(model.prepare(SENTENCES))
     torch.testing.assert_close(read.embedded[:, :3], 4 * read.vectors[:, :3])
 
 
-def test_the_loss_in_three_parts(bart: Path) -> None:
+def test_the_parts_of_the_loss_add_up(bart: Path) -> None:
     """Eq. 8 and 9 where ADE is annotated here and Drug is taught: local first, then taught, then the end."""
     model = tagger(bart)
     sentences = [SENTENCES[1], SENTENCES[0], SENTENCES[2]]
@@ -212,7 +212,7 @@ def test_the_loss_in_three_parts(bart: Path) -> None:
     torch.testing.assert_close(target, torch.stack([first[3:6].sum(), second[:3].sum(), torch.tensor(0.0)]))
 
 
-def test_local_mentions_come_first_although_the_taught_ones_stand_before_them(bart: Path) -> None:
+def test_local_mentions_precede_taught_ones_in_the_targets(bart: Path) -> None:
     model, sentence = tagger(bart), SENTENCES[1]
     local, taught = [[PENICILLIN]], [[RASH, PENICILLIN]]
     annotated = torch.tensor([False, False, False, True, True])
@@ -224,7 +224,7 @@ def test_local_mentions_come_first_although_the_taught_ones_stand_before_them(ba
     torch.testing.assert_close(found.target[0], expected[3:6].sum())
 
 
-def test_where_nothing_is_taught_the_local_annotation_is_all(bart: Path) -> None:
+def test_without_a_teacher_the_local_annotation_counts_as_complete(bart: Path) -> None:
     model, sentences = tagger(bart), [SENTENCES[1], SENTENCES[0]]
     inputs, local = model.prepare(sentences), rows(model, sentences, [[RASH], []])
     found = model.split_loss(inputs, local, None, annotated=torch.ones(5, dtype=torch.bool))
@@ -254,7 +254,7 @@ def test_one_backward_gives_the_gradient_of_each_sentence(bart: Path) -> None:
 
 
 def greedy(model: LightNer, sentence: Sequence[str], longest: int) -> list[int]:
-    """Eq. 4 by trying every output after what is written so far, all of it read anew each time."""
+    """Eq. 4: try every output after those generated so far, and decode the whole sequence each time."""
     outputs: list[int] = []
     while len(outputs) < longest:
         scores = [float(written(model, sentence, [*outputs, each])[-1]) for each in range(3 + len(sentence))]
@@ -270,19 +270,19 @@ def test_the_best_output_is_written_at_each_step(bart: Path, seed: int) -> None:
     model = tagger(bart, seed=seed, longest=7)
     with torch.no_grad():
         inputs = model.prepare(SENTENCES)
-        with model.prompt.given(None):
-            found = model._written(model._read(inputs))
+        with model.prompt.appended(None):
+            found = model._generate(model._encode(inputs))
         assert found == [greedy(model, sentence, 7) for sentence in SENTENCES]
         lengths = [len(sentence) for sentence in SENTENCES]
-        spans = [model.space.spans(outputs, length) for outputs, length in zip(found, lengths, strict=True)]
+        spans = [model.output_space.spans(outputs, length) for outputs, length in zip(found, lengths, strict=True)]
         assert [model.scheme.spans(tags) for tags in model.decode(inputs)] == [sorted(each) for each in spans]
     assert len({len(outputs) for outputs in found}) > 1
 
 
-def test_what_is_written_becomes_tags_of_the_scheme(bart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_outputs_become_tags_of_the_scheme(bart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tagger(bart, scheme="BIOES")
     outputs = [[4, 4, 2, 2], [5, 7, 2, 3, 3, 1, 7, 8, 1], [3, 4, 1], []]
-    monkeypatch.setattr(model, "_written", lambda read: outputs)
+    monkeypatch.setattr(model, "_generate", lambda read: outputs)
     assert model.decode(model.prepare(SENTENCES)) == [
         ["O", "S-Drug", "O", "O"],
         ["S-ADE", "O", "B-Drug", "I-Drug", "E-Drug", "O", "O", "O"],
@@ -291,26 +291,26 @@ def test_what_is_written_becomes_tags_of_the_scheme(bart: Path, monkeypatch: pyt
     ]
 
 
-def test_words_that_are_not_there_are_never_written(bart: Path) -> None:
+def test_padding_words_have_no_finite_score(bart: Path) -> None:
     model = tagger(bart)
-    with torch.inference_mode(), model.prompt.given(None):
-        read = model._read(model.prepare(SENTENCES))
-        scores = model._compared(read, model._decoded(read, model._beginning(read)))
+    with torch.inference_mode(), model.prompt.appended(None):
+        read = model._encode(model.prepare(SENTENCES))
+        scores = model._output_scores(read, model._decoder_states(read, model._start_embeddings(read)))
     assert scores.shape == (4, 2, 3 + 8)
     assert scores.isfinite()[:, 0].sum(1).tolist() == [3 + len(sentence) for sentence in SENTENCES]
 
 
-def test_writing_stops_where_the_decoder_has_no_place_left(tmp_path: Path) -> None:
+def test_generation_stops_at_the_last_position_of_the_decoder(tmp_path: Path) -> None:
     model = tagger(write_bart(tmp_path / "short", positions=16), longest=300)
     with torch.no_grad():
         model.output.names[END] -= 50 * model.network.shared.weight[2].sign()
         model.output.names[2] += 50 * model.network.shared.weight[2].sign()
-        with model.prompt.given(None):
-            found = model._written(model._read(model.prepare([SENTENCES[0]])))
+        with model.prompt.appended(None):
+            found = model._generate(model._encode(model.prepare([SENTENCES[0]])))
     assert len(found[0]) <= 14
 
 
-def test_more_mentions_than_the_decoder_has_places_for(tmp_path: Path) -> None:
+def test_mentions_beyond_the_positions_of_the_decoder_are_left_out(tmp_path: Path) -> None:
     model = tagger(write_bart(tmp_path / "short", positions=16))
     words = ["aspirin"] * 6  # 6 mentions take 3 · 6 + 2 places; four fit
     spans = [[WordSpan(place, place + 1, "Drug") for place in range(6)]]
@@ -322,7 +322,7 @@ def test_more_mentions_than_the_decoder_has_places_for(tmp_path: Path) -> None:
 # Sentences that are too long.
 
 
-def test_what_is_beyond_the_limit_is_not_read(bart: Path) -> None:
+def test_words_beyond_the_limit_are_not_read(bart: Path) -> None:
     model = tagger(bart, limit=8)
     sentence = ("aspirin",) * 9  # of one piece each: six fit between <s> and </s>
     inputs = model.prepare([SENTENCES[2], sentence])
@@ -351,7 +351,7 @@ def test_mentions_that_are_not_read_are_counted(bart: Path) -> None:
     assert "unread" not in task.alignment_losses
 
 
-def test_every_window_but_the_first_is_left_out(bart: Path) -> None:
+def test_only_the_first_window_is_read(bart: Path) -> None:
     """A batch in which sentences of one, three and two windows lie side by side."""
     model = tagger(bart, limit=6)
     sentences = [("rash",) * 2, ("aspirin", "rash") * 5, ("nausea",) * 7]
@@ -366,7 +366,7 @@ def test_every_window_but_the_first_is_left_out(bart: Path) -> None:
         assert known.tolist() == alone.words[0].tolist()
 
 
-def test_there_are_no_scores_of_tags(bart: Path) -> None:
+def test_the_model_does_not_score_tags(bart: Path) -> None:
     model = tagger(bart)
     assert not isinstance(model, TaggingModel)
     for name in ("emissions", "marginals", "decoder", "posterior", "posterior_loss"):
@@ -398,12 +398,12 @@ def test_settings_are_the_configuration_as_plain_values(bart: Path) -> None:
         ({"labels": "ADE"}, "labels: 'ADE' is not a label"),
     ],
 )
-def test_a_configuration_that_cannot_be(changes: dict[str, Any], message: str) -> None:
+def test_invalid_configurations_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         LightNerConfig(**changes)
 
 
-def test_folders_that_hold_no_bart(bart: Path, tiny_encoder: Path, tmp_path: Path) -> None:
+def test_folders_without_a_bart_are_refused(bart: Path, tiny_encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="'tiny' is a model of kind 'bert'; name a BART, such as facebook/bart-base"):
         tagger(tiny_encoder)
     (tmp_path / "empty").mkdir()
@@ -438,7 +438,7 @@ def test_a_loaded_model_is_the_saved_one(
         assert model.decode(inputs) == loaded.decode(inputs)
 
 
-def test_a_part_that_is_gone_or_does_not_fit(bart: Path, tmp_path: Path) -> None:
+def test_a_missing_or_misfitting_part_is_refused(bart: Path, tmp_path: Path) -> None:
     save_model(tagger(bart), tmp_path / "model")
     save_model(tagger(bart, prompt_hidden=9), tmp_path / "other")
     (tmp_path / "model" / "prompt.safetensors").replace(tmp_path / "prompt.safetensors")
@@ -449,7 +449,7 @@ def test_a_part_that_is_gone_or_does_not_fit(bart: Path, tmp_path: Path) -> None
         load_model(tmp_path / "model")
 
 
-def test_a_frozen_bart_learns_notes_by_heart(bart: Path) -> None:
+def test_a_frozen_bart_memorises_a_few_notes(bart: Path) -> None:
     torch.manual_seed(0)
     model = LightNer(LightNerConfig(bart=str(bart), prompt_hidden=32), TYPES)
     task, known = NerTask(model), notes(6)
@@ -471,7 +471,7 @@ def test_pointer_outputs_start_as_embeddings() -> None:
     torch.testing.assert_close(outputs.words(torch.randn(2, 5, 4), embedded), 0.5 * embedded)
 
 
-def test_what_pointer_outputs_learn_is_scaled_down() -> None:
+def test_the_learned_part_of_pointer_outputs_is_scaled_down() -> None:
     """With d = 4 names count a half and a pointer a quarter, of which half is mixed in."""
     outputs = PointerOutputs(4, 1)
     torch.nn.init.constant_(outputs.names, 3.0)

@@ -15,7 +15,7 @@ RELATIONS = RelationSet((RelationType("causes", (("Drug", "ADE"),)),))
 
 
 class Network(nn.Module):
-    """A network that records what it is told to save."""
+    """A network that records the arguments with which it is saved."""
 
     def __init__(self) -> None:
         super().__init__()

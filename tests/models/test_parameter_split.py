@@ -50,7 +50,7 @@ def test_the_halves_hold_the_trainable_parameters() -> None:
     assert model.shared_parameters()["crf.bias"] is model.crf.bias
 
 
-def test_which_parameters_lie_in_output_layers() -> None:
+def test_output_names_are_the_parameters_of_output_layers() -> None:
     model = Layers()
     assert model.output_names(dict(model.named_parameters())) == ["crf.weight", "crf.bias"]
     assert model.output_names(["crf.bias", "words.weight", "output.weight"]) == ["crf.bias", "output.weight"]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from wardround.errors import ModelError
-from wardround.models.pointer_sequences import END, OutputSpace, parse_labels, spoken
+from wardround.models.pointer_sequences import END, OutputSpace, parse_labels, words_of_type
 from wardround.text.tag_schemes import WordSpan
 
 SPACE = OutputSpace(("ADE", "Drug", "Disease"))
@@ -15,7 +15,7 @@ def word(position: int) -> int:
     return 4 + position
 
 
-def test_the_outputs_are_the_end_the_types_and_the_words() -> None:
+def test_outputs_number_the_end_the_types_and_the_words() -> None:
     assert SPACE.first_word == 4
     spans = [WordSpan(2, 4, "ADE"), WordSpan(0, 1, "Drug")]
     # Words 2 and 3, the last one included, then the type; the order of the spans is kept.
@@ -23,7 +23,7 @@ def test_the_outputs_are_the_end_the_types_and_the_words() -> None:
     assert SPACE.sequence([]) == []
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_spans_survive_a_round_trip() -> None:
     spans = [WordSpan(0, 1, "Drug"), WordSpan(1, 3, "Drug"), WordSpan(4, 5, "Disease")]
     assert SPACE.spans([*SPACE.sequence(spans), END], 5) == spans
     assert SPACE.spans(SPACE.sequence(spans), 5) == spans  # cut short, without an end
@@ -48,11 +48,11 @@ def test_what_is_written_is_read_back() -> None:
         ([word(1), word(1), ADE, END, word(0), word(0), DRUG], [WordSpan(1, 2, "ADE")]),
     ],
 )
-def test_irregular_parts_are_left_out_and_the_rest_stays(outputs: list[int], kept: list[WordSpan]) -> None:
+def test_invalid_outputs_are_ignored(outputs: list[int], kept: list[WordSpan]) -> None:
     assert SPACE.spans(outputs, 5) == kept
 
 
-def test_own_mentions_come_first_then_the_taught_ones_then_the_end() -> None:
+def test_targets_are_own_mentions_then_taught_ones_then_the_end() -> None:
     local = [[WordSpan(3, 4, "ADE")], [], []]
     taught = [[WordSpan(0, 1, "Drug")], [WordSpan(1, 3, "Disease")], []]
     targets = SPACE.targets(local, taught, most=9)
@@ -66,7 +66,7 @@ def test_own_mentions_come_first_then_the_taught_ones_then_the_end() -> None:
     assert targets.written.tolist() == [[yes] * 7, [yes] * 4 + [no] * 3, [yes] + [no] * 6]
 
 
-def test_more_mentions_than_there_is_room_for() -> None:
+def test_mentions_beyond_the_limit_are_cut() -> None:
     local = [[WordSpan(0, 1, "ADE"), WordSpan(1, 2, "ADE")], [WordSpan(0, 1, "ADE")]]
     taught = [[WordSpan(2, 3, "Drug")], [WordSpan(1, 2, "Drug"), WordSpan(2, 3, "Drug")]]
     targets = SPACE.targets(local, taught, most=2)
@@ -93,7 +93,7 @@ def test_labels_as_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["ADE", "ADE=", "=adverse effect", "ADE=effect, Drug"])
-def test_labels_that_name_nothing_are_refused(text: str) -> None:
+def test_malformed_labels_are_refused(text: str) -> None:
     with pytest.raises(ModelError, match="is not a label; write a type, = and words"):
         parse_labels(text)
 
@@ -122,4 +122,4 @@ def test_a_type_with_two_labels_is_refused() -> None:
     ],
 )
 def test_the_words_of_a_type(kind: str, words: str) -> None:
-    assert spoken(kind) == words
+    assert words_of_type(kind) == words

@@ -12,32 +12,32 @@ from wardround.models.encoders import MINILM, encoder_folder, encoder_source
 from wardround.models.pretrained import (
     UnloadableError,
     check_model_folder,
-    fetched,
     label_settings,
     load_configuration,
     load_encoder_network,
     load_network_for_tokens,
     load_tokenizer,
+    local_model_folder,
     shown_name,
 )
 
 
-def test_a_folder_is_taken_as_it_is(tiny_encoder: Path) -> None:
-    assert fetched(str(tiny_encoder), offline=True) == str(tiny_encoder)
+def test_a_folder_is_returned_unchanged(tiny_encoder: Path) -> None:
+    assert local_model_folder(str(tiny_encoder), offline=True) == str(tiny_encoder)
     assert encoder_folder(MINILM, offline=True) == encoder_source(MINILM)
 
 
 @pytest.mark.parametrize("offline", [True, False])
-def test_an_id_that_is_not_here(offline: bool) -> None:
+def test_an_id_that_is_not_cached_is_refused(offline: bool) -> None:
     remedy = "name a folder of this machine" if offline else "fetch it first, or name a folder"
     with pytest.raises(ModelError, match=f"the encoder 'somebody/absent' is not on this machine; {remedy}"):
-        fetched("somebody/absent", offline=offline)
+        local_model_folder("somebody/absent", offline=offline)
 
 
 @pytest.mark.parametrize("source", ["a/b/c", "/absent/folder", "a b", "owner/", "x" * 200])
-def test_what_is_neither_folder_nor_id(source: str) -> None:
+def test_a_name_that_is_neither_folder_nor_id_is_refused(source: str) -> None:
     with pytest.raises(ModelError, match="a Hugging Face id is written owner/name") as caught:
-        fetched(source, offline=False)
+        local_model_folder(source, offline=False)
     assert "/absent" not in str(caught.value)
 
 
@@ -51,7 +51,7 @@ def test_a_snapshot_of_the_cache_is_found_offline(
     for file in tiny_encoder.iterdir():
         (stored / "snapshots" / "0123" / file.name).write_bytes(file.read_bytes())
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    folder = fetched("somebody/encoder", offline=True)
+    folder = local_model_folder("somebody/encoder", offline=True)
     assert Path(folder) == stored / "snapshots" / "0123"
     assert load_configuration(folder).hidden_size == 8
     assert shown_name(folder) == "somebody/encoder"
@@ -72,7 +72,7 @@ def test_labels_become_settings() -> None:
     }
 
 
-def test_what_a_folder_lacks_is_told(tiny_encoder: Path) -> None:
+def test_the_network_and_its_missing_weights_are_returned(tiny_encoder: Path) -> None:
     network, lacking = load_network_for_tokens(str(tiny_encoder), labels=("O", "B-Drug", "I-Drug"), fresh=True)
     assert network.classifier.weight.shape == (3, 8)
     assert lacking == []
@@ -88,7 +88,7 @@ def test_every_failure_to_load_is_one_error(tmp_path: Path) -> None:
         load_configuration(str(tmp_path / "absent"))
 
 
-def test_what_a_folder_may_hold_beside_the_model(tmp_path: Path) -> None:
+def test_other_harmless_files_are_accepted(tmp_path: Path) -> None:
     folder = write_encoder(tmp_path / "whole")
     (folder / "README.md").write_text("import os")
     (folder / "pytorch_model.bin").write_bytes(b"never read")

@@ -65,13 +65,13 @@ def one_layer(query: float) -> tuple[Any, Any, Prompt]:
     return network, layer, Prompt(network, length=2, hidden=1)
 
 
-def test_rows_of_zeros_take_their_part_of_the_softmax() -> None:
+def test_appended_rows_of_zeros_take_a_share_of_the_softmax() -> None:
     _, layer, prompt = one_layer(query=1.0)
     nn.init.zeros_(prompt.outer[0].weight)
     # x·x / √2 = ln 2: the word's own key counts twice, either row of the prompt once, so that half of the word is left.
     word = torch.tensor([[[math.sqrt(math.sqrt(2) * math.log(2)), 0.0]]])
     with torch.no_grad():
-        with prompt.given():
+        with prompt.appended():
             found = layer(word)[0]
         torch.testing.assert_close(found, word / 2)
         torch.testing.assert_close(layer(word)[0], word)
@@ -84,7 +84,7 @@ def test_keys_and_values_come_from_the_prompt() -> None:
         prompt.outer[0].weight.copy_(torch.tensor([[2.0], [0.0], [0.0], [12.0]]))
         # tanh gives 0.5 and 0, so that the values are (0, 6) and (0, 0), and the mean over three (1, 4).
         prompt.q.copy_(torch.tensor([[1.0, 5.0], [0.0, 7.0]]))
-        with prompt.given():
+        with prompt.appended():
             found = layer(torch.tensor([[[3.0, 6.0]]]))[0]
     torch.testing.assert_close(found, torch.tensor([[[1.0, 4.0]]]))
 
@@ -96,7 +96,7 @@ def test_the_keys_of_the_prompt_are_scaled_by_the_root_of_the_head() -> None:
         prompt.outer[0].weight.copy_(torch.tensor([[0.0], [2 * math.sqrt(2) * math.log(6)], [0.0], [20.0]]))
         prompt.q.copy_(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
         # The word (0, 1) scores 1/√2 = s with itself, ln 6 with the first row (value (0, 10)) and 0 with the second.
-        with prompt.given():
+        with prompt.appended():
             found = layer(torch.tensor([[[0.0, 1.0]]]))[0]
     own = math.exp(1 / math.sqrt(2))
     torch.testing.assert_close(found[0, 0, 1].item(), (own * 1 + 6 * 10) / (own + 6 + 1))
@@ -109,7 +109,7 @@ def test_appendix_b_in_plain_algebra() -> None:
     layer = network.encoder.layer[1].attention.self
     states = torch.randn(3, 5, 8)
     readable = MASK.bool()[:, None, None].expand(-1, 1, 5, -1)
-    with torch.no_grad(), prompt.given():
+    with torch.no_grad(), prompt.appended():
         found = layer(states, attention_mask=readable)[0]
     rows = (prompt.q @ prompt.inner[1].weight.T).tanh() @ prompt.outer[1].weight.T  # type: ignore[operator, union-attr]
     for sequence, length in enumerate(MASK.sum(1).tolist()):
@@ -129,15 +129,15 @@ def by_hand(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("make", [bert, bart])
-def test_a_network_that_is_given_nothing_reads_as_before(make: Any) -> None:
+def test_without_a_prompt_the_network_computes_the_same(make: Any) -> None:
     with torch.no_grad():
         network = make()
         before = network(IDS, attention_mask=MASK).last_hidden_state
         prompt = spread(Prompt(network))
         assert torch.equal(network(IDS, attention_mask=MASK).last_hidden_state, before)
-        with prompt.given():
+        with prompt.appended():
             given = network(IDS, attention_mask=MASK).last_hidden_state
-        with pytest.raises(RuntimeError, match="half-way"), prompt.given():
+        with pytest.raises(RuntimeError, match="half-way"), prompt.appended():
             raise RuntimeError("half-way")
         assert torch.equal(network(IDS, attention_mask=MASK).last_hidden_state, before)
     assert (given - before).abs().amax(dim=(1, 2)).min() > 0.1
@@ -148,11 +148,11 @@ def test_every_sequence_may_have_its_own_prompt() -> None:
     prompt = spread(Prompt(network, length=4, hidden=6))
     q = torch.randn(3, 4, 8)
     with torch.no_grad():
-        with prompt.given(q):
+        with prompt.appended(q):
             together = network(IDS, attention_mask=MASK).last_hidden_state
         for row, length in enumerate(MASK.sum(1).tolist()):
             prompt.q.copy_(q[row])
-            with prompt.given():
+            with prompt.appended():
                 alone = network(IDS[row : row + 1, :length]).last_hidden_state[0]
             torch.testing.assert_close(together[row, :length], alone, atol=1e-5, rtol=1e-4)
 
@@ -162,12 +162,12 @@ def test_one_backward_gives_the_gradient_of_each_sequence() -> None:
     prompt = spread(Prompt(network, length=4, hidden=6))
     q = prompt.q.detach().repeat(3, 1, 1).requires_grad_()
     weights = torch.randn(3, 5, 8) * MASK[..., None]
-    with prompt.given(q):
+    with prompt.appended(q):
         (network(IDS, attention_mask=MASK).last_hidden_state * weights).sum().backward()
     assert q.grad is not None
     for row in range(3):
         prompt.zero_grad()
-        with prompt.given():
+        with prompt.appended():
             (network(IDS[row : row + 1], attention_mask=MASK[row : row + 1])[0] * weights[row]).sum().backward()
         assert prompt.q.grad is not None and prompt.q.grad.norm() > 0.01
         torch.testing.assert_close(q.grad[row], prompt.q.grad, atol=1e-5, rtol=1e-4)
@@ -176,7 +176,7 @@ def test_one_backward_gives_the_gradient_of_each_sequence() -> None:
 def test_gradients_reach_all_of_a_prompt_on_a_frozen_network() -> None:
     network = bart().requires_grad_(False)
     prompt = Prompt(network, length=4, hidden=6)
-    with prompt.given():
+    with prompt.appended():
         states = network(IDS, attention_mask=MASK).last_hidden_state
     (states * torch.randn(states.shape)).sum().backward()
     assert all(weight.grad is not None and weight.grad.norm() > 0 for weight in prompt.parameters())
@@ -190,7 +190,7 @@ def test_masks_of_either_kind_are_widened(kind: str) -> None:
     prompt = spread(Prompt(network))
     readable = MASK.bool()[:, None, None].expand(-1, 1, 5, -1)
     mask = readable if kind == "boolean" else torch.zeros(3, 1, 5, 5).masked_fill(~readable, -torch.inf)
-    with torch.no_grad(), prompt.given():
+    with torch.no_grad(), prompt.appended():
         expected = network(IDS, attention_mask=MASK).last_hidden_state
         torch.testing.assert_close(network(IDS, attention_mask=mask).last_hidden_state, expected)
 
@@ -199,12 +199,12 @@ def test_padding_is_not_read() -> None:
     network = bert()
     prompt = spread(Prompt(network))
     other = torch.where(MASK.bool(), IDS, 11)
-    with torch.no_grad(), prompt.given():
+    with torch.no_grad(), prompt.appended():
         one, two = (network(ids, attention_mask=MASK).last_hidden_state for ids in (IDS, other))
     assert torch.equal(one[MASK.bool()], two[MASK.bool()])
 
 
-def test_only_self_attention_is_given_rows() -> None:
+def test_rows_are_appended_to_self_attention_only() -> None:
     paths = [found.path for found in self_attentions(bart())]
     assert paths == [f"{half}.layers.{number}.self_attn" for half in ("encoder", "decoder") for number in (0, 1)]
     config = BertConfig(hidden_size=8, num_attention_heads=2, is_decoder=True, add_cross_attention=True, **SIZES)
@@ -212,7 +212,7 @@ def test_only_self_attention_is_given_rows() -> None:
     assert [found.path for found in self_attentions(crossed)] == [f"encoder.layer.{n}.attention.self" for n in (0, 1)]
 
 
-def test_a_decoder_reads_the_prompt_and_nothing_that_is_to_come() -> None:
+def test_a_causal_decoder_attends_to_the_prompt_but_not_to_later_words() -> None:
     network = bart()
     prompt = spread(Prompt(network))
     written = torch.tensor([[2, 5, 6, 7, 8]])
@@ -220,18 +220,18 @@ def test_a_decoder_reads_the_prompt_and_nothing_that_is_to_come() -> None:
     with torch.no_grad():
         read = network.encoder(IDS[:1]).last_hidden_state
         plain = network.decoder(written, encoder_hidden_states=read).last_hidden_state
-        with prompt.given():
+        with prompt.appended():
             one, two = (network.decoder(ids, encoder_hidden_states=read).last_hidden_state for ids in (written, later))
     torch.testing.assert_close(one[:, :3], two[:, :3])
     assert not torch.allclose(one[:, 3], two[:, 3], atol=1e-3)
     assert (one - plain).abs().amax(dim=(0, 2)).min() > 0.1
 
 
-def test_writing_word_by_word_is_writing_at_once() -> None:
+def test_decoding_step_by_step_equals_decoding_at_once() -> None:
     network = bart()
     prompt = spread(Prompt(network))
     written = torch.tensor([[2, 5, 6, 7], [2, 9, 9, 4], [2, 3, 4, 5]])
-    with torch.no_grad(), prompt.given(torch.randn(3, 10, 8)):
+    with torch.no_grad(), prompt.appended(torch.randn(3, 10, 8)):
         read = network.encoder(IDS, attention_mask=MASK).last_hidden_state
         more = {"encoder_hidden_states": read, "encoder_attention_mask": MASK, "use_cache": True}
         at_once = network.decoder(written, **more).last_hidden_state
@@ -250,9 +250,9 @@ def test_one_projection_to_queries_keys_and_values() -> None:
     prompt = Prompt(network, length=4, hidden=6)
     q = torch.randn(3, 4, 8)
     with torch.no_grad():
-        with prompt.given(q):
+        with prompt.appended(q):
             together = network(IDS, attention_mask=MASK).last_hidden_state
-        with prompt.given(q[1:2]):
+        with prompt.appended(q[1:2]):
             alone = network(IDS[1:2, :3]).last_hidden_state
         assert not torch.allclose(network(IDS[1:2, :3]).last_hidden_state, alone, atol=1e-3)
     torch.testing.assert_close(together[1:2, :3], alone, atol=1e-5, rtol=1e-4)
@@ -261,7 +261,7 @@ def test_one_projection_to_queries_keys_and_values() -> None:
 def test_half_precision() -> None:
     network = bert()
     prompt = spread(Prompt(network))
-    with torch.no_grad(), prompt.given():
+    with torch.no_grad(), prompt.appended():
         expected = network(IDS, attention_mask=MASK).last_hidden_state
         with torch.autocast("cpu", dtype=torch.bfloat16):
             found = network(IDS, attention_mask=MASK).last_hidden_state
@@ -277,18 +277,18 @@ def test_a_copy_has_a_prompt_of_its_own() -> None:
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), copied.parameters(), strict=True))
     with torch.no_grad():
         before = network(IDS, attention_mask=MASK).last_hidden_state
-        with copied["prompt"].given():
+        with copied["prompt"].appended():
             assert torch.equal(network(IDS, attention_mask=MASK).last_hidden_state, before)
             assert not torch.equal(copied["network"](IDS, attention_mask=MASK).last_hidden_state, before)
 
 
-def test_what_is_saved_is_the_prompt_alone() -> None:
+def test_only_the_prompt_is_saved() -> None:
     prompt = Prompt(bert())
     places = [f"{half}.{number}.weight" for half in ("inner", "outer") for number in (0, 1)]
     assert list(prompt.state_dict()) == ["q", *places]
 
 
-def test_networks_that_take_no_prompt() -> None:
+def test_networks_without_prompt_support_are_refused() -> None:
     with pytest.raises(ModelError, match="no self-attention layer was found in FNetModel; adapters support encoders"):
         Prompt(FNetModel(FNetConfig(hidden_size=8, **SIZES)))
     with pytest.raises(ModelError, match=r"MPNetModel does not support prompts.*use adapter = lora"):

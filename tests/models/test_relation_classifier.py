@@ -64,7 +64,7 @@ def test_a_text_needs_both_mentions() -> None:
         MarkedText((Part("Took "), Part("alcohol", FIRST)))
 
 
-def test_no_repr_holds_text(tiny_encoder: Path) -> None:
+def test_repr_contains_no_text(tiny_encoder: Path) -> None:
     assert "alcohol" not in repr(TEXT)
     assert "2" not in repr(classifier(tiny_encoder).pieces([TEXT]))
 
@@ -112,7 +112,7 @@ def test_context_is_cut_on_both_sides(tiny_encoder: Path, limit: int, expected: 
     assert spelled(model, MarkedText(parts)) == ["[CLS]", *expected.split(), "[SEP]"]
 
 
-def test_what_the_right_leaves_the_left_takes(tiny_encoder: Path) -> None:
+def test_unused_context_on_one_side_goes_to_the_other(tiny_encoder: Path) -> None:
     parts = (Part("a b c d e "), Part("alcohol", FIRST), Part("rash", SECOND), Part(" x"))
     expected = "[CLS] c d e <e1> alcohol </e1> <e2> rash </e2> x [SEP]"
     assert spelled(classifier(tiny_encoder, limit=12), MarkedText(parts)) == expected.split()
@@ -138,7 +138,7 @@ def test_the_limit_is_never_above_what_the_encoder_reads(tiny_encoder: Path) -> 
     assert model.logits(inputs).isfinite().all()
 
 
-def test_nothing_to_prepare(tiny_encoder: Path) -> None:
+def test_preparing_no_text_is_refused(tiny_encoder: Path) -> None:
     model = classifier(tiny_encoder)
     assert model.pieces([]) == []
     with pytest.raises(ModelError, match="no text to prepare"):
@@ -197,7 +197,7 @@ def test_a_text_gives_the_same_numbers_in_any_batch(tiny_encoder: Path) -> None:
     assert not torch.allclose(alone[0], alone[1], atol=1e-3)
 
 
-def test_who_is_first_matters(tiny_encoder: Path) -> None:
+def test_the_order_of_the_mentions_matters(tiny_encoder: Path) -> None:
     model = classifier(tiny_encoder).eval()
     swapped = MarkedText(tuple(Part(p.words, {FIRST: SECOND, SECOND: FIRST}.get(p.owner, CONTEXT)) for p in TEXT.parts))
     with torch.inference_mode():
@@ -212,7 +212,7 @@ def test_the_loss_is_the_mean_cross_entropy(tiny_encoder: Path) -> None:
     torch.testing.assert_close(model.loss(inputs, torch.tensor([2, 0])), -(log[0, 2] + log[1, 0]) / 2)
 
 
-def test_everything_learns(tiny_encoder: Path) -> None:
+def test_every_parameter_gets_a_gradient(tiny_encoder: Path) -> None:
     model = classifier(tiny_encoder)
     model.loss(model.prepare([TEXT, TURNED]), torch.tensor([1, 0])).backward()  # type: ignore[no-untyped-call]
     assert all(parameter.grad is not None for parameter in model.parameters())
@@ -221,7 +221,7 @@ def test_everything_learns(tiny_encoder: Path) -> None:
 
 
 @pytest.mark.parametrize("label", [3, -1, -100])
-def test_labels_outside_the_set(tiny_encoder: Path, label: int) -> None:
+def test_labels_outside_the_relation_set_are_refused(tiny_encoder: Path, label: int) -> None:
     model = classifier(tiny_encoder)
     with pytest.raises(ModelError, match="a label lies outside the 3 classes"):
         model.loss(model.prepare([TEXT, TURNED]), torch.tensor([0, label]))
@@ -245,7 +245,7 @@ def test_minilm_comes_with_its_weights() -> None:
     assert all(torch.equal(tensor, original[name]) for name, tensor in mine.items())
 
 
-def test_configurations_that_cannot_be_built(tiny_encoder: Path, tmp_path: Path) -> None:
+def test_invalid_configurations_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="limit is 7; it must be at least 8"):
         RelationClassifierConfig(limit=7)
     with pytest.raises(ModelError, match="window is 0"):
@@ -284,7 +284,7 @@ def test_a_loaded_model_is_the_saved_one(encoder: str, tiny_encoder: Path, tmp_p
     assert not list((tmp_path / "model").glob("*.bin"))
 
 
-def test_models_of_other_kinds_are_told_apart(tiny_encoder: Path, tmp_path: Path) -> None:
+def test_a_model_of_another_kind_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
     save_model(classifier(tiny_encoder), tmp_path / "relations")
     save_model(word_tagger(), tmp_path / "tagger")
     kinds = [type(load_model(tmp_path / name)).__name__ for name in ("relations", "tagger")]

@@ -96,7 +96,7 @@ def test_a_loaded_model_is_the_saved_one(
 
 
 @pytest.mark.parametrize("make", [encoder_tagger, prompted, with_lora, relation_classifier, joint_extractor])
-def test_nothing_is_said_while_a_model_is_saved(
+def test_saving_a_model_prints_nothing(
     make: Callable[[Path], LayeredModel], tiny_encoder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model = make(tiny_encoder)
@@ -105,21 +105,21 @@ def test_nothing_is_said_while_a_model_is_saved(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_compact_encoder_is_loaded_and_not_drawn_anew(tmp_path: Path) -> None:
+def test_a_compact_encoder_is_loaded_with_its_weights(tmp_path: Path) -> None:
     model = encoder_tagger("bert-tiny")
     save_model(model, tmp_path / "model")
     torch.manual_seed(99)
     assert same_weights(model, load_model(tmp_path / "model"))
 
 
-def test_frozen_words_stay_frozen(tmp_path: Path) -> None:
+def test_frozen_word_embeddings_stay_frozen(tmp_path: Path) -> None:
     save_model(word_tagger(vectors=VECTORS, train_words=False), tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     assert "words.weight" not in {**loaded.shared_parameters(), **loaded.private_parameters()}
     assert json.loads((tmp_path / "model" / "words.json").read_text("utf-8")) == list(VECTORS.words)
 
 
-def test_a_hashed_model_writes_no_words(tmp_path: Path) -> None:
+def test_a_model_with_hashed_words_writes_no_word_list(tmp_path: Path) -> None:
     model = word_tagger()
     model.prepare(SENTENCES)
     save_model(model, tmp_path / "model")
@@ -128,7 +128,7 @@ def test_a_hashed_model_writes_no_words(tmp_path: Path) -> None:
     assert b"aspirin" not in written
 
 
-def test_the_card_says_what_the_model_is(tmp_path: Path) -> None:
+def test_the_content_of_the_model_card(tmp_path: Path) -> None:
     save_model(word_tagger(), tmp_path / "model")
     card = model_card(tmp_path / "model")
     assert (card["format"], card["kind"], card["types"]) == (1, "word-tagger", ["ADE", "Drug"])
@@ -136,7 +136,7 @@ def test_the_card_says_what_the_model_is(tmp_path: Path) -> None:
     assert card["contextual_sha256"] is None
 
 
-def test_whole_numbers_for_fractions_are_taken(tmp_path: Path) -> None:
+def test_whole_numbers_are_accepted_for_fractions(tmp_path: Path) -> None:
     model = word_tagger(dropout=0)
     save_model(model, tmp_path / "model")
     assert same_weights(model, load_model(tmp_path / "model"))
@@ -170,7 +170,7 @@ def test_a_tagger_that_shares_its_lora_is_loaded(tiny_encoder: Path, tmp_path: P
     assert load_model(tmp_path / "model").split.shared == ("output",)
 
 
-def test_a_prompt_lies_beside_the_encoder(tiny_encoder: Path, tmp_path: Path) -> None:
+def test_a_prompt_is_saved_beside_the_encoder(tiny_encoder: Path, tmp_path: Path) -> None:
     model = adapted_tagger(tiny_encoder, "prompt")
     save_model(model, tmp_path / "model")
     written = load_file(tmp_path / "model" / "prompt.safetensors")
@@ -212,7 +212,7 @@ def test_hugging_face_opens_an_encoder_model_unchanged(
 
 
 def labels_by_word(groups: list[dict[str, Any]], sentence: tuple[str, ...]) -> list[str]:
-    """The pipeline's groups, which leave out O, laid over words parted by one blank."""
+    """The pipeline's groups, which leave out O, mapped to words separated by one blank."""
     found, start = [], 0
     for word in sentence:
         end = start + len(word)
@@ -223,7 +223,7 @@ def labels_by_word(groups: list[dict[str, Any]], sentence: tuple[str, ...]) -> l
     return found
 
 
-def test_a_model_is_replaced_and_something_else_is_not(tmp_path: Path) -> None:
+def test_only_a_model_folder_is_replaced(tmp_path: Path) -> None:
     save_model(word_tagger(), tmp_path / "model")
     save_model(word_tagger(seed=1, vectors=VECTORS), tmp_path / "model")
     save_model(word_tagger(seed=1), tmp_path / "model")
@@ -241,7 +241,7 @@ def test_a_model_is_replaced_and_something_else_is_not(tmp_path: Path) -> None:
     assert (tmp_path / "other" / "precious.txt").read_text() == "notes"
 
 
-def test_what_a_crash_left_half_written_does_not_matter(tmp_path: Path) -> None:
+def test_a_partial_folder_of_a_crash_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "model.partial").mkdir()
     (tmp_path / "model.partial" / "model.safetensors").write_bytes(b"half")
     save_model(word_tagger(), tmp_path / "model")
@@ -256,7 +256,7 @@ def test_a_model_may_be_saved_over_the_folder_it_came_from(tiny_encoder: Path, t
     assert same_weights(loaded, load_model(tmp_path / "model"))
 
 
-def test_another_encoder_under_the_same_name_is_noticed(tmp_path: Path) -> None:
+def test_another_encoder_under_the_same_name_is_refused(tmp_path: Path) -> None:
     encoder = write_encoder(tmp_path / "encoder")
     save_model(word_tagger(contextual=str(encoder)), tmp_path / "model")
     load_model(tmp_path / "model")
@@ -397,6 +397,6 @@ def test_a_damaged_folder_is_refused(whole: dict[str, Path], kind: str, damage: 
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"folder 'nowhere' holds no model: there is no wardround\.json in it"):
         load_model(tmp_path / "nowhere")

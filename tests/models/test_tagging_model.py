@@ -62,7 +62,7 @@ def test_marginals_are_probabilities(model: TaggingModel) -> None:
     torch.testing.assert_close(found.sum(2), inputs.mask.float())
 
 
-def test_inputs_move_whole_and_leave_out_what_is_not_there() -> None:
+def test_inputs_move_all_parts_that_are_present() -> None:
     inputs = word_tagger(character_layer="none").prepare(SENTENCES)
     moved = inputs.to(torch.device("meta"))
     assert isinstance(moved, Inputs)
@@ -170,7 +170,7 @@ def test_the_parts_of_a_loss_by_enumeration(three: OfThreeWords) -> None:
     assert whole == pytest.approx(gold, abs=1e-4)
 
 
-def test_without_a_teacher_what_is_not_annotated_stays_open(three: OfThreeWords) -> None:
+def test_without_a_teacher_unannotated_types_stay_open(three: OfThreeWords) -> None:
     ade = single(three, "ADE")
     local = three.rows("O", "O", ade)
     found = three.split(local, None)
@@ -181,7 +181,7 @@ def test_without_a_teacher_what_is_not_annotated_stays_open(three: OfThreeWords)
     torch.testing.assert_close(found.source[0], partial)
 
 
-def test_what_stays_open_may_count_a_little_as_nothing_by_enumeration(three: OfThreeWords) -> None:
+def test_the_outside_weight_by_enumeration(three: OfThreeWords) -> None:
     ade = single(three, "ADE")
     local, open_ = three.rows("O", "O", ade), not_ade(three)
     silence = three.lost({"O"}, {"O"}, {ade}) - three.lost(open_, open_, {ade})
@@ -194,7 +194,7 @@ def test_what_stays_open_may_count_a_little_as_nothing_by_enumeration(three: OfT
     assert three.split(local, hard, 0.25) == three.split(local, hard)  # mentions say all there is
 
 
-def test_a_teacher_that_adds_nothing_teaches_silence_alone(three: OfThreeWords) -> None:
+def test_a_teacher_without_mentions_adds_only_the_silence_loss(three: OfThreeWords) -> None:
     ade = single(three, "ADE")
     local = three.rows("O", "O", ade)
     found = three.split(local, local)
@@ -203,7 +203,7 @@ def test_a_teacher_that_adds_nothing_teaches_silence_alone(three: OfThreeWords) 
     assert found.silence.item() == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_distribution_is_taught_path_by_path(three: OfThreeWords) -> None:
+def test_the_loss_of_a_taught_distribution_by_enumeration(three: OfThreeWords) -> None:
     """The teacher is another model; every path that the annotation allows counts by what it gives to it."""
     ade, open_ = single(three, "ADE"), not_ade(three)
     local = three.rows("O", "O", ade)
@@ -222,7 +222,7 @@ def test_a_distribution_is_taught_path_by_path(three: OfThreeWords) -> None:
     assert found.silence.item() == 0.0
 
 
-def test_what_the_model_expects_itself_teaches_it_nothing(three: OfThreeWords) -> None:
+def test_the_models_own_posterior_gives_no_gradient(three: OfThreeWords) -> None:
     local = three.rows("O", "O", single(three, "ADE"))
     taught = three.model.posterior(three.inputs, local, annotated=three.annotated)
     parameters = [parameter for parameter in three.model.parameters() if parameter.requires_grad]
@@ -230,7 +230,7 @@ def test_what_the_model_expects_itself_teaches_it_nothing(three: OfThreeWords) -
     assert max(float(gradient.abs().max()) for gradient in gradients) < 1e-5
 
 
-def test_tags_of_an_unannotated_type_never_move_the_source(three: OfThreeWords) -> None:
+def test_tags_of_unannotated_types_do_not_change_the_source_loss(three: OfThreeWords) -> None:
     """Of a word without a local mention it says only that it is no ADE: its gradient is that of this alone."""
     ade = single(three, "ADE")
     emissions = three.model.emissions(three.inputs).detach().requires_grad_()
@@ -289,7 +289,7 @@ def test_one_backward_gives_each_sentence_its_own_gradient(changes: dict[str, An
     assert small == [False, False, True, True]  # and the teacher adds to the first two
 
 
-def test_a_probe_is_felt_by_every_word_of_its_sentence() -> None:
+def test_a_probe_affects_every_word_of_its_sentence() -> None:
     """Its gradient is the sum of those of the words' representations: by finite differences."""
     model = word_tagger(lstm=0).double().eval()
     width = model.probes.leaf_shape[0]

@@ -20,7 +20,7 @@ from wardround.models.transfer import (
     layers_of,
     layers_up_to,
     load_source,
-    transferred,
+    plan_transfer,
     warm_start,
 )
 from wardround.models.word_tagger import WordTagger, preset
@@ -72,7 +72,7 @@ def why(report: TransferReport, layer: str) -> str:
 
 
 def given(source: TaggingModel, target: TaggingModel, **settings: Any) -> TransferReport:
-    report = transferred(source, target, **settings)
+    report = plan_transfer(source, target, **settings)
     report.put_into(target)
     return report
 
@@ -102,7 +102,7 @@ def test_layers_bottom_to_top_hold_every_parameter_once() -> None:
 
 
 @pytest.mark.parametrize("last", LAYERS)
-def test_a_prefix_is_the_sources_and_the_rest_fresh_bit_for_bit(last: str) -> None:
+def test_lower_layers_are_copied_and_the_rest_is_fresh_bit_for_bit(last: str) -> None:
     source, target, fresh = tagger(seed=1), tagger(seed=2), tagger(seed=2)
     report = given(source, target, up_to=last)
     place = LAYERS.index(last) + 1
@@ -114,7 +114,7 @@ def test_a_prefix_is_the_sources_and_the_rest_fresh_bit_for_bit(last: str) -> No
         assert not same_layer(target, source, layer)
 
 
-def test_without_a_layer_all_is_taken() -> None:
+def test_without_up_to_all_layers_are_taken() -> None:
     source, target = tagger(seed=1), tagger(seed=2)
     report = given(source, target)
     assert report.up_to == "crf"
@@ -124,16 +124,16 @@ def test_without_a_layer_all_is_taken() -> None:
 
 def test_planning_changes_neither_model_and_is_the_same_twice() -> None:
     source, target = tagger(seed=1), tagger("Dosage", "Drug", seed=2)
-    report = transferred(source, target)
+    report = plan_transfer(source, target)
     assert same_weights(source, tagger(seed=1))
     assert same_weights(target, tagger("Dosage", "Drug", seed=2))
-    again = transferred(source, target)
+    again = plan_transfer(source, target)
     assert report == again
     assert report.as_values() == again.as_values()
-    assert report.as_values() != transferred(tagger(seed=3), target).as_values()
+    assert report.as_values() != plan_transfer(tagger(seed=3), target).as_values()
 
 
-def test_what_was_taken_is_a_copy() -> None:
+def test_transferred_weights_are_copies() -> None:
     source, target = tagger(seed=1), tagger(seed=2)
     given(source, target)
     with torch.no_grad():
@@ -144,13 +144,13 @@ def test_what_was_taken_is_a_copy() -> None:
 def test_an_unknown_layer_is_refused_with_the_nearest() -> None:
     said = r"^no layer of the source is called 'lstn' – did you mean 'lstm'\?; there are words, characters\.embedding, "
     with pytest.raises(ModelError, match=said):
-        transferred(tagger(), tagger(), up_to="lstn")
+        plan_transfer(tagger(), tagger(), up_to="lstn")
     with pytest.raises(ModelError, match=r"^no layer of the source is called 'dense'"):
-        transferred(tagger(), tagger(dense=4), up_to="dense")
+        plan_transfer(tagger(), tagger(dense=4), up_to="dense")
 
 
 def test_values_for_the_card() -> None:
-    report = transferred(tagger(seed=1), tagger(seed=2), up_to="words")
+    report = plan_transfer(tagger(seed=1), tagger(seed=2), up_to="words")
     values = report.as_values()
     words = {"layer": "words", "parameters": 66 * 16, "taken": 66 * 16, "how": "copied", "why": ""}
     assert values["layers"][0] == words
@@ -167,7 +167,7 @@ def test_values_for_the_card() -> None:
 # Tags.
 
 
-def test_rows_go_to_the_tags_that_both_have() -> None:
+def test_rows_are_matched_by_tag() -> None:
     source, target = numbered(tagger("ADE", "Drug")), blank(tagger("Dosage", "Drug"))
     report = given(source, target)
     # Source: O B-ADE I-ADE B-Drug I-Drug; target: O B-Dosage I-Dosage B-Drug I-Drug.
@@ -216,7 +216,7 @@ def test_another_scheme() -> None:
     assert back.crf.start.tolist() == [0, 1, 2, FRESH, FRESH]
 
 
-def test_types_that_have_nothing_in_common_leave_the_word_outside() -> None:
+def test_without_common_types_only_the_row_of_outside_is_copied() -> None:
     source, target = numbered(tagger("ADE")), blank(tagger("Dosage"))
     report = given(source, target)
     assert target.output.bias.tolist() == [0, FRESH, FRESH]
@@ -229,7 +229,7 @@ I2B2 = ("AGE", "BIOID", "CITY", "COUNTRY", "DATE", "DEVICE", "DOCTOR", "EMAIL", 
 
 
 @pytest.mark.parametrize(("there", "here"), [(MIMIC, I2B2), (I2B2, MIMIC)])
-def test_labels_that_the_source_never_saw(there: tuple[str, ...], here: tuple[str, ...]) -> None:
+def test_labels_that_the_source_lacks_are_fresh(there: tuple[str, ...], here: tuple[str, ...]) -> None:
     source, target = tagger(*there, scheme="BIOES", seed=1), tagger(*here, scheme="BIOES", seed=2)
     fresh = tagger(*here, scheme="BIOES", seed=2)
     given(source, target)
@@ -241,17 +241,17 @@ def test_labels_that_the_source_never_saw(there: tuple[str, ...], here: tuple[st
 
 
 def test_a_reason_names_only_a_few_fresh_tags() -> None:
-    said = why(transferred(tagger("AGE"), tagger(*I2B2)), "output")
+    said = why(plan_transfer(tagger("AGE"), tagger(*I2B2)), "output")
     assert (
         said
         == "3 of 25 tags are the source's; fresh: B-BIOID, I-BIOID, B-CITY, I-CITY, B-COUNTRY, I-COUNTRY and 16 more"
     )
 
 
-def test_a_decoder_that_only_one_of_the_two_has() -> None:
+def test_a_crf_that_only_one_model_has_is_not_transferred() -> None:
     report = given(tagger(decoder="softmax"), tagger(seed=2))
     assert (report.up_to, how(report)["crf"]) == ("output", "fresh")
-    report = transferred(tagger(), tagger(seed=2, decoder="softmax"))
+    report = plan_transfer(tagger(), tagger(seed=2, decoder="softmax"))
     assert (how(report)["output"], how(report)["crf"]) == ("copied", "skipped")
     assert why(report, "crf") == "the target has no such layer"
 
@@ -281,9 +281,9 @@ def test_buckets_that_are_joined_are_averaged() -> None:
     assert why(report, "words") == "each 2 of 4 buckets of words became one, their mean"
 
 
-def test_other_buckets_are_skipped_and_what_rests_on_them() -> None:
+def test_other_numbers_of_buckets_are_skipped_with_the_layers_above() -> None:
     source, target = tagger(word_buckets=4, seed=1), tagger(word_buckets=6, seed=2)
-    report = transferred(source, target, up_to="lstm")
+    report = plan_transfer(source, target, up_to="lstm")
     assert how(report) == {
         "words": "skipped",
         "characters.embedding": "copied",
@@ -328,8 +328,8 @@ def test_the_same_list_is_copied() -> None:
         (lambda: tagger(), "words.weight is 4 × 4 in the source, 66 × 16 in the target"),
     ],
 )
-def test_words_that_cannot_be_matched(target: Any, said: str) -> None:
-    report = transferred(tagger(vectors=vectors("a", "b")), target())
+def test_words_without_a_match_are_skipped(target: Any, said: str) -> None:
+    report = plan_transfer(tagger(vectors=vectors("a", "b")), target())
     assert how(report)["words"] == "skipped"
     assert why(report, "words") == said
 
@@ -341,7 +341,7 @@ def test_from_fedner_to_the_papers_network() -> None:
     source, target = (
         WordTagger(replace(preset(name), word_buckets=16), TagSet(("Drug",))) for name in ("fedner", "transfer")
     )
-    report = transferred(source, target)
+    report = plan_transfer(source, target)
     assert how(report) == {
         "words": "copied",
         "characters.embedding": "skipped",
@@ -356,38 +356,38 @@ def test_from_fedner_to_the_papers_network() -> None:
     kind = "it is another kind of layer: only the target has characters.forwards.weight_ih_l0"
     assert why(report, "characters") == kind
     assert why(report, "lstm") == "it is above characters.embedding, which was skipped"
-    past = transferred(source, target, past_gaps=True)
+    past = plan_transfer(source, target, past_gaps=True)
     assert why(past, "word_cnn") == "the target has no such layer"
     assert why(past, "dense") == "the source has no such layer"
     assert how(past)["crf"] == "resized"
 
 
-def test_a_layer_that_only_the_source_has_stands_in_its_place() -> None:
+def test_a_layer_of_the_source_alone_keeps_its_position() -> None:
     source, target = tagger(word_cnn=4), tagger(word_cnn=0)
-    report = transferred(source, target, up_to="word_cnn")
+    report = plan_transfer(source, target, up_to="word_cnn")
     assert [row.layer for row in report.layers] == list(LAYERS)
     assert report.layers[3].parameters == 0
-    assert how(transferred(source, target, up_to="characters")).keys() == {*LAYERS} - {"word_cnn"}
+    assert how(plan_transfer(source, target, up_to="characters")).keys() == {*LAYERS} - {"word_cnn"}
 
 
-def test_nothing_that_fits_is_refused() -> None:
+def test_a_transfer_that_copies_nothing_is_refused() -> None:
     with pytest.raises(
         ModelError, match=r"^no layer of the source fits: words: words\.weight is 66 × 16 in the source"
     ):
-        transferred(tagger(), tagger(word_dimension=8, character_layer="none"))
+        plan_transfer(tagger(), tagger(word_dimension=8, character_layer="none"))
 
 
 def test_a_word_tagger_and_an_encoder_have_no_layer_in_common(tiny_encoder: Path) -> None:
     with pytest.raises(ModelError, match=r"^no layer of the source fits: "):
-        transferred(tagger(), on(tiny_encoder))
+        plan_transfer(tagger(), on(tiny_encoder))
 
 
 def test_the_mix_of_another_encoder_is_skipped(tiny_encoder: Path, tmp_path: Path) -> None:
     other = write_encoder(tmp_path / "other", seed=5)
     source = tagger(contextual=str(tiny_encoder), seed=1)
-    same = transferred(source, tagger(contextual=str(tiny_encoder)))
+    same = plan_transfer(source, tagger(contextual=str(tiny_encoder)))
     assert how(same)["contextual"] == "copied"
-    report = transferred(source, tagger(contextual=str(other)))
+    report = plan_transfer(source, tagger(contextual=str(other)))
     assert (how(report)["contextual"], how(report)["lstm"]) == ("skipped", "skipped")
     assert why(report, "contextual") == "it mixes the layers of another encoder"
 
@@ -417,25 +417,25 @@ def test_the_layers_of_an_encoder(tiny_encoder: Path) -> None:
     assert torch.equal(target.network.classifier.weight, source.network.classifier.weight[[0, 3, 4]])
 
 
-def test_an_encoder_with_other_word_pieces_gives_nothing_above_them(tiny_encoder: Path) -> None:
+def test_another_vocabulary_of_word_pieces_skips_all_layers_above(tiny_encoder: Path) -> None:
     source, target = on(tiny_encoder), on(tiny_encoder)
     target.tokenizer.tokenizer.add_tokens(["quillwort"])
     with pytest.raises(
         ModelError, match=r"^no layer of the source fits: embeddings: the vocabularies of word pieces differ"
     ):
-        transferred(source, target)
-    report = transferred(source, target, past_gaps=True)
+        plan_transfer(source, target)
+    report = plan_transfer(source, target, past_gaps=True)
     assert how(report) == {"embeddings": "skipped", "layer_0": "copied", "layer_1": "copied", "output": "copied"}
 
 
-def test_layers_that_are_read_otherwise_are_skipped(tiny_encoder: Path) -> None:
+def test_layers_with_other_settings_are_skipped(tiny_encoder: Path) -> None:
     source, target = on(tiny_encoder), on(tiny_encoder)
     target.network.config.num_attention_heads = 4
-    report = transferred(source, target, past_gaps=True)
+    report = plan_transfer(source, target, past_gaps=True)
     assert why(report, "layer_1") == "num_attention_heads is 2 in the source, 4 in the target"
 
 
-def test_an_encoder_under_adapters_takes_what_they_adapt(tiny_encoder: Path) -> None:
+def test_an_encoder_with_adapters_takes_the_adapted_layers(tiny_encoder: Path) -> None:
     source = changed(on(tiny_encoder))
     prompted, adapted = on(tiny_encoder, adapter="prompt"), on(tiny_encoder, adapter="lora")
     for target, adapter, above in ((prompted, "prompt", "skipped"), (adapted, "lora", "copied")):
@@ -443,7 +443,7 @@ def test_an_encoder_under_adapters_takes_what_they_adapt(tiny_encoder: Path) -> 
         assert (how(report)["layer_1"], how(report)["output"]) == ("copied", above)
         assert same_layer(target, source, "layer_1")
         assert why(report, adapter) == "the source has no such layer"
-        assert how(transferred(source, target, past_gaps=True))["output"] == "copied"
+        assert how(plan_transfer(source, target, past_gaps=True))["output"] == "copied"
     again = given(prompted, on(tiny_encoder, adapter="prompt", seed=3))
     assert how(again)["prompt"] == "copied"
 
@@ -465,7 +465,7 @@ def test_layers_up_to_one() -> None:
         layers_up_to(tagger(), "crff")
 
 
-def test_freezing_is_refused_whole() -> None:
+def test_a_refused_freeze_changes_nothing() -> None:
     model = tagger()
     with pytest.raises(ModelError, match=r"^no layer is called 'wrds' – did you mean 'words'\?"):
         freeze(model, ["lstm", "wrds"])
@@ -483,7 +483,7 @@ def test_a_source_is_a_model_folder_or_the_run_around_it(tmp_path: Path) -> None
         assert same_weights(load_source(place), word_tagger(seed=3))
 
 
-def test_what_is_no_source(tmp_path: Path, tiny_encoder: Path) -> None:
+def test_folders_that_are_no_source_are_refused(tmp_path: Path, tiny_encoder: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("empty", "nowhere"):
         with pytest.raises(ModelError, match=rf"^folder '{name}' holds no model: there is no wardround\.json in it$"):

@@ -15,7 +15,7 @@ def test_hashes_never_change() -> None:
     assert rows.size == 16_386
 
 
-def test_case_and_digits_are_levelled() -> None:
+def test_case_and_digits_do_not_change_the_bucket() -> None:
     rows = HashedWords(1000)
     assert rows("Aspirin") == rows("ASPIRIN") == rows("aspirin")
     assert rows("2019") == rows("1987") != rows("187")
@@ -49,12 +49,12 @@ def test_a_long_word_keeps_its_beginning_and_its_end() -> None:
     assert spelling("abcdefg", 5) == spelling("abefg")
 
 
-def test_a_character_outside_the_table_falls_into_a_bucket() -> None:
+def test_a_character_outside_the_table_is_hashed() -> None:
     first_bucket = CHARACTERS - 32
     assert spelling("中") == (first_bucket + ord("中") % 32,)
     assert spelling("é")[0] < first_bucket
 
 
 @given(st.text(st.characters(codec=None)))
-def test_no_character_is_taken_for_padding(word: str) -> None:
+def test_no_character_has_the_row_of_padding(word: str) -> None:
     assert all(PADDING < row < CHARACTERS and row != UNKNOWN for row in spelling(word))

@@ -37,7 +37,7 @@ VECTORS = WordVectors(("aspirin", "Rash", "rash"), np.arange(9, dtype=np.float32
         ({"scheme": "BILOU"}, "scheme is 'BILOU'; it can be BIO, BIOES, IOB1"),
     ],
 )
-def test_a_configuration_that_cannot_be_built(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_configurations_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         word_tagger(**wrong)
 
@@ -63,7 +63,7 @@ def test_every_trainable_parameter_gets_a_gradient(shape: dict[str, Any]) -> Non
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
 
 
-def test_what_is_prepared() -> None:
+def test_prepared_inputs_by_hand() -> None:
     model = word_tagger()
     inputs = model.prepare([("No", "rash"), ("rash",)])
     assert inputs.mask.tolist() == [[True, True], [True, False]]
@@ -82,12 +82,12 @@ def test_what_is_prepared() -> None:
     assert inputs.pieces is None
 
 
-def test_without_characters_nothing_is_spelled() -> None:
+def test_without_a_character_layer_there_are_no_spellings() -> None:
     model = word_tagger(character_layer="none")
     assert model.prepare(SENTENCES).spellings is None
 
 
-def test_the_character_layer_tells_words_of_one_bucket_apart() -> None:
+def test_the_character_layer_distinguishes_words_of_one_bucket() -> None:
     plain, spelled = word_tagger(word_buckets=1, character_layer="none").eval(), word_tagger(word_buckets=1).eval()
     words = [("aspirin",), ("rash",)]
     same, other = plain.emissions(plain.prepare(words)), spelled.emissions(spelled.prepare(words))
@@ -104,7 +104,7 @@ def test_word_vectors_bring_their_own_list_and_width() -> None:
     assert not model.words.weight[0].any()
 
 
-def test_frozen_words_are_in_neither_half() -> None:
+def test_frozen_word_embeddings_are_neither_shared_nor_private() -> None:
     model = word_tagger(vectors=VECTORS, train_words=False)
     assert not model.words.weight.requires_grad
     assert "words.weight" not in {**model.shared_parameters(), **model.private_parameters()}
@@ -121,7 +121,7 @@ def test_padding_rows_stay_zero() -> None:
     assert not model.characters.embedding.weight[0].any()
 
 
-def test_shared_groups_that_the_network_lacks_are_passed_over() -> None:
+def test_shared_groups_that_the_network_lacks_are_ignored() -> None:
     assert word_tagger(lstm=0, word_cnn=0).split.shared == ("words", "characters")
     assert word_tagger(shared=("crf", "lstm")).split.shared == ("lstm", "crf")
 
@@ -132,7 +132,7 @@ def test_settings_are_the_configuration_as_plain_values() -> None:
     assert WordTaggerConfig(**settings) == TINY
 
 
-def test_an_encoder_looks_on(tiny_encoder: Path) -> None:
+def test_only_the_mix_of_a_contextual_encoder_is_shared(tiny_encoder: Path) -> None:
     model = word_tagger(contextual=str(tiny_encoder)).eval()
     assert model.groups == ("words", "characters", "contextual", "word_cnn", "lstm", "output", "crf")
     assert [name for name in model.shared_parameters() if name.startswith("contextual")] == [
@@ -204,7 +204,7 @@ def test_the_stacked_lstm_has_two_layers() -> None:
     assert len(model.lstm.forwards) == 2
 
 
-def test_a_preset_that_does_not_exist() -> None:
+def test_an_unknown_preset_is_refused() -> None:
     with pytest.raises(ModelError, match=r"no preset is called 'fednre' – did you mean 'fedner'\?"):
         preset("fednre")
     with pytest.raises(ModelError, match="no preset is called 'x'; there are fedner, elmoner, "):

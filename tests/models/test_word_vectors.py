@@ -123,7 +123,7 @@ def test_a_single_array_is_no_archive(tmp_path: Path) -> None:
         load_word_vectors(tmp_path / "v.npz")
 
 
-def test_no_file_and_no_folder_in_the_message(tmp_path: Path) -> None:
+def test_messages_name_the_file_but_not_its_folder(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"^there is no word-vector file 'missing\.txt'$"):
         load_word_vectors(tmp_path / "missing.txt")
     with pytest.raises(ModelError):

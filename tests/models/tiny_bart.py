@@ -13,7 +13,7 @@ from tokenizers.trainers import BpeTrainer
 from transformers import BartConfig, BartForConditionalGeneration, BartTokenizer
 
 from tests.models.tiny import notes
-from wardround.models.encoders import without_remarks
+from wardround.models.encoders import quiet_transformers
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
@@ -35,7 +35,7 @@ def write_bart(folder: Path, *, seed: int = 0, positions: int = 64, scaled: bool
         scale_embedding=scaled,
         init_std=0.2,
     )
-    with without_remarks():
+    with quiet_transformers():
         BartForConditionalGeneration(sizes).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     return folder

@@ -24,7 +24,7 @@ from wardround.text.document import Range
         ("555-01\n10", "555-0110"),
     ],
 )
-def test_wrapped_lines_are_put_together(text: str, joined: str) -> None:
+def test_wrapped_lines_are_joined(text: str, joined: str) -> None:
     page = joined_texts(text)[0]
     assert page.view.text == joined
     assert page.view.source(Range(0, len(joined))) == (0, len(text))
@@ -57,16 +57,16 @@ def test_other_lines_stay(text: str) -> None:
 )
 def test_matches_that_are_likely_one_identifier(text: str, type_: str, spaced: bool, joins: bool) -> None:
     page = next(page for page in joined_texts(text) if page.spaced is spaced)
-    assert page.joins(Range(0, len(page.view.text)), type_) is joins
+    assert page.is_one_identifier(Range(0, len(page.view.text)), type_) is joins
 
 
 def test_matches_that_cross_no_break_are_ignored() -> None:
     (page,) = joined_texts("201-555-\n0110, 03/14/2061")
     at = page.view.text.index("03/14")
-    assert not page.joins(Range(at, at + 10), "DATE")
-    assert not page.joins(Range(0, 8), "PHONE")  # up to the break
-    assert not page.joins(Range(8, 12), "PHONE")  # from the break on
-    assert page.joins(Range(0, 12), "PHONE")
+    assert not page.is_one_identifier(Range(at, at + 10), "DATE")
+    assert not page.is_one_identifier(Range(0, 8), "PHONE")  # up to the break
+    assert not page.is_one_identifier(Range(8, 12), "PHONE")  # from the break on
+    assert page.is_one_identifier(Range(0, 12), "PHONE")
 
 
 def test_only_what_is_near_a_break_is_read_again() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.redaction.dates import Calendar, date_shift, is_weekday, match_case
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
+from wardround.redaction.secret_key import SecretKey
 
 SHIFT = 400  # days: 4 March 2061 becomes 8 April 2062
 
@@ -80,14 +80,16 @@ def test_text_that_is_not_a_date_is_replaced_otherwise(text: str) -> None:
         (["04/13/1999"], "es", 1999, False),
     ],
 )
-def test_a_note_tells_how_it_writes_dates(dates: list[str], language: Language, year: int, day_first: bool) -> None:
+def test_the_notation_of_dates_is_inferred_from_the_note(
+    dates: list[str], language: Language, year: int, day_first: bool
+) -> None:
     calendar = Calendar.of(dates, days=1, language=language)
     assert (calendar.year, calendar.day_first) == (year, day_first)
 
 
 @given(st.binary(min_size=32, max_size=32))
-def test_days_move_every_year_and_month_by_whole_weeks(key: bytes) -> None:
-    days = date_shift(Keyed(key))
+def test_shifts_are_whole_weeks_and_change_month_and_year(key: bytes) -> None:
+    days = date_shift(SecretKey(key))
     assert 405 <= abs(days) <= 1421
     assert days % 7 == 0
     calendar = Calendar(days, "en")
@@ -97,13 +99,13 @@ def test_days_move_every_year_and_month_by_whole_weeks(key: bytes) -> None:
         assert calendar.shift(text, unchanged) == text
 
 
-def test_there_are_as_many_moves_as_the_docs_say() -> None:
-    assert len({date_shift(Keyed(b"%d" % number)) for number in range(5000)}) == 244
+def test_the_number_of_shifts_is_that_of_the_docs() -> None:
+    assert len({date_shift(SecretKey(b"%d" % number)) for number in range(5000)}) == 244
 
 
 @given(st.dates(date(1900, 1, 1), date(2099, 12, 31)), st.binary(min_size=32, max_size=32))
 def test_a_weekday_still_fits_its_date(day: date, key: bytes) -> None:
-    calendar = Calendar(date_shift(Keyed(key)), "en", day.year)
+    calendar = Calendar(date_shift(SecretKey(key)), "en", day.year)
     name, _, moved = calendar.shift(day.strftime("%A, %d.%m.%Y"), unchanged).partition(", ")
     assert datetime.strptime(moved, "%d.%m.%Y").strftime("%A") == name
 
@@ -119,7 +121,7 @@ def test_a_weekday_still_fits_its_date(day: date, key: bytes) -> None:
         ("3–4 March 2061", "3–8 April 2062"),  # 3 alone is no date
     ],
 )
-def test_other_signs_stay_in_their_place(old: str, new: str) -> None:
+def test_other_characters_keep_their_place(old: str, new: str) -> None:
     assert Calendar(SHIFT, "en", 2061, day_first=False).shift(old, unchanged) == new
 
 
@@ -133,7 +135,7 @@ DAYS = st.dates(date(1900, 1, 1), date(2099, 12, 31))
 
 @given(DAYS, DAYS, st.binary(min_size=32, max_size=32), st.sampled_from(["%d/%m/%Y", "%Y-%m-%d", "%d.%m.%Y"]))
 def test_distances_stay(one: date, other: date, key: bytes, form: str) -> None:
-    days = date_shift(Keyed(key))
+    days = date_shift(SecretKey(key))
     calendar = Calendar.of([one.strftime(form), other.strftime(form)], days=days, language="es")
     moved = [calendar.shift(day.strftime(form), unchanged) for day in (one, other)]
     assert moved == [(day + timedelta(days)).strftime(form) for day in (one, other)]

@@ -35,7 +35,7 @@ def leakage(find: Finder, documents: tuple[Document, ...]) -> LeakageScore:
     return score_leakage(zip(documents, predicted, strict=True))
 
 
-def test_without_more_the_mentions_of_the_model_are_found(phi_task: Task, hospital: SyntheticSite) -> None:
+def test_by_default_the_mentions_of_the_model_are_found(phi_task: Task, hospital: SyntheticSite) -> None:
     expected = [
         [(entity.type, entity.envelope) for entity in document.entities] for document in phi_task.predict(hospital.test)
     ]
@@ -44,14 +44,14 @@ def test_without_more_the_mentions_of_the_model_are_found(phi_task: Task, hospit
     assert sum(map(len, found)) > 100
 
 
-def test_a_lower_threshold_hides_more_and_nothing_less(phi_task: Task, hospital: SyntheticSite) -> None:
+def test_a_lower_threshold_only_adds_findings(phi_task: Task, hospital: SyntheticSite) -> None:
     steps = [covered(model_finder(phi_task, threshold=t), hospital.test) for t in (None, 0.5, 0.1, 0.01)]
     for fewer, more in pairwise(steps):
         assert all(a <= b for a, b in zip(fewer, more, strict=True))
     assert sum(map(len, steps[-1])) > sum(map(len, steps[0]))
 
 
-def test_a_doubted_word_is_one_whose_probability_says_so(phi_task: Task, hospital: SyntheticSite) -> None:
+def test_uncertain_words_follow_their_probabilities(phi_task: Task, hospital: SyntheticSite) -> None:
     model, document = cast(TaggingModel, phi_task.model), hospital.test[0].with_entities(())
     (found,) = uncertain_words(model, [document], 0.2)
     got = {at for finding in found for at in range(*finding.range) if not document.text[at].isspace()}
@@ -65,7 +65,7 @@ def test_a_doubted_word_is_one_whose_probability_says_so(phi_task: Task, hospita
     assert got == expected
 
 
-def test_patterns_unite_with_the_model_under_its_names(phi_task: Task, hospital: SyntheticSite) -> None:
+def test_pattern_findings_get_the_type_names_of_the_model(phi_task: Task, hospital: SyntheticSite) -> None:
     alone, both = model_finder(phi_task), model_finder(phi_task, patterns=EN)
     merged = zip(covered(alone, hospital.test), covered(pattern_finder(EN), hospital.test), strict=True)
     assert covered(both, hospital.test) == [model | patterns for model, patterns in merged]
@@ -73,7 +73,7 @@ def test_patterns_unite_with_the_model_under_its_names(phi_task: Task, hospital:
     assert named <= set(phi_task.entity_types)
 
 
-def test_recall_grows_with_patterns_and_with_doubt(phi_task: Task, hospital: SyntheticSite) -> None:
+def test_patterns_and_thresholds_increase_recall(phi_task: Task, hospital: SyntheticSite) -> None:
     ways = [
         model_finder(phi_task),
         model_finder(phi_task, patterns=EN),
@@ -95,7 +95,7 @@ WIDE = str.maketrans({code: code + 0xFEE0 for code in (*range(0x30, 0x3A), *rang
 
 
 @pytest.mark.parametrize("threshold", [None, 0.1])
-def test_a_model_finds_in_odd_forms_what_it_finds_in_plain_ones(
+def test_a_model_finds_unusual_forms_like_plain_ones(
     phi_task: Task, hospital: SyntheticSite, threshold: float | None
 ) -> None:
     find = model_finder(phi_task, threshold=threshold)
@@ -111,7 +111,7 @@ def test_a_model_finds_in_odd_forms_what_it_finds_in_plain_ones(
         ]
 
 
-def test_words_that_came_with_an_odd_note_are_found_again(phi_task: Task) -> None:
+def test_words_of_the_corpus_are_recomputed_for_an_edited_note(phi_task: Task) -> None:
     note = Document("a", "Ｊｏｈｎ", words=(Range(0, 2), Range(2, 4)), sentences=(Range(0, 4),))
     ((document, found),) = model_finder(phi_task, threshold=0.001)([note])
     assert document == note

@@ -20,7 +20,7 @@ def test_the_model_decides_between_equally_long_findings() -> None:
     assert merge_findings([finding(0, 5, "ZIP"), finding(0, 5, "ID", "model")])[0].type == "ID"
 
 
-def test_neighbours_stay_two() -> None:
+def test_adjacent_findings_stay_separate() -> None:
     assert [h.range for h in merge_findings([finding(4, 8), finding(0, 4)])] == [(0, 4), (4, 8)]
 
 

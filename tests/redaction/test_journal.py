@@ -45,7 +45,7 @@ def test_an_incomplete_line_does_not_count(tmp_path: Path, cut: int) -> None:
     assert Journal(tmp_path, SETTINGS, resume=True).progress == TWO
 
 
-def test_nothing_to_resume_is_a_fresh_start(tmp_path: Path) -> None:
+def test_without_a_journal_a_resumed_run_starts_anew(tmp_path: Path) -> None:
     assert Journal(tmp_path, SETTINGS, resume=True).progress == Progress()
 
 

@@ -3,16 +3,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.names import NamedMention, Roster, pick_free, replace_letter
+from wardround.redaction.secret_key import SecretKey
 from wardround.redaction.word_lists import FIRST_NAMES, SURNAMES
 
-KEY = Keyed(b"k" * 32)
+KEY = SecretKey(b"k" * 32)
 HERS, HIS = FIRST_NAMES["en"]["F"], FIRST_NAMES["en"]["M"]
 
 
 def roster(*texts: str, before: str = "") -> Roster:
-    return Roster([NamedMention(text, before) for text in texts], keyed=KEY, language="en")
+    return Roster([NamedMention(text, before) for text in texts], key=KEY, language="en")
 
 
 def test_the_same_person_in_every_form() -> None:
@@ -61,13 +61,13 @@ def test_two_names_never_become_one(names: list[str]) -> None:
     assert len(set(new)) == len(new)
 
 
-def test_a_list_that_is_used_up() -> None:
+def test_an_exhausted_list_gives_invented_names() -> None:
     assert pick_free(("a", "b"), {"a"}, KEY) == "b"
     made = pick_free(("a", "b"), {"a", "b"}, KEY)
     assert len(made) == 12 and made.isalpha()
 
 
-def test_letters_move() -> None:
+def test_letters_become_other_letters() -> None:
     assert all(replace_letter(letter, KEY) != letter for letter in "abcxyzABCéßñ")
     assert replace_letter("a", KEY).upper() == replace_letter("A", KEY)
     assert replace_letter("-", KEY) == "-"

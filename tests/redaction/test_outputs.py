@@ -28,14 +28,14 @@ def files(folder: Path) -> list[str]:
         ("jsonl", ["notes.jsonl"]),
     ],
 )
-def test_notes_leave_in_the_format_they_came_in(tmp_path: Path, name: str, expected: list[str]) -> None:
+def test_notes_are_written_in_their_original_format(tmp_path: Path, name: str, expected: list[str]) -> None:
     output = output_for(name, open_format(name), tmp_path)
     output.write(NOTE)
     output.finish()
     assert files(tmp_path) == expected
 
 
-def test_text_is_written_to_the_letter(tmp_path: Path) -> None:
+def test_text_is_written_unchanged(tmp_path: Path) -> None:
     output_for("text", open_format("text"), tmp_path).write(NOTE)
     assert (tmp_path / "notes/ward/n1.txt").read_bytes() == b"Mr [NAME]\r\n"
 

@@ -136,7 +136,7 @@ def test_ordinary_text_has_the_findings_of_the_forms_alone(text: str) -> None:
 
 
 @given(st.lists(PIECES | st.text(max_size=6)).map("".join))
-def test_reading_odd_forms_takes_no_finding_away(text: str) -> None:
+def test_unusual_forms_only_add_findings(text: str) -> None:
     assert by_forms_alone(EN, text) <= set(EN.find(text))
 
 
@@ -168,7 +168,7 @@ def test_tables_lists_and_ranges_stay(text: str) -> None:
         *("an\u0303o 2004", "14 de márzo de 2061", "１４／03／2061", "９１２ ３４５ ６７８", "12345678‑Z"),
     ],
 )
-def test_odd_and_broken_forms_in_spanish(written: str) -> None:
+def test_unusual_and_divided_forms_in_spanish(written: str) -> None:
     assert [text for _, text in found(f"Visto, {written}, otra vez.", ES)] == [written]
 
 
@@ -186,7 +186,7 @@ def test_text_around_a_divided_identifier_is_kept() -> None:
         *("1\u200b", "１", "а", "1\u0301", "12\n", "1-\n", "a@\n", "a-\n", "12 \n", "www.a/\n"),
     ],
 )
-def test_a_page_of_one_thing_is_read_to_its_end(unit: str) -> None:
+def test_a_long_page_of_one_form_is_searched_to_its_end(unit: str) -> None:
     # Whoever goes back over it at every place takes minutes; benchmarks/traps.py has the times.
     text = unit * (40_000 // len(unit)) + "\nseen on 12/03/2021"
     assert ("DATE", "12/03/2021") in [(hidden.type, text[slice(*hidden.range)]) for hidden in EN.find(text)]

@@ -10,7 +10,7 @@ from wardround.errors import CorpusError
 from wardround.redaction.private_files import GrowingFile, private_umask
 
 
-def test_it_takes_its_name_when_complete(tmp_path: Path) -> None:
+def test_a_file_gets_its_name_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "new" / "audit.jsonl"
     file = GrowingFile(path)
     file.append("é\n")
@@ -48,7 +48,7 @@ def test_invalid_files_are_refused_by_name(tmp_path: Path) -> None:
         GrowingFile(tmp_path / "c").append("\ud800")
 
 
-def test_a_file_and_its_folder_are_their_owners_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_file_and_its_folder(tmp_path: Path) -> None:
     file = GrowingFile(tmp_path / "new" / "a.jsonl")
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
     assert stat.S_IMODE(file.partial.stat().st_mode) == 0o600

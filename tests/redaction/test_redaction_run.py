@@ -18,12 +18,12 @@ from wardround.errors import CorpusError
 from wardround.redaction import finders, redaction_run
 from wardround.redaction.finders import model_finder, pattern_finder
 from wardround.redaction.findings import Finding, merge_findings
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.outputs import FilePerNote, Output, output_for
 from wardround.redaction.patterns import Patterns
 from wardround.redaction.private_files import GrowingFile
 from wardround.redaction.redaction_run import Naming, RedactedNote, Redaction, redact_into
 from wardround.redaction.replacing import How, Replacer
+from wardround.redaction.secret_key import SecretKey
 from wardround.tasks.task import Task
 from wardround.text.document import Document, Range
 
@@ -37,7 +37,7 @@ TEXTS = (
 )
 NOTES = tuple(Document(f"ward/n{number}", text) for number, text in enumerate(TEXTS))
 OWN = Naming(lambda document: document.id, lambda document: document.id)
-PATTERNS = Redaction(pattern_finder(Patterns("en")), Replacer(How.SURROGATE, "en", Keyed(b"k" * 32)), OWN)
+PATTERNS = Redaction(pattern_finder(Patterns("en")), Replacer(How.SURROGATE, "en", SecretKey(b"k" * 32)), OWN)
 
 
 class Interrupted(Exception):
@@ -76,7 +76,7 @@ def test_every_note_is_there_once(tmp_path: Path) -> None:
 
 
 def test_the_audit_points_into_the_output(tmp_path: Path) -> None:
-    tagged = Redaction(PATTERNS.find, Replacer(How.TAG, "en", Keyed(b"k" * 32)), OWN)
+    tagged = Redaction(PATTERNS.find, Replacer(How.TAG, "en", SecretKey(b"k" * 32)), OWN)
     list(redact(tmp_path, redaction=tagged))
     pointed = []
     for line in audit(tmp_path):
@@ -104,7 +104,7 @@ def hiding(found: list[tuple[str, list[tuple[int, int, str]]]], how: How) -> tup
     def find(documents: Iterable[Document]) -> Iterator[tuple[Document, list[Finding]]]:
         return ((document, findings[document.id]) for document in documents)
 
-    return notes, Redaction(find, Replacer(how, "en", Keyed(b"k" * 32)), OWN)
+    return notes, Redaction(find, Replacer(how, "en", SecretKey(b"k" * 32)), OWN)
 
 
 def predicted(spans: list[tuple[int, int, str]]) -> set[int]:
@@ -118,7 +118,7 @@ def written(folder: Path) -> dict[str, str]:
 
 @given(FOUND)
 @settings(max_examples=40, deadline=None)
-def test_every_character_that_was_found_goes_and_no_other_changes(found: list[tuple[str, list[Any]]]) -> None:
+def test_exactly_the_found_characters_are_replaced(found: list[tuple[str, list[Any]]]) -> None:
     notes, redaction = hiding(found, How.MASK)
     with TemporaryDirectory() as folder:
         list(redact(Path(folder), notes, redaction, review=False))
@@ -130,10 +130,8 @@ def test_every_character_that_was_found_goes_and_no_other_changes(found: list[tu
 
 @given(FOUND, st.sampled_from(How))
 @settings(max_examples=60, deadline=None)
-def test_with_the_audit_and_what_was_hidden_the_note_can_be_put_together_again(
-    found: list[tuple[str, list[Any]]], how: How
-) -> None:
-    """So each offset points at the replacement, and what lies between two of them is what lay there."""
+def test_the_audit_and_the_hidden_text_restore_the_note(found: list[tuple[str, list[Any]]], how: How) -> None:
+    """Each offset points at its replacement, and the text between two replacements is that of the note."""
     notes, redaction = hiding(found, how)
     with TemporaryDirectory() as folder:
         list(redact(Path(folder), notes, redaction, review=False))
@@ -149,7 +147,7 @@ def test_with_the_audit_and_what_was_hidden_the_note_can_be_put_together_again(
         assert {at for piece in hidden for at in range(*piece.range)} == predicted(spans)
 
 
-def test_no_file_holds_what_was_hidden(tmp_path: Path) -> None:
+def test_no_file_contains_hidden_text(tmp_path: Path) -> None:
     list(redact(tmp_path))
     everything = b"".join(contents(tmp_path).values()).decode()
     for secret in ("03/14/2061", "201-555-0110", "a.b@", "MR123456", "2061-03-20", "March 14"):
@@ -194,7 +192,7 @@ def plug(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
 @pytest.mark.parametrize("name", ["text", "jsonl"])
 @given(stops=st.lists(st.integers(0, 20), max_size=4), ahead=st.integers(1, 4))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_interrupted_anywhere_and_resumed_is_the_same(
+def test_a_resumed_run_equals_an_uninterrupted_one(
     tmp_path_factory: pytest.TempPathFactory, name: str, stops: list[int], ahead: int
 ) -> None:
     whole, resumed = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("resumed")
@@ -234,7 +232,7 @@ def killed_after(folder: Path, writes: int, name: str) -> int:
 
 
 @pytest.mark.parametrize("name", ["text", "jsonl"])
-def test_killed_again_and_again_it_skips_no_note_and_doubles_none(tmp_path: Path, name: str) -> None:
+def test_repeated_kills_neither_skip_nor_repeat_a_note(tmp_path: Path, name: str) -> None:
     list(redact(tmp_path / "whole", name=name))
     ends = [killed_after(tmp_path / "resumed", writes, name) for writes in (0, 1, 3, 5, 4, 2)]
     assert ends[:4] == [-signal.SIGKILL] * 4, "else the test proves nothing"
@@ -263,7 +261,7 @@ def test_interrupted_while_files_take_their_names(tmp_path: Path, monkeypatch: p
     assert contents(tmp_path / "resumed") == contents(tmp_path / "whole")
 
 
-def test_a_finished_run_is_not_done_again(tmp_path: Path) -> None:
+def test_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
     list(redact(tmp_path))
     before = contents(tmp_path)
     assert list(redact(tmp_path, resume=True)) == []
@@ -308,7 +306,9 @@ def test_a_stream_is_read_no_further_than_needed(tmp_path: Path, phi_task: Task)
     assert read == finders.NOTES_AHEAD
 
 
-def test_a_model_resumed_says_the_same(tmp_path: Path, phi_task: Task, hospital: SyntheticSite) -> None:
+def test_a_resumed_run_with_a_model_gives_the_same_result(
+    tmp_path: Path, phi_task: Task, hospital: SyntheticSite
+) -> None:
     find = model_finder(phi_task, threshold=0.1, patterns=Patterns("en"))
     redaction = Redaction(find, PATTERNS.replacer, OWN)
     list(redact(tmp_path / "whole", hospital.test, redaction))

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from wardround.errors import CorpusError, UsageError
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.redaction_settings import RedactionSettings
 from wardround.redaction.replacing import How
+from wardround.redaction.secret_key import SecretKey
 from wardround.text.document import Document
 
-KEY = Keyed(b"k" * 32)
+KEY = SecretKey(b"k" * 32)
 
 
 def test_notes_are_redacted_from_python() -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.redaction.findings import Finding, merge_findings
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.replacing import How, Redacted, Replacer, replace_hidden
+from wardround.redaction.secret_key import SecretKey
 from wardround.text.document import Range
 
 TEXT = "Mr John Smith of Leeds"
@@ -14,7 +14,7 @@ FOUND = merge_findings([Finding(Range(3, 13), "NAME", "model"), Finding(Range(17
 
 
 def replaced(how: How, text: str = TEXT) -> Redacted:
-    return Replacer(how, "en", Keyed(b"k" * 32)).note(text, FOUND, patient="p")
+    return Replacer(how, "en", SecretKey(b"k" * 32)).note(text, FOUND, patient="p")
 
 
 @pytest.mark.parametrize(
@@ -35,19 +35,19 @@ def test_marks_lie_where_the_replacements_are() -> None:
 
 
 def test_patients_have_different_surrogates() -> None:
-    replacing = Replacer(How.SURROGATE, "en", Keyed(b"k" * 32))
+    replacing = Replacer(How.SURROGATE, "en", SecretKey(b"k" * 32))
     found = merge_findings([Finding(Range(0, 10), "DATE", "model")])
     one, same, other = (replacing.note("2061-03-04", found, patient=p).text for p in ("a", "a", "b"))
     assert one == same != other
 
 
 @pytest.mark.parametrize("odd", ["Ａｎｎ Ｃａｒｒ", "A\u200bnn Ca\u00adrr", "Аnn Саrr", "𝐀𝐧𝐧 𝐂𝐚𝐫𝐫", "ⒶⓃⓃ Ⓒⓐⓡⓡ"])
-def test_a_name_in_an_odd_form_is_the_same_person(odd: str) -> None:
+def test_a_name_in_an_unusual_form_is_the_same_person(odd: str) -> None:
     text = f"Ann Carr, {odd}"
     found = merge_findings(
         [Finding(Range(0, 8), "PATIENT", "model"), Finding(Range(10, len(text)), "PATIENT", "model")]
     )
-    new = Replacer(How.SURROGATE, "en", Keyed(b"k" * 32)).note(text, found, patient="p").text
+    new = Replacer(How.SURROGATE, "en", SecretKey(b"k" * 32)).note(text, found, patient="p").text
     one, other = new.split(", ")
     assert one.casefold() == other.casefold()
     assert new.isascii()
@@ -61,7 +61,7 @@ FINDINGS = st.lists(
 @given(st.text(min_size=40, max_size=60), FINDINGS, st.sampled_from(How))
 def test_only_found_text_is_replaced(text: str, spans: list[tuple[int, int, str]], how: How) -> None:
     hidden = merge_findings(Finding(Range(start, start + length), type_, "model") for start, length, type_ in spans)
-    new = Replacer(how, "en", Keyed(b"k" * 32)).note(text, hidden, patient="p")
+    new = Replacer(how, "en", SecretKey(b"k" * 32)).note(text, hidden, patient="p")
     assert len(new.marks) == len(hidden)
     # Between the marks stands exactly what stood between the hidden pieces.
     old_ends, new_ends = [0, *(h.range.end for h in hidden)], [0, *(m.range.end for m in new.marks)]

@@ -36,7 +36,7 @@ def test_marks_are_counted_by_type_and_finder(tmp_path: Path) -> None:
     assert marks == {("NAME", "model and pattern"): 1, ("DATE", "pattern"): 1}
 
 
-def test_the_page_is_whole_and_asks_nothing_of_the_network(tmp_path: Path) -> None:
+def test_the_page_is_complete_and_loads_nothing_from_the_network(tmp_path: Path) -> None:
     written = page(tmp_path)
     assert "3 notes." in written
     assert written.index("Hidden text") < written.index("a&lt;x&gt;") < written.index("</main>")

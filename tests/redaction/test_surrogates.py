@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
+from wardround.redaction.secret_key import SecretKey
 from wardround.redaction.surrogates import Mention, Surrogates
 from wardround.redaction.word_lists import PLACES, PROFESSIONS
 from wardround.text.phi_tag_sets import HIPAA, I2B2_2014, MEDDOCAN
 
-KEY = Keyed(b"k" * 32)
+KEY = SecretKey(b"k" * 32)
 
 
-def surrogates(*mentions: Mention, key: Keyed = KEY, language: Language = "en") -> Surrogates:
+def surrogates(*mentions: Mention, key: SecretKey = KEY, language: Language = "en") -> Surrogates:
     return Surrogates(mentions, patient=key, language=language)
 
 
@@ -64,7 +64,7 @@ def test_an_age_in_words_becomes_a_number() -> None:
     assert re.fullmatch(r"\d\d años", of("EDAD_SUJETO_ASISTENCIA", "diecisiete años", "es"))
 
 
-def test_sex_and_kin_are_said_without_either() -> None:
+def test_sex_and_kin_become_neutral_words() -> None:
     assert of("SEXO_SUJETO_ASISTENCIA", "Mujer", "es") in ("Persona", "Individuo")
     assert of("FAMILIARES_SUJETO_ASISTENCIA", "madre", "es") in ("familiar", "pariente")
 
@@ -83,12 +83,12 @@ def test_different_places_stay_different() -> None:
     assert len({one.of(mention) for mention in mentions}) == 26
 
 
-def test_another_key_says_otherwise() -> None:
+def test_another_key_gives_another_surrogate() -> None:
     mention = Mention("IDNUM", "123456789")
-    assert surrogates(mention).of(mention) != surrogates(mention, key=Keyed(b"j" * 32)).of(mention)
+    assert surrogates(mention).of(mention) != surrogates(mention, key=SecretKey(b"j" * 32)).of(mention)
 
 
-def test_dates_of_a_patient_move_alike_in_two_notes() -> None:
+def test_dates_of_a_patient_shift_equally_in_two_notes() -> None:
     first, second = Mention("DATE", "2061-03-01"), Mention("DATE", "2061-03-11")
     days = [surrogates(mention).of(mention) for mention in (first, second)]
     assert len({day[:4] for day in days}) == 1 and "2061" not in days[0]
@@ -105,7 +105,7 @@ def test_text_beyond_a_weekday_is_replaced(text: str) -> None:
     assert of("PATIENT", "Monday") != "Monday"
 
 
-def test_a_mention_that_is_far_too_long_loses_every_letter() -> None:
+def test_every_letter_of_a_very_long_mention_is_replaced() -> None:
     text = "2061-03-01 and then " * 40
     assert all(a != b for a, b in zip(text, of("DATE", text), strict=True) if a.isalnum())
 
@@ -114,7 +114,7 @@ TYPES = (*I2B2_2014.types, *MEDDOCAN.types, *HIPAA.types, "Unheard")
 
 
 @given(st.sampled_from(TYPES), st.text(min_size=1, max_size=30), st.sampled_from(["en", "es"]))
-def test_nothing_stands_in_for_itself(type_: str, text: str, language: Language) -> None:
+def test_no_surrogate_equals_its_original(type_: str, text: str, language: Language) -> None:
     new = of(type_, text, language)
     assert new
     assert new == of(type_, text, language)
@@ -138,11 +138,9 @@ DRAWN = st.lists(
 
 
 @given(DRAWN, st.binary(min_size=32, max_size=32))
-def test_within_a_note_the_same_has_the_same_stand_in_and_two_names_have_two(
-    drawn: list[tuple[str, str]], key: bytes
-) -> None:
+def test_surrogates_are_consistent_and_distinct_within_a_note(drawn: list[tuple[str, str]], key: bytes) -> None:
     mentions = [Mention(*mention) for mention in drawn]
-    one = surrogates(*mentions, key=Keyed(key))
+    one = surrogates(*mentions, key=SecretKey(key))
     new = {mention: one.of(mention) for mention in mentions}
     assert new == {mention: one.of(mention) for mention in reversed(mentions)}  # whatever was asked before
     for kind in POOLS:

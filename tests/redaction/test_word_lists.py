@@ -36,7 +36,7 @@ def test_a_first_name_has_one_gender(language: str) -> None:
     assert not (hers | his) & either
 
 
-def test_no_stand_in_is_a_word_that_stays() -> None:
+def test_no_surrogate_is_a_word_that_is_kept() -> None:
     kept = GENERIC | PARTICLES | TITLES.keys()
     for names in (*SURNAMES.values(), *PLACES.values(), *(n for by in FIRST_NAMES.values() for n in by.values())):
         assert not {name.casefold() for name in names} & kept

@@ -46,19 +46,19 @@ def test_a_line_without_its_end_waits_for_it(record: Path) -> None:
     assert read_after(record, chunk.position).events == ({"n": 3},)
 
 
-def test_a_torn_line_is_passed_over_once_another_follows(record: Path) -> None:
+def test_a_torn_line_is_skipped_once_another_follows(record: Path) -> None:
     append(record, b'{"n": 3')
     position = read_after(record).position
     append(record, b'\n{"n": 4}\n')  # as a run folder goes on after a crash
     assert read_after(record, position).events == ({"n": 4},)
 
 
-def test_lines_that_are_no_tables_are_passed_over(record: Path) -> None:
+def test_lines_that_are_not_objects_are_skipped(record: Path) -> None:
     append(record, b'[3]\nnull\n\xff\xfe\n\n{"n": 4}\n')
     assert read_after(record).events == ({"n": 1}, {"n": 2}, {"n": 4})
 
 
-def test_another_file_in_its_place_is_read_from_its_beginning(record: Path) -> None:
+def test_a_replaced_file_is_read_from_the_start(record: Path) -> None:
     position = read_after(record).position
     record.write_bytes(b'{"m": 1}\n{"m": 2}\n{"m": 3}\n')
     chunk = read_after(record, position)
@@ -67,7 +67,7 @@ def test_another_file_in_its_place_is_read_from_its_beginning(record: Path) -> N
     assert not read_after(record, chunk.position).restarted
 
 
-def test_a_file_that_became_shorter_is_read_from_its_beginning(record: Path) -> None:
+def test_a_shortened_file_is_read_from_the_start(record: Path) -> None:
     position = read_after(record).position
     record.write_bytes(FIRST)
     chunk = read_after(record, position)
@@ -81,12 +81,12 @@ def test_an_emptied_file_is_a_restart(record: Path) -> None:
     assert (chunk.restarted, chunk.position) == (True, START)
 
 
-def test_a_file_that_is_not_there_yet_has_no_lines(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_lines(tmp_path: Path) -> None:
     chunk = read_after(tmp_path / "later.jsonl")
     assert (chunk.events, chunk.position, chunk.restarted) == ((), START, False)
 
 
-def test_a_file_that_is_gone_for_a_moment_keeps_its_place(record: Path) -> None:
+def test_a_temporarily_missing_file_keeps_its_position(record: Path) -> None:
     position = read_after(record).position
     record.rename(record.with_name("away"))
     assert read_after(record, position).position == position
@@ -99,7 +99,7 @@ def test_a_line_longer_than_a_piece_is_read_whole(record: Path) -> None:
 
 
 @given(limit=st.integers(1, 400), lines=st.lists(st.integers(0, 10**9), min_size=1, max_size=40))
-def test_in_pieces_of_any_size_no_line_is_lost_or_doubled(
+def test_no_line_is_lost_or_repeated_at_any_chunk_size(
     tmp_path_factory: pytest.TempPathFactory, limit: int, lines: list[int]
 ) -> None:
     record = tmp_path_factory.mktemp("pieces") / "record.jsonl"

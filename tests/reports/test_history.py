@@ -25,7 +25,7 @@ def test_repeated_rounds_count_once() -> None:
     assert [gone.code for record in history.rounds for gone in record.absent] == ["ValueError", "ValueError"]
 
 
-def test_a_round_after_the_checkpoint_that_was_not_done_again_is_no_part_of_the_run() -> None:
+def test_rounds_after_the_checkpoint_are_discarded_unless_repeated() -> None:
     events = [a_round(1), a_round(2), a_scoring(2, harbour=0.5), {"event": "resumed", "round": 1}]
     history = History.of(events)
     assert [record.number for record in history.rounds] == [1]
@@ -72,11 +72,11 @@ def test_a_training_at_one_site() -> None:
 @pytest.mark.parametrize(
     "event", [{"event": "round", "round": 1}, {"event": "scored", "round": 1}, {"event": "other"}, {}]
 )
-def test_lines_that_lack_figures_make_no_report_fail(event: dict[str, object]) -> None:
+def test_missing_figures_do_not_stop_a_report(event: dict[str, object]) -> None:
     assert History.of([event]).started is None
 
 
-def test_columns_that_a_later_version_adds_are_passed_over() -> None:
+def test_columns_of_a_later_version_are_ignored() -> None:
     event = a_round(1, ("h", "late", "deadline")) | {"exchanges": {"train": {"h": [1, 2, 3.0, 0.5, 9], "g": [4, 5]}}}
     (record,) = History.of([event | {"absent": [["h", "late", "deadline", 9], ["g"]]}]).rounds
     assert record.costs == {"train": {"h": Cost(1, 2, 3.0, 0.5), "g": Cost(4, 5)}}
@@ -102,7 +102,7 @@ def test_null_values_are_missing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["round", "scored", "epoch"])
-def test_a_line_without_its_number_is_passed_over(kind: str) -> None:
+def test_a_line_without_its_number_is_ignored(kind: str) -> None:
     history = History.of([{"event": kind, kind: None}])
     assert (history.rounds, history.scorings, history.epochs) == ((), (), ())
 

@@ -70,7 +70,7 @@ def test_relations_are_listed_below() -> None:
     assert shown.plain.endswith("\n\nR1 Causes: Aspirin (Drug) → nausea (ADE)\nR2 CID: D1 → D2")
 
 
-def test_a_note_cannot_speak_to_the_terminal() -> None:
+def test_control_characters_of_a_note_are_neutralised() -> None:
     evil = "\x1b]0;owned\x07\x9b2Jx\r"
     entities = (Entity("T1", f"T{evil}", (Range(0, 3),)), Entity("T2", "B", (Range(4, 6), Range(8, 9))))
     relation = Relation(f"R{evil}", f"K{evil}", "T1", "T2")

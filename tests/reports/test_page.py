@@ -42,7 +42,7 @@ class Outline(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def test_page_asks_nothing_of_the_network() -> None:
+def test_page_loads_nothing_from_the_network() -> None:
     svg = learning_curves({"a": [(1, 0.5)]}, Labels("t", "x", "y")).to_svg()
     page = render_page("Study", [Section("Result", "Text.", (TABLE,), (Chart(svg, "A curve."),))])
     outline = Outline(page)
@@ -54,7 +54,7 @@ def test_page_asks_nothing_of_the_network() -> None:
     assert all(str(image["src"]).startswith("data:image/svg+xml;base64,") for image in outline.attributes("img"))
 
 
-def test_drawings_travel_inside_the_page_with_words() -> None:
+def test_charts_are_embedded_with_a_text_alternative() -> None:
     (image,) = Outline(render_page("t", [Section("h", charts=(Chart(SVG, "What it shows."),))])).attributes("img")
     assert b64decode(str(image["src"]).split(",")[1]).decode() == SVG
     assert image["alt"] == "What it shows."

@@ -80,20 +80,20 @@ def test_bars_of_many_groups_are_horizontal_and_names_do_not_overlap() -> None:
 
 
 @pytest.mark.parametrize(("count", "upright"), [(12, True), (13, False)])
-def test_how_many_groups_stand(count: int, upright: bool) -> None:
+def test_the_number_of_groups_decides_the_direction_of_bars(count: int, upright: bool) -> None:
     (axes,) = bar_chart({"alone": {f"h{number}": 0.0 for number in range(count)}}, LABELS).figure.axes
     assert (len(axes.get_xticks()) == count) is upright
     assert (axes.get_ylim() if upright else axes.get_xlim()) == (0.0, 1.0)  # all is zero
 
 
-def test_a_band_lies_around_its_curve() -> None:
+def test_a_band_is_drawn_around_its_curve() -> None:
     (axes,) = learning_curves(CURVES, LABELS, bands={"alone": [(1, 0.0, 0.2), (2, 0.2, 0.4)]}).figure.axes
     (band,) = axes.collections
     corners = {(float(x), float(y)) for x, y in band.get_paths()[0].vertices}
     assert corners == {(1.0, 0.0), (1.0, 0.2), (2.0, 0.2), (2.0, 0.4)}
 
 
-def test_parts_of_a_bar_lie_behind_one_another() -> None:
+def test_parts_of_a_bar_are_stacked() -> None:
     (axes,) = stacked_bars(PARTS, LABELS).figure.axes
     found = [(patch.get_x(), patch.get_width()) for patch in axes.patches]
     assert found == [(0.0, 3.0), (0.0, 1.0), (3.0, 0.5), (1.0, 0.0)]
@@ -162,7 +162,7 @@ def test_same_data_same_bytes() -> None:
         assert "<metadata" not in first.to_svg()
 
 
-def test_a_persons_settings_neither_count_nor_change() -> None:
+def test_user_settings_are_neither_used_nor_changed() -> None:
     expected = learning_curves(CURVES, LABELS).to_svg()
     with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": "other", "lines.linewidth": 9}):
         assert learning_curves(CURVES, LABELS).to_svg() == expected
@@ -187,7 +187,7 @@ def test_a_legend_is_no_wider_than_its_figure(longest: int, columns: int) -> Non
     assert longest == 200 or all(box.xmax <= plot.figure.bbox.xmax for box in texts)
 
 
-def test_nothing_to_draw_is_no_failure() -> None:
+def test_empty_data_can_be_drawn() -> None:
     for plot in (
         learning_curves({}, LABELS),
         bar_chart({}, LABELS),
@@ -274,7 +274,7 @@ def test_steps_are_whole(last: int) -> None:
     assert names(axes) and all(name.isdigit() for name in names(axes))
 
 
-def test_steps_are_counted_as_people_count() -> None:
+def test_step_ticks_are_round_numbers() -> None:
     assert names(drawn([10.0, 20.0, 30.0, 40.0, 50.0, 60.0])) == ["10", "20", "30", "40", "50", "60"]
 
 
@@ -283,16 +283,16 @@ def test_amounts_have_a_scale_of_their_own() -> None:
     assert names(axes) == ["0.0", "0.2", "0.4", "0.6", "0.8"]
 
 
-def test_names_that_have_no_room_side_by_side_slant() -> None:
+def test_names_without_room_side_by_side_are_slanted() -> None:
     axes = drawn([number / 20 for number in range(1, 21)])
     assert len([name for name in names(axes) if name]) == 20
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {45.0}
 
 
-def test_names_that_have_no_room_at_all_are_left_out() -> None:
+def test_names_without_any_room_are_left_out() -> None:
     axes = drawn([0.1, 0.1001, 0.5, 0.9])
     assert names(axes) == ["0.1", "", "0.5", "0.9"]
 
 
-def test_nothing_has_a_scale_too() -> None:
+def test_all_zero_values_have_a_scale() -> None:
     assert drawn([], "choices").get_xscale() == "linear"

@@ -26,7 +26,7 @@ def lines(stream: io.StringIO) -> list[str]:
     return [line for line in stream.getvalue().splitlines() if line.strip()]
 
 
-def test_a_training_without_a_terminal_leaves_one_line() -> None:
+def test_a_training_without_a_terminal_prints_one_line() -> None:
     shown, stream = console()
     with TrainingProgress("harbour", 2, console=shown) as progress:
         for epoch, (f1, best) in enumerate([(0.5, True), (0.25, False)], start=1):
@@ -70,7 +70,7 @@ def test_a_name_is_not_markup() -> None:
     assert lines(stream)[0].startswith("[bold]run ")
 
 
-def test_in_a_terminal_the_cursor_comes_back_after_a_failure() -> None:
+def test_the_cursor_is_restored_after_a_failure() -> None:
     shown, stream = console(terminal=True)
     with pytest.raises(Stop), TrainingProgress("harbour", 1, console=shown) as progress:
         progress.on_step(1, step=1, steps=2, loss=1.0)
@@ -254,7 +254,7 @@ def test_in_a_terminal_there_is_a_table_and_no_lines() -> None:
     assert "F1 harbour" not in said
 
 
-def test_the_cursor_of_a_study_comes_back_after_a_failure() -> None:
+def test_the_cursor_is_restored_after_a_failure_of_a_study() -> None:
     progress, stream = shown(terminal=True)
     with pytest.raises(Stop), progress:
         progress.on_round(RoundFigures(1))

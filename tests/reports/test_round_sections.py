@@ -47,7 +47,7 @@ def test_scores_by_round_and_type_are_of_all_sites_together() -> None:
     assert (table.columns, table.rows) == (("round", "ADE", "Drug"), (("1", 0.0, 0.75),))
 
 
-def test_the_drawings_of_a_study() -> None:
+def test_the_charts_of_a_study() -> None:
     scoring = a_scoring(1, a=0.5, b=0.25) | BY_TYPE
     found = section([a_round(1), scoring])
     assert named(found) == ["development-f1", "development-f1-by-type", "training-loss"]
@@ -80,7 +80,7 @@ def test_epochs_of_a_training_at_one_site() -> None:
     assert named(found) == ["development-f1", "training-loss"]
 
 
-def test_a_loss_that_is_not_on_record_is_left_out() -> None:
+def test_a_missing_loss_is_left_out() -> None:
     epoch = {"event": "epoch", "epoch": 1, "loss": None, "dev_f1": 0.25, "best": True, "seconds": 1.5}
     found = section([epoch])
     assert found.tables[0].rows == (("1", None, 0.25, "yes", 1.5),)
@@ -103,7 +103,7 @@ def test_the_mean_of_many_sites_is_drawn(count: int, every_site: bool, monkeypat
     assert found.tables[0].columns == ("round", "mean of sites")  # too many for a column each
 
 
-def test_without_events_there_is_nothing_to_draw() -> None:
+def test_without_events_there_are_no_charts() -> None:
     found = section([])
     assert (found.tables, found.charts, found.text) == ((), (), "")
 
@@ -147,7 +147,7 @@ def test_no_table_of_absences_without_absences() -> None:
     assert len(participation_section(history(a_round(1)), SITES).tables) == 1
 
 
-def test_a_run_that_did_not_note_whom_it_asked_has_its_absences() -> None:
+def test_a_run_without_recorded_requests_shows_its_absences() -> None:
     section = participation_section(history(a_round(1, LATE) | {"exchanges": {}}), SITES)
     assert not section.charts
     assert section.tables[0].rows == (("hillside", "late", "deadline", 1),)

@@ -104,7 +104,7 @@ def test_a_run_that_has_not_finished(tmp_path: Path) -> None:
     assert "Rounds" in headings(page)
 
 
-def test_a_run_that_has_not_finished_is_read_as_its_task_is(tmp_path: Path) -> None:
+def test_an_unfinished_run_uses_the_matching_mode_of_its_task(tmp_path: Path) -> None:
     page = written(tmp_path, a_run(sites={}, events=EVENTS[:4], task_mode="strict"))
     assert "Strict micro-F1 on each site&#x27;s development notes" in page
     assert "main micro-F1" not in page.lower()
@@ -210,14 +210,14 @@ def test_sites_open_the_mean_of_predictions_for_the_coordinator() -> None:
 
 
 @pytest.mark.parametrize("sends", get_args(Sends))
-def test_words_for_everything_that_can_leave_a_site(sends: Sends) -> None:
+def test_every_kind_of_sent_data_has_a_sentence(sends: Sends) -> None:
     section = privacy_section(PrivacyFacts(None if sends == "alone" else MECHANISMS["plain"], sends), ())
     assert section.text
     shared = sends in ("updates", "predictions")
     assert ("Mechanism: plain." in section.text) == ("Privacy budget: none" in section.text) == shared
 
 
-def test_limits_and_carrier() -> None:
+def test_minimum_sites_encryption_and_shared_layers_are_named() -> None:
     facts = PrivacyFacts(MECHANISMS["sealed"], "updates", 2, 8, "BFV, packing compact", shared=("words", "word_cnn"))
     prose = privacy_section(facts, ()).text
     assert "Every sum was over at least 2 sites, and every update over at least 8 examples." in prose
@@ -234,7 +234,7 @@ def test_numbers_that_were_clipped() -> None:
     assert table(fixed, "Clipped numbers in updates").note == "Bounds by layer group: words 0.05."
 
 
-def test_heads_of_ledgers_that_lie_here() -> None:
+def test_heads_of_present_ledgers_are_shown() -> None:
     heads = (LedgerHead("harbour", 3, 400, "a" * 64), LedgerHead("hillside", 0, 0, ""))
     section = privacy_section(PrivacyFacts(MECHANISMS["plain"], "updates", ledgers=heads), ())
     assert table(section, "Ledgers of what left each site").rows == (

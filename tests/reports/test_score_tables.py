@@ -60,7 +60,7 @@ def test_counts_table() -> None:
     assert [row[0] for row in table.totals] == ["micro", "macro"]
 
 
-def test_entities_are_one_table_with_both_readings(score: CorpusScore) -> None:
+def test_strict_and_relaxed_scores_share_one_table(score: CorpusScore) -> None:
     tables = score_tables({"strict": score.strict, "relaxed": score.relaxed}, title="By type", note="Well.")
     (table,) = tables
     expected = score_table(score)
@@ -69,7 +69,7 @@ def test_entities_are_one_table_with_both_readings(score: CorpusScore) -> None:
     assert score_tables({"strict": score.strict, "relaxed": score.relaxed})[0].note == ""
 
 
-def test_any_other_task_has_a_table_a_reading() -> None:
+def test_other_tasks_have_one_table_per_matching_mode() -> None:
     counts = {
         "strict": TypedCounts({"causes": SpanCounts(1, 1, 2)}),
         "entities": TypedCounts({"Drug": SpanCounts(3, 0, 1)}),
@@ -85,7 +85,7 @@ def test_any_other_task_has_a_table_a_reading() -> None:
     assert alone.totals[0] == ("micro", 0.5, pytest.approx(1 / 3), pytest.approx(2 / 5), 2, 3)
 
 
-def test_a_note_names_its_reading() -> None:
+def test_the_note_names_the_matching_mode() -> None:
     said = main_note("relations", Interval(0.5, 0.25, 0.75), 1234)
     assert said == "Relations micro-F1 0.500 (95% interval 0.250–0.750); documents: 1,234."
 
@@ -110,7 +110,7 @@ def test_hiding_table() -> None:
     assert table.note == "1 of 8 notes have at least one missed word (12.5%)."
 
 
-def test_a_reading_beside_those_of_entities_has_a_table_of_its_own() -> None:
+def test_another_matching_mode_has_its_own_table() -> None:
     counts = {reading: TypedCounts({"NAME": SpanCounts(1, 0, 1)}) for reading in ("strict", "relaxed", "words")}
     first, words = score_tables(counts, title="t", note="n")
     assert (first.title, first.note, words.title, words.note) == ("t", "n", "t: words", "")
@@ -210,7 +210,7 @@ def test_the_table_by_hand() -> None:
     assert table.totals == (mean,)
 
 
-def test_the_table_of_a_task_with_one_reading_or_with_three() -> None:
+def test_the_table_of_a_task_with_one_or_three_matching_modes() -> None:
     interval = Interval(0.5, 0.25, 0.75, 0.95)
     found, missed = TypedCounts({"causes": SpanCounts(1, 1, 1)}), TypedCounts({"causes": SpanCounts(0, 0, 2)})
     table = study_table({"harbour": Scored({"relations": found}, 3, interval)})
@@ -290,7 +290,7 @@ def test_ends_of_intervals_are_numbers_in_a_csv() -> None:
     ]
 
 
-def test_a_site_of_one_reading() -> None:
+def test_a_site_with_one_matching_mode() -> None:
     assert type_table(replace(scored(3, 1, 1), counts={"relations": TypedCounts()})).columns[3:] == (
         "relations F1",
         "95% interval",

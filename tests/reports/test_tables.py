@@ -59,7 +59,7 @@ SEVERAL = Table(
 )
 
 
-def test_numbers_that_are_shown_as_one_text_have_columns_of_their_own_in_a_csv() -> None:
+def test_figures_become_separate_csv_columns() -> None:
     assert SEVERAL.to_csv().splitlines() == [
         "site,F1,F1 own,95% interval low,95% interval high",
         f"east,{2 / 3},'=yes,0.25,0.75",
@@ -71,7 +71,7 @@ def test_numbers_that_are_shown_as_one_text_have_columns_of_their_own_in_a_csv()
     assert SEVERAL.transpose("what").to_csv().splitlines()[0] == "what,east,east own,east low,east high,west"
 
 
-def test_turned_every_row_is_a_column() -> None:
+def test_transposing_exchanges_rows_and_columns() -> None:
     table = Table("T", ("type", "east", "west"), (("Drug", 0.5, 2000), ("ADE", None, 7)), (("macro", "–", 1),), "Note.")
     turned = table.transpose("site")
     assert turned.columns == ("site", "Drug", "ADE", "macro")

@@ -54,7 +54,7 @@ def test_the_numbers_are_those_of_the_score(page: str) -> None:
     assert "Strict micro-F1 0.500 (95% interval 0.400–0.600); documents: 1." in page
 
 
-def test_where_it_errs(page: str) -> None:
+def test_confused_types_and_muc_categories_are_shown(page: str) -> None:
     # Gold down, predicted across: ADE, Drug, missed.
     assert ["0", "1", "0"] in cells(page, "ADE")
     assert ["0", "2", "2"] in cells(page, "Drug")
@@ -78,7 +78,7 @@ def test_the_settings(page: str) -> None:
     assert cells(page, "learning_rate") == [["0.001"]]
 
 
-def test_of_relations_there_is_no_map_of_entities(tmp_path: Path) -> None:
+def test_a_training_of_relations_has_no_confusion_map(tmp_path: Path) -> None:
     counts = {"relations": TypedCounts({"causes": SpanCounts(1, 1, 2)})}
     tables = score_tables(counts, title="tiny on ward", note=main_note("relations", Interval(0.4, 0.3, 0.5), 7))
     path = tmp_path / "report.html"
@@ -121,7 +121,7 @@ def test_damaged_error_counts_are_refused(tmp_path: Path, text: str) -> None:
         read_error_counts(tmp_path)
 
 
-def test_the_section_has_its_chart_as_a_file_too() -> None:
+def test_the_chart_of_the_section_is_also_a_file() -> None:
     section = errors_section(ERRORS)
     assert [table.title for table in section.tables] == ["Confused types", "Entities, MUC categories"]
     assert [(chart.name, chart.plot is not None) for chart in section.charts] == [("confusion", True)]

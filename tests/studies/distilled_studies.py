@@ -13,7 +13,7 @@ from transformers import BertConfig, BertForTokenClassification, BertTokenizer
 
 from wardround.corpora.jsonl import Jsonl
 from wardround.federation.coordinator import Coordinator
-from wardround.models.encoders import without_remarks
+from wardround.models.encoders import quiet_transformers
 from wardround.studies.assemble import common_model, coordinator_of, task_on
 from wardround.studies.study_file import Study, parse_study
 from wardround.studies.study_notes import public_set
@@ -52,7 +52,7 @@ def write_small_encoder(
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
     )
-    with without_remarks():
+    with quiet_transformers():
         BertForTokenClassification(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
         BertTokenizer(vocab={word: number for number, word in enumerate(vocabulary)}).save_pretrained(folder)
     return folder

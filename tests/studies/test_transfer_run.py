@@ -16,7 +16,7 @@ from wardround.models.families import ENCODER_TRAINING, ModelChoice
 from wardround.models.family_table import build_model
 from wardround.models.saved import load_model, model_card, save_model
 from wardround.models.tagging_model import TaggingModel
-from wardround.models.transfer import layers_of, load_source, transferred, warm_start
+from wardround.models.transfer import layers_of, load_source, plan_transfer, warm_start
 from wardround.models.word_tagger import WordTagger, preset
 from wardround.models.word_vectors import WordVectors
 from wardround.studies.assemble import chosen_types, common_model
@@ -123,7 +123,7 @@ def test_a_missing_encoder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"^the encoder of the source, 'tiny', is not on this machine; name "):
         target_network(source, OWN, DRUG, seed=0)
     around = target_network(source, ModelChoice(encoder=str(tmp_path / "model")), DRUG, seed=0)
-    assert [row.how for row in transferred(source, around).layers] == ["copied"] * 3 + ["resized"]
+    assert [row.how for row in plan_transfer(source, around).layers] == ["copied"] * 3 + ["resized"]
 
 
 def test_the_recipe_goes_with_the_network(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_frozen_layers_are_as_they_began_after_an_epoch_and_the_others_are_not(t
 def test_with_frozen_output_layers_the_layers_below_are_trained(tmp_path: Path) -> None:
     beginning = begun(TransferSettings(freeze=("output", "crf")))
     expected = target_network(tagger(seed=1), OWN, DRUG, seed=2)
-    transferred(tagger(seed=1), expected).put_into(expected)
+    plan_transfer(tagger(seed=1), expected).put_into(expected)
     train_at_one_site(NerTask(beginning.model), DATA, ONE_EPOCH, folder=RunFolder(tmp_path))
     assert same_layers(beginning.model, expected, ["output", "crf"])
     assert not same_layers(beginning.model, expected, ["words"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.console.records import STUDY, append, round_of, started, write_kit, write_run
 
-from wardround.console.runs import StudyFacts, Trouble
+from wardround.console.runs import FailedRequest, StudyFacts
 from wardround.errors import UsageError
 from wardround.federation.ledger import verify
 from wardround.secure_aggregation.mechanisms import MECHANISMS
@@ -242,8 +242,8 @@ def test_only_two_kinds_of_lines_of_the_engine_log_are_shown(tmp_path: Path) -> 
     notes = SiteRuns(tmp_path).all()[0].site
     assert notes is not None
     assert notes.troubles == (
-        Trouble("2026-11-16 03:41:24", "", 0, "not-accepted"),
-        Trouble("2026-11-16 03:41:24", "submit", 12, "worker-died"),
+        FailedRequest("2026-11-16 03:41:24", "", 0, "not-accepted"),
+        FailedRequest("2026-11-16 03:41:24", "submit", 12, "worker-died"),
     )
 
 

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from wardround.models.crf import Posterior
 from wardround.models.tagging_model import Inputs, TaggingModel
-from wardround.tasks.completion import CompletedNer, Taught, Unknown
+from wardround.tasks.completion import CompletedNer, TeacherLabels, UnknownLabelling
 from wardround.tasks.ner import NerTask, TaggedSentence, batch_loss, encode
 from wardround.text.document import Document, Entity, Range
 from wardround.text.tag_schemes import BIO
 from wardround.text.tag_sets import TagSet
 
 DRUG = TagSet(("Drug",))
-WAYS: tuple[Unknown, ...] = ("pseudo", "posterior", "partial", "outside")
+WAYS: tuple[UnknownLabelling, ...] = ("pseudo", "posterior", "partial", "outside")
 # Of four, one, two and three words; the site annotates drugs.
 SENTENCES = (
     TaggedSentence(("Took", "aspirin", "against", "pain"), ("O", "B-Drug", "O", "O")),
@@ -34,7 +34,9 @@ DECODED = {
 DECODERS = pytest.mark.parametrize("decoder", ["crf", "softmax"])
 
 
-def made(unknown: Unknown, *, decoder: str = "crf", types: TagSet = DRUG, dropout: float = 0.0) -> CompletedNer:
+def made(
+    unknown: UnknownLabelling, *, decoder: str = "crf", types: TagSet = DRUG, dropout: float = 0.0
+) -> CompletedNer:
     model = quick_tagger(decoder=decoder, dropout=dropout, input_dropout=dropout)
     return CompletedNer(NerTask(model, types), SENTENCES, unknown)
 
@@ -62,18 +64,19 @@ def finding(model: TaggingModel, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return asked
 
 
-def test_tags_of_the_types_that_were_looked_for() -> None:
+def test_the_mask_of_annotated_tags() -> None:
     # O, B-ADE, I-ADE, B-Drug, I-Drug
     assert made("partial").annotated.tolist() == [False, False, False, True, True]
     assert made("pseudo", types=TYPES).annotated.tolist() == [False, True, True, True, True]
     assert made("outside").annotated.tolist() == [False, True, True, True, True]
 
 
-def test_local_tags_completed_with_what_the_model_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_tags_are_completed_with_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = made("pseudo")
     learner.model.train()
     asked = finding(learner.model, monkeypatch)
-    taught = learner.ask(batch_size=3)  # the three shortest first; each answer goes to its sentence all the same
+    # The three shortest sentences come first; each result still goes to its own sentence.
+    taught = learner.teacher_labels(batch_size=3)
     assert [tags.tolist() for tags in taught.tags] == [
         rows_of("O", "B-Drug", "O", "B-ADE"),  # the first ADE touches the drug and goes whole; the second stays
         rows_of("B-ADE"),
@@ -85,17 +88,17 @@ def test_local_tags_completed_with_what_the_model_finds(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("unknown", ["partial", "outside"])
-def test_where_nobody_teaches_nobody_is_asked(unknown: Unknown, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_teacher_the_model_is_not_called(unknown: UnknownLabelling, monkeypatch: pytest.MonkeyPatch) -> None:
     learner = made(unknown)
     asked = finding(learner.model, monkeypatch)
-    assert learner.ask() == Taught()
+    assert learner.teacher_labels() == TeacherLabels()
     assert asked == []
 
 
 @DECODERS
-def test_posteriors_are_each_sentences_own(decoder: str) -> None:
+def test_each_sentence_gets_its_own_posterior(decoder: str) -> None:
     learner = made("posterior", decoder=decoder)
-    taught = learner.ask(batch_size=3)
+    taught = learner.teacher_labels(batch_size=3)
     assert not taught.tags
     for sentence, found in zip(SENTENCES, taught.posteriors, strict=True):
         local = torch.tensor([rows_of(*sentence.tags)])
@@ -111,12 +114,12 @@ def test_posteriors_are_each_sentences_own(decoder: str) -> None:
 
 @DECODERS
 @pytest.mark.parametrize("unknown", WAYS)
-def test_a_sentence_loses_the_same_in_any_batch(
-    unknown: Unknown, decoder: str, monkeypatch: pytest.MonkeyPatch
+def test_the_loss_of_a_sentence_does_not_depend_on_its_batch(
+    unknown: UnknownLabelling, decoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = made(unknown, decoder=decoder)
     finding(learner.model, monkeypatch)
-    taught = learner.ask()
+    taught = learner.teacher_labels()
     order = [2, 0, 3, 1]
     together = learner.losses(order, taught)
     for place, row in enumerate(order):
@@ -126,24 +129,24 @@ def test_a_sentence_loses_the_same_in_any_batch(
 
 @DECODERS
 @pytest.mark.parametrize("unknown", WAYS)
-def test_where_every_type_is_annotated_the_loss_is_the_plain_one(unknown: Unknown, decoder: str) -> None:
+def test_with_all_types_annotated_the_loss_is_the_plain_one(unknown: UnknownLabelling, decoder: str) -> None:
     learner = made(unknown, decoder=decoder, types=TYPES)
     plain = torch.stack([batch_loss(learner.model, [sentence]) for sentence in SENTENCES])
-    source, target, silence = learner.losses(range(4), learner.ask())
+    source, target, silence = learner.losses(range(4), learner.teacher_labels())
     torch.testing.assert_close(source, plain, atol=1e-5, rtol=1e-5)
     # Nothing is left to teach.
     torch.testing.assert_close(target + silence, torch.zeros(4), atol=1e-5, rtol=0)
 
 
 @DECODERS
-def test_labels_as_they_are_take_the_unknown_for_absent(decoder: str) -> None:
+def test_outside_treats_unannotated_types_as_absent(decoder: str) -> None:
     learner = made("outside", decoder=decoder)
-    losses = learner.losses(range(4), learner.ask())
+    losses = learner.losses(range(4), learner.teacher_labels())
     plain = torch.stack([batch_loss(learner.model, [sentence]) for sentence in SENTENCES])
     torch.testing.assert_close(losses.source, plain, atol=1e-5, rtol=1e-5)
     open_ones = made("partial", decoder=decoder)
     # What is left open cannot cost more, and here every sentence leaves something open.
-    assert bool((open_ones.losses(range(4), Taught()).source < losses.source).all())
+    assert bool((open_ones.losses(range(4), TeacherLabels()).source < losses.source).all())
 
 
 @DECODERS
@@ -152,7 +155,7 @@ def test_pseudo_annotation_adds_up_to_the_loss_of_the_completed_tags(
 ) -> None:
     learner = made("pseudo", decoder=decoder)
     finding(learner.model, monkeypatch)
-    taught = learner.ask()
+    taught = learner.teacher_labels()
     whole = []
     for sentence, tags in zip(SENTENCES, taught.tags, strict=True):
         complete = TaggedSentence(sentence.words, tuple(learner.model.tags[row] for row in tags.tolist()))
@@ -167,9 +170,9 @@ def test_pseudo_annotation_adds_up_to_the_loss_of_the_completed_tags(
 
 @DECODERS
 @pytest.mark.parametrize("unknown", WAYS)
-def test_what_was_taught_has_no_gradient_and_the_loss_has(unknown: Unknown, decoder: str) -> None:
+def test_teacher_labels_have_no_gradient_but_the_loss_has(unknown: UnknownLabelling, decoder: str) -> None:
     learner = made(unknown, decoder=decoder)
-    taught = learner.ask()
+    taught = learner.teacher_labels()
     heard = [*taught.tags, *(part for posterior in taught.posteriors for part in posterior)]
     assert not any(part.requires_grad for part in heard)
     loss = sum(learner.losses([0, 3], taught), torch.zeros(2)).mean()
@@ -179,20 +182,20 @@ def test_what_was_taught_has_no_gradient_and_the_loss_has(unknown: Unknown, deco
 
 
 @pytest.mark.parametrize("unknown", ["pseudo", "posterior"])
-def test_the_teacher_is_asked_without_dropout_and_stays_as_it_is(unknown: Unknown) -> None:
+def test_the_teacher_runs_without_dropout_and_is_not_changed(unknown: UnknownLabelling) -> None:
     learner = made(unknown, dropout=0.5)
     before = {name: tensor.clone() for name, tensor in learner.model.state_dict().items()}
 
     def heard() -> list[Tensor]:
         learner.model.train()
-        taught = learner.ask()
+        taught = learner.teacher_labels()
         return [*taught.tags, *(part for posterior in taught.posteriors for part in posterior)]
 
     assert all(torch.equal(one, other) for one, other in zip(heard(), heard(), strict=True))
     assert all(torch.equal(tensor, before[name]) for name, tensor in learner.model.state_dict().items())
 
 
-def test_nothing_of_another_type_is_in_the_labels() -> None:
+def test_local_labels_contain_only_annotated_types() -> None:
     """Files that hold labels of ADE, also around a drug, at a site that annotates drugs alone."""
     around = Document(
         "n9", "Aspirin rash.", (Entity("T1", "ADE", (Range(0, 12),)), Entity("T2", "Drug", (Range(0, 7),)))
@@ -205,5 +208,5 @@ def test_nothing_of_another_type_is_in_the_labels() -> None:
     assert encode(with_both, TYPES, BIO).sentences[-1].tags == ("B-ADE", "I-ADE", "O")  # where both are looked for
 
 
-def test_no_repr_holds_what_was_taught() -> None:
-    assert repr(Taught((torch.tensor([1]),), (Posterior(torch.ones(1), torch.ones(1)),))) == "Taught()"
+def test_repr_contains_no_teacher_labels() -> None:
+    assert repr(TeacherLabels((torch.tensor([1]),), (Posterior(torch.ones(1), torch.ones(1)),))) == "TeacherLabels()"

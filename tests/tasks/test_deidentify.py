@@ -42,8 +42,8 @@ class Lexicon(TaggingModel):
         return [[self.known.get(word, "O") for word in sentence] for sentence in self.asked]
 
 
-def test_entities_words_and_what_leaks() -> None:
-    # Half of the name is found, the city as a name, "came" in vain.
+def test_matching_modes_and_leakage_by_hand() -> None:
+    # Half of the name is found, the city as a name, and "came" wrongly.
     task = DeidentifyTask(Lexicon(Ann="B-NAME", Leeds="B-NAME", May="B-DATE", came="B-CITY"))
     score = task.score([GOLD])
     assert tuple(score.counts) == task.matching_modes == ("strict", "relaxed", "words")
@@ -64,7 +64,7 @@ def test_entities_words_and_what_leaks() -> None:
     assert score.leakage.exposed_notes == 1
 
 
-def test_what_is_hidden_under_a_type_that_the_notes_do_not_have_is_hidden() -> None:
+def test_text_hidden_under_an_unannotated_type_counts_as_hidden() -> None:
     model = Lexicon(Ann="B-NAME", Carr="I-NAME", Leeds="B-DATE")
     score = DeidentifyTask(model, TagSet(("NAME", "CITY"))).score([GOLD])
     assert dict(score.main) == {"CITY": SpanCounts(0, 0, 1), "NAME": SpanCounts(1, 0, 0)}

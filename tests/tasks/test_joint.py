@@ -52,7 +52,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Rule(JointExtractor):
-    """Knows the tags of a few words; each of `words` that lies between two mentions speaks for the class at its place.
+    """Know the tags of a few words; each of `words` between two mentions increases the score of the class at its index.
 
     The state of a word is its number in the vocabulary.
     """
@@ -118,7 +118,7 @@ def test_the_loss_of_a_batch_is_the_mean_of_its_passages(encoder: Path) -> None:
 
 
 @pytest.mark.parametrize("decoder", ["softmax", "crf"])
-def test_the_loss_is_that_of_the_tags_and_by_its_weight_that_of_the_pairs(encoder: Path, decoder: str) -> None:
+def test_the_loss_adds_the_weighted_relation_loss(encoder: Path, decoder: str) -> None:
     model = learner(encoder, decoder=decoder).eval()
     task = JointTask(model, relation_weight=2.5)
     (example, _) = task.encode([GAVE])
@@ -132,7 +132,7 @@ def test_the_loss_is_that_of_the_tags_and_by_its_weight_that_of_the_pairs(encode
     torch.testing.assert_close(JointTask(model, relation_weight=0.0).batch_loss([example]), tags)
 
 
-def test_words_that_are_only_read_have_no_tag_to_learn(encoder: Path) -> None:
+def test_words_that_a_passage_does_not_own_have_no_tag(encoder: Path) -> None:
     """The third sentence is context of the first passage: a row a word of the two that it owns, in the heads too."""
     task = JointTask(learner(encoder, window=2).eval())
     longer = replace(GAVE, text=TEXT + " Bye now.")
@@ -145,7 +145,7 @@ def test_words_that_are_only_read_have_no_tag_to_learn(encoder: Path) -> None:
     assert task.batch_loss(examples).isfinite()
 
 
-def test_heads_are_what_distillation_reads(encoder: Path) -> None:
+def test_head_scores_equal_the_heads_of_each_example(encoder: Path) -> None:
     task = JointTask(learner(encoder))
     plain = JointExample(("No", "fever"), ("O", "O"))  # without a pair
     examples = [*task.encode([GAVE]), plain, *task.encode([GAVE])[:1]]
@@ -163,7 +163,7 @@ def test_heads_are_what_distillation_reads(encoder: Path) -> None:
     assert task.labels([plain])["relations"].dtype == torch.long
 
 
-def test_public_notes_give_every_pair_whatever_is_drawn_in_training(encoder: Path) -> None:
+def test_public_notes_give_every_pair_whatever_the_negative_sampling(encoder: Path) -> None:
     both = replace(GAVE, relations=GAVE.relations[:1])
     task = JointTask(learner(encoder, window=2), negatives=1.0)
     assert [len(example.pairs) for example in task.encode([both])] == [2]
@@ -173,7 +173,7 @@ def test_public_notes_give_every_pair_whatever_is_drawn_in_training(encoder: Pat
 
 
 @pytest.mark.parametrize("level", list(Level))
-def test_public_notes_give_every_pair_whatever_is_annotated(level: Level, encoder: Path) -> None:
+def test_public_notes_give_every_pair_whatever_the_annotation(level: Level, encoder: Path) -> None:
     """Also one that is related against the types."""
     kinds = (RelationType("causes", (("Drug", "ADE"),)), RelationType("with", (("ADE", "ADE"),)))
     task = JointTask(learner(encoder, RelationSet(kinds, level=level), window=2))
@@ -188,13 +188,13 @@ def test_public_notes_give_every_pair_whatever_is_annotated(level: Level, encode
     assert sum(len(example.pairs) for example in trained) == 5
 
 
-def test_settings_that_make_no_sense(encoder: Path) -> None:
+def test_invalid_settings_are_refused(encoder: Path) -> None:
     for weight in (-1.0, float("nan"), float("inf")):
         with pytest.raises(TrainingError, match="relation_weight is"):
             JointTask(learner(encoder), relation_weight=weight)
 
 
-def test_a_label_that_is_no_class(encoder: Path) -> None:
+def test_an_unknown_label_is_refused(encoder: Path) -> None:
     task = JointTask(learner(encoder))
     (example, _) = task.encode([GAVE])
     wrong = replace(example, pairs=(LabelledPair(example.pairs[0].spans, "treats"),))
@@ -220,7 +220,7 @@ def test_entities_are_found_first_and_then_relations_among_them(encoder: Path) -
     assert predicted == GAVE
 
 
-def test_what_is_annotated_is_not_looked_at(encoder: Path) -> None:
+def test_prediction_ignores_the_annotation(encoder: Path) -> None:
     bare = replace(GAVE, entities=(), relations=())
     assert list(predict(rule(encoder), [GAVE])) == list(predict(rule(encoder), [bare]))
 
@@ -240,7 +240,7 @@ def test_a_pair_over_two_passages_is_found_once(encoder: Path) -> None:
     assert [ends[2:] for ends in found(predicted)[1]] == [("T1", "T2"), ("T3", "T4")]
 
 
-def test_documents_come_back_in_order_with_the_empty_ones(encoder: Path) -> None:
+def test_documents_keep_their_order_and_empty_ones_are_kept(encoder: Path) -> None:
     documents = [EMPTY, GAVE, Document("blank", " \n "), Document("n2", "Nothing here."), GAVE, EMPTY]
     predicted = list(predict(rule(encoder), documents, batch_size=1))
     assert [document.id for document in predicted] == ["empty", "n1", "blank", "n2", "n1", "empty"]
@@ -261,7 +261,7 @@ def test_types_that_the_set_does_not_allow_are_not_predicted(encoder: Path) -> N
     assert found(predicted)[1] == [("R1", "heals", "T2", "T1")]
 
 
-def test_an_undirected_relation_runs_in_the_order_of_the_text(encoder: Path) -> None:
+def test_an_undirected_relation_is_in_text_order(encoder: Path) -> None:
     model = rule(encoder, replace(CAUSES, directed=False))
     document = Document(
         "n",
@@ -289,7 +289,7 @@ def test_the_batch_size_changes_nothing(encoder: Path, batch_size: int, window: 
     assert list(predict(model, documents, batch_size=batch_size)) == expected
 
 
-def test_a_model_that_takes_every_word_for_a_mention(encoder: Path) -> None:
+def test_a_model_that_tags_every_word_as_a_mention(encoder: Path) -> None:
     """More pairs than are scored at once."""
     model = rule(encoder)
     model.known |= {"gave": "B-ADE", "Later": "B-Drug"}
@@ -307,7 +307,7 @@ def test_a_sentence_longer_than_the_encoder_reads(encoder: Path) -> None:
 
 
 @pytest.mark.parametrize("document", [GAVE, EMPTY], ids=["notes", "empty"])
-def test_a_stream_without_end_is_read_as_it_is_consumed(encoder: Path, document: Document) -> None:
+def test_an_endless_stream_is_read_lazily(encoder: Path, document: Document) -> None:
     read = []
 
     def stream() -> Iterator[Document]:
@@ -332,7 +332,7 @@ def test_prediction_needs_no_dropout_and_no_gradient(encoder: Path) -> None:
 
 @pytest.mark.parametrize("part", ["network.classifier.bias", "relation_head.classes.bias"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_scores_that_are_no_numbers(encoder: Path, part: str, value: float) -> None:
+def test_scores_that_are_not_finite_are_refused(encoder: Path, part: str, value: float) -> None:
     model = learner(encoder)
     with torch.no_grad():
         model.get_parameter(part)[1] = value
@@ -340,7 +340,7 @@ def test_scores_that_are_no_numbers(encoder: Path, part: str, value: float) -> N
         score(model, [GAVE])
 
 
-def test_what_is_predicted_can_be_written(encoder: Path, tmp_path: Path) -> None:
+def test_predictions_can_be_written(encoder: Path, tmp_path: Path) -> None:
     predicted = list(predict(rule(encoder), [GAVE, Document("n2", "No rash.")]))
     Brat().write(predicted, tmp_path / "brat")
     assert (tmp_path / "brat" / "n1.ann").read_text() == (
@@ -380,7 +380,7 @@ def test_three_matching_modes_by_hand(encoder: Path) -> None:
     assert JointTask.matching_modes == tuple(scored.by_document)
 
 
-def test_what_the_model_does_not_look_for_does_not_count(encoder: Path) -> None:
+def test_types_outside_the_model_do_not_count(encoder: Path) -> None:
     other = replace(
         GAVE,
         entities=(*GAVE.entities, Entity("T5", "Dose", (Range(25, 30),))),
@@ -452,7 +452,7 @@ def toy(number: int) -> Document:
 
 
 @pytest.mark.parametrize("decoder", ["softmax", "crf"])
-def test_a_toy_corpus_is_learned_by_heart(encoder: Path, decoder: str) -> None:
+def test_a_toy_corpus_is_memorised(encoder: Path, decoder: str) -> None:
     documents = [toy(number) for number in range(18)]
     task = JointTask(learner(encoder, dropout=0.0, decoder=decoder))
     examples = task.encode(documents)

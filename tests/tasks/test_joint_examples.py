@@ -73,7 +73,7 @@ def test_a_wider_window_owns_more_and_pairs_more(encoder: Path) -> None:
     assert [pair.spans.tail for pair in example.pairs] == [RASH, NAUSEA, fever]
 
 
-def test_what_is_only_read_has_no_tag_and_its_pairs_are_here(encoder: Path) -> None:
+def test_read_words_have_no_tag_but_their_pairs_are_kept(encoder: Path) -> None:
     three = replace(GAVE, text=TEXT + " Bye now.", relations=(Relation("R1", "causes", "T1", "T4"),))
     first, second = encode([three], extractor(encoder, window=2)).examples
     assert (len(first.words), len(first.tags)) == (13, 10)
@@ -93,7 +93,7 @@ def test_an_undirected_set_has_each_pair_once(encoder: Path) -> None:
     )
 
 
-def test_what_cannot_be_expressed_is_counted(encoder: Path) -> None:
+def test_annotations_that_cannot_be_expressed_are_counted(encoder: Path) -> None:
     #       0         1         2         3
     #       012345678901234567890123456789012345678
     text = "Aspirin gave joint and back pain daily ."
@@ -182,7 +182,7 @@ def test_notes_without_entities_still_have_words(encoder: Path) -> None:
     assert encode([Document("n", "No fever.")], extractor(encoder), negatives=2.0) == found
 
 
-def test_nothing_to_train_on(encoder: Path) -> None:
+def test_documents_without_examples_are_refused(encoder: Path) -> None:
     for documents in ([], [EMPTY], [Document("b", " \n")]):
         with pytest.raises(TrainingError, match="the documents contain no sentence to train on"):
             encode(documents, extractor(encoder))

@@ -43,7 +43,7 @@ def test_a_relation_holds_between_all_mentions_within_the_window() -> None:
     assert (two.entities, two.text) == (ENTITIES, TEXT)
 
 
-def test_what_no_pair_can_carry_stays_between_the_nearest_mentions() -> None:
+def test_a_relation_without_a_pair_stays_between_the_nearest_mentions() -> None:
     document, counts = relate_mentions(related(("causes", "A", "F"), ("causes", "A", "R")), PairRules(CAUSES))
     # The second aspirin is the nearer, and two sentences away from the fever.
     assert found(document)[-1] == ("R3", "causes", "T4", "T5")
@@ -63,19 +63,19 @@ def test_two_relations_of_the_same_concepts() -> None:
     assert (counts.kept, counts.doubled) == (1, 1)
 
 
-def test_what_nothing_can_stand_for() -> None:
+def test_relations_without_two_mentions_are_dropped() -> None:
     document, counts = relate_mentions(related(("with", "I", "P"), ("with", "R", "R")), PairRules(CAUSES))
     assert found(document) == []
     assert (counts.kept, counts.overlapping, counts.to_itself) == (0, 1, 1)
 
 
-def test_types_that_are_not_looked_for_are_counted() -> None:
+def test_relations_of_unknown_types_are_counted() -> None:
     document, counts = relate_mentions(related(("heals", "A", "R")), PairRules(CAUSES))
     assert found(document) == []
     assert counts.unknown_type == 1
 
 
-def test_undirected_relations_run_in_the_order_of_the_text() -> None:
+def test_undirected_relations_are_in_text_order() -> None:
     rules = PairRules(replace(CAUSES, directed=False), window=2)
     document, _ = relate_mentions(related(("causes", "R", "A"), ("causes", "F", "A")), rules)
     assert [ends[2:] for ends in found(document)] == [
@@ -93,6 +93,6 @@ def test_relations_between_mentions_are_refused() -> None:
         relate_mentions(document, PairRules(CAUSES))
 
 
-def test_nothing_to_relate() -> None:
+def test_documents_without_relations() -> None:
     empty = Document("e", "")
     assert relate_mentions(empty, PairRules(CAUSES)) == (empty, RelationCounts())

@@ -71,13 +71,13 @@ def test_another_scheme_and_another_tag_set() -> None:
     assert examples.counts == AlignmentCounts(exact=2)
 
 
-def test_nothing_to_train_on() -> None:
+def test_documents_without_examples_are_refused() -> None:
     for documents in ([], [EMPTY]):
         with pytest.raises(TrainingError, match="the documents contain no sentence to train on"):
             encode(documents, TYPES, BIO)
 
 
-def test_no_repr_holds_text() -> None:
+def test_repr_contains_no_text() -> None:
     assert "aspirin" not in repr(encode([NOTE], TYPES, BIO))
 
 
@@ -88,7 +88,7 @@ def test_the_loss_of_a_batch_is_the_mean_of_its_sentences() -> None:
     torch.testing.assert_close(batch_loss(model, sentences), torch.stack(alone).mean())
 
 
-def test_predictions_take_the_place_of_the_annotation() -> None:
+def test_predictions_replace_the_annotation() -> None:
     model = Lexicon(aspirin="B-Drug", Joint="B-ADE", pain="I-ADE", since="B-Drug")
     (predicted,) = predict(model, [NOTE])
     assert found(predicted) == [("T1", "Drug", "aspirin"), ("T2", "ADE", "Joint pain"), ("T3", "Drug", "since")]
@@ -100,7 +100,7 @@ def test_an_ill_formed_prediction_is_repaired() -> None:
     assert found(predicted) == [("T1", "ADE", "pain")]
 
 
-def test_documents_come_back_in_order_with_the_empty_ones() -> None:
+def test_documents_keep_their_order_and_empty_ones_are_kept() -> None:
     documents = [EMPTY, NOTE, Document("blank", " \n "), NOTE, EMPTY]
     predicted = list(predict(Lexicon(aspirin="B-Drug"), documents, batch_size=1))
     assert [document.id for document in predicted] == ["empty", "n1", "blank", "n1", "empty"]
@@ -125,7 +125,7 @@ def test_the_batch_size_changes_nothing(batch_size: int) -> None:
 
 
 @pytest.mark.parametrize("text", [TEXT, ""], ids=["notes", "empty"])
-def test_a_stream_without_end_is_read_as_it_is_consumed(text: str) -> None:
+def test_an_endless_stream_is_read_lazily(text: str) -> None:
     read = []
 
     def stream() -> Iterator[Document]:
@@ -170,7 +170,7 @@ def test_a_score_by_hand() -> None:
 DRUGS = TagSet(("Drug",))
 
 
-def test_a_task_of_all_the_model_knows() -> None:
+def test_a_task_has_all_types_of_the_model_by_default() -> None:
     task = NerTask(Lexicon())
     assert task.types == task.model.tag_set == TYPES
     assert (task.matching_modes, task.entity_types, task.alignment_losses) == (
@@ -207,7 +207,7 @@ def test_test_notes_may_be_annotated_with_more_than_a_site_trains_on() -> None:
     assert dict(task.score_test([NOTE]).main) == {"Drug": SpanCounts(1, 1, 0), "ADE": SpanCounts(1, 1, 1)}
 
 
-def test_without_a_word_of_more_test_notes_are_scored_like_the_others() -> None:
+def test_test_notes_are_scored_on_the_training_types_by_default() -> None:
     task = NerTask(Lexicon(aspirin="B-Drug", Took="B-ADE"), DRUGS)
     assert task.scored == DRUGS
     assert task.score_test([NOTE]).counts == task.score([NOTE]).counts
@@ -218,7 +218,7 @@ def test_a_model_that_does_not_know_a_type_misses_it() -> None:
     assert dict(task.score_test([NOTE]).main) == {"Drug": SpanCounts(1, 0, 0), "Dose": SpanCounts(0, 0, 1)}
 
 
-def test_what_everybody_may_read_is_annotated_for_all_sites() -> None:
+def test_public_notes_are_encoded_with_all_types() -> None:
     task = NerTask(Lexicon(), DRUGS)
     assert [sentence.tags for sentence in task.public([NOTE])] == [
         ("O", "O", "O", "B-Drug", "O"),
@@ -239,7 +239,7 @@ def test_the_score_of_a_task_by_hand() -> None:
     assert (score.entities.strict, score.entities.relaxed) == (score.main, score.counts["relaxed"])
 
 
-def test_a_row_of_the_heads_a_word() -> None:
+def test_heads_have_one_row_per_word() -> None:
     task = NerTask(word_tagger().eval())
     sentences = task.encode([NOTE])
     (tags,) = task.labels(sentences).values()
@@ -257,7 +257,7 @@ def test_a_row_of_the_heads_a_word() -> None:
     assert any(parameter.grad is not None for parameter in task.model.parameters())
 
 
-def test_all_rows_of_some_notes_stand_beside_their_labels() -> None:
+def test_head_rows_match_their_labels() -> None:
     task = NerTask(word_tagger(scheme="BIOES"))
     sentences = task.public(notes(7))
     found = head_scores(task, sentences, batch_size=4)["tags"]

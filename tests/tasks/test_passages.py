@@ -28,7 +28,7 @@ def words(cut: CutDocument) -> list[tuple[str, str]]:
     return [(" ".join(text[:owned]), " ".join(text[owned:])) for text, owned in texts]
 
 
-def test_with_a_window_of_one_a_passage_is_a_sentence() -> None:
+def test_passages_are_sentences_for_a_window_of_one() -> None:
     cut = cut_passages(NOTE, 1)
     sentences = ["Took aspirin .", "Rash came .", "It hurt .", "She left .", "Bye ."]
     assert words(cut) == [(sentence, "") for sentence in sentences]
@@ -45,11 +45,13 @@ def test_with_a_window_of_one_a_passage_is_a_sentence() -> None:
         (99, [("Took aspirin . Rash came . It hurt . She left . Bye .", "")]),
     ],
 )
-def test_a_passage_owns_a_window_and_reads_on(window: int, expected: list[tuple[str, str]]) -> None:
+def test_a_passage_owns_its_window_and_reads_the_following_sentences(
+    window: int, expected: list[tuple[str, str]]
+) -> None:
     assert words(cut_passages(NOTE, window)) == expected
 
 
-def test_mentions_of_what_is_only_read_are_not_tagged_there() -> None:
+def test_mentions_outside_the_owned_words_are_not_tagged() -> None:
     first, second, _ = cut_passages(NOTE, 2).passages
     assert first.spans == (WordSpan(1, 2, "Drug"), WordSpan(3, 4, "ADE"))
     assert second.spans == (WordSpan(1, 2, "ADE"),)
@@ -82,8 +84,8 @@ def test_documents_without_words() -> None:
     assert cut.place(Entity("T1", "ADE", (Range(0, 4),)), Entity("T2", "ADE", (Range(0, 2),))) is None
 
 
-def test_a_sentence_that_holds_no_word_shifts_nothing() -> None:
-    """The corpus's own words leave a sentence empty: it counts in a window all the same."""
+def test_a_sentence_without_words_does_not_shift_passages() -> None:
+    """The words of the corpus leave a sentence empty: it still counts in a window."""
     ranges = tuple(Range(start, start + 1) for start in (0, 2, 4, 6))
     document = Document("n", "a b c d", words=(*ranges[:1], *ranges[2:]), sentences=ranges)
     assert words(cut_passages(document, 1)) == [("a", ""), ("c", ""), ("d", "")]

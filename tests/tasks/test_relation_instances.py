@@ -122,19 +122,19 @@ def test_a_mention_outside_any_sentence_of_the_corpus() -> None:
     assert found == ["[Aspirin] <5 mg> gave rash.", "<Aspirin> 5 mg gave [rash].", "No [fever] on <aspirin>"]
 
 
-def test_nothing_to_pair() -> None:
+def test_documents_without_pairs() -> None:
     assert instances_of(Document("n", ""), RULES) == ()
     assert instances_of(note(entities=ENTITIES[:1]), RULES) == ()
     blank = Document("n", "  ", (Entity("T1", "Drug", (Range(0, 1),)), Entity("T2", "ADE", (Range(1, 2),))))
     assert len(instances_of(blank, RULES)) == 1
 
 
-def test_a_window_of_nothing() -> None:
+def test_a_window_below_one_is_refused() -> None:
     with pytest.raises(TextError, match="a window of 0 sentences contains no pair"):
         PairRules(RULES.relations, window=0)
 
 
-def test_no_repr_holds_text() -> None:
+def test_repr_contains_no_text() -> None:
     found = labelled_instances([note(("causes", "T1", "T3"))], replace(RULES, blinding=False))
     assert "rash" not in repr(found)
     assert "gave" not in repr(found)
@@ -171,13 +171,13 @@ def test_every_reason_to_lose_a_relation() -> None:
     assert (counts.lost, counts.relations) == (6, 8)
 
 
-def test_a_pair_related_in_a_forbidden_way_is_no_negative() -> None:
+def test_a_pair_with_a_forbidden_relation_is_not_a_negative() -> None:
     found = labelled_instances([note(("dose-of", "T1", "T3"))], RULES)
     assert [(e.instance.head, e.instance.tail) for e in found.instances] == [("T2", "T1"), ("T5", "T4")]
     assert found.counts == RelationCounts(against_types=1, negatives=2)
 
 
-def test_every_pair_may_be_wanted_whatever_is_annotated() -> None:
+def test_every_pair_ignores_the_annotation() -> None:
     found = labelled_instances([note(("dose-of", "T1", "T3"))], RULES, every_pair=True)
     assert [(e.instance.head, e.instance.tail) for e in found.instances] == pairs(note(), RULES)
     assert {e.label for e in found.instances} == {"none"}
@@ -226,7 +226,7 @@ def test_two_mentions_of_one_concept_are_no_pair() -> None:
     assert instances_of(note(entities=(first, replace(second, concepts=()))), rules) == ()
 
 
-def test_relations_of_the_other_level_are_refused() -> None:
+def test_relations_of_another_level_are_refused() -> None:
     rules = PairRules(RelationSet((CAUSES,), level=Level.CONCEPT))
     with pytest.raises(TextError, match="relation 'R1' is between mentions, those of the relation set are between con"):
         labelled_instances([note(("causes", "T1", "T3"))], rules)
@@ -253,7 +253,7 @@ UNLINKED = masked("No link of @GENE$ to @DISEASE$.", "0")
 
 
 @pytest.mark.parametrize("directed", [True, False])
-def test_a_masked_pair_is_one_instance_whatever_its_full_stops(directed: bool) -> None:
+def test_a_masked_pair_is_one_instance_despite_several_sentences(directed: bool) -> None:
     rules = PairRules(RelationSet.of([LINKED], directed=directed))
     found = labelled_instances([LINKED, UNLINKED], rules)
     assert [example.label for example in found.instances] == ["association", "none"]
@@ -346,7 +346,7 @@ def conceptual(draw: st.DrawFn) -> Document:
 
 @BRIEF
 @given(conceptual(), RULE_SETS)
-def test_so_is_every_relation_between_concepts(document: Document, rules: PairRules) -> None:
+def test_every_relation_between_concepts_is_an_instance_or_a_counted_drop(document: Document, rules: PairRules) -> None:
     rules = replace(rules, relations=replace(rules.relations, level=Level.CONCEPT))
     found = labelled_instances([document], rules)
     assert found.counts.kept == len({example.relation for example in found.instances if example.relation})

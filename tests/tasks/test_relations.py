@@ -97,14 +97,14 @@ def test_documents_become_labelled_pairs(encoder: Path) -> None:
     assert examples.counts == RelationCounts(kept=1, out_of_window=1, negatives=1)
 
 
-def test_the_window_and_the_blinding_are_the_model_s(encoder: Path) -> None:
+def test_window_and_blinding_are_those_of_the_model(encoder: Path) -> None:
     model = learner(encoder, window=2, blinding=False)
     examples = encode([APART], model)
     assert [part.words for part in examples.instances[0].instance.text.parts][1::2] == ["aspirin", "Rash"]
     assert examples.counts == RelationCounts(kept=1)
 
 
-def test_pairs_that_do_not_fit_are_counted(encoder: Path) -> None:
+def test_pairs_that_are_too_long_are_counted(encoder: Path) -> None:
     both = replace(
         FAR, entities=(*FAR.entities, Entity("T3", "ADE", (Range(13, 17),)), Entity("T4", "Drug", (Range(8, 12),)))
     )
@@ -115,7 +115,7 @@ def test_pairs_that_do_not_fit_are_counted(encoder: Path) -> None:
     assert len(examples.instances) == 4
 
 
-def test_two_documents_of_one_name_are_counted_apart(encoder: Path) -> None:
+def test_documents_with_equal_ids_are_counted_separately(encoder: Path) -> None:
     model = learner(encoder, limit=16)
     assert encode([replace(FAR, id="n"), replace(GAVE, id="n")], model).counts.too_long == 1
 
@@ -125,7 +125,7 @@ def test_negatives_are_drawn(encoder: Path) -> None:
     assert examples.counts == RelationCounts(kept=4, negatives=2, negatives_not_drawn=2)
 
 
-def test_nothing_to_train_on(encoder: Path) -> None:
+def test_documents_without_examples_are_refused(encoder: Path) -> None:
     for documents in ([], [EMPTY], [APART]):
         with pytest.raises(TrainingError, match="the documents contain no pair of entities to train on"):
             encode(documents, learner(encoder))
@@ -139,7 +139,7 @@ def test_the_loss_of_a_batch_is_the_mean_of_its_instances(encoder: Path) -> None
     assert alone[0] != alone[1]
 
 
-def test_a_label_that_is_no_class(encoder: Path) -> None:
+def test_an_unknown_label_is_refused(encoder: Path) -> None:
     model = learner(encoder)
     (example, *_) = encode([GAVE], model).instances
     with pytest.raises(TrainingError, match="no class of the model is called 'treats'; it has none, causes"):
@@ -176,7 +176,7 @@ def test_logits_of_nothing(encoder: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_scores_that_are_no_numbers(encoder: Path, value: float) -> None:
+def test_scores_that_are_not_finite_are_refused(encoder: Path, value: float) -> None:
     model = learner(encoder)
     with torch.no_grad():
         model.output.bias[1] = value
@@ -186,7 +186,7 @@ def test_scores_that_are_no_numbers(encoder: Path, value: float) -> None:
         score(model, [GAVE])
 
 
-def test_predictions_take_the_place_of_the_annotation(encoder: Path) -> None:
+def test_predictions_replace_the_annotation(encoder: Path) -> None:
     first, second, third = predict(Rule(config(encoder), BINARY), [GAVE, EMPTY, APART])
     assert found(first) == [("R1", "causes", "T1", "T2"), ("R2", "causes", "T1", "T3")]
     assert (first.entities, first.text) == (GAVE.entities, GAVE.text)
@@ -230,7 +230,7 @@ def test_relations_between_concepts_are_predicted_once(encoder: Path) -> None:
     assert score(model, [document]).score.counts["causes"] == SpanCounts(1, 1, 0)
 
 
-def test_of_mentions_of_the_same_concepts_the_surest_decides(encoder: Path) -> None:
+def test_among_mentions_of_the_same_concepts_the_likeliest_decides(encoder: Path) -> None:
     text = "Aspirin gave rash. A rash cured cured by aspirin."
     places = (("Drug", 0, 7, "A"), ("ADE", 13, 17, "R"), ("ADE", 21, 25, "R"), ("Drug", 41, 48, "A"))
     entities = tuple(
@@ -255,7 +255,7 @@ def test_the_batch_size_changes_nothing(encoder: Path, batch_size: int) -> None:
 
 
 @pytest.mark.parametrize("document", [GAVE, EMPTY], ids=["notes", "empty"])
-def test_a_stream_without_end_is_read_as_it_is_consumed(encoder: Path, document: Document) -> None:
+def test_an_endless_stream_is_read_lazily(encoder: Path, document: Document) -> None:
     read = []
 
     def stream() -> Iterator[Document]:
@@ -281,7 +281,7 @@ def test_a_score_by_hand(encoder: Path) -> None:
     assert len(scored.score.by_document) == 4
 
 
-def test_relations_of_the_other_level_are_refused(encoder: Path) -> None:
+def test_relations_of_another_level_are_refused(encoder: Path) -> None:
     model = Rule(config(encoder), replace(BINARY, level=Level.CONCEPT))
     with pytest.raises(TextError, match="relation 'R1' is between mentions"):
         score(model, [GAVE])
@@ -313,7 +313,7 @@ def test_a_classifier_learns(encoder: Path) -> None:
 # The task: a classifier bound to how its pairs are drawn.
 
 
-def test_a_task_of_what_its_classifier_looks_for(encoder: Path) -> None:
+def test_entity_types_are_those_that_relations_can_connect(encoder: Path) -> None:
     task = RelationTask(learner(encoder, RelationSet((CAUSES, DOSE, RelationType("with")))))
     assert (task.matching_modes, task.classes(), task.alignment_losses) == (("relations",), {"relations": 4}, {})
     assert task.entity_types == ("Drug", "ADE", "Dose")
@@ -343,13 +343,13 @@ def test_public_pairs_are_the_same_rows_for_every_encoder(encoder: Path) -> None
     assert [e.instance.document for e in short.encode(documents)] == ["n1"]
 
 
-def test_a_public_set_without_pairs(encoder: Path) -> None:
+def test_a_public_set_without_pairs_is_refused(encoder: Path) -> None:
     for documents in ([], [EMPTY], [APART]):
         with pytest.raises(TrainingError, match=r"^the public documents contain no pair of entities; widen the window"):
             RelationTask(learner(encoder)).public(documents)
 
 
-def test_a_row_of_the_heads_a_pair(encoder: Path) -> None:
+def test_heads_have_one_row_per_pair(encoder: Path) -> None:
     task = RelationTask(learner(encoder, window=2).eval())
     examples = task.public([GAVE, APART])
     assert task.labels(examples)["relations"].tolist() == [1, 0, 1]
@@ -374,7 +374,7 @@ def test_a_pair_that_does_not_fit_gives_zeros_and_no_gradient(encoder: Path) -> 
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 64])
-def test_all_rows_stand_in_the_order_of_the_pairs(encoder: Path, batch_size: int) -> None:
+def test_rows_are_in_the_order_of_the_pairs(encoder: Path, batch_size: int) -> None:
     task = RelationTask(learner(encoder, limit=16, window=2))
     examples = task.public([FAR, GAVE, APART])
     found = head_scores(task, examples, batch_size=batch_size)["relations"]

@@ -79,7 +79,7 @@ EXAMPLES = [[3, 1, 4], [5], [9, 2]]
 
 
 @pytest.mark.parametrize(("batch_size", "batches"), [(1, [1, 1, 1]), (2, [2, 1]), (64, [3])])
-def test_rows_stand_in_the_order_of_the_examples_whatever_the_batches(batch_size: int, batches: list[int]) -> None:
+def test_rows_are_in_the_order_of_the_examples(batch_size: int, batches: list[int]) -> None:
     task = Numbers()
     found = head_scores(task, EXAMPLES, batch_size=batch_size)
     assert [len(batch) for batch in task.asked] == batches
@@ -111,7 +111,7 @@ def test_a_head_without_any_row_keeps_its_classes() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_scores_that_are_no_numbers_are_refused(value: float) -> None:
+def test_scores_that_are_not_finite_are_refused(value: float) -> None:
     task = Numbers()
     with torch.no_grad():
         task.model.output[1] = value
@@ -119,7 +119,7 @@ def test_scores_that_are_no_numbers_are_refused(value: float) -> None:
         head_scores(task, EXAMPLES)
 
 
-def test_what_sites_predict_on_is_what_they_would_train_on_unless_a_task_says_otherwise() -> None:
+def test_public_examples_are_encoded_like_training_examples_by_default() -> None:
     assert Numbers().public([Document("n", "3 1"), Document("m", "5")]) == [[3, 1], [5]]
 
 
@@ -143,7 +143,7 @@ def test_counts_are_added_over_documents() -> None:
     assert (score.dropped, score.entities) == (0, None)
 
 
-def test_the_main_reading_is_the_first() -> None:
+def test_the_main_matching_mode_is_the_first() -> None:
     assert TaskScore(BY_DOCUMENT).main == TaskScore(BY_DOCUMENT).counts["strict"]
     # 2 right, 1 wrong, 3 not found.
     assert TaskScore(BY_DOCUMENT).main.micro.f1 == pytest.approx(4 / 8)
@@ -151,7 +151,7 @@ def test_the_main_reading_is_the_first() -> None:
     assert turned.main == turned.counts["relaxed"]
 
 
-def test_an_interval_of_each_reading() -> None:
+def test_an_interval_for_each_matching_mode() -> None:
     score = TaskScore(BY_DOCUMENT)
     # Two documents: both, the first twice (4 of 6 in F1), or the second twice (2 right, 6 not found).
     found = score.interval()
@@ -163,7 +163,7 @@ def test_an_interval_of_each_reading() -> None:
         score.interval("loose")
 
 
-def test_an_interval_of_each_type() -> None:
+def test_an_interval_for_each_type() -> None:
     score = TaskScore(BY_DOCUMENT)
     found = score.type_intervals()
     assert list(found) == list(score.main)
@@ -178,7 +178,7 @@ def test_a_score_of_no_document() -> None:
     assert (score.documents, score.main, score.counts) == (0, TypedCounts(), {"strict": TypedCounts()})
 
 
-def test_unless_a_task_says_otherwise_test_notes_are_scored_like_the_others() -> None:
+def test_test_notes_are_scored_like_other_notes_by_default() -> None:
     task, documents = Numbers(), [Document("a", "1"), Document("b", "2")]
     assert task.score_test(documents) == task.score(documents)
     assert task.score_test(documents).documents == 2

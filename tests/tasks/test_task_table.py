@@ -38,7 +38,7 @@ def test_a_saved_model_knows_its_task(kind: type[Task], tmp_path: Path) -> None:
     assert set(task.entity_types) == {"ADE", "Drug"}
 
 
-def test_what_leaks_is_scored_where_all_types_identify_people_or_where_it_is_wanted() -> None:
+def test_leakage_is_scored_if_all_types_are_phi_or_on_request() -> None:
     people, drugs = WordTagger(TINY, TagSet(("PATIENT", "FECHAS"))), word_tagger()
     assert [type(task_of(model)) for model in (people, drugs)] == [DeidentifyTask, NerTask]
     assert type(task_of(people, leakage=False)) is NerTask

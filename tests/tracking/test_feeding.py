@@ -97,7 +97,7 @@ def test_a_new_tracker_run_gets_all_events(record: Path) -> None:
     assert second.taken == [1, 2, 3]
 
 
-def test_a_tracker_that_fails_costs_nothing_and_its_words_are_kept_back(record: Path) -> None:
+def test_a_failing_tracker_does_not_affect_the_run_and_its_message_is_hidden(record: Path) -> None:
     other = Notebook()
     said: list[str] = []
     openers = {"notebook": lambda run, resume_id: Notebook(fails_at=2), "other": lambda run, resume_id: other}
@@ -115,7 +115,7 @@ def test_events_after_a_failure_are_sent_at_the_next_start(record: Path) -> None
     assert third.taken == [2, 3, 4]
 
 
-def test_an_error_of_the_run_is_the_runs(record: Path) -> None:
+def test_an_error_of_the_run_is_raised(record: Path) -> None:
     notebook = Notebook()
     with (
         pytest.raises(ZeroDivisionError),
@@ -132,7 +132,7 @@ def test_an_unknown_tracker_is_refused_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(("name", "missing"), [("tensorboard", "tensorboard"), ("mlflow", "mlflow")])
-def test_without_the_extra_it_is_named(name: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_its_extra(name: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = f"wardround.tracking.to_{name}"
     for module in [module for module in sys.modules if module == ours or module.split(".")[0] == missing]:
         monkeypatch.delitem(sys.modules, module)
@@ -141,5 +141,5 @@ def test_without_the_extra_it_is_named(name: str, missing: str, monkeypatch: pyt
         check_trackers([name])
 
 
-def test_nothing_to_track_needs_nothing() -> None:
+def test_without_trackers_no_package_is_needed() -> None:
     assert check_trackers([]) == {}

@@ -38,7 +38,7 @@ def feed(tracker: ToMlflow, *events: dict[str, Any]) -> None:
     tracker.flush()
 
 
-def test_mlflow_reads_what_was_sent(tmp_path: Path) -> None:
+def test_mlflow_reads_the_sent_points(tmp_path: Path) -> None:
     tracker = open_mlflow(tracked(tmp_path), "")
     feed(tracker, {"event": "started", "round": 0}, round_of(1, 0.5), round_of(2, 0.25))
     client = store(tmp_path)
@@ -71,7 +71,7 @@ def test_a_run_that_mlflow_has_lost_is_created_again(tmp_path: Path) -> None:
     assert open_mlflow(tracked(tmp_path), "0" * 32).resume_id != "0" * 32
 
 
-def test_more_points_than_mlflow_takes_at_once(tmp_path: Path) -> None:
+def test_many_points_are_sent_in_several_requests(tmp_path: Path) -> None:
     tracker = open_mlflow(tracked(tmp_path), "")
     feed(tracker, *(round_of(number, 0.5) for number in range(1, 701)))  # two points each
     assert len(store(tmp_path).get_metric_history(tracker.resume_id, "loss")) == 700

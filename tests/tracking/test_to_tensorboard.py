@@ -32,22 +32,20 @@ def curve(folder: Path, name: str) -> list[tuple[int, float, float]]:
     return [(point.step, point.wall_time, point.value) for point in read.Scalars(name)]
 
 
-def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
+def test_tensorboard_reads_the_written_points(tmp_path: Path) -> None:
     scored = {"time": 103.0, "event": "scored", "round": 2, "f1": {"harbour": 0.5}, "mean_f1": 0.5}
     write(tmp_path, {"time": 100.0, "event": "started", "round": 0}, round_of(1, 0.5), round_of(2, 0.25), scored)
     assert curve(tmp_path, "loss") == [(1, 101.0, 0.5), (2, 102.0, 0.25)]
     assert curve(tmp_path, "f1/harbour") == [(2, 103.0, 0.5)]
 
 
-def test_the_end_of_a_training_stands_at_its_last_epoch(tmp_path: Path) -> None:
+def test_the_final_scores_of_a_training_are_at_its_last_epoch(tmp_path: Path) -> None:
     epoch = {"time": 101.0, "event": "epoch", "epoch": 7, "loss": 0.5}
     write(tmp_path, epoch, {"time": 102.0, "event": "finished", "strict_f1": 0.75})
     assert curve(tmp_path, "test/strict_f1") == [(7, 102.0, 0.75)]
 
 
-def test_rounds_that_are_done_again_after_a_crash_take_the_place_of_the_old(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_rounds_replace_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, round_of(1, 0.5), round_of(2, 0.25), round_of(3, 0.125))
     # Files are named by the second in which they were made, and TensorBoard reads them by name.
     monkeypatch.setattr("tensorboard.summary.writer.event_file_writer.time.time", lambda: 4_000_000_000.0)

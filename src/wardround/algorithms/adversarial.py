@@ -29,7 +29,7 @@ from wardround.federation.site_runtime import Site
 from wardround.models.discriminators import Discriminators, entropy
 from wardround.models.parameter_split import LayeredModel
 from wardround.models.probes import StateRecorder
-from wardround.tasks.completion import CompletedNer, Taught
+from wardround.tasks.completion import CompletedNer, TeacherLabels
 
 __all__ = ["ALGORITHM", "Adversarial", "AdversarialConfig", "Adversary", "Method", "train_adversarially"]
 
@@ -109,7 +109,7 @@ def _adversary(site: Site, message: Message) -> Adversary:
     return Adversary(discriminators, site.name, method, message.value("strength", float))
 
 
-def _loss(learner: CompletedNer, taught: Taught, adversary: Adversary, rows: Sequence[int]) -> Tensor:
+def _loss(learner: CompletedNer, taught: TeacherLabels, adversary: Adversary, rows: Sequence[int]) -> Tensor:
     with learner.model.probes.recording(predictions=adversary.uses_predictions) as recorded:
         source, target, silence = learner.losses(rows, taught)
     return (source + target + silence).mean() + adversary.loss(recorded)

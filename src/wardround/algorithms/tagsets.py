@@ -33,8 +33,7 @@ from wardround.federation.federation import SiteId
 from wardround.federation.message import Array, Message, Value, grouped
 from wardround.federation.site_runtime import PublicSet, Site
 from wardround.models.parameter_split import LayeredModel
-from wardround.models.tagging_model import TaggingModel
-from wardround.tasks.completion import CompletedNer, Taught, Unknown
+from wardround.tasks.completion import CompletedNer, TeacherLabels, UnknownLabelling
 from wardround.tasks.ner import NerTask
 from wardround.tasks.task import Task, in_length_order
 from wardround.training.training_config import RoundTrainingConfig
@@ -55,7 +54,7 @@ __all__ = [
 
 TARGETS = "targets"  # name of the gradient of the pseudo-annotations in an update
 TARGET_BOUND = 1.0  # it is clamped to this absolute value, because a protected sum needs a bound
-_UNKNOWN: tuple[Unknown, ...] = ("pseudo", "posterior", "partial", "outside")
+_UNKNOWN: tuple[UnknownLabelling, ...] = ("pseudo", "posterior", "partial", "outside")
 _ROUNDING_ERROR = 1e-6  # rounding error of a mean; a sum of the others below this times the sites counts as zero
 _GRADIENT_BATCH = 32  # sentences
 
@@ -103,7 +102,7 @@ class CompletionConfig(FedAvgConfig):
 class TagSetsConfig(CompletionConfig):
     """The settings of Algorithm 1 of the paper, and those that it leaves open."""
 
-    unknown: Unknown = "pseudo"  # how to label words outside the mentions of the types annotated at a site
+    unknown: UnknownLabelling = "pseudo"  # how to label words outside the mentions of the types annotated at a site
     weighting: bool = True
     momentum: float = 0.9  # α, Eq. 12
     centred: bool = True  # weights follow 1 + the cosine; false is Eq. 12 as printed
@@ -201,13 +200,13 @@ def train_completed(site: Site, message: Message) -> Message:
         return site.announce(update | delta, weight=1.0, values={"loss": loss})
 
 
-def begin_completed(site: Site, message: Message) -> tuple[CompletedNer, Taught]:
+def begin_completed(site: Site, message: Message) -> tuple[CompletedNer, TeacherLabels]:
     """Receive the model of the round; return the learner, and the pseudo-annotations from `trusted_after` on."""
     number = message.value("round", int)
     site.check_round(number)
     site.receive(message)
     learner = _learner(site, message)
-    return learner, learner.ask() if number > message.value("trusted_after", int) else Taught()
+    return learner, learner.teacher_labels() if number > message.value("trusted_after", int) else TeacherLabels()
 
 
 def updated_weights(weights: Tensor, source: Tensor, others: Tensor, *, momentum: float) -> Tensor:
@@ -226,7 +225,7 @@ def _learner(site: Site, message: Message) -> CompletedNer:
     return CompletedNer(site.task, site.notes.train, unknown, outside=message.value("outside", float))
 
 
-def _loss(learner: CompletedNer, taught: Taught, weights: Tensor | None, rows: Sequence[int]) -> Tensor:
+def _loss(learner: CompletedNer, taught: TeacherLabels, weights: Tensor | None, rows: Sequence[int]) -> Tensor:
     """Eq. 7, or, weighted, Eq. 10."""
     source, target, silence = learner.losses(rows, taught)
     if weights is not None:
@@ -278,7 +277,7 @@ def _gradient_of_others(site: Site, message: Message) -> Tensor | None:
     return others if bool((others.abs() > len(names) * _ROUNDING_ERROR).any()) else None
 
 
-def _target_gradient(site: Site, learner: CompletedNer, taught: Taught, number: int) -> Array:
+def _target_gradient(site: Site, learner: CompletedNer, taught: TeacherLabels, number: int) -> Array:
     """Return the mean target gradient (Algorithm 2); keep each sentence's source gradient at the site.
 
     It is zero without pseudo-annotations, and if it would be made from fewer sentences than an update must be.
@@ -312,13 +311,13 @@ def _target_gradient(site: Site, learner: CompletedNer, taught: Taught, number: 
 
 def check_completion(config: CompletionConfig, model: LayeredModel) -> None:
     """Raise a StudyError if a model that writes mentions cannot use the settings."""
-    if config.outside and not isinstance(model, TaggingModel):
+    if config.outside and not model.scores_tags:
         raise StudyError("[algorithm] outside applies to unlabelled words; this [model] writes mentions: leave it out")
 
 
 def _check_model(config: TagSetsConfig, model: LayeredModel) -> None:
     check_completion(config, model)
-    if not isinstance(model, TaggingModel) and config.unknown in ("partial", "posterior"):
+    if not model.scores_tags and config.unknown in ("partial", "posterior"):
         raise StudyError(
             f"[algorithm] unknown = {config.unknown!r} needs a score for every tag of a word; this [model] writes "
             "mentions: use pseudo or outside"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-__all__ = ["Role", "Runs", "SiteNotes", "StudyFacts", "Trouble", "WatchedRun"]
+__all__ = ["FailedRequest", "Role", "Runs", "SiteStatus", "StudyFacts", "WatchedRun"]
 
 Role: TypeAlias = Literal["coordinator", "site"]
 
@@ -29,7 +29,7 @@ class StudyFacts:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class FailedRequest:
     """A request that a site refused or failed to answer; codes only."""
 
     time: str
@@ -39,8 +39,8 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class SiteNotes:
-    """What the page of a site shows in addition to the lines of its ledger."""
+class SiteStatus:
+    """The status of a site, which its page shows beside the lines of its ledger."""
 
     name: str
     accepted: bool | None  # None on one machine, where no site is asked
@@ -48,7 +48,7 @@ class SiteNotes:
     bytes_out: int
     head: str
     fault: str = ""  # of the ledger; empty if its chain is intact
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[FailedRequest, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class WatchedRun:
     record: Path  # the JSONL file that grows
     facts: StudyFacts
     report: Path | None = None
-    site: SiteNotes | None = None
+    site: SiteStatus | None = None
     row: str = ""  # the row and seed, if a sweep ran it
 
 

@@ -132,13 +132,13 @@ def _mention(kind: str, columns: list[str]) -> _Mention | None:
 
 
 def _document(document_id: str, sentence: _Sentence, pairs: Iterable[_Pair]) -> Document:
-    found = []
+    valid_pairs = []
     for pair in pairs:
         if pair.drug.words in sentence.text and pair.other.words in sentence.text:
-            found.append(pair)
+            valid_pairs.append(pair)
         else:
             pair.report.error("a mention does not occur in the sentence; the pair is left out")
-    mentions = {mention: pair.report for pair in found for mention in (pair.drug, pair.other)}
+    mentions = {mention: pair.report for pair in valid_pairs for mention in (pair.drug, pair.other)}
     distance = _distance(sentence.text, mentions)
     draft = Draft(sentence.text)
     names = {}
@@ -148,10 +148,10 @@ def _document(document_id: str, sentence: _Sentence, pairs: Iterable[_Pair]) -> 
         if start < 0 or not sentence.text.startswith(mention.words, start):
             report.warning("a mention is not at its offsets; the nearest place in the sentence is used")
             expected = start
-            start = min(_starts(sentence.text, mention.words), key=lambda found: abs(found - expected))
+            start = min(_starts(sentence.text, mention.words), key=lambda position: abs(position - expected))
         ranges = [(start, start + len(mention.words))]
         draft.add_entity(report, entity_id=names[mention], kind=mention.type, ranges=ranges)
-    for number, pair in enumerate(found, start=1):
+    for number, pair in enumerate(valid_pairs, start=1):
         relation = Relation(f"R{number}", pair.type, names[pair.drug], names[pair.other])
         draft.add_relation(relation, pair.report)
     return draft.document(document_id, attributes=(("source", sentence.source),))

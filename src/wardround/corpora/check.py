@@ -77,14 +77,14 @@ class _Inspection:
     problems: list[Problem]
     counts: dict[str, Counts] = field(default_factory=dict)
     checksums: dict[str, Counter[str]] = field(default_factory=dict)
-    first: dict[str, tuple[str, str]] = field(default_factory=dict)  # checksum → split and document of first occurrence
+    first_seen: dict[str, tuple[str, str]] = field(default_factory=dict)  # checksum → first split and document
 
     def inspect(self, split: str, place: Path) -> None:
         tally = Tally()
         self.checksums[split] = Counter()
         try:
             for document in tally.watch(self.format.read(place, problems=self.problems.append)):
-                for severity, message in (*self._repeated(document, split), *_faults(document)):
+                for severity, message in (*self._duplicates(document, split), *_mention_warnings(document)):
                     self.problems.append(Problem(f"document {document.id!r}: {message}", place, severity=severity))
         except CorpusError as error:
             self.problems.append(Problem(error.reason, error.path or place, error.line))
@@ -96,22 +96,23 @@ class _Inspection:
                 message = f"{number} entities have the type {kind!r}, which is not expected"
                 self.problems.append(Problem(message, place))
 
-    def _repeated(self, document: Document, split: str) -> Iterator[_Fault]:
+    def _duplicates(self, document: Document, split: str) -> Iterator[_Fault]:
+        """Yield a warning for an empty note, or a fault if the text was seen before."""
         checksum = self.manifest.checksum(document.text)
         self.checksums[split][checksum] += 1
         if not document.text.strip():
             yield Severity.WARNING, "the note is empty"
             return
-        before, twin = self.first.setdefault(checksum, (split, document.id))
-        if before != split:
+        first_split, first_id = self.first_seen.setdefault(checksum, (split, document.id))
+        if first_split != split:
             is_leak = len(document.text.strip()) >= LEAK_LENGTH
-            severity, what = (Severity.ERROR, "leak:") if is_leak else (Severity.WARNING, "is short, and")
-            yield severity, f"{what} {before} has the same text, in document {twin!r}"
+            severity, opening = (Severity.ERROR, "leak:") if is_leak else (Severity.WARNING, "is short, and")
+            yield severity, f"{opening} {first_split} has the same text, in document {first_id!r}"
         elif self.checksums[split][checksum] > 1:
-            yield Severity.WARNING, f"has the same text as document {twin!r}"
+            yield Severity.WARNING, f"has the same text as document {first_id!r}"
 
 
-def _faults(document: Document) -> Iterator[_Fault]:
+def _mention_warnings(document: Document) -> Iterator[_Fault]:
     """Yield the mentions with white space at a border, then those that overlap an earlier or longer one."""
     for entity in document.entities:
         edges = (document.text[edge] for start, end in entity.ranges for edge in (start, end - 1))
@@ -128,9 +129,9 @@ def _faults(document: Document) -> Iterator[_Fault]:
             reported.add(entity.id)
             outer = furthest[1]
             if entity.ranges == outer.ranges:
-                how = "marks the same characters as"
+                verb = "marks the same characters as"
             else:
-                how = "is inside" if outer.start <= entity.start and entity.end <= outer.end else "overlaps"
-            yield Severity.WARNING, f"{entity.id} {how} {outer.id}"
+                verb = "is inside" if outer.start <= entity.start and entity.end <= outer.end else "overlaps"
+            yield Severity.WARNING, f"{entity.id} {verb} {outer.id}"
         if furthest is None or part.end > furthest[0].end:
             furthest = part, entity

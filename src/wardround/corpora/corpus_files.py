@@ -237,7 +237,7 @@ def write_file(
     with open_for_writing(path) as stream:
         stream.write(opening)
         for document in documents:
-            with _naming(document, path):
+            with _document_in_errors(document, path):
                 stream.writelines(f"{line}\n" for line in lines_of(document))
         stream.write(closing)
 
@@ -257,7 +257,7 @@ def write_folder(
     written: set[str] = set()
     for document in documents:
         path = path_of(document.id, root, written)
-        with _naming(document, root):
+        with _document_in_errors(document, root):
             contents = contents_of(document)
         for ending, content in contents.items():
             folder = path.parent / folders[ending] if folders else path.parent
@@ -266,7 +266,7 @@ def write_folder(
 
 
 @contextmanager
-def _naming(document: Document, path: Path) -> Iterator[None]:
+def _document_in_errors(document: Document, path: Path) -> Iterator[None]:
     """Add the document and the file or folder to a `CorpusError` raised inside."""
     try:
         yield

@@ -25,7 +25,7 @@ _KINDS: dict[type, str] = {str: "a string", int: "a whole number", list: "a list
 
 
 class ShapeError(Exception):
-    """A JSON value does not have the expected shape. The message never quotes the value."""
+    """The content is not JSON or does not have the expected shape. The message never quotes it."""
 
 
 # Our own shape.
@@ -124,12 +124,12 @@ class _SpanIndex(NamedTuple):
         return cls(frozenset(draft.entities), places)
 
     def entity_id(self, relation: object, key: str) -> str:
-        """Return the entity with the id of the span, or the one at its position if the span has no id."""
+        """Return the id of the entity that the span `relation[key]` names by its id, or else by its position."""
         span = _get(relation, key, dict)
-        named, found = _name(span, ""), _PRODIGY.entity(span, 0)
-        place = found.start, found.end, found.type
-        if named in self.ids:
-            return named
+        span_id, entity = _name(span, ""), _PRODIGY.entity(span, 0)
+        if span_id in self.ids:
+            return span_id
+        place = entity.start, entity.end, entity.type
         if place not in self.by_place:
             raise ShapeError(f"{key!r} is not one of the spans")
         return self.by_place[place]

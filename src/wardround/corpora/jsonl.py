@@ -92,8 +92,12 @@ class Jsonl(CorpusFormat):
         return json.dumps(WRITERS[self.shape](document), ensure_ascii=False)
 
     def _decode_line(self, line: str, document_id: str, report: Reporter) -> Document | None:
-        values = list(_parsed(line, report))
-        return self._decode(values[0], document_id, report) if values else None
+        try:
+            value = _parse(line)
+        except ShapeError as error:
+            report.error(str(error))
+            return None
+        return self._decode(value, document_id, report)
 
     def _decode(self, value: object, document_id: str, report: Reporter) -> Document | None:
         try:
@@ -110,26 +114,29 @@ class Jsonl(CorpusFormat):
                     if document is not None:
                         yield document
             return
-        for value in _parsed(read_text(report.path).removeprefix(BYTE_ORDER_MARK), report):
-            if not isinstance(value, list):
-                report.error("is not one JSON array")
-                return
-            for number, item in enumerate(value, start=1):
-                place = Reporter(report.path, report.problems, item=f"item {number}: ")
-                document = self._decode(item, f"{stem}:{number}", place)
-                if document is not None:
-                    yield document
+        try:
+            items = _parse(read_text(report.path).removeprefix(BYTE_ORDER_MARK))
+        except ShapeError as error:
+            report.error(str(error))
+            return
+        if not isinstance(items, list):
+            report.error("is not one JSON array")
+            return
+        for number, item in enumerate(items, start=1):
+            place = Reporter(report.path, report.problems, item=f"item {number}: ")
+            document = self._decode(item, f"{stem}:{number}", place)
+            if document is not None:
+                yield document
 
 
-def _parsed(content: str, report: Reporter) -> Iterator[object]:
-    """Yield the parsed value, or report a problem and yield nothing."""
+def _parse(content: str) -> object:
+    """Return the JSON value; raise `ShapeError` if the content is not valid JSON."""
     try:
-        value = json.loads(content)
+        value: object = json.loads(content)
         if _SURROGATE.search(content):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        report.error("contains half a surrogate pair, which is not a character")
+        raise ShapeError("contains half a surrogate pair, which is not a character") from None
     except (ValueError, RecursionError):
-        report.error("is not JSON")
-    else:
-        yield value
+        raise ShapeError("is not JSON") from None
+    return value

@@ -84,7 +84,7 @@ def intervals(
     seed: int = 0,
 ) -> tuple[Interval, ...]:
     """Return a bootstrap interval for each measure; all measures use the same resamples of the documents."""
-    _check(len(documents), resamples, level)
+    _check_bootstrap(len(documents), resamples, level)
     types = sorted({type_ for counts in documents for type_ in counts})
     counts = _matrix(documents, types)
     sums = _resampled(counts, resamples, seed)
@@ -110,7 +110,7 @@ def paired_difference(
     The p-value is twice the smaller share of resamples on either side of zero. One is added to numerator and
     denominator, so that it is never zero.
     """
-    _check(len(first), resamples, level)
+    _check_bootstrap(len(first), resamples, level)
     if len(first) != len(second):
         raise UsageError(f"a paired bootstrap needs the same documents, but there are {len(first)} and {len(second)}")
     for number, (left, right) in enumerate(zip(first, second, strict=True), start=1):
@@ -203,7 +203,7 @@ def _percentiles(values: _Floats, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _check(documents: int, resamples: int, level: float) -> None:
+def _check_bootstrap(documents: int, resamples: int, level: float) -> None:
     if documents == 0:
         raise UsageError("a bootstrap needs at least one document; nothing was scored")
     if resamples < 1:

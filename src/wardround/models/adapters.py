@@ -14,7 +14,7 @@ from torch import Tensor
 from wardround.errors import ModelError
 from wardround.models.prompts import self_attentions
 
-__all__ = ["add_lora", "input_moved", "is_lora", "merged_weights"]
+__all__ = ["add_lora", "input_offset", "is_lora", "merged_weights"]
 
 _ADAPTER = "default"  # PEFT names its adapters; there is one here
 
@@ -54,7 +54,7 @@ def merged_weights(network: Any) -> dict[str, Tensor]:
 
 
 @contextmanager
-def input_moved(network: Any, offset: Tensor) -> Iterator[None]:
+def input_offset(network: Any, offset: Tensor) -> Iterator[None]:
     """Add `offset` [sequences, width] to the embedding of every piece of a sequence while the context is open."""
     hook = network.get_input_embeddings().register_forward_hook(
         lambda _layer, _ids, embedded: embedded + offset[:, None]

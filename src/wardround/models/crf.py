@@ -24,7 +24,7 @@ _RESCALED_EVERY = 4
 # Largest difference between the scores of a batch. Any tag can follow any other within four words, so a message may
 # contain values that are exp(4 * 75) times less likely, in addition to four words without rescaling: float64 can hold
 # both. With larger differences, a message could lose the path that wins in the end.
-_REACH = 75.0
+_LARGEST_SPREAD = 75.0
 
 
 class Posterior(NamedTuple):
@@ -94,7 +94,7 @@ class LinearChainCrf(nn.Module):
         """Return p(tag of a word | sentence), [batch, words, tags], without gradient; zero at padding."""
         with torch.no_grad():
             scores = self.scores()
-            if _in_reach(emissions, mask, *scores):
+            if _fits_float64(emissions, mask, *scores):
                 return _Recursions(emissions, mask, *scores).marginals().to(emissions.dtype)
         return _posterior_in_log_space(emissions, mask, *scores).words.to(emissions.dtype)
 
@@ -102,7 +102,7 @@ class LinearChainCrf(nn.Module):
         """Return the expected tags and steps if every word's tag is one of its `allowed` ones; without gradient."""
         with torch.no_grad():
             scores, inside = self.scores(), emissions.masked_fill(~allowed, FORBIDDEN)
-            if _in_reach(inside, mask, *scores):
+            if _fits_float64(inside, mask, *scores):
                 found = _Recursions(inside, mask, *scores).posterior()
                 if bool(found.words.isfinite().all()):  # otherwise the allowed tags leave no legal path
                     return Posterior(*(counts.to(emissions.dtype) for counts in found))
@@ -144,7 +144,7 @@ class _Recursions:
         both = scores.new_empty(mask.shape[1], 2, len(mask), scores.shape[2], dtype=torch.float64)
         both[:, 0].copy_(scores.transpose(0, 1)).sub_(self.peak).clamp_(max=0.0).exp_()
         both[:, 1] = _reordered(both[:, 0], order)
-        self.scales = self._run(both)
+        self.scales = self._pass_messages(both)
         self.forward, self.backward = both[:, 0], _reordered(both[:, 1], order)
         # The product of the messages before each word (including its own weight) and after it.
         self.sides = torch.cat([self.backward[1:] @ self.step.t(), self.end.expand_as(self.backward[:1])])
@@ -152,17 +152,17 @@ class _Recursions:
         self.sides.mul_(self.forward)
         self.mass = self.sides.sum(2, keepdim=True)
 
-    def _run(self, weights: Tensor) -> Tensor:
+    def _pass_messages(self, weights: Tensor) -> Tensor:
         """Turn weights [words, 2, batch, tags] into messages in place; return the forward scales [words, batch]."""
         directions = torch.stack([self.step, self.step.t()]).contiguous()
         scales = weights.new_ones(len(weights), 2, weights.shape[2], 1)
-        coming = torch.stack([self.start, self.end])[:, None].expand(weights.shape[1:]).contiguous()
+        incoming = torch.stack([self.start, self.end])[:, None].expand(weights.shape[1:]).contiguous()
         for position, message in enumerate(weights.unbind(0)):
-            message.mul_(coming)
+            message.mul_(incoming)
             if position % _RESCALED_EVERY == 0:
                 torch.sum(message, 2, keepdim=True, out=scales[position])
                 message.div_(scales[position])
-            torch.bmm(message, directions, out=coming)
+            torch.bmm(message, directions, out=incoming)
         return scales[:, 0, :, 0]
 
     def log_partition(self) -> Tensor:
@@ -222,15 +222,15 @@ def _traced_gradient(inputs: Sequence[Tensor], needed: Sequence[bool], upstream:
 
 
 def _log_partition(emissions: Tensor, mask: Tensor, start: Tensor, step: Tensor, end: Tensor) -> Tensor:
-    if _in_reach(emissions, mask, start, step, end):
+    if _fits_float64(emissions, mask, start, step, end):
         result: Tensor = _LogPartition.apply(emissions, mask, start, step, end)  # type: ignore[no-untyped-call]
         if bool(torch.isfinite(result).all()):  # otherwise the allowed tags leave no legal path
             return result
     return _log_partition_in_log_space(emissions, mask, start, step, end)
 
 
-def _in_reach(emissions: Tensor, mask: Tensor, *edges: Tensor) -> bool:
-    left = _REACH - _spread(torch.cat([scores.detach().flatten() for scores in edges]))
+def _fits_float64(emissions: Tensor, mask: Tensor, *edges: Tensor) -> bool:
+    left = _LARGEST_SPREAD - _spread(torch.cat([scores.detach().flatten() for scores in edges]))
     low, high = emissions.detach().aminmax()
     if bool(high - low <= left):  # the cheap test, which nearly always suffices
         return True

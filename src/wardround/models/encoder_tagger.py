@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from wardround.errors import ModelError, UsageError
-from wardround.models.adapters import add_lora, input_moved, is_lora
+from wardround.models.adapters import add_lora, input_offset, is_lora
 from wardround.models.decoders import Decoder, IndependentWords, LinearChainCrf
 from wardround.models.encoders import (
     PieceTokenizer,
@@ -180,9 +180,9 @@ class EncoderTagger(TaggingModel):
         leaf = None if self.probes.leaf is None else self.probes.leaf[pieces.sentence]
         reading: AbstractContextManager[None] = nullcontext()
         if self.config.adapter == "prompt":
-            reading = self.prompt.given(leaf)
+            reading = self.prompt.appended(leaf)
         elif leaf is not None:
-            reading = input_moved(self.network, leaf)
+            reading = input_offset(self.network, leaf)
         with reading:
             read = self.network.base_model(
                 pieces.ids, attention_mask=pieces.attention, output_hidden_states=self.probes.is_recording

@@ -23,12 +23,12 @@ from torch.nn.utils.rnn import pad_sequence
 from wardround.errors import ModelError
 from wardround.models.pretrained import (
     UnloadableError,
-    fetched,
     fresh_network,
     label_settings,
     load_configuration,
     load_network_for_tokens,
     load_tokenizer,
+    local_model_folder,
     shown_name,
 )
 from wardround.text.windows import PieceLayout, lay_out_pieces
@@ -46,8 +46,8 @@ __all__ = [
     "encoder_source",
     "fresh_configuration",
     "in_layer_order",
+    "quiet_transformers",
     "token_network",
-    "without_remarks",
 ]
 
 MINILM = "minilm"
@@ -69,7 +69,7 @@ def encoder_source(name: str) -> str:
 
 def encoder_folder(name: str, *, offline: bool = False) -> str:
     """Return the folder of the encoder called `name`; fetch it from the hub if needed, unless `offline`."""
-    return fetched(encoder_source(name), offline=offline)
+    return local_model_folder(encoder_source(name), offline=offline)
 
 
 def fresh_configuration(name: str) -> BertConfig | None:
@@ -108,19 +108,20 @@ def in_layer_order(groups: Iterable[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def without_remarks() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """Silence `transformers` while it loads or saves: no progress bars, no report on layers that differ on purpose."""
-    from transformers.utils import logging as remarks
+    from transformers.utils import logging as transformers_logging
 
-    verbosity, bars = remarks.get_verbosity(), remarks.is_progress_bar_enabled()
-    remarks.set_verbosity(logging.ERROR)
-    remarks.disable_progress_bar()  # type: ignore[no-untyped-call]
+    verbosity = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity(logging.ERROR)
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
-        remarks.set_verbosity(verbosity)
+        transformers_logging.set_verbosity(verbosity)
         if bars:
-            remarks.enable_progress_bar()  # type: ignore[no-untyped-call]
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def token_network(encoder: str, origin: str, *, fresh: bool, labels: Sequence[str] = ()) -> Any:
@@ -134,7 +135,7 @@ def token_network(encoder: str, origin: str, *, fresh: bool, labels: Sequence[st
         compact.update(label_settings(labels))
         return fresh_network(compact)
     try:
-        with without_remarks():
+        with quiet_transformers():
             network, lacking = load_network_for_tokens(origin, labels=labels, fresh=fresh)
     except UnloadableError as error:
         raise ModelError(
@@ -198,20 +199,20 @@ class PieceTokenizer:
         if room < 2:
             raise ModelError(f"a limit of {limit} pieces leaves no room for words")
         self.limit, self.overlap = room, min(overlap, room // 2)
-        self._known: dict[str, list[int]] = {}
+        self._pieces: dict[str, list[int]] = {}
 
     @cached_property
     def prefix(self) -> list[int]:
         """Return the special pieces before the first word."""
-        return self._around[0]
+        return self._special_pieces[0]
 
     @cached_property
     def suffix(self) -> list[int]:
         """Return the special pieces after the last word."""
-        return self._around[1]
+        return self._special_pieces[1]
 
     @cached_property
-    def _around(self) -> tuple[list[int], list[int]]:
+    def _special_pieces(self) -> tuple[list[int], list[int]]:
         inner = self.tokenizer("a", add_special_tokens=False)["input_ids"]
         outer = self.tokenizer("a")["input_ids"]
         at = next(i for i in range(len(outer)) if outer[i : i + len(inner)] == inner)
@@ -219,13 +220,13 @@ class PieceTokenizer:
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> PieceBatch:
         """Convert sentences of words to windows; a sentence that fits is one window."""
-        self._learn({word for sentence in sentences for word in sentence})
-        layouts = [self._lay(sentence) for sentence in sentences]
+        self._tokenize_new_words({word for sentence in sentences for word in sentence})
+        layouts = [self._layout(sentence) for sentence in sentences]
         windows, rows = list[list[int]](), list[int]()
         for row, (sentence, layout) in enumerate(zip(sentences, layouts, strict=True)):
             for window in layout.windows:
                 words = sentence[window.start : window.end]
-                pieces = [piece for word in words for piece in self._known[word][: self.limit]]
+                pieces = [piece for word in words for piece in self._pieces[word][: self.limit]]
                 windows.append(self.prefix + pieces + self.suffix)
                 rows.append(row)
         width = max(map(len, windows))
@@ -243,19 +244,19 @@ class PieceTokenizer:
 
     def words_in_first_windows(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         """Return the number of words in the first window of each sentence."""
-        self._learn({word for sentence in sentences for word in sentence})
-        return [self._lay(sentence).windows[0].end for sentence in sentences]
+        self._tokenize_new_words({word for sentence in sentences for word in sentence})
+        return [self._layout(sentence).windows[0].end for sentence in sentences]
 
-    def _lay(self, sentence: Sequence[str]) -> PieceLayout:
-        counts = [min(len(self._known[word]), self.limit) for word in sentence]
+    def _layout(self, sentence: Sequence[str]) -> PieceLayout:
+        counts = [min(len(self._pieces[word]), self.limit) for word in sentence]
         return lay_out_pieces(counts, limit=self.limit, overlap=self.overlap)
 
-    def _learn(self, words: set[str]) -> None:
-        if len(self._known) > _CACHED_WORDS:
-            self._known.clear()  # bounded, so that a stream of notes needs constant memory
-        fresh = sorted(words - self._known.keys())
+    def _tokenize_new_words(self, words: set[str]) -> None:
+        if len(self._pieces) > _CACHED_WORDS:
+            self._pieces.clear()  # bounded, so that a stream of notes needs constant memory
+        fresh = sorted(words - self._pieces.keys())
         if fresh:
             # A tokenizer rejects half a surrogate pair, which JSON can bring into a text.
             spelled = [word.encode("utf-8", "replace").decode() for word in fresh]
             pieces = self.tokenizer(spelled, add_special_tokens=False)["input_ids"]
-            self._known.update(zip(fresh, pieces, strict=True))
+            self._pieces.update(zip(fresh, pieces, strict=True))

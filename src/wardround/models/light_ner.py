@@ -19,7 +19,7 @@ from torch.nn.functional import embedding
 from torch.nn.utils.rnn import pad_sequence
 
 from wardround.errors import ModelError
-from wardround.models.encoders import PieceTokenizer, encoder_folder, without_remarks
+from wardround.models.encoders import PieceTokenizer, encoder_folder, quiet_transformers
 from wardround.models.families import ADAPTER_TRAINING, ModelFamily, check_share, check_size
 from wardround.models.model_files import (
     OUTPUT,
@@ -30,7 +30,7 @@ from wardround.models.model_files import (
     tag_set_of,
 )
 from wardround.models.parameter_split import OUTPUT_GROUPS, ParameterSplit
-from wardround.models.pointer_sequences import END, OutputSpace, Targets, parse_labels, spoken
+from wardround.models.pointer_sequences import END, OutputSpace, Targets, parse_labels, words_of_type
 from wardround.models.pretrained import UnloadableError, load_bart_network, load_configuration, shown_name
 from wardround.models.probes import Probes
 from wardround.models.prompts import Prompt
@@ -99,7 +99,7 @@ class PointerOutputs(nn.Module):
         return mixed
 
 
-class _Read(NamedTuple):
+class _EncodedSentences(NamedTuple):
     """Encoded sentences, with everything that can be written: the end, the types and the words."""
 
     states: Tensor  # [batch, pieces, width]
@@ -108,9 +108,9 @@ class _Read(NamedTuple):
     embedded: Tensor  # [batch, outputs, width]: read by the decoder after writing the output
     possible: Tensor  # [batch, outputs]
 
-    def rows(self, chosen: Tensor) -> _Read:
+    def rows(self, chosen: Tensor) -> _EncodedSentences:
         """Return some of the sentences."""
-        return _Read(*(part[chosen] for part in self))
+        return _EncodedSentences(*(part[chosen] for part in self))
 
 
 class LightNer(MentionModel):
@@ -124,13 +124,13 @@ class LightNer(MentionModel):
         """Build from `config.bart`, or from the folder `source` of a saved model."""
         super().__init__(tag_set, config.scheme)
         self.config = config
-        self.space = OutputSpace(tag_set.types)
+        self.output_space = OutputSpace(tag_set.types)
         origin = source or encoder_folder(config.bart)
         self.tokenizer = PieceTokenizer(origin, limit=config.limit, overlap=0)
         self.network = load_bart(origin)
         self.network.requires_grad_(not config.frozen)
         self.prompt = Prompt(self.network, length=config.prompt_length, hidden=config.prompt_hidden)
-        self.output = PointerOutputs(self.network.config.d_model, self.space.first_word)
+        self.output = PointerOutputs(self.network.config.d_model, self.output_space.first_word)
         self.dropout = nn.Dropout(config.dropout)
         self._register_names()
         shared = config.shared or tuple(g for g in self.groups if g not in OUTPUT_GROUPS and self.parameters_in((g,)))
@@ -183,7 +183,7 @@ class LightNer(MentionModel):
     def _register_names(self) -> None:
         """Register the pieces of the end symbol and of each type's label as buffers."""
         labels, tokenizer = parse_labels(self.config.labels), self.tokenizer.tokenizer
-        spelled = [labels.get(kind, spoken(kind)) for kind in self.tag_set.types]
+        spelled = [labels.get(kind, words_of_type(kind)) for kind in self.tag_set.types]
         pieces = tokenizer(spelled, add_special_tokens=False)["input_ids"] if spelled else []
         rows = [torch.tensor(row) for row in ([self.network.config.eos_token_id], *pieces)]
         if nameless := [kind for kind, row in zip(self.tag_set.types, pieces, strict=True) if not row]:
@@ -222,14 +222,14 @@ class LightNer(MentionModel):
         self, inputs: Inputs, local: Sequence[Sequence[WordSpan]], taught: Sequence[Sequence[WordSpan]]
     ) -> tuple[Tensor, Targets]:
         """Return −log p of each output, [batch, steps], zero after the end."""
-        made = self.space.targets(local, taught, most=(self.network.config.max_position_embeddings - 2) // 3)
+        made = self.output_space.targets(local, taught, most=(self.network.config.max_position_embeddings - 2) // 3)
         targets = Targets(*(part.to(inputs.mask.device) for part in made))
-        with self.prompt.given(self.probes.leaf):
-            read = self._read(inputs)
-            steps = targets.outputs[:, :-1, None].expand(-1, -1, read.embedded.shape[2])
-            written = torch.cat([self._beginning(read), read.embedded.gather(1, steps)], 1)
-            states = self._decoded(read, written)[:, -targets.outputs.shape[1] :]
-            scores = self._compared(read, states)
+        with self.prompt.appended(self.probes.leaf):
+            encoded = self._encode(inputs)
+            steps = targets.outputs[:, :-1, None].expand(-1, -1, encoded.embedded.shape[2])
+            written = torch.cat([self._start_embeddings(encoded), encoded.embedded.gather(1, steps)], 1)
+            states = self._decoder_states(encoded, written)[:, -targets.outputs.shape[1] :]
+            scores = self._output_scores(encoded, states)
         self.probes.decoded(states, targets.written)
         if self.probes.wants_predictions:
             self.probes.predicted(scores.softmax(2)[targets.taught])
@@ -246,7 +246,7 @@ class LightNer(MentionModel):
             found.append([span for span in spans if span.end <= end])
         return found
 
-    def _read(self, inputs: Inputs) -> _Read:
+    def _encode(self, inputs: Inputs) -> _EncodedSentences:
         assert inputs.pieces is not None and inputs.words is not None, "prepare() of this model always makes both"
         pieces, table = inputs.pieces, self.network.shared.weight
         encoded = self.network.encoder(
@@ -263,7 +263,7 @@ class LightNer(MentionModel):
         named = (embedding(self.pieces_of_names, table) * name_mask).sum(1) / name_mask.sum(1)
         names = (named + self.output.learned_names).expand(len(words), -1, -1)
         always = inputs.mask.new_ones(names.shape[:2])
-        return _Read(
+        return _EncodedSentences(
             states=states,
             attention=pieces.attention,
             vectors=torch.cat([names, words], 1),
@@ -271,52 +271,54 @@ class LightNer(MentionModel):
             possible=torch.cat([always, inputs.words >= 0], 1),
         )
 
-    def _beginning(self, read: _Read) -> Tensor:
+    def _start_embeddings(self, encoded: _EncodedSentences) -> Tensor:
         """Return what the decoder reads before its first output, as in BART's training: </s> and <s>."""
         sizes = self.network.config
-        start = torch.tensor([sizes.decoder_start_token_id, sizes.bos_token_id], device=read.states.device)
-        embedded: Tensor = self.network.shared(start).expand(len(read.states), -1, -1)
+        start = torch.tensor([sizes.decoder_start_token_id, sizes.bos_token_id], device=encoded.states.device)
+        embedded: Tensor = self.network.shared(start).expand(len(encoded.states), -1, -1)
         return embedded
 
-    def _decoded(self, read: _Read, written: Tensor, past: EncoderDecoderCache | None = None) -> Tensor:
+    def _decoder_states(
+        self, encoded: _EncodedSentences, written: Tensor, past: EncoderDecoderCache | None = None
+    ) -> Tensor:
         """Return the decoder's state after each of the embeddings `written`, [batch, steps, width]."""
         states: Tensor = self.network.decoder(
             inputs_embeds=written,
-            encoder_hidden_states=read.states,
-            encoder_attention_mask=read.attention,
+            encoder_hidden_states=encoded.states,
+            encoder_attention_mask=encoded.attention,
             past_key_values=past,
             use_cache=past is not None,
         ).last_hidden_state
         return states
 
-    def _compared(self, read: _Read, states: Tensor) -> Tensor:
+    def _output_scores(self, encoded: _EncodedSentences, states: Tensor) -> Tensor:
         """Return the score of every output after each state, [batch, steps, outputs]."""
-        scores: Tensor = (self.dropout(states) @ read.vectors.transpose(1, 2)).float()
-        return scores.masked_fill(~read.possible[:, None], -torch.inf)
+        scores: Tensor = (self.dropout(states) @ encoded.vectors.transpose(1, 2)).float()
+        return scores.masked_fill(~encoded.possible[:, None], -torch.inf)
 
     @torch.no_grad()
     def decode(self, inputs: Inputs) -> list[list[str]]:
         """Return the tags of the mentions that BART writes, taking the best output at each step (Eq. 4)."""
-        with self.prompt.given(None):
-            sequences = self._written(self._read(inputs))
+        with self.prompt.appended(None):
+            sequences = self._generate(self._encode(inputs))
         lengths = inputs.mask.sum(1).tolist()
         return [
-            self.scheme.encode(self.space.spans(sequence, length), length)
+            self.scheme.encode(self.output_space.spans(sequence, length), length)
             for sequence, length in zip(sequences, lengths, strict=True)
         ]
 
-    def _written(self, read: _Read) -> list[list[int]]:
+    def _generate(self, encoded: _EncodedSentences) -> list[list[int]]:
         """Return the outputs of each sentence, without the end; a finished sentence leaves the batch."""
         from transformers import DynamicCache, EncoderDecoderCache
 
-        found: list[list[int]] = [[] for _ in read.states]
+        found: list[list[int]] = [[] for _ in encoded.states]
         rows = list(range(len(found)))
         past = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        following = self._beginning(read)
-        words = read.possible.shape[1] - self.space.first_word
+        following = self._start_embeddings(encoded)
+        words = encoded.possible.shape[1] - self.output_space.first_word
         # A mention has at least one word; an untrained model would never stop.
         for _ in range(min(3 * words, self.config.longest, self.network.config.max_position_embeddings - 2)):
-            best = self._compared(read, self._decoded(read, following, past))[:, -1].argmax(1)
+            best = self._output_scores(encoded, self._decoder_states(encoded, following, past))[:, -1].argmax(1)
             outputs = best.tolist()  # the only point of a step that waits for the GPU
             going = [place for place, output in enumerate(outputs) if output != END]
             if not going:
@@ -324,11 +326,11 @@ class LightNer(MentionModel):
             if len(going) < len(outputs):
                 kept = torch.tensor(going, device=best.device)
                 past.batch_select_indices(kept)
-                read, best = read.rows(kept), best[kept]
+                encoded, best = encoded.rows(kept), best[kept]
                 rows, outputs = [rows[place] for place in going], [outputs[place] for place in going]
             for row, output in zip(rows, outputs, strict=True):
                 found[row].append(output)
-            following = read.embedded[torch.arange(len(best), device=best.device), best][:, None]
+            following = encoded.embedded[torch.arange(len(best), device=best.device), best][:, None]
         return found
 
 
@@ -336,7 +338,7 @@ def load_bart(origin: str) -> Any:
     """Load BART's encoder and decoder from a folder; raise `ModelError` if a weight is missing."""
     name = shown_name(origin)
     try:
-        with without_remarks():
+        with quiet_transformers():
             kind = load_configuration(origin).model_type
             if kind != "bart":
                 raise ModelError(f"{name!r} is a model of kind {kind!r}; name a BART, such as facebook/bart-base")

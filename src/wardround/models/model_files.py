@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from wardround.errors import ModelError, TextError
 from wardround.models.adapters import merged_weights
-from wardround.models.encoders import PieceTokenizer, without_remarks
+from wardround.models.encoders import PieceTokenizer, quiet_transformers
 from wardround.text.relation_sets import RelationSet
 from wardround.text.tag_sets import TagSet
 
@@ -93,7 +93,7 @@ def save_encoder_model(
 
     LoRA layers are merged into the layers that they adapt.
     """
-    with without_remarks():
+    with quiet_transformers():
         model.network.save_pretrained(folder, state_dict=merged_weights(model.network), safe_serialization=True)
         model.tokenizer.tokenizer.save_pretrained(folder)
     for name, part in model.saved_parts.items():

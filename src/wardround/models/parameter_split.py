@@ -47,6 +47,7 @@ class LayeredModel(nn.Module):
     """A network whose parameters belong to named groups, bottom to top, each of them shared or private."""
 
     kind: ClassVar[str] = ""  # the name of its model family
+    scores_tags: ClassVar[bool] = False  # it scores every tag of every word (see `TaggingModel`)
     split: ParameterSplit
     training_only: tuple[str, ...] = ()  # names of the groups added by `attach`
 

@@ -21,10 +21,10 @@ from torch.nn.utils.rnn import pad_sequence
 from wardround.errors import ModelError
 from wardround.text.tag_schemes import WordSpan
 
-__all__ = ["END", "OutputSpace", "Targets", "parse_labels", "spoken"]
+__all__ = ["END", "OutputSpace", "Targets", "parse_labels", "words_of_type"]
 
 END = 0
-_HUMP = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CAMEL_CASE = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _GAP = re.compile(r"[\W_]+")
 
 
@@ -101,7 +101,7 @@ def parse_labels(text: str) -> Mapping[str, str]:
     return labels
 
 
-def spoken(kind: str) -> str:
+def words_of_type(kind: str) -> str:
     """Return a type's name as words: `AdverseEffect` and `adverse_effect` give "adverse effect"; `ADE` stays."""
-    words = list(filter(None, _GAP.split(_HUMP.sub(" ", kind))))
+    words = list(filter(None, _GAP.split(_CAMEL_CASE.sub(" ", kind))))
     return " ".join(word if word.isupper() else word.lower() for word in words) or kind

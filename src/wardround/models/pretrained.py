@@ -2,7 +2,8 @@
 
 Every load goes through here. A folder is checked before `transformers` reads it: any file that could run code,
 unpickle, lead to other files or call a hub is rejected by name. The hub is called for one purpose, an encoder that a
-user named by its id: `fetched` downloads its files to the local cache, from where it is loaded like any other folder.
+user named by its id: `local_model_folder` downloads its files to the local cache, from where it is loaded like any
+other folder.
 
 Functions import `transformers` when they are called: it takes longer to import than everything else together, and most
 processes of a study with word models never need it.
@@ -26,7 +27,6 @@ from wardround.parsing import MalformedDataError, is_whole, read_json
 __all__ = [
     "UnloadableError",
     "check_model_folder",
-    "fetched",
     "fresh_network",
     "label_settings",
     "load_bart_network",
@@ -34,6 +34,7 @@ __all__ = [
     "load_encoder_network",
     "load_network_for_tokens",
     "load_tokenizer",
+    "local_model_folder",
     "shown_name",
 ]
 
@@ -45,7 +46,7 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII
 _FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*.safetensors"]
 _CODE = (".py", ".pyc", ".pyd", ".so", ".dll", ".dylib")
 # Keys of a configuration that make `transformers` run or load something other than the folder's own weights.
-_LEADS_ELSEWHERE: Mapping[str, str] = {
+_UNSAFE_SETTINGS: Mapping[str, str] = {
     "auto_map": "names Python code, which is never run; save the model without it, as a model type of transformers",
     "custom_pipelines": "names Python code, which is never run; save the model without it",
     "transformers_weights": "names other weights than model.safetensors; rename the file, and remove the setting",
@@ -78,7 +79,7 @@ class UnloadableError(ModelError):
     """A folder contains no model that `transformers` can load; the caller says what was expected."""
 
 
-def fetched(source: str, *, offline: bool) -> str:
+def local_model_folder(source: str, *, offline: bool) -> str:
     """Return the folder of a model named by folder or Hugging Face id.
 
     Args:
@@ -247,8 +248,8 @@ def _check_json(path: Path, name: str, *, is_top: bool) -> None:
         raise ModelError(f"{name} is not a JSON object; save the model again")
     for key, value in _settings_in(found):
         # Keys with numbers as values are words of a vocabulary, which can be any text.
-        if key in _LEADS_ELSEWHERE and isinstance(value, str | dict | list):
-            raise ModelError(f"{name}: {key!r} {_LEADS_ELSEWHERE[key]}")
+        if key in _UNSAFE_SETTINGS and isinstance(value, str | dict | list):
+            raise ModelError(f"{name}: {key!r} {_UNSAFE_SETTINGS[key]}")
         if key in _ATTENTION and "/" in json.dumps(value):
             raise ModelError(f"{name}: {key!r} names code of a hub, which is never run; remove the setting")
         if key in _SIZES and path.name == _CONFIG and value is not None:

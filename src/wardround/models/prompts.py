@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from wardround.errors import ModelError
-from wardround.models.encoders import without_remarks
+from wardround.models.encoders import quiet_transformers
 
 __all__ = ["Prompt", "SelfAttention", "self_attentions"]
 
@@ -68,7 +68,7 @@ def self_attentions(network: Any) -> tuple[SelfAttention, ...]:
     return tuple(found)
 
 
-class _Appended:
+class _AppendedRows:
     """The rows that an attention layer appends while a prompt is in use."""
 
     rows: Tensor | None = None  # [sequences, or 1 for all; prompt; keys, then values]
@@ -78,50 +78,45 @@ class Prompt(nn.Module):
     """Prompt vectors and their projections, for all self-attention layers of a network."""
 
     def __init__(self, network: Any, *, length: int = 10, hidden: int = 400) -> None:
-        """Prepare the network for prompts; it computes the same until one is given."""
+        """Prepare the network for prompts; it computes the same until one is appended."""
+        from transformers import AttentionInterface, AttentionMaskInterface
+        from transformers.masking_utils import sdpa_mask
+
         super().__init__()
         layers, width = self_attentions(network), int(network.config.hidden_size)
-        _attend_ours(network)
+        AttentionInterface.register(_ATTENTION, _attention_with_rows)
+        AttentionMaskInterface.register(_ATTENTION, sdpa_mask)  # without a mask function, padding would be attended to
+        with quiet_transformers():
+            network.set_attn_implementation(_ATTENTION)
+        if network.config._attn_implementation != _ATTENTION:
+            raise ModelError(
+                f"{type(network).__name__} does not support prompts, because transformers does not look up its "
+                "attention by name; use adapter = lora, or an encoder such as BERT, RoBERTa or ELECTRA"
+            )
         self.q = nn.Parameter(torch.randn(length, width))  # q, N_q × d
         self.inner = nn.ModuleList(nn.Linear(width, hidden, bias=False) for _ in layers)  # W_1, d × h
         self.outer = nn.ModuleList(nn.Linear(hidden, 2 * layer.width, bias=False) for layer in layers)  # W_2, h × 2d
-        self._places = tuple(_Appended() for _ in layers)
+        self._places = tuple(_AppendedRows() for _ in layers)
         for place, found in zip(self._places, layers, strict=True):
             setattr(found.layer, _ROWS, place)
 
     @contextmanager
-    def given(self, q: Tensor | None = None) -> Iterator[None]:
+    def appended(self, q: Tensor | None = None) -> Iterator[None]:
         """Append the trained prompt, or one prompt of `q` for each sequence, while the context is open.
 
         `q` is [sequences, length, width], in the order of the sequences in the network's input.
         """
-        given = self.q[None] if q is None else q
+        prompts = self.q[None] if q is None else q
         try:
             for place, inner, outer in zip(self._places, self.inner, self.outer, strict=True):
-                place.rows = outer(inner(given).tanh())  # [Φ_K; Φ_V], Eq. 15
+                place.rows = outer(inner(prompts).tanh())  # [Φ_K; Φ_V], Eq. 15
             yield
         finally:
             for place in self._places:
                 place.rows = None
 
 
-def _attend_ours(network: Any) -> None:
-    """Make the network use the attention with appended rows."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
-
-    AttentionInterface.register(_ATTENTION, _attend)
-    AttentionMaskInterface.register(_ATTENTION, sdpa_mask)  # without a mask function, padding would be attended to
-    with without_remarks():
-        network.set_attn_implementation(_ATTENTION)
-    if network.config._attn_implementation != _ATTENTION:
-        raise ModelError(
-            f"{type(network).__name__} does not support prompts, because transformers does not look up its attention "
-            "by name; use adapter = lora, or an encoder such as BERT, RoBERTa or ELECTRA"
-        )
-
-
-def _attend(
+def _attention_with_rows(
     layer: nn.Module,
     query: Tensor,  # [batch, heads, queries, head]
     key: Tensor,  # [batch, heads, keys, head]
@@ -134,7 +129,7 @@ def _attend(
     """Return softmax(Q [K; Φ_K]ᵀ / √head) [V; Φ_V] (Eq. 14) if the layer has rows; every query attends to them."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    rows = getattr(layer, _ROWS, _Appended).rows
+    rows = getattr(layer, _ROWS, _AppendedRows).rows
     if rows is None:
         more |= {"is_causal": is_causal, "position_bias": position_bias}
         attended: tuple[Tensor, None] = sdpa_attention_forward(layer, query, key, value, attention_mask, **more)

@@ -60,7 +60,7 @@ __all__ = [
 
 CONTEXT, FIRST, SECOND = 0, 1, 2  # the owner of a part of the text: none, e1 or e2
 _MARKERS = 4
-_TOGETHER = 1024  # texts tokenized at once: bounds memory
+_TEXTS_AT_ONCE = 1024  # texts tokenized at once: bounds memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +176,14 @@ class RelationClassifier(LayeredModel):
     def pieces(self, texts: Sequence[MarkedText]) -> list[PairPieces | None]:
         """Tokenize texts, with context cut to the limit; None if both mentions do not fit together."""
         rows: list[PairPieces | None] = []
-        for at in range(0, len(texts), _TOGETHER):
-            some = texts[at : at + _TOGETHER]
+        for at in range(0, len(texts), _TEXTS_AT_ONCE):
+            some = texts[at : at + _TEXTS_AT_ONCE]
             # A tokenizer rejects half a surrogate pair, which JSON can bring into a text.
             spelled = [part.words.strip().encode("utf-8", "replace").decode() for text in some for part in text.parts]
             # A note that contains "[SEP]" contains five characters: only the tokenizer itself adds special pieces.
             cut = self.tokenizer.tokenizer(spelled, add_special_tokens=False, split_special_tokens=True, verbose=False)
             pieces = iter(cut["input_ids"])
-            rows += [self._row([(next(pieces), part.owner) for part in text.parts]) for text in some]
+            rows += [self._marked_pieces([(next(pieces), part.owner) for part in text.parts]) for text in some]
         return rows
 
     def collate(self, rows: Sequence[PairPieces]) -> RelationInputs:
@@ -221,7 +221,7 @@ class RelationClassifier(LayeredModel):
             raise ModelError(f"a label lies outside the {len(self.class_rows)} classes of the model")
         return cross_entropy(self.logits(inputs).float(), labels)
 
-    def _row(self, parts: Sequence[tuple[list[int], int]]) -> PairPieces | None:
+    def _marked_pieces(self, parts: Sequence[tuple[list[int], int]]) -> PairPieces | None:
         ids, owners, marks = list[int](), list[int](), list[int]()
         for pieces, owner in parts:
             before = self.first_marker + 2 * (owner - FIRST)
@@ -229,7 +229,7 @@ class RelationClassifier(LayeredModel):
             marks += [len(ids), len(ids) + len(pieces) + 1] if around else []
             ids += [*around[:1], *pieces, *around[1:]]
             owners += [*[CONTEXT] * len(around[:1]), *[owner] * len(pieces), *[CONTEXT] * len(around[1:])]
-        kept = _around(marks[0], marks[-1] + 1, length=len(ids), room=self.tokenizer.limit)
+        kept = _context_slice(marks[0], marks[-1] + 1, length=len(ids), room=self.tokenizer.limit)
         if kept is None:
             return None
         prefix, suffix = self.tokenizer.prefix, self.tokenizer.suffix
@@ -237,7 +237,7 @@ class RelationClassifier(LayeredModel):
         return PairPieces((*prefix, *ids[kept], *suffix), (*outside[0], *owners[kept], *outside[1]))
 
 
-def _around(start: int, stop: int, *, length: int, room: int) -> slice | None:
+def _context_slice(start: int, stop: int, *, length: int, room: int) -> slice | None:
     """Return `[start, stop)` with as much context as there is room for, the same on both sides if possible."""
     spare = room - (stop - start)
     if spare < 0:

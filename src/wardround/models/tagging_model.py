@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 import torch
 from torch import Tensor
@@ -103,6 +103,8 @@ class MentionModel(LayeredModel):
 class TaggingModel(MentionModel):
     """A model that scores every tag of every word; a decoder turns the scores into tags."""
 
+    scores_tags = True
+
     @property
     def decoder(self) -> Decoder:
         """Return the decoder on top of the scores."""
@@ -167,9 +169,9 @@ class TaggingModel(MentionModel):
 
 def tag_scoring(model: LayeredModel) -> TaggingModel:
     """Return the model if it scores the tags of words; raise `ModelError` if it does not."""
-    if isinstance(model, TaggingModel):
-        return model
-    raise ModelError("this model does not score the tags of words; name an encoder or a preset instead")
+    if not model.scores_tags:
+        raise ModelError("this model does not score the tags of words; name an encoder or a preset instead")
+    return cast(TaggingModel, model)
 
 
 def allowed_tags(local: Tensor, annotated: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ __all__ = [
     "layers_of",
     "layers_up_to",
     "load_source",
-    "transferred",
+    "plan_transfer",
     "warm_start",
 ]
 
@@ -72,7 +72,7 @@ class TransferReport:
     @torch.no_grad()
     def put_into(self, target: LayeredModel) -> None:
         """Copy the transferred weights into the target, or into another network built like it."""
-        parameters = {_plain(name): parameter for name, parameter in target.named_parameters()}
+        parameters = {_name_without_adapter(name): parameter for name, parameter in target.named_parameters()}
         for name, weights in self.weights.items():
             parameters[name].copy_(weights)
 
@@ -113,9 +113,9 @@ def warm_start(
     """
     if family_of(target).rebuild is None:
         raise ModelError(f"only {_transferable()} can start from another model")
-    report = transferred(load_source(folder), tag_scoring(target), up_to=up_to)
+    report = plan_transfer(load_source(folder), tag_scoring(target), up_to=up_to)
     if only is not None:
-        names = {_plain(name) for name in only}
+        names = {_name_without_adapter(name) for name in only}
         report = replace(report, weights={name: part for name, part in report.weights.items() if name in names})
     report.put_into(target)
     return report
@@ -132,7 +132,7 @@ def layers_of(model: LayeredModel) -> dict[str, _Layer]:
     for name, parameter in model.named_parameters():
         layer = _CHARACTERS if name.startswith(f"{_CHARACTERS}.") else model.group_of(name)
         if layer in found:
-            found[layer][_plain(name)] = parameter
+            found[layer][_name_without_adapter(name)] = parameter
     return found
 
 
@@ -158,7 +158,7 @@ def freeze(model: LayeredModel, names: Sequence[str]) -> tuple[str, ...]:
     return chosen
 
 
-def transferred(
+def plan_transfer(
     source: TaggingModel, target: TaggingModel, *, up_to: str = "", past_gaps: bool = False
 ) -> TransferReport:
     """Return what `target` takes from `source`, from the bottom up to layer `up_to`; change neither model.
@@ -168,7 +168,7 @@ def transferred(
     theirs, mine = layers_of(source), layers_of(target)
     last = up_to or list(theirs)[-1]
     _check_known(last, list(theirs), "of the source ")
-    order = _merged(list(mine), list(theirs))
+    order = _layers_of_both(list(mine), list(theirs))
     place = order.index(last) + 1
     rows: list[LayerTransfer] = []
     weights: dict[str, Tensor] = {}
@@ -195,7 +195,7 @@ def _size(layer: _Layer) -> int:
     return sum(parameter.numel() for parameter in layer.values())
 
 
-def _merged(mine: list[str], theirs: list[str]) -> list[str]:
+def _layers_of_both(mine: list[str], theirs: list[str]) -> list[str]:
     """Return the layers of both, bottom to top; one that only the source has comes right after its lower neighbour."""
     order, place = list(mine), 0
     for layer in theirs:
@@ -205,7 +205,7 @@ def _merged(mine: list[str], theirs: list[str]) -> list[str]:
     return order
 
 
-def _plain(name: str) -> str:
+def _name_without_adapter(name: str) -> str:
     return name.replace(".base_layer.", ".")  # LoRA adds it to the names of the layers it adapts
 
 

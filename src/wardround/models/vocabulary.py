@@ -26,7 +26,7 @@ _CHARACTER_TABLE = {
         + "áéíóúñüàèìòùçâêîôûäëïößÁÉÍÓÚÑÜÀÈÇÄÖØøåÅæºª°µμαβγδκ±²³·–—‘’“”…"
     )
 }
-_REMEMBERED = 8_192  # cached words: bounded, so that a stream of notes needs constant memory
+_CACHED_WORDS = 8_192  # cached words: bounded, so that a stream of notes needs constant memory
 _OTHER_CHARACTERS = 32  # buckets of all other characters
 CHARACTERS = RESERVED + len(_CHARACTER_TABLE) + _OTHER_CHARACTERS
 
@@ -75,7 +75,7 @@ class ListedWords:
         return self._rows.get(word) or self._rows.get(word.lower(), UNKNOWN)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_WORDS)
 def spelling(word: str, longest: int = 32) -> tuple[int, ...]:
     """Return the characters of `word` as numbers; for a long word, its beginning and its end."""
     if len(word) > longest:
@@ -84,7 +84,7 @@ def spelling(word: str, longest: int = 32) -> tuple[int, ...]:
     return tuple(_CHARACTER_TABLE.get(char) or first_other + ord(char) % _OTHER_CHARACTERS for char in word)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED_WORDS)
 def _bucket(word: str, buckets: int) -> int:
     plain = "".join("0" if character.isdigit() else character for character in word)
     return int.from_bytes(blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") % buckets

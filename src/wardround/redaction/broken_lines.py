@@ -3,7 +3,7 @@
 A break is removed if the characters around it indicate that a line was wrapped inside an identifier: at a hyphen,
 slash, full stop or colon between digits, in a mail or web address, in a divided word, between two digits. Tables and
 lists also have digits on both sides of their breaks, so a match across a break must be likely to be one identifier:
-see `JoinedText.joins`.
+see `JoinedText.is_one_identifier`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class JoinedText(NamedTuple):
     breaks: list[_Break]
     spaced: bool  # each break between digits is replaced by a blank
 
-    def joins(self, found: Range, type_: str) -> bool:
+    def is_one_identifier(self, found: Range, type_: str) -> bool:
         """Return whether a match in the view crosses a break and is likely to be one identifier."""
         places = self.view.shown_starts
         crossed = self.breaks[bisect_right(places, found.start) : bisect_left(places, found.end)]
@@ -94,7 +94,7 @@ class JoinedText(NamedTuple):
 
 def joined_texts(text: str) -> list[JoinedText]:
     """Return the text with wrapped lines joined, in one or two ways; nothing if no break looks like a wrap."""
-    breaks = [found for match in _BREAK.finditer(text) if (found := _examine(text, match)) is not None]
+    breaks = [found for match in _BREAK.finditer(text) if (found := _break_inside_identifier(text, match)) is not None]
     if not breaks:
         return []
     between_digits = any(break_.kind is _Kind.DIGITS for break_ in breaks)
@@ -111,7 +111,7 @@ def joined_texts(text: str) -> list[JoinedText]:
     return joined
 
 
-def _examine(text: str, match: re.Match[str]) -> _Break | None:
+def _break_inside_identifier(text: str, match: re.Match[str]) -> _Break | None:
     """Return the break if it looks like a wrap inside an identifier, otherwise None."""
     before = text[max(0, match.start() - _NEAR) : match.start()]
     after = text[match.end() : match.end() + _NEAR]

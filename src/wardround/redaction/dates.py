@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
+from wardround.redaction.secret_key import SecretKey
 from wardround.redaction.word_lists import MONTH_NAMES, WEEKDAY_NAMES
 
 __all__ = ["Calendar", "date_shift", "is_weekday", "match_case"]
@@ -65,9 +65,9 @@ _WHOLE_YEAR = re.compile(r"(?<!\d)(?:1[89]|2[01])\d\d(?!\d)")
 _SHIFTS = tuple(days for years in (1, 2, 3) for days in range(365 * years + 40, 365 * years + 326) if days % 7 == 0)
 
 
-def date_shift(keyed: Keyed) -> int:
+def date_shift(key: SecretKey) -> int:
     """Return a shift in days, back or forward; whole weeks, so that weekdays stay."""
-    return _SHIFTS[keyed.number(len(_SHIFTS), "weeks")] * (1 if keyed.number(2, "direction") else -1)
+    return _SHIFTS[key.number(len(_SHIFTS), "weeks")] * (1 if key.number(2, "direction") else -1)
 
 
 def is_weekday(word: str) -> bool:

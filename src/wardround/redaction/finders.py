@@ -17,7 +17,7 @@ from itertools import groupby, islice
 import torch
 
 from wardround.errors import UsageError
-from wardround.models.tagging_model import TaggingModel
+from wardround.models.tagging_model import TaggingModel, tag_scoring
 from wardround.redaction.findings import Finding
 from wardround.redaction.patterns import Patterns
 from wardround.tasks.task import Task, in_length_order
@@ -26,10 +26,10 @@ from wardround.text.document import Document, Range
 from wardround.text.normalisation import normalise
 from wardround.text.phi_tag_sets import closest_type
 
-__all__ = ["NOTES_AHEAD", "Finder", "Found", "model_finder", "pattern_finder", "uncertain_words"]
+__all__ = ["NOTES_AHEAD", "DocumentFindings", "Finder", "model_finder", "pattern_finder", "uncertain_words"]
 
-Found = tuple[Document, list[Finding]]
-Finder = Callable[[Iterable[Document]], Iterator[Found]]
+DocumentFindings = tuple[Document, list[Finding]]
+Finder = Callable[[Iterable[Document]], Iterator[DocumentFindings]]
 
 NOTES_AHEAD = 64  # notes read at once: bounds memory, and lets sentences of similar length share a batch
 _BATCH = 64
@@ -47,16 +47,15 @@ def model_finder(task: Task, *, threshold: float | None = None, patterns: Patter
     """
     if not task.finds_entities:
         raise UsageError("the model finds relations between given entities; redaction needs one that finds entities")
-    model = task.model
     find_uncertain: Callable[[Sequence[Document]], list[list[Finding]]] | None = None
     if threshold is not None:
         if not 0 < threshold < 1:
             raise UsageError(f"the threshold is {threshold}: it must be a probability between 0 and 1, for example 0.1")
-        if not isinstance(model, TaggingModel):
+        if not task.model.scores_tags:
             raise UsageError("this model gives no probabilities for words; remove the threshold")
-        find_uncertain = partial(uncertain_words, model, threshold=threshold)
+        find_uncertain = partial(uncertain_words, tag_scoring(task.model), threshold=threshold)
 
-    def find(documents: Iterable[Document]) -> Iterator[Found]:
+    def find(documents: Iterable[Document]) -> Iterator[DocumentFindings]:
         bare = (replace(document, entities=(), relations=()) for document in documents)
         while batch := list(islice(bare, NOTES_AHEAD)):
             views = [normalise(document.text) for document in batch]

@@ -70,7 +70,7 @@ class Journal:
 
 def _read(path: Path, settings: Settings) -> tuple[Progress, int]:
     """Return the last complete line and the position of its end; raise `UsageError` if the settings differ."""
-    progress, whole, head = Progress(), 0, True
+    progress, whole, is_first = Progress(), 0, True
     with path.open("rb") as stream:
         for line in stream:
             if not line.endswith(b"\n"):
@@ -81,11 +81,11 @@ def _read(path: Path, settings: Settings) -> tuple[Progress, int]:
                     raise ValueError
             except (ValueError, AttributeError):
                 raise CorpusError("is not a journal of a redaction; redact into a new folder", path=path) from None
-            if head:
+            if is_first:
                 _check_settings(value, settings)
             else:
                 progress = Progress(value["done"], value["chain"], value["sizes"])
-            head, whole = False, whole + len(line)
+            is_first, whole = False, whole + len(line)
     return progress, whole
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from wardround.redaction.dates import match_case
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
+from wardround.redaction.secret_key import SecretKey
 from wardround.redaction.word_lists import FIRST_NAMES, PARTICLES, SURNAMES, TITLES
 
 __all__ = ["NamedMention", "Roster", "pick_free", "replace_letter"]
@@ -36,8 +36,8 @@ class NamedMention(NamedTuple):
 class Roster:
     """The names of one note and their surrogates; different names never get the same surrogate."""
 
-    def __init__(self, mentions: Iterable[NamedMention], *, keyed: Keyed, language: Language) -> None:
-        self._keyed = keyed
+    def __init__(self, mentions: Iterable[NamedMention], *, key: SecretKey, language: Language) -> None:
+        self._key = key
         roles: dict[str, Sequence[str]] = {}
         for mention in mentions:
             for token, pool in _roles(mention, language):
@@ -45,7 +45,7 @@ class Roster:
         taken = set(roles)  # a surrogate must not be a real name in the same note
         self._names: dict[str, str] = {}
         for token, pool in roles.items():
-            self._names[token] = pick_free(pool, taken, keyed.child("name", token))
+            self._names[token] = pick_free(pool, taken, key.child("name", token))
             taken.add(self._names[token].casefold())
 
     def rename(self, text: str) -> str:
@@ -57,25 +57,25 @@ class Roster:
                 return token
             if token.casefold() in self._names:
                 return match_case(token, self._names[token.casefold()])
-            return "".join(replace_letter(letter, self._keyed.child("initial")) for letter in token)
+            return "".join(replace_letter(letter, self._key.child("initial")) for letter in token)
 
         return _TOKEN.sub(replacement, text)
 
 
-def pick_free(pool: Sequence[str], taken: set[str], keyed: Keyed) -> str:
+def pick_free(pool: Sequence[str], taken: set[str], key: SecretKey) -> str:
     """Return the key's choice from a list, or the next entry that is not taken."""
-    start = keyed.number(len(pool), "place")
+    start = key.number(len(pool), "place")
     rotated = [*pool[start:], *pool[:start]]
     free = next((name for name in rotated if name.casefold() not in taken), None)
-    return free or "".join(_ALPHABET[keyed.number(26, "letter", str(place))] for place in range(12))
+    return free or "".join(_ALPHABET[key.number(26, "letter", str(place))] for place in range(12))
 
 
-def replace_letter(letter: str, keyed: Keyed) -> str:
+def replace_letter(letter: str, key: SecretKey) -> str:
     """Return another letter of the same case, always the same one for a key; return other characters unchanged."""
     if not letter.isalpha():
         return letter
     place = _ALPHABET.find(letter.lower())
-    steps = keyed.number(25 if place >= 0 else 26, "letter", letter.lower())
+    steps = key.number(25 if place >= 0 else 26, "letter", letter.lower())
     new = _ALPHABET[(place + 1 + steps) % 26]
     return new.upper() if letter.isupper() else new
 

@@ -139,7 +139,7 @@ class _Pattern:
         """Yield the matches that a line break divides, in offsets of the text with its breaks."""
         for part in joined.parts:
             for match in self.plain.finditer(joined.view.text, *part):
-                if joined.joins(Range(*match.span()), self.type):
+                if joined.is_one_identifier(Range(*match.span()), self.type):
                     yield Finding(joined.view.source(_value(match)), self.type, "pattern")
 
 

@@ -85,7 +85,7 @@ def redact_into(
     journal = Journal(folder, settings, resume=resume)
     if not journal.is_finished:
         files = _Files.opened(folder, journal.progress, output, shown=MOST_NOTES if review else 0)
-        yield from _redact_rest(documents, redaction, journal=journal, files=files)
+        yield from _redact_remaining(documents, redaction, journal=journal, files=files)
         files.finish(review)
         journal.finish()
     (folder / f"{_REVIEW}.partial").unlink(missing_ok=True)  # only a resumed run needs it
@@ -124,7 +124,7 @@ class _Files:
         self.audit.finish()
 
 
-def _redact_rest(
+def _redact_remaining(
     documents: Iterable[Document], redaction: Redaction, *, journal: Journal, files: _Files
 ) -> Iterator[RedactedNote]:
     """Redact the notes that are not in the journal yet.
@@ -133,14 +133,14 @@ def _redact_rest(
     notes of that batch again and drops them: so the model sees the same batches and gives the same result bit for bit.
     """
     before = journal.progress
-    source = _check_names(documents, redaction.naming)
-    grouped = before.done // NOTES_AHEAD * NOTES_AHEAD
+    source = _with_unique_names(documents, redaction.naming)
+    batch_start = before.done // NOTES_AHEAD * NOTES_AHEAD
     chain = ""
-    for document in islice(source, grouped):
+    for document in islice(source, batch_start):
         chain = extend_chain(chain, redaction.naming.name_of(document))
-    if grouped == before.done and chain != before.chain:
+    if batch_start == before.done and chain != before.chain:
         raise CorpusError(_DIFFERENT_NOTES)
-    number = grouped
+    number = batch_start
     for note in redaction.notes(source):
         number, chain = number + 1, extend_chain(chain, note.document.id)
         if number == before.done and chain != before.chain:
@@ -153,7 +153,8 @@ def _redact_rest(
         raise CorpusError(_DIFFERENT_NOTES)
 
 
-def _check_names(documents: Iterable[Document], naming: Naming) -> Iterator[Document]:
+def _with_unique_names(documents: Iterable[Document], naming: Naming) -> Iterator[Document]:
+    """Yield the documents; raise `CorpusError` if two of them get the same name."""
     seen: set[int] = set()
     for document in documents:
         digest = int(extend_chain("", naming.name_of(document))[:16], 16)  # of fixed size, whatever the name is

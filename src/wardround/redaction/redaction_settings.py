@@ -10,10 +10,10 @@ from typing import Literal
 from wardround.errors import CorpusError, UsageError
 from wardround.redaction.finders import model_finder, pattern_finder
 from wardround.redaction.journal import Settings
-from wardround.redaction.keyed import Keyed, new_key, read_key
 from wardround.redaction.patterns import Language, Patterns
 from wardround.redaction.redaction_run import Naming, Redaction
 from wardround.redaction.replacing import How, Replacer
+from wardround.redaction.secret_key import SecretKey, new_key, read_key
 from wardround.tasks.task import Task
 from wardround.text.document import Document
 
@@ -41,15 +41,15 @@ class RedactionSettings:
         """Return whether the output depends on a key."""
         return self.how is How.SURROGATE or self.ids == "hash"
 
-    def key(self, seed_file: Path | None, *, resume: bool = False) -> Keyed:
+    def key(self, seed_file: Path | None, *, resume: bool = False) -> SecretKey:
         """Return the site's key; without a file, a random key for this run, so that its choices cannot be repeated."""
         if seed_file is not None:
-            return Keyed(read_key(seed_file))
+            return SecretKey(read_key(seed_file))
         if self.needs_key and resume:
             raise UsageError("a run with surrogates or hashed ids resumes only with its own key: give its --seed-file")
-        return Keyed(new_key())
+        return SecretKey(new_key())
 
-    def redaction(self, task: Task | None, key: Keyed) -> Redaction:
+    def redaction(self, task: Task | None, key: SecretKey) -> Redaction:
         """Return the redaction with a model's task, or with patterns only if `task` is None."""
         patterns = Patterns(self.language) if self.patterns else None
         if task is not None:
@@ -78,7 +78,7 @@ class RedactionSettings:
             )
         return found
 
-    def for_journal(self, *, format: str, model: Path | None, key: Keyed, review: bool) -> Settings:
+    def for_journal(self, *, format: str, model: Path | None, key: SecretKey, review: bool) -> Settings:
         """Return the settings for the journal, with digests of model and key to recognise them."""
         digest = None
         if model is not None:

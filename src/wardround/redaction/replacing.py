@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from wardround.redaction.findings import Hidden, Source
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.patterns import Language
+from wardround.redaction.secret_key import SecretKey
 from wardround.redaction.surrogates import Mention, Surrogates
 from wardround.text.document import Range
 from wardround.text.normalisation import normalise_mention
@@ -51,7 +51,7 @@ class Replacer:
 
     how: How
     language: Language
-    key: Keyed = field(repr=False)
+    key: SecretKey = field(repr=False)
 
     def note(self, text: str, hidden: Sequence[Hidden], *, patient: str) -> Redacted:
         """Redact a note; notes with the same `patient` share their surrogates and the shift of their dates."""

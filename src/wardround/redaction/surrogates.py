@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from wardround.redaction.dates import Calendar, date_shift, is_weekday, match_case
-from wardround.redaction.keyed import Keyed
 from wardround.redaction.names import NamedMention, Roster, pick_free, replace_letter
 from wardround.redaction.patterns import Language
+from wardround.redaction.secret_key import SecretKey
 from wardround.redaction.word_lists import GENERIC, KIN, PARTICLES, PERSONS, PLACES, PROFESSIONS
 from wardround.text.phi_tag_sets import to_i2b2
 
@@ -38,10 +38,10 @@ class Mention(NamedTuple):
 class Surrogates:
     """The surrogates of one note; `patient` is the key of the patient, whose dates all move by the same amount."""
 
-    def __init__(self, mentions: Sequence[Mention], *, patient: Keyed, language: Language) -> None:
-        self._keyed, self._language = patient, language
+    def __init__(self, mentions: Sequence[Mention], *, patient: SecretKey, language: Language) -> None:
+        self._key, self._language = patient, language
         people = [NamedMention(m.text, m.before) for m in mentions if to_i2b2(m.type) in ("PATIENT", "DOCTOR")]
-        self._roster = Roster(people, keyed=patient, language=language)
+        self._roster = Roster(people, key=patient, language=language)
         dates = [mention.text for mention in mentions if to_i2b2(mention.type) == "DATE"]
         self._calendar = Calendar.of(dates, days=date_shift(patient.child("dates")), language=language)
         self._chosen: dict[tuple[str, str], str] = {}
@@ -76,24 +76,24 @@ class Surrogates:
 
     def _scramble(self, text: str) -> str:
         """Replace every letter by another letter and every digit by another digit."""
-        keyed = self._keyed.child("form", text.casefold())
+        text_key = self._key.child("form", text.casefold())
         replaced = []
         for place, character in enumerate(text):
-            key = keyed.child(str(place))
+            character_key = text_key.child(str(place))
             if character.isdecimal():
-                replaced.append(str((int(character) + 1 + key.number(9, "digit")) % 10))
+                replaced.append(str((int(character) + 1 + character_key.number(9, "digit")) % 10))
             elif character.isalnum() and not character.isalpha():
                 replaced.append("0")
             else:
-                replaced.append(replace_letter(character, key))
+                replaced.append(replace_letter(character, character_key))
         return "".join(replaced)
 
     def _from_list(self, name: str, pool: Sequence[str], text: str) -> str:
-        key = (name, " ".join(text.casefold().split()))
-        if key not in self._chosen:
-            self._chosen[key] = pick_free(pool, self._taken, self._keyed.child(*key))
-            self._taken.add(self._chosen[key].casefold())
-        return match_case(text, self._chosen[key])
+        original = (name, " ".join(text.casefold().split()))
+        if original not in self._chosen:
+            self._chosen[original] = pick_free(pool, self._taken, self._key.child(*original))
+            self._taken.add(self._chosen[original].casefold())
+        return match_case(text, self._chosen[original])
 
     def _place(self, text: str) -> str:
         """Replace a place by another; a postcode, which some tag sets call a place, by other digits."""
@@ -125,7 +125,7 @@ class Surrogates:
 
         def replacement(match: re.Match[str]) -> str:
             age = int(match[0])
-            steps = self._keyed.number(1 << 32, "age", str(age))
+            steps = self._key.number(1 << 32, "age", str(age))
             near = range(max(1, age - 3), min(_OLDEST, age + 3) + 1)
             if age > _OLDEST:
                 near = range(_OLDEST + 1, _OLDEST + 10)
@@ -135,7 +135,7 @@ class Surrogates:
         if any(map(str.isdecimal, text)):
             return re.sub(r"\d+", replacement, text)
         unit = _UNIT_OF_AGE.search(text)
-        return f"{20 + self._keyed.number(60, 'age', text.casefold())}{unit[0] if unit else ''}"
+        return f"{20 + self._key.number(60, 'age', text.casefold())}{unit[0] if unit else ''}"
 
     def _mail(self, text: str) -> str:
         name, at, _ = text.partition("@")
@@ -148,4 +148,4 @@ class Surrogates:
         return f"{found['scheme'] or ''}www.{self._domain(found['host'])}{self._scramble(found['path'])}"
 
     def _domain(self, text: str) -> str:
-        return _RESERVED_DOMAINS[self._keyed.number(len(_RESERVED_DOMAINS), "domain", text.casefold())]
+        return _RESERVED_DOMAINS[self._key.number(len(_RESERVED_DOMAINS), "domain", text.casefold())]

@@ -12,7 +12,7 @@ from wardround.errors import UsageError
 from wardround.models.families import Labels, ModelChoice
 from wardround.models.family_table import build_model, family_of
 from wardround.models.tagging_model import TaggingModel, tag_scoring
-from wardround.models.transfer import TransferReport, freeze, layers_of, layers_up_to, transferred
+from wardround.models.transfer import TransferReport, freeze, layers_of, layers_up_to, plan_transfer
 from wardround.reports.tables import Table
 from wardround.studies.assemble import default_training
 from wardround.studies.single_site import SiteData
@@ -60,7 +60,7 @@ class TransferredModel:
 
 def begin(source: TaggingModel, target: TaggingModel, transfer: TransferSettings) -> TransferredModel:
     """Copy layers of `source` into `target` and freeze the chosen layers."""
-    report = transferred(source, target, up_to=transfer.up_to, past_gaps=transfer.past_gaps)
+    report = plan_transfer(source, target, up_to=transfer.up_to, past_gaps=transfer.past_gaps)
     report.put_into(target)
     names = layers_up_to(target, transfer.freeze_up_to) if transfer.freeze_up_to else transfer.freeze
     return TransferredModel(target, report, freeze(target, names) if names else ())

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from wardround.console.runs import Role, Runs, SiteNotes, StudyFacts, Trouble, WatchedRun
+from wardround.console.runs import FailedRequest, Role, Runs, SiteStatus, StudyFacts, WatchedRun
 from wardround.errors import LedgerError, UsageError
 from wardround.federation.ledger import Verdict, verify
 from wardround.parsing import read_json, read_toml
@@ -107,9 +107,9 @@ class SiteRuns:
         key, record, kit = _key(self.folder, place), place / _LEDGER, place.parent
         try:
             study = kit / _STUDY if (kit / _STUDY).is_file() else kit.parent / _STUDY
-            return WatchedRun(key, record, _facts(study), site=_site_notes(place))
+            return WatchedRun(key, record, _facts(study), site=_site_status(place))
         except OSError:
-            notes = SiteNotes(_in_unicode(place.name), None, 0, 0, "", fault="the site's folder cannot be read")
+            notes = SiteStatus(_in_unicode(place.name), None, 0, 0, "", fault="the site's folder cannot be read")
             return WatchedRun(key, record, StudyFacts(), site=notes)
 
 
@@ -181,18 +181,18 @@ def _finite(value: Any, otherwise: float) -> float:
     return float(value) if known else otherwise
 
 
-def _site_notes(place: Path) -> SiteNotes:
+def _site_status(place: Path) -> SiteStatus:
     name = _site_name(place)
     accepted = (place / _ACCEPTED).is_file() if (place.parent / _KIT).is_file() else None
-    troubles = tuple(_troubles(place.parent / _LOG))
+    troubles = tuple(_failed_requests(place.parent / _LOG))
     ledger = place / _LEDGER
     if not ledger.is_file():
-        return SiteNotes(name, accepted, 0, 0, "", troubles=troubles)
+        return SiteStatus(name, accepted, 0, 0, "", troubles=troubles)
     try:
         verdict = _verified(ledger, ledger.stat().st_mtime_ns, ledger.stat().st_size)
     except LedgerError as error:
-        return SiteNotes(name, accepted, 0, 0, "", fault=str(error), troubles=troubles)
-    return SiteNotes(name, accepted, verdict.entries, verdict.bytes_out, verdict.head, troubles=troubles)
+        return SiteStatus(name, accepted, 0, 0, "", fault=str(error), troubles=troubles)
+    return SiteStatus(name, accepted, verdict.entries, verdict.bytes_out, verdict.head, troubles=troubles)
 
 
 @lru_cache(maxsize=64)
@@ -210,17 +210,17 @@ def _site_name(place: Path) -> str:
     return _in_unicode(str(name))
 
 
-def _troubles(log: Path) -> Iterator[Trouble]:
+def _failed_requests(log: Path) -> Iterator[FailedRequest]:
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, stream.seek(0, 2) - _LOG_END))
             lines = stream.read(_LOG_END).decode("utf-8", "replace").splitlines()
     except OSError:
         return
-    found = list[Trouble]()
+    found = list[FailedRequest]()
     for line in lines:
         if refused := _REFUSED.match(line):
-            found.append(Trouble(refused[1], "", 0, refused[2]))
+            found.append(FailedRequest(refused[1], "", 0, refused[2]))
         elif failed := _FAILED.match(line):
-            found.append(Trouble(failed[1], failed[2], int(failed[3]), failed[4]))
+            found.append(FailedRequest(failed[1], failed[2], int(failed[3]), failed[4]))
     yield from found[-_MOST_TROUBLES:]

@@ -22,15 +22,15 @@ from wardround.tasks.task import in_length_order
 from wardround.text.tag_schemes import split_tag
 from wardround.text.tag_sets import complete_annotation
 
-__all__ = ["CompletedNer", "Taught", "Unknown"]
+__all__ = ["CompletedNer", "TeacherLabels", "UnknownLabelling"]
 
 # How a word outside the site's own mentions is labelled. pseudo: with the teacher's predictions; posterior: with the
 # teacher's probabilities; partial: any type that is not annotated here; outside: as if all types were annotated.
-Unknown = Literal["pseudo", "posterior", "partial", "outside"]
+UnknownLabelling = Literal["pseudo", "posterior", "partial", "outside"]
 
 
 @dataclass(frozen=True)
-class Taught:
+class TeacherLabels:
     """The teacher's predictions for a site's sentences, in their order; empty if there is no teacher yet."""
 
     tags: Sequence[Tensor] = field(default=(), repr=False)  # with pseudo: rows of the completed tags
@@ -41,7 +41,7 @@ class CompletedNer:
     """The sentences of a site, with labels for the types that it does not annotate."""
 
     def __init__(
-        self, task: NerTask, sentences: Sequence[TaggedSentence], unknown: Unknown, *, outside: float = 0.0
+        self, task: NerTask, sentences: Sequence[TaggedSentence], unknown: UnknownLabelling, *, outside: float = 0.0
     ) -> None:
         self.sentences, self.unknown, self.outside = sentences, unknown, outside
         self.types = task.model.tag_set if unknown == "outside" else task.types  # types that count as annotated
@@ -49,26 +49,28 @@ class CompletedNer:
         self.annotated = torch.tensor([split_tag(tag)[1] in self.types for tag in self.model.tags])
 
     @torch.inference_mode()
-    def ask(self, *, batch_size: int = 64) -> Taught:
-        """Complete every sentence with the current model, without dropout."""
+    def teacher_labels(self, *, batch_size: int = 64) -> TeacherLabels:
+        """Predict the other types in every sentence with the current model, without dropout."""
         self.model.eval()
         tags: list[Tensor] = [torch.empty(0)] * len(self.sentences)
         posteriors = [Posterior(tags[0], tags[0])] * len(self.sentences)
         scheme = self.model.scheme
         for rows in in_length_order([len(sentence.words) for sentence in self.sentences], batch_size):
-            if self.unknown == "pseudo":  # the local annotation with the mentions found of other types (Eq. 5)
+            if self.unknown == "pseudo":  # the local annotation with the predicted mentions of other types (Eq. 5)
                 for row, decoded in zip(rows, self.model.decode(self._inputs(rows)), strict=True):
-                    local, found = scheme.spans(self.sentences[row].tags), scheme.spans(decoded)
-                    spans = complete_annotation(local, found, self.types)
+                    local, predicted = scheme.spans(self.sentences[row].tags), scheme.spans(decoded)
+                    spans = complete_annotation(local, predicted, self.types)
                     tags[row] = self._rows_of(scheme.encode(spans, len(decoded)))
             elif self.unknown == "posterior":
                 model = tag_scoring(self.model)
                 batch = model.posterior(self._inputs(rows), self._local(rows), annotated=self.annotated)
                 for row, words, steps in zip(rows, batch.words.cpu(), batch.steps.cpu(), strict=True):
                     posteriors[row] = Posterior(words[: len(self.sentences[row].words)], steps)
-        return {"pseudo": Taught(tags=tags), "posterior": Taught(posteriors=posteriors)}.get(self.unknown, Taught())
+        if self.unknown == "pseudo":
+            return TeacherLabels(tags=tags)
+        return TeacherLabels(posteriors=posteriors) if self.unknown == "posterior" else TeacherLabels()
 
-    def losses(self, rows: Sequence[int], taught: Taught) -> SplitLoss:
+    def losses(self, rows: Sequence[int], taught: TeacherLabels) -> SplitLoss:
         """Return the losses of some sentences, given by their numbers."""
         inputs, local, device = self._inputs(rows), self._local(rows), self.model.device
         if taught.posteriors:

@@ -24,14 +24,23 @@ from wardround.models.joint_extractor import JointExtractor, PairRows
 from wardround.tasks.joint_examples import JointExample, encode, mention_rules, restrict_to_model
 from wardround.tasks.passages import Candidate, CutDocument, Place, cut_passages
 from wardround.tasks.relation_instances import relations_of
-from wardround.tasks.task import Example, Task, TaskKind, TaskScore, in_length_order
+from wardround.tasks.task import (
+    Example,
+    Task,
+    TaskKind,
+    TaskScore,
+    check_finite,
+    in_chunks,
+    in_length_order,
+    label_rows,
+)
 from wardround.text.document import Document, Entity, Range, Relation
 
 __all__ = ["JOINT", "JointTask", "predict", "score"]
 
 _WORDS_AHEAD = 32_768  # words whose states are held before predictions are returned: bounds memory
-_LEAST_WORDS = 64  # smallest number of words counted for a document: bounds the number of documents held
-_PAIRS_TOGETHER, _PASSAGES_TOGETHER = 4096, 64  # largest numbers scored at once
+_WORDS_PER_DOCUMENT = 64  # added to the words of each document: bounds the number of documents held
+_MOST_PAIRS, _MOST_PASSAGES = 4096, 64  # scored at once
 
 
 class JointTask(Task):
@@ -116,8 +125,8 @@ class JointTask(Task):
 def predict(model: JointExtractor, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
     """Yield each document with the model's entities and relations instead of its own, in order, in constant memory."""
     bare = (document.with_entities(()) for document in documents)
-    for read in _read(model, bare, batch_size):
-        yield _related(model, read, _found(model, read)).document
+    for encoded in _encoded(model, bare, batch_size):
+        yield _with_relations(model, encoded, _with_entities(model, encoded)).document
 
 
 def score(model: JointExtractor, documents: Sequence[Document], *, batch_size: int = 64) -> TaskScore:
@@ -130,118 +139,116 @@ def score(model: JointExtractor, documents: Sequence[Document], *, batch_size: i
         set_of_mentions.with_ordered_ends(replace(document, relations=relations_of(document, set_of_mentions)))
         for document in restricted
     )
-    for read in _read(model, expected, batch_size):
-        gold = read.cut.document
-        predicted = _related(model, read, _found(model, read)).document
-        among = _related(model, read, gold.with_entities(gold.entities))
+    for encoded in _encoded(model, expected, batch_size):
+        gold = encoded.cut.document
+        predicted = _with_relations(model, encoded, _with_entities(model, encoded)).document
+        among_gold = _with_relations(model, encoded, gold.with_entities(gold.entities))
         relations.append(strict_counts(gold, predicted))
-        given.append(gold_entity_counts(gold, among.document))
+        given.append(gold_entity_counts(gold, among_gold.document))
         pairs.append((gold, predicted))
-        dropped += among.dropped
+        dropped += among_gold.dropped
     entities = score_corpus(pairs)
     counts = (tuple(relations), tuple(given), entities.strict_by_document)
     return TaskScore(dict(zip(JointTask.matching_modes, counts, strict=True)), dropped, entities)
 
 
 @dataclass(frozen=True)
-class _Read:
-    """A document with the states and tags of its passages."""
+class _EncodedDocument:
+    """A document with the states and the predicted tags of its passages."""
 
     cut: CutDocument
     states: Sequence[Tensor] = field(repr=False)  # [words, width] each
     tags: Sequence[Sequence[str]]  # tags of the owned words of each passage
 
 
-def _read(model: JointExtractor, documents: Iterable[Document], batch_size: int) -> Iterator[_Read]:
-    """Read each document, in order; several at once, so that passages can be sorted by length."""
-    waiting: list[CutDocument] = []
-    held = 0
-    for document in documents:
-        waiting.append(cut_passages(document, model.config.window))
-        held += _LEAST_WORDS + sum(len(passage.words) for passage in waiting[-1].passages)
-        if held >= _WORDS_AHEAD:
-            yield from _read_chunk(model, waiting, batch_size)
-            waiting, held = [], 0
-    yield from _read_chunk(model, waiting, batch_size)
+def _encoded(model: JointExtractor, documents: Iterable[Document], batch_size: int) -> Iterator[_EncodedDocument]:
+    """Encode each document, in order; several at once, so that passages can be sorted by length."""
+
+    def size(cut: CutDocument) -> int:
+        return _WORDS_PER_DOCUMENT + sum(len(passage.words) for passage in cut.passages)
+
+    cuts = (cut_passages(document, model.config.window) for document in documents)
+    for chunk in in_chunks(cuts, size, _WORDS_AHEAD):
+        yield from _encode_chunk(model, chunk, batch_size)
 
 
 @torch.inference_mode()
-def _read_chunk(model: JointExtractor, cuts: Sequence[CutDocument], batch_size: int) -> list[_Read]:
+def _encode_chunk(model: JointExtractor, cuts: Sequence[CutDocument], batch_size: int) -> list[_EncodedDocument]:
     model.eval()
     texts = [cut.texts(passage) for cut in cuts for passage in cut.passages]
     owned = [passage.owned for cut in cuts for passage in cut.passages]
-    found: list[tuple[Tensor, list[str]]] = [(torch.empty(0), [])] * len(texts)
+    encoded: list[tuple[Tensor, list[str]]] = [(torch.empty(0), [])] * len(texts)
     for batch in in_length_order([len(text) for text in texts], batch_size):
         states = _states(model, [texts[index] for index in batch])
         mask = _owned([owned[index] for index in batch]).to(states.device)
-        emissions = _finite(model.emissions(states[:, : mask.shape[1]]))
+        emissions = check_finite(model.emissions(states[:, : mask.shape[1]]))
         for row, (index, tags) in enumerate(zip(batch, model.decode(emissions, mask), strict=True)):
-            found[index] = states[row, : len(texts[index])].clone(), tags
-    passages = iter(found)
-    read = []
+            encoded[index] = states[row, : len(texts[index])].clone(), tags
+    passages = iter(encoded)
+    documents = []
     for cut in cuts:
         own = list(islice(passages, len(cut.passages)))
-        read.append(_Read(cut, [states for states, _ in own], [tags for _, tags in own]))
-    return read
+        documents.append(_EncodedDocument(cut, [states for states, _ in own], [tags for _, tags in own]))
+    return documents
 
 
-def _found(model: JointExtractor, read: _Read) -> Document:
+def _with_entities(model: JointExtractor, encoded: _EncodedDocument) -> Document:
     """Return the document with the entities of its predicted tags."""
     mentions = [
         (kind, Range(passage.words[start].start, passage.words[end - 1].end))
-        for passage, tags in zip(read.cut.passages, read.tags, strict=True)
+        for passage, tags in zip(encoded.cut.passages, encoded.tags, strict=True)
         for start, end, kind in model.scheme.spans(tags)
     ]
-    numbered = enumerate(mentions, start=1)
-    return read.cut.document.with_entities(Entity(f"T{number}", kind, (place,)) for number, (kind, place) in numbered)
+    entities = (Entity(f"T{number}", kind, (place,)) for number, (kind, place) in enumerate(mentions, start=1))
+    return encoded.cut.document.with_entities(entities)
 
 
 @dataclass(frozen=True)
-class _Related:
+class _RelatedDocument:
     document: Document
     dropped: int  # pairs with a mention outside the words that are read
 
 
 @torch.inference_mode()
-def _related(model: JointExtractor, read: _Read, document: Document) -> _Related:
+def _with_relations(model: JointExtractor, encoded: _EncodedDocument, document: Document) -> _RelatedDocument:
     """Return the document with the likeliest relations that the types of its entities allow."""
     relations: list[Relation] = []
     dropped = 0
-    for some in _together(read.cut.candidates(document, mention_rules(model))):
-        placed = [(pair.head, pair.tail, pair.place) for pair in some if pair.place is not None]
-        dropped += len(some) - len(placed)
-        scores = _pair_scores(model, read, [place for _, _, place in placed])
+    for batch in _pair_batches(encoded.cut.candidates(document, mention_rules(model))):
+        placed = [(pair.head, pair.tail, pair.place) for pair in batch if pair.place is not None]
+        dropped += len(batch) - len(placed)
+        scores = _pair_scores(model, encoded, [place for _, _, place in placed])
         for (head, tail, _), row in zip(placed, scores, strict=True):
             allowed = {model.relations.negative, *model.relations.allowed(head.type, tail.type)}
-            likely = (pair for pair in zip(row, model.relations.names, strict=True) if pair[1] in allowed)
-            _, name = max(likely, key=itemgetter(0))
+            scored = (pair for pair in zip(row, model.relations.names, strict=True) if pair[1] in allowed)
+            _, name = max(scored, key=itemgetter(0))
             if name != model.relations.negative:
                 relations.append(Relation(f"R{len(relations) + 1}", name, head.id, tail.id))
-    return _Related(replace(document, relations=tuple(relations)), dropped)
+    return _RelatedDocument(replace(document, relations=tuple(relations)), dropped)
 
 
-def _together(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
-    """Group pairs that are scored at once: at most so many, from at most so many passages."""
-    held, passages = list[Candidate](), set[int]()
+def _pair_batches(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
+    """Group the pairs that are scored at once, with a bound on their number and on that of their passages."""
+    batch, passages = list[Candidate](), set[int]()
     for candidate in candidates:
-        held.append(candidate)
+        batch.append(candidate)
         passages |= {candidate.place.passage} if candidate.place else set()
-        if len(held) == _PAIRS_TOGETHER or len(passages) == _PASSAGES_TOGETHER:
-            yield held
-            held, passages = [], set()
-    yield held
+        if len(batch) == _MOST_PAIRS or len(passages) == _MOST_PASSAGES:
+            yield batch
+            batch, passages = [], set()
+    yield batch
 
 
-def _pair_scores(model: JointExtractor, read: _Read, places: Sequence[Place]) -> list[list[float]]:
+def _pair_scores(model: JointExtractor, encoded: _EncodedDocument, places: Sequence[Place]) -> list[list[float]]:
     """Return the scores of the classes of each pair."""
     if not places:
         return []
     texts = {passage: text for text, passage in enumerate(dict.fromkeys(place.passage for place in places))}
-    held = [read.states[passage] for passage in texts]
-    rows = model.pair_rows([(texts[passage], spans) for passage, spans in places], list(map(len, held)))
-    scores = model.relation_scores(pad_sequence(held, batch_first=True), rows.to(model.device))
-    found: list[list[float]] = _finite(scores).tolist()
-    return found
+    states = [encoded.states[passage] for passage in texts]
+    rows = model.pair_rows([(texts[passage], spans) for passage, spans in places], list(map(len, states)))
+    scores = model.relation_scores(pad_sequence(states, batch_first=True), rows.to(model.device))
+    values: list[list[float]] = check_finite(scores).tolist()
+    return values
 
 
 def _states(model: JointExtractor, texts: Sequence[Sequence[str]]) -> Tensor:
@@ -254,17 +261,7 @@ def _owned(lengths: Sequence[int]) -> Tensor:
 
 
 def _classes(model: JointExtractor, batch: Sequence[JointExample]) -> Tensor:
-    labels = [pair.label for example in batch for pair in example.pairs]
-    unknown = sorted(set(labels) - model.class_rows.keys())
-    if unknown:
-        raise TrainingError(f"no class of the model is called {unknown[0]!r}; it has {', '.join(model.class_rows)}")
-    return torch.tensor([model.class_rows[label] for label in labels], dtype=torch.long)
-
-
-def _finite(scores: Tensor) -> Tensor:
-    if not scores.isfinite().all():
-        raise TrainingError("the model's scores are not finite; its training has diverged, lower the learning rate")
-    return scores
+    return label_rows((pair.label for example in batch for pair in example.pairs), model.class_rows)
 
 
 JOINT = TaskKind(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
-from random import Random
 
 from wardround.errors import TrainingError
 from wardround.models.joint_extractor import JointExtractor, SpanPair
@@ -24,6 +23,7 @@ from wardround.tasks.relation_instances import (
     RelationCounts,
     labelled_instances,
     relations_of,
+    sample_negatives,
 )
 from wardround.text.alignment import AlignmentCounts
 from wardround.text.document import Document, Entity, Level, Relation
@@ -159,7 +159,7 @@ def encode(
         restricted = restrict_to_model(document, model)
         cut = cut_passages(restricted.document, model.config.window)
         labelled = labelled_instances([restricted.document], mention_rules(model), every_pair=every_pair)
-        pairs, lost = _place(labelled, cut)
+        pairs, lost = _pairs_by_passage(labelled, cut)
         counts += restricted.counts + JointCounts(cut.counts, labelled.counts) + lost
         for passage, some in zip(cut.passages, pairs, strict=True):
             tags = tuple(model.scheme.encode(passage.spans, passage.owned))
@@ -168,10 +168,12 @@ def encode(
         raise TrainingError("the documents contain no sentence to train on")
     if negatives is None:
         return JointExamples(tuple(examples), counts)
-    return _draw(JointExamples(tuple(examples), counts), model.relations.negative, per_positive=negatives, seed=seed)
+    return _draw_negatives(
+        JointExamples(tuple(examples), counts), model.relations.negative, per_positive=negatives, seed=seed
+    )
 
 
-def _place(labelled: LabelledInstances, cut: CutDocument) -> tuple[list[list[LabelledPair]], JointCounts]:
+def _pairs_by_passage(labelled: LabelledInstances, cut: CutDocument) -> tuple[list[list[LabelledPair]], JointCounts]:
     """Return the pairs of each passage, and a change of the counts for pairs that are in none."""
     entities = {entity.id: entity for entity in cut.document.entities}
     pairs: list[list[LabelledPair]] = [[] for _ in cut.passages]
@@ -187,19 +189,16 @@ def _place(labelled: LabelledInstances, cut: CutDocument) -> tuple[list[list[Lab
     return pairs, counts
 
 
-def _draw(found: JointExamples, negative: str, *, per_positive: float, seed: int) -> JointExamples:
-    """Keep at most `per_positive` negatives for each positive, drawn by the seed; one negative without positives."""
-    if not per_positive >= 0:
-        raise TrainingError(f"negatives per positive is {per_positive}; it must be zero or above")
-    places = [(at, number) for at, e in enumerate(found.examples) for number in range(len(e.pairs))]
-    negatives = [(at, number) for at, number in places if found.examples[at].pairs[number].label == negative]
+def _draw_negatives(joint: JointExamples, negative: str, *, per_positive: float, seed: int) -> JointExamples:
+    """Keep the positives and a sample of the negatives (see `sample_negatives`)."""
+    places = [(at, number) for at, e in enumerate(joint.examples) for number in range(len(e.pairs))]
+    negatives = [(at, number) for at, number in places if joint.examples[at].pairs[number].label == negative]
     positives = len(places) - len(negatives)
-    drawn_count = round(min(len(negatives), per_positive * positives if positives else 1))
-    chance = Random(f"{seed}/negatives")  # noqa: S311 – a choice, not a secret
-    dropped = set(negatives) - set(chance.sample(negatives, drawn_count))
-    left = RelationCounts(negatives=-len(dropped), negatives_not_drawn=len(dropped))
+    drawn = sample_negatives(negatives, positives=positives, per_positive=per_positive, seed=seed)
+    dropped = set(negatives) - drawn
+    change = RelationCounts(negatives=-len(dropped), negatives_not_drawn=len(dropped))
     examples = tuple(
         replace(e, pairs=tuple(pair for number, pair in enumerate(e.pairs) if (at, number) not in dropped))
-        for at, e in enumerate(found.examples)
+        for at, e in enumerate(joint.examples)
     )
-    return JointExamples(examples, found.counts + JointCounts(relations=left))
+    return JointExamples(examples, joint.counts + JointCounts(relations=change))

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from wardround.errors import TrainingError
 from wardround.evaluation.entity_scores import CorpusScore, score_corpus
 from wardround.models.tagging_model import MentionModel, tag_scoring
-from wardround.tasks.task import Example, Task, TaskKind, TaskScore, in_length_order
+from wardround.tasks.task import Example, Task, TaskKind, TaskScore, in_chunks, in_length_order
 from wardround.text.alignment import Alignment, AlignmentCounts, align, entities_from_spans
 from wardround.text.document import Document, Entity
 from wardround.text.tag_schemes import TagScheme
@@ -63,15 +63,10 @@ def batch_loss(model: MentionModel, batch: Sequence[TaggedSentence]) -> Tensor:
 
 def predict(model: MentionModel, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
     """Yield each document with the model's entities instead of its own, in order, in constant memory."""
-    waiting: list[Alignment] = []
-    held = 0
-    for document in documents:
-        waiting.append(align(document.with_entities(())))
-        held += 1 + len(waiting[-1].sentences)  # the document itself counts: it may be empty
-        if held >= _SENTENCES_AHEAD:
-            yield from _predict_chunk(model, waiting, batch_size)
-            waiting, held = [], 0
-    yield from _predict_chunk(model, waiting, batch_size)
+    aligned = (align(document.with_entities(())) for document in documents)
+    # The document itself counts too, because it may be empty.
+    for chunk in in_chunks(aligned, lambda alignment: 1 + len(alignment.sentences), _SENTENCES_AHEAD):
+        yield from _predict_chunk(model, chunk, batch_size)
 
 
 def score(
@@ -112,16 +107,16 @@ class NerTask(Task):
         return self._encoded(documents)
 
     def _encoded(self, documents: Iterable[Document]) -> Sequence[TaggedSentence]:
-        found = encode(documents, self.model.tag_set, self.model.scheme)
-        read = self.model.words_read([sentence.words for sentence in found.sentences])
+        examples = encode(documents, self.model.tag_set, self.model.scheme)
+        words_read = self.model.words_read([sentence.words for sentence in examples.sentences])
         unread = sum(  # mentions of which the model does not read every word
             span.end > end
-            for sentence, end in zip(found.sentences, read, strict=True)
+            for sentence, end in zip(examples.sentences, words_read, strict=True)
             if end < len(sentence.words)
             for span in self.model.scheme.spans(sentence.tags)
         )
-        self.alignment_losses = asdict(found.counts) | ({"unread": unread} if unread else {})
-        return found.sentences
+        self.alignment_losses = asdict(examples.counts) | ({"unread": unread} if unread else {})
+        return examples.sentences
 
     def length(self, example: Example) -> int:
         """Return the number of words."""

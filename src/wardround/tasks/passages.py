@@ -47,7 +47,7 @@ class Passage:
 
     def find(self, entity: Entity) -> WordSpan | None:
         """Return the words of a mention, or of its longest part if discontinuous; None if the passage lacks them."""
-        start, end = _longest(entity)
+        start, end = entity.longest_range
         first = bisect_right(self.words, start, key=lambda word: word.end)
         last = bisect_left(self.words, end, key=lambda word: word.start)
         return WordSpan(first, last, entity.type) if first < last and end <= self.words[-1].end else None
@@ -67,7 +67,7 @@ class CutDocument:
 
     def place(self, head: Entity, tail: Entity) -> Place | None:
         """Return the place of a pair; None if one of the two is outside the words that its passage reads."""
-        start = min(_longest(head), _longest(tail)).start
+        start = min(head.longest_range, tail.longest_range).start
         number = bisect_right(self.passages, start, key=lambda passage: passage.words[passage.owned - 1].end)
         if number == len(self.passages):
             return None
@@ -99,7 +99,3 @@ def cut_passages(document: Document, window: int) -> CutDocument:
         passages.append(Passage(tuple(words[start:end]), stop - start, block.spans))
         start = stop
     return CutDocument(document, tuple(passages), aligned.counts)
-
-
-def _longest(entity: Entity) -> Range:
-    return max(entity.ranges, key=lambda range_: range_.end - range_.start)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from random import Random
+from typing import TypeVar
 
 from wardround.errors import TextError, TrainingError
 from wardround.models.relation_classifier import CONTEXT, FIRST, SECOND, MarkedText, Part
@@ -31,10 +32,12 @@ __all__ = [
     "instances_of",
     "labelled_instances",
     "relations_of",
+    "sample_negatives",
 ]
 
 _PLACEHOLDER = re.compile(r"@[A-Z]+\$")
 _LABEL = "label"  # the attribute of a document that is one masked pair
+Negative = TypeVar("Negative")
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ class _Layout:
 
     entities: tuple[Entity, ...]
     sentences: tuple[Range, ...]
-    held: dict[str, tuple[int, int]]
+    sentences_of: dict[str, tuple[int, int]]  # by entity id
 
     @classmethod
     def of(cls, document: Document) -> _Layout:
@@ -159,13 +162,13 @@ class _Layout:
         def sentence_at(character: int) -> int:
             return max(bisect_right(starts, character) - 1, 0)
 
-        held = {entity.id: (sentence_at(entity.start), sentence_at(entity.end - 1)) for entity in document.entities}
+        numbers = {e.id: (sentence_at(e.start), sentence_at(e.end - 1)) for e in document.entities}
         entities = sorted(document.entities, key=lambda entity: (entity.start, entity.end, entity.id))
-        return cls(tuple(entities), sentences, held)
+        return cls(tuple(entities), sentences, numbers)
 
     def span(self, first: Entity, second: Entity) -> tuple[int, int]:
         """Return the first and the last sentence that contain the two."""
-        (start, end), (other_start, other_end) = self.held[first.id], self.held[second.id]
+        (start, end), (other_start, other_end) = self.sentences_of[first.id], self.sentences_of[second.id]
         return min(start, other_start), max(end, other_end)
 
     def is_close(self, first: Entity, second: Entity, window: int) -> bool:
@@ -177,7 +180,7 @@ class _Layout:
 def _pairs(layout: _Layout, rules: PairRules) -> Iterator[tuple[Entity, Entity]]:
     for number, first in enumerate(layout.entities):
         for second in layout.entities[number + 1 :]:
-            if layout.held[second.id][0] - layout.held[first.id][0] >= rules.window:
+            if layout.sentences_of[second.id][0] - layout.sentences_of[first.id][0] >= rules.window:
                 break  # all following entities start even later
             if layout.is_close(first, second, rules.window) and not first.overlaps(second):
                 yield from _orders(first, second, rules.relations)
@@ -233,31 +236,31 @@ def labelled_instances(
     A pair with a relation that the set does not allow is left out, because it is not a negative either. With
     `every_pair` it counts as a negative, so that the annotation does not change which pairs there are.
     """
-    found: list[LabelledInstance] = []
+    instances: list[LabelledInstance] = []
     counts = RelationCounts()
     for document in documents:
-        labelled, more = _label(document, rules, every_pair)
-        found += labelled
-        counts += more
-    return LabelledInstances(tuple(found), counts)
+        labelled, document_counts = _labelled(document, rules, every_pair)
+        instances += labelled
+        counts += document_counts
+    return LabelledInstances(tuple(instances), counts)
 
 
-def _label(document: Document, rules: PairRules, every_pair: bool) -> tuple[list[LabelledInstance], RelationCounts]:
+def _labelled(document: Document, rules: PairRules, every_pair: bool) -> tuple[list[LabelledInstance], RelationCounts]:
     relations = rules.relations
     annotated = sum(relation.type != relations.negative for relation in document.relations)
     known = relations_of(document, relations)
     learnable = [relation for relation in known if relation.head != relation.tail]
     counts = RelationCounts(unknown_type=annotated - len(known), to_itself=len(known) - len(learnable))
     labelled: list[LabelledInstance] = []
-    second: set[str] = set()  # relations whose pair belongs to an earlier one
+    doubled: set[str] = set()  # relations whose pair belongs to an earlier one
     for instance in instances_of(document, rules):
         ends = {*instance.ends, *(() if relations.directed else ((tail, head) for head, tail in instance.ends))}
         matching = [relation for relation in learnable if (relation.head, relation.tail) in ends]
         allowed = relations.allowed(instance.head_type, instance.tail_type)
-        carried = [relation for relation in matching if relation.type in allowed]
-        if carried:
-            labelled.append(LabelledInstance(instance, carried[0].type, carried[0].id))
-            second.update(relation.id for relation in carried[1:])
+        fitting = [relation for relation in matching if relation.type in allowed]
+        if fitting:
+            labelled.append(LabelledInstance(instance, fitting[0].type, fitting[0].id))
+            doubled.update(relation.id for relation in fitting[1:])
         elif every_pair or not matching:
             labelled.append(LabelledInstance(instance, relations.negative))
     kept = {example.relation for example in labelled if example.relation}
@@ -266,8 +269,8 @@ def _label(document: Document, rules: PairRules, every_pair: bool) -> tuple[list
     layout = _Layout.of(document)
     for relation in learnable:
         if relation.id not in kept:
-            doubled = relation.id in second
-            counts += RelationCounts(doubled=1) if doubled else _loss(relation, layout, rules.window)
+            is_doubled = relation.id in doubled
+            counts += RelationCounts(doubled=1) if is_doubled else _reason_lost(relation, layout, rules.window)
     return labelled, counts
 
 
@@ -284,15 +287,17 @@ def relations_of(document: Document, relations: RelationSet) -> tuple[Relation, 
     return known
 
 
-def _loss(relation: Relation, layout: _Layout, window: int) -> RelationCounts:
+def _reason_lost(relation: Relation, layout: _Layout, window: int) -> RelationCounts:
     """Return a count of one for the reason why no instance represents the relation."""
 
-    def named(end: str) -> list[Entity]:
+    def mentions_of(end: str) -> list[Entity]:
         if relation.level is Level.CONCEPT:
             return [entity for entity in layout.entities if end in entity.concepts]
         return [entity for entity in layout.entities if entity.id == end]
 
-    pairs = [(head, tail) for head in named(relation.head) for tail in named(relation.tail) if head.id != tail.id]
+    pairs = [
+        (head, tail) for head in mentions_of(relation.head) for tail in mentions_of(relation.tail) if head.id != tail.id
+    ]
     close = [pair for pair in pairs if layout.is_close(*pair, window)]
     if not pairs:
         return RelationCounts(overlapping=1)  # two concepts of the same mention
@@ -303,15 +308,20 @@ def _loss(relation: Relation, layout: _Layout, window: int) -> RelationCounts:
     return RelationCounts(against_types=1)
 
 
-def draw_negatives(found: LabelledInstances, *, per_positive: float, seed: int) -> LabelledInstances:
-    """Keep at most `per_positive` negatives for each positive, drawn by the seed; one negative without positives."""
+def draw_negatives(labelled: LabelledInstances, *, per_positive: float, seed: int) -> LabelledInstances:
+    """Keep the positives and a sample of the negatives (see `sample_negatives`)."""
+    negatives = [index for index, example in enumerate(labelled.instances) if not example.relation]
+    positives = len(labelled.instances) - len(negatives)
+    drawn = sample_negatives(negatives, positives=positives, per_positive=per_positive, seed=seed)
+    kept = tuple(e for index, e in enumerate(labelled.instances) if e.relation or index in drawn)
+    dropped = len(negatives) - len(drawn)
+    return LabelledInstances(kept, labelled.counts + RelationCounts(negatives=-dropped, negatives_not_drawn=dropped))
+
+
+def sample_negatives(negatives: Sequence[Negative], *, positives: int, per_positive: float, seed: int) -> set[Negative]:
+    """Draw at most `per_positive` negatives for each positive, by the seed; one negative without positives."""
     if not per_positive >= 0:
         raise TrainingError(f"negatives per positive is {per_positive}; it must be zero or above")
-    negatives = [index for index, example in enumerate(found.instances) if not example.relation]
-    positives = len(found.instances) - len(negatives)
-    drawn_count = round(min(len(negatives), per_positive * positives if positives else 1))
-    chance = Random(f"{seed}/negatives")  # noqa: S311 – a choice, not a secret
-    drawn = set(chance.sample(negatives, drawn_count))
-    kept = tuple(e for index, e in enumerate(found.instances) if e.relation or index in drawn)
-    left = len(negatives) - drawn_count
-    return LabelledInstances(kept, found.counts + RelationCounts(negatives=-left, negatives_not_drawn=left))
+    count = round(min(len(negatives), per_positive * positives if positives else 1))
+    generator = Random(f"{seed}/negatives")  # noqa: S311 – a choice, not a secret
+    return set(generator.sample(negatives, count))

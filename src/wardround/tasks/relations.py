@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -22,7 +23,16 @@ from wardround.tasks.relation_instances import (
     labelled_instances,
     relations_of,
 )
-from wardround.tasks.task import Example, Task, TaskKind, TaskScore, in_length_order
+from wardround.tasks.task import (
+    Example,
+    Task,
+    TaskKind,
+    TaskScore,
+    check_finite,
+    in_chunks,
+    in_length_order,
+    label_rows,
+)
 from wardround.text.document import Document, Level, Relation
 from wardround.text.relation_sets import RelationSet
 
@@ -79,7 +89,7 @@ def encode(
     rules = rules_of(model)
     instances, counts = list[LabelledInstance](), RelationCounts()
     for document in documents:
-        fitting = _fitting(labelled_instances([document], rules), model)
+        fitting = _without_too_long(labelled_instances([document], rules), model)
         instances += fitting.instances
         counts += fitting.counts
     found = LabelledInstances(tuple(instances), counts)
@@ -94,7 +104,7 @@ def encode(
 
 def batch_loss(model: RelationClassifier, batch: Sequence[LabelledInstance]) -> Tensor:
     """Return the mean loss of the instances."""
-    labels = _label_rows(model, batch)
+    labels = label_rows((example.label for example in batch), model.class_rows)
     inputs = model.prepare([example.instance.text for example in batch]).to(model.device)
     return model.loss(inputs, labels.to(model.device))
 
@@ -109,9 +119,7 @@ def logits(model: RelationClassifier, instances: Sequence[RelationInstance], *, 
     for batch in in_length_order([len(row) for _, row in rows], batch_size):
         inputs = model.collate([rows[at][1] for at in batch]).to(model.device)
         scores[[rows[at][0] for at in batch]] = model.logits(inputs).float().cpu()
-    if not scores.isfinite().all():
-        raise TrainingError("the model's scores are not finite; its training has diverged, lower the learning rate")
-    return Predictions(scores, tuple(index for index, row in enumerate(pieces) if row is None))
+    return Predictions(check_finite(scores), tuple(index for index, row in enumerate(pieces) if row is None))
 
 
 def predict(model: RelationClassifier, documents: Iterable[Document], *, batch_size: int = 64) -> Iterator[Document]:
@@ -187,7 +195,7 @@ class RelationTask(Task):
 
     def labels(self, batch: Sequence[Example]) -> dict[str, Tensor]:
         """Return the classes of the pairs."""
-        return {"relations": _label_rows(self.model, batch)}
+        return {"relations": label_rows((example.label for example in batch), self.model.class_rows)}
 
     def heads(self, batch: Sequence[Example]) -> dict[str, Tensor]:
         """Return the scores of the output layer; all zero for a pair that does not fit the encoder."""
@@ -201,22 +209,15 @@ class RelationTask(Task):
         return {"relations": scores}
 
 
-def _label_rows(model: RelationClassifier, batch: Sequence[LabelledInstance]) -> Tensor:
-    unknown = sorted({example.label for example in batch} - model.class_rows.keys())
-    if unknown:
-        raise TrainingError(f"no class of the model is called {unknown[0]!r}; it has {', '.join(model.class_rows)}")
-    return torch.tensor([model.class_rows[example.label] for example in batch])
-
-
-def _fitting(found: LabelledInstances, model: RelationClassifier) -> LabelledInstances:
+def _without_too_long(labelled: LabelledInstances, model: RelationClassifier) -> LabelledInstances:
     """Return one document's instances that fit the encoder; count a relation as lost with its last instance."""
-    rows = model.pieces([example.instance.text for example in found.instances])
-    fitting = tuple(e for e, row in zip(found.instances, rows, strict=True) if row is not None)
-    negatives = sum(not e.relation for e in found.instances) - sum(not e.relation for e in fitting)
-    before, after = ({e.relation for e in some if e.relation} for some in (found.instances, fitting))
+    pieces = model.pieces([example.instance.text for example in labelled.instances])
+    fitting = tuple(e for e, row in zip(labelled.instances, pieces, strict=True) if row is not None)
+    negatives = sum(not e.relation for e in labelled.instances) - sum(not e.relation for e in fitting)
+    before, after = ({e.relation for e in some if e.relation} for some in (labelled.instances, fitting))
     lost = len(before) - len(after)
     change = RelationCounts(kept=-lost, too_long=lost, negatives=-negatives, negatives_too_long=negatives)
-    return LabelledInstances(fitting, found.counts + change)
+    return LabelledInstances(fitting, labelled.counts + change)
 
 
 def _predicted(
@@ -224,44 +225,31 @@ def _predicted(
 ) -> Iterator[tuple[Document, int]]:
     """Yield each document with its predictions, and how many of its pairs do not fit the encoder."""
     rules = rules_of(model)
-    waiting: list[tuple[Document, tuple[RelationInstance, ...]]] = []
-    held = 0
-    for document in documents:
-        waiting.append((document, instances_of(document, rules)))
-        held += 1 + len(waiting[-1][1])  # the document itself counts, because it may contain no pair
-        if held >= _INSTANCES_AHEAD:
-            yield from _predict_chunk(model, waiting, batch_size)
-            waiting, held = [], 0
-    yield from _predict_chunk(model, waiting, batch_size)
-
-
-def _predict_chunk(
-    model: RelationClassifier, waiting: Sequence[tuple[Document, tuple[RelationInstance, ...]]], batch_size: int
-) -> Iterator[tuple[Document, int]]:
-    found = logits(model, [instance for _, instances in waiting for instance in instances], batch_size=batch_size)
-    probabilities, start = found.probabilities, 0
-    for document, instances in waiting:
-        end = start + len(instances)
-        relations = _relations(instances, probabilities[start:end], model.relations)
-        related = replace(document, relations=relations)
-        yield model.relations.with_ordered_ends(related), sum(start <= row < end for row in found.dropped)
-        start = end
+    paired = ((document, instances_of(document, rules)) for document in documents)
+    # The document itself counts too, because it may contain no pair.
+    for chunk in in_chunks(paired, lambda pair: 1 + len(pair[1]), _INSTANCES_AHEAD):
+        predictions = logits(model, [instance for _, some in chunk for instance in some], batch_size=batch_size)
+        probabilities, start = predictions.probabilities, 0
+        for document, instances in chunk:
+            end = start + len(instances)
+            related = replace(document, relations=_relations(instances, probabilities[start:end], model.relations))
+            yield model.relations.with_ordered_ends(related), sum(start <= row < end for row in predictions.dropped)
+            start = end
 
 
 def _relations(
     instances: Sequence[RelationInstance], probabilities: Tensor, relations: RelationSet
 ) -> tuple[Relation, ...]:
-    """Return the likeliest class that each pair's types allow; among mentions of one concept, the surest wins."""
+    """Return the likeliest class that each pair's types allow; among mentions of one concept, the likeliest wins."""
     best: dict[tuple[str, str], tuple[float, str]] = {}
     for instance, row in zip(instances, probabilities.tolist(), strict=True):
         allowed = (relations.negative, *relations.allowed(instance.head_type, instance.tail_type))
-        sure, name = max(
-            ((row[at], name) for at, name in enumerate(relations.names) if name in allowed), key=lambda found: found[0]
-        )
+        scored = ((row[at], name) for at, name in enumerate(relations.names) if name in allowed)
+        probability, name = max(scored, key=itemgetter(0))
         if name != relations.negative:
             for ends in instance.ends:
                 key = ends if relations.directed or relations.level is Level.MENTION else (min(ends), max(ends))
-                best[key] = max(best.get(key, (0.0, "")), (sure, name), key=lambda found: found[0])
+                best[key] = max(best.get(key, (0.0, "")), (probability, name), key=itemgetter(0))
     named = enumerate(best.items(), start=1)
     return tuple(Relation(f"R{number}", name, *ends, relations.level) for number, (ends, (_, name)) in named)
 

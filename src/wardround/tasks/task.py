@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,9 +26,21 @@ from wardround.models.parameter_split import LayeredModel
 from wardround.text.document import Document
 from wardround.text.tag_sets import TagSet
 
-__all__ = ["Example", "Task", "TaskKind", "TaskScore", "TaskSettings", "head_scores", "in_length_order"]
+__all__ = [
+    "Example",
+    "Task",
+    "TaskKind",
+    "TaskScore",
+    "TaskSettings",
+    "check_finite",
+    "head_scores",
+    "in_chunks",
+    "in_length_order",
+    "label_rows",
+]
 
 Example: TypeAlias = Any  # only the task that made it reads it
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -126,7 +138,7 @@ class Task(ABC):
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """What a task can be configured with; each task uses its part of it."""
+    """Settings of tasks; each task uses some of them."""
 
     types: TagSet | None = None  # entity types that a site annotates; by default those of the model
     scored: TagSet | None = None  # entity types that its test notes are annotated with; by default the same
@@ -160,6 +172,34 @@ def in_length_order(lengths: Sequence[int], batch_size: int) -> Iterator[list[in
     return (order[start : start + batch_size] for start in range(0, len(order), batch_size))
 
 
+def in_chunks(items: Iterable[Item], size: Callable[[Item], int], limit: int) -> Iterator[list[Item]]:
+    """Group items until their sizes add up to `limit`; the last group may be smaller, or empty."""
+    chunk, total = list[Item](), 0
+    for item in items:
+        chunk.append(item)
+        total += size(item)
+        if total >= limit:
+            yield chunk
+            chunk, total = [], 0
+    yield chunk
+
+
+def label_rows(labels: Iterable[str], rows: Mapping[str, int]) -> Tensor:
+    """Return the rows of some classes of a model; raise `TrainingError` for a label that is not one of them."""
+    labels = tuple(labels)
+    unknown = sorted(set(labels) - rows.keys())
+    if unknown:
+        raise TrainingError(f"no class of the model is called {unknown[0]!r}; it has {', '.join(rows)}")
+    return torch.tensor([rows[label] for label in labels], dtype=torch.long)
+
+
+def check_finite(scores: Tensor) -> Tensor:
+    """Return the scores; raise `TrainingError` if one of them is not a finite number."""
+    if not scores.isfinite().all():
+        raise TrainingError("the model's scores are not finite; its training has diverged, lower the learning rate")
+    return scores
+
+
 @torch.inference_mode()
 def head_scores(task: Task, examples: Sequence[Example], *, batch_size: int = 64) -> dict[str, Tensor]:
     """Return the heads of all examples in order, on the CPU, without dropout."""
@@ -172,7 +212,4 @@ def head_scores(task: Task, examples: Sequence[Example], *, batch_size: int = 64
             cut = torch.split(scores.float().cpu(), [counted[head] for counted in rows])
             for index, part in zip(batch, cut, strict=True):
                 parts[head][index] = part
-    found = {head: torch.cat(rows) for head, rows in parts.items()}
-    if not all(bool(scores.isfinite().all()) for scores in found.values()):
-        raise TrainingError("the model's scores are not finite; its training has diverged, lower the learning rate")
-    return found
+    return {head: check_finite(torch.cat(rows)) for head, rows in parts.items()}

@@ -68,9 +68,7 @@ def align(document: Document) -> Alignment:
     sentences = [words for words in candidates if words]
     spans: list[list[WordSpan]] = [[] for _ in sentences]
     counts = AlignmentCounts()
-    ranges = {
-        entity.id: max(entity.ranges, key=lambda range_: range_.end - range_.start) for entity in document.entities
-    }
+    ranges = {entity.id: entity.longest_range for entity in document.entities}
 
     def longest_first(entity: Entity) -> tuple[int, Range, str, str]:
         start, end = ranges[entity.id]
@@ -85,7 +83,7 @@ def align(document: Document) -> Alignment:
             counts += AlignmentCounts(without_words=1)
         else:
             counts += _align_entity(entity, range_, sentences[index : index + 2], spans=spans[index])
-    aligned = tuple(Sentence(words, tuple(sorted(held))) for words, held in zip(sentences, spans, strict=True))
+    aligned = tuple(Sentence(words, tuple(sorted(mentions))) for words, mentions in zip(sentences, spans, strict=True))
     return Alignment(document, aligned, counts)
 
 

@@ -77,6 +77,11 @@ class Entity:
         return Range(self.start, self.end)
 
     @property
+    def longest_range(self) -> Range:
+        """The longest range; the first of several."""
+        return max(self.ranges, key=lambda range_: range_.end - range_.start)
+
+    @property
     def is_discontinuous(self) -> bool:
         """True if the mention has more than one range."""
         return len(self.ranges) > 1

@@ -31,7 +31,7 @@ def skeleton(text: str) -> View:
     changes: list[Change] = []
     digit_like: list[int] = []  # indexes into `changes`
     for match in _UNUSUAL_OR_HYPHENATED.finditer(text):
-        (start, end), plain = match.span(), _plain(match[0][0])
+        (start, end), plain = match.span(), _plain_form(match[0][0])
         if plain is None:
             # Attach the mark to the character before it, so that hiding that character also hides the mark.
             if changes and changes[-1][1] == start:
@@ -51,7 +51,7 @@ def skeleton(text: str) -> View:
 
 
 @lru_cache(maxsize=4096)
-def _plain(character: str) -> str | None:
+def _plain_form(character: str) -> str | None:
     """Return the plain form of a character: "" if it is invisible, None if it marks the character before it."""
     category = unicodedata.category(character)
     if category[0] == "M":
@@ -99,7 +99,7 @@ _HIDDEN = (
 _MARKS = r"\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\U000e0100-\U000e01ef"
 # Each match starts at the start of its run and is possessive, so that a page of invisible characters takes linear time.
 # An invisible character at the start of a text stays: it is the byte order mark of the file.
-_UNORDINARY = re.compile(
+_DISGUISED = re.compile(
     rf"(?P<hidden>(?<=[!-~{_LATIN}])[{_HIDDEN}]++|(?!\A)(?<![{_HIDDEN}])[{_HIDDEN}]++(?=[!-~{_LATIN}]))"
     rf"|(?P<marked>[{_LATIN}][{_MARKS}]++)"
     r"|[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d6a5\U0001d7ce-\U0001d7ff\ufb00-\ufb06]"
@@ -126,16 +126,16 @@ def normalise(text: str) -> View:
     mathematical and enclosed letters, ligatures, digits of other scripts, accents that are separate characters, and
     letters of another script in an otherwise Latin word. Text that is mostly in another script stays as it is.
     """
-    if not _UNUSUAL.search(text) or not (_UNORDINARY.search(text) or _FOREIGN.search(text)):
+    if not _UNUSUAL.search(text) or not (_DISGUISED.search(text) or _FOREIGN.search(text)):
         return View(text)
     mostly_latin = 2 * len(_LATIN_LETTERS.findall(text)) >= len(_LETTERS.findall(text))
     if not mostly_latin:
         return View(text)
-    view = edited(text, ((*match.span(), _replacement(match)) for match in _UNORDINARY.finditer(text)))
+    view = edited(text, ((*match.span(), _replacement(match)) for match in _DISGUISED.finditer(text)))
     if not _FOREIGN.search(view.text):
         return view
     # One letter for one letter, so that offsets stay valid.
-    return replace(view, text=_WORD.sub(lambda word: _in_one_script(word[0]), view.text))
+    return replace(view, text=_WORD.sub(_in_one_script, view.text))
 
 
 def normalise_mention(text: str) -> str:
@@ -157,8 +157,9 @@ def _replacement(match: re.Match[str]) -> str:
     return unicodedata.normalize("NFC", base + marks[:_MOST_MARKS]) + marks[_MOST_MARKS:]
 
 
-def _in_one_script(word: str) -> str:
+def _in_one_script(match: re.Match[str]) -> str:
     """Return the word in Latin letters if some are Latin already and all others look Latin."""
+    word = match[0]
     latin = word.translate(_TO_LATIN)
     mixed = latin != word and _LATIN_LETTERS.search(word)
     return latin if mixed and not _LETTERS.search(_LATIN_LETTERS.sub("", latin)) else word

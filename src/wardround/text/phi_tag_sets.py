@@ -175,9 +175,9 @@ def closest_type(type_: str, types: Sequence[str]) -> str:
     """Return the one of `types` that fits an i2b2 type best; the i2b2 type itself if none fits."""
     if type_ in types:
         return type_
-    near = (type_, *_SIMILAR.get(type_, ()), *(_IDS if type_ in _IDS else ()))
-    meant = {to_i2b2(own): own for own in reversed(types)}
-    return next((meant[name] for name in near if name in meant), type_)
+    candidates = (type_, *_SIMILAR.get(type_, ()), *(_IDS if type_ in _IDS else ()))
+    by_i2b2_type = {to_i2b2(own): own for own in reversed(types)}
+    return next((by_i2b2_type[name] for name in candidates if name in by_i2b2_type), type_)
 
 
 def type_in_tag_set(tag_set: str, type_: str) -> str:

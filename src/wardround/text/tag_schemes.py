@@ -82,11 +82,12 @@ class TagScheme:
                 raise TagError(f"{kind} at words {start}-{end} is outside a sentence of {length} words")
             if any(tag != OUTSIDE for tag in tags[start:end]):
                 raise TagError(f"{kind} at words {start}-{end} overlaps another mention")
-            if self.name == "BIOES":
+            if "S" in self.prefixes:
                 prefixes = "S" if end - start == 1 else "B" + "I" * (end - start - 2) + "E"
             else:
                 touches = start > 0 and tags[start - 1] != OUTSIDE and split_tag(tags[start - 1])[1] == kind
-                prefixes = ("B" if self.name == "BIO" or touches else "I") + "I" * (end - start - 1)
+                begins_with_i = self.steps[_EDGE + "I"].legal_other_type and not touches
+                prefixes = ("I" if begins_with_i else "B") + "I" * (end - start - 1)
             tags[start:end] = [f"{prefix}-{kind}" for prefix in prefixes]
         return tags
 

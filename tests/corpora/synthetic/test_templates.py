@@ -41,7 +41,7 @@ def written(rules: dict[str, str], *wanted: str, lookalike_rate: float = 0.0) ->
     )
     builder = NoteBuilder({"Disease": "treats", "Dosage": "has_dosage"})
     for number, rule in enumerate(wanted):
-        builder.gap("\n" if number else "")
+        builder.add_text("\n" if number else "")
         builder.sentence(writer.sentence(rule))
     return builder.document("d", ())
 

@@ -1,6 +1,6 @@
 // Curves as SVG: axes, lines that are distinct without colour, and a legend with the values under the pointer.
 
-import { element, figure } from "./words.js";
+import { element, figure } from "./formatting.js";
 
 const NARROWEST = 260, HEIGHT = 220; // CSS pixels
 const LEFT = 52, RIGHT = 8, TOP = 10, BOTTOM = 24;

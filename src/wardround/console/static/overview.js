@@ -1,7 +1,7 @@
 // The list of runs, refreshed every few seconds.
 
 import { showConnection } from "./stream.js";
-import { count, element, figure, row, span } from "./words.js";
+import { count, element, figure, row, span } from "./formatting.js";
 
 const INTERVAL = 3000; // milliseconds
 const table = document.getElementById("runs");

@@ -3,7 +3,7 @@
 import { draw } from "./charts.js";
 import { RunState } from "./state.js";
 import { follow, lostText, showConnection, applyEach } from "./stream.js";
-import { axisSize, count, element, figure, put, row, showLog, showWarnings, sizeText, span } from "./words.js";
+import { axisSize, count, element, figure, put, row, showLog, showWarnings, sizeText, span } from "./formatting.js";
 
 const MOST_CURVES = 10; // sites with a curve each; with more, their mean is drawn
 const MOST_ROWS = 100;

@@ -2,7 +2,7 @@
 
 import { draw } from "./charts.js";
 import { follow, lostText, showConnection, applyEach } from "./stream.js";
-import { axisSize, clock, count, put, row, showLog, showWarnings, sizeText, span } from "./words.js";
+import { axisSize, clock, count, put, row, showLog, showWarnings, sizeText, span } from "./formatting.js";
 
 const { address, patience } = document.getElementById("run").dataset;
 let skew = 0;

@@ -116,48 +116,40 @@ def many_hospitals(count: int, seed: int = 0, *, config: ClinicalConfig = SMALL)
 def _hospital(plan: SitePlan, config: ClinicalConfig, seed: int) -> SyntheticSite:
     if plan.style not in _STYLES:
         raise UsageError(f"hospital {plan.name!r}: {plan.style!r} is not a style; choose from {', '.join(_STYLES)}")
-    writer = _NoteWriter(plan, config, seed)
     complete = Splits(
-        train=writer.split("train", plan.train_sentences),
-        dev=writer.split("dev", plan.dev_sentences),
-        test=writer.split("test", plan.test_sentences),
+        train=_notes(plan, "train", plan.train_sentences, config=config, seed=seed),
+        dev=_notes(plan, "dev", plan.dev_sentences, config=config, seed=seed),
+        test=_notes(plan, "test", plan.test_sentences, config=config, seed=seed),
     )
     return SyntheticSite.annotating(plan.types, complete, name=plan.name, style=plan.style)
 
 
-class _NoteWriter:
-    """Write the splits of one hospital."""
-
-    def __init__(self, plan: SitePlan, config: ClinicalConfig, seed: int) -> None:
-        self._plan, self._config, self._seed = plan, config, seed
-        self._style = _STYLES[plan.style]
-        self._typing = replace(self._style.typing, slips=self._style.typing.slips * config.slips)
-
-    def split(self, split: str, sentences: int) -> tuple[Document, ...]:
-        """Write whole notes until there are enough sentences."""
-        config, seed, site = self._config, self._seed, self._plan.name
-        words = WordLists(
-            _divided_lexicon(config.trained_share, seed),
-            split,
-            names=(seed, "site", site),
-            share=config.site_share,
-            withheld_rate=config.withheld_rate,
-        )
-        vocabulary = _ClinicalVocabulary(words, self._typing, config.lookalike_rate)
-        grammar = _grammar(self._style.name)
-        if split == "train":
-            grammar = grammar.narrowed(config.phrasing_share, seed, site)
-        missing = max(1, round(sentences * config.scale))
-        notes: list[Document] = []
-        while missing > 0:
-            number = len(notes) + 1
-            stream = Stream(seed, "note", site, split, number)
-            writer = SentenceWriter(grammar, vocabulary, facts=patient_facts(stream), stream=stream)
-            builder = NoteBuilder(RELATION_TYPES)
-            write_note(builder, self._style, writer, typing=self._typing, stream=stream)
-            notes.append(builder.document(f"{site}-{split}-{number:04d}", (*SYNTHETIC, ("style", self._style.name))))
-            missing -= len(builder.sentences)
-        return tuple(notes)
+def _notes(plan: SitePlan, split: str, sentences: int, *, config: ClinicalConfig, seed: int) -> tuple[Document, ...]:
+    """Write whole notes of one split until there are enough sentences."""
+    site, style = plan.name, _STYLES[plan.style]
+    typing = replace(style.typing, slips=style.typing.slips * config.slips)
+    words = WordLists(
+        _divided_lexicon(config.trained_share, seed),
+        split,
+        names=(seed, "site", site),
+        share=config.site_share,
+        withheld_rate=config.withheld_rate,
+    )
+    vocabulary = _ClinicalVocabulary(words, typing, config.lookalike_rate)
+    grammar = _grammar(style.name)
+    if split == "train":
+        grammar = grammar.narrowed(config.phrasing_share, seed, site)
+    missing = max(1, round(sentences * config.scale))
+    notes: list[Document] = []
+    while missing > 0:
+        number = len(notes) + 1
+        stream = Stream(seed, "note", site, split, number)
+        writer = SentenceWriter(grammar, vocabulary, facts=patient_facts(stream), stream=stream)
+        builder = NoteBuilder(RELATION_TYPES)
+        write_note(builder, style, writer, typing=typing, stream=stream)
+        notes.append(builder.document(f"{site}-{split}-{number:04d}", (*SYNTHETIC, ("style", style.name))))
+        missing -= len(builder.sentences)
+    return tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +171,8 @@ class _ClinicalVocabulary:
 
 
 @lru_cache(maxsize=8)
-def _divided_lexicon(trained: float, seed: int) -> DividedLexicon:
-    return divide(clinical_lexicon(), trained, seed)
+def _divided_lexicon(trained_share: float, seed: int) -> DividedLexicon:
+    return divide(clinical_lexicon(), trained_share, seed)
 
 
 @cache

@@ -56,18 +56,18 @@ def terms(texts: Iterable[str], *, countable: bool = False) -> tuple[Term, ...]:
     return tuple(Term(text, countable) for text in dict.fromkeys(texts))
 
 
-def divide(lexicon: Lexicon, trained: float, seed: int) -> DividedLexicon:
-    """Divide each list: a share `trained` may occur in training, half of the rest in dev and half in test.
+def divide(lexicon: Lexicon, trained_share: float, seed: int) -> DividedLexicon:
+    """Divide each list: `trained_share` of it may occur in training, half of the rest in dev and half in test.
 
     The text of a term decides, not its list: a complaint that is withheld as a symptom is also withheld as an adverse
     effect.
     """
 
     def split_of(text: str) -> str:
-        at = portion(seed, "split", text)
-        if at < trained:
+        position = portion(seed, "split", text)
+        if position < trained_share:
             return "train"
-        return "dev" if at < (1 + trained) / 2 else "test"
+        return "dev" if position < (1 + trained_share) / 2 else "test"
 
     lists: dict[str, dict[str, tuple[Term, ...]]] = {}
     for name, entries in lexicon.items():

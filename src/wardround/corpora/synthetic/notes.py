@@ -112,7 +112,7 @@ def write_note(builder: NoteBuilder, style: Style, writer: SentenceWriter, *, ty
     for section in style.sections:
         for number in range(stream.between(section.low, section.high)):
             if builder.sentences:
-                builder.gap(section.between if number else section.opens)
+                builder.add_text(section.between if number else section.opens)
             builder.sentence(typing.write(writer.sentence(section.rule), typing_stream, small=small))
 
 

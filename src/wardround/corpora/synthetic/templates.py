@@ -186,18 +186,18 @@ class SentenceWriter:
 
     def __init__(self, grammar: Grammar, vocabulary: Vocabulary, *, facts: Mapping[str, str], stream: Stream) -> None:
         self._grammar, self._vocabulary, self._facts, self._stream = grammar, vocabulary, facts, stream
-        self._memory: dict[str, Term] = {}
-        self._texts: set[str] = set()
-        self._fresh: dict[str, list[Pattern]] = {}
+        self._terms_by_key: dict[str, Term] = {}
+        self._used_texts: set[str] = set()
+        self._unused: dict[str, list[Pattern]] = {}
 
     def sentence(self, rule: str) -> list[Piece]:
         """Write one sentence from the rule; a pattern repeats in a note only after all others were used."""
-        fresh = self._fresh.setdefault(rule, [])
-        if not fresh:
-            fresh.extend(self._stream.shuffled(self._grammar.patterns[rule]))
-        pieces = list(self._expand(fresh.pop()))
+        unused = self._unused.setdefault(rule, [])
+        if not unused:
+            unused.extend(self._stream.shuffled(self._grammar.patterns[rule]))
+        pieces = list(self._expand(unused.pop()))
         # A key of one letter is valid in one sentence.
-        self._memory = {key: term for key, term in self._memory.items() if len(key) > 1}
+        self._terms_by_key = {key: term for key, term in self._terms_by_key.items() if len(key) > 1}
         return with_articles(pieces)
 
     def _expand(self, pattern: Pattern) -> Iterator[Piece]:
@@ -208,11 +208,11 @@ class SentenceWriter:
                 case Choice(options):
                     yield from self._expand(self._stream.choice(options))
                 case Reference(name):
-                    yield from self._refer(name)
+                    yield from self._expand_reference(name)
                 case Mention():
-                    yield from self._mention(node)
+                    yield from self._expand_mention(node)
 
-    def _refer(self, name: str) -> Iterator[Piece]:
+    def _expand_reference(self, name: str) -> Iterator[Piece]:
         if name[0] == "#":
             low, high = name[1:].split("-")
             yield Piece(str(self._stream.between(int(low), int(high))))
@@ -224,22 +224,22 @@ class SentenceWriter:
             term = self._new_term(name)
             yield Piece(self._vocabulary.say(term, "", self._stream))
 
-    def _mention(self, mention: Mention) -> Iterator[Piece]:
+    def _expand_mention(self, mention: Mention) -> Iterator[Piece]:
         if mention.lookalike and self._stream.chance(self._vocabulary.lookalike_rate):
-            yield from self._refer(mention.lookalike)
+            yield from self._expand_reference(mention.lookalike)
             return
         if mention.words:
             term = Term(mention.words)
-        elif mention.key in self._memory:
-            term = self._memory[mention.key]
+        elif mention.key in self._terms_by_key:
+            term = self._terms_by_key[mention.key]
         else:
             term = self._new_term(mention.source)
             if mention.key:
-                self._memory[mention.key] = term
+                self._terms_by_key[mention.key] = term
         if mention.article and term.countable:
             yield Piece(_ARTICLE)
         if mention.before:
-            yield from self._refer(mention.before)
+            yield from self._expand_reference(mention.before)
             yield Piece(" ")
         yield Piece(self._vocabulary.say(term, mention.form, self._stream), mention)
 
@@ -252,15 +252,15 @@ class SentenceWriter:
                 term = Term("".join(piece.text for piece in self._expand(pattern)))
             else:
                 term = self._vocabulary.draw(source, self._stream)
-            if term.text not in self._texts:
+            if term.text not in self._used_texts:
                 break
-        self._texts.add(term.text)
+        self._used_texts.add(term.text)
         return term
 
 
 def with_articles(pieces: Sequence[Piece]) -> list[Piece]:
     """Return the pieces with each `a(n)` replaced by `a` or `an`, depending on the next word."""
-    settled: list[Piece] = []
+    resolved: list[Piece] = []
     following = ""
     for piece in reversed(pieces):
         parts = piece.text.split(_ARTICLE)
@@ -268,9 +268,9 @@ def with_articles(pieces: Sequence[Piece]) -> list[Piece]:
             word = (parts[at + 1] or following).lstrip()
             parts[at] += "an " if _VOWEL_SOUND.match(word) else "a "
         text = "".join(parts)
-        settled.append(Piece(text, piece.mention))
+        resolved.append(Piece(text, piece.mention))
         following = text or following
-    return settled[::-1]
+    return resolved[::-1]
 
 
 class NoteBuilder:
@@ -284,7 +284,7 @@ class NoteBuilder:
         self._relations: list[Relation] = []
         self.sentences: list[Range] = []
 
-    def gap(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Add text between sentences."""
         self._parts.append(text)
         self._length += len(text)
@@ -292,7 +292,7 @@ class NoteBuilder:
     def sentence(self, pieces: Iterable[Piece]) -> None:
         """Add a sentence, its mentions and the relations between them."""
         start = self._length
-        here: list[tuple[Entity, Mention]] = []
+        mentions: list[tuple[Entity, Mention]] = []
         for piece in pieces:
             if piece.mention is not None and piece.text:
                 mention = piece.mention
@@ -301,11 +301,11 @@ class NoteBuilder:
                 where = (Range(self._length, self._length + len(piece.text)),)
                 name = f"T{1 + len(self._entities)}"
                 self._entities.append(Entity(name, mention.type, where, attributes=_ATTRIBUTES[mention.mark]))
-                here.append((self._entities[-1], mention))
-            self.gap(piece.text)
+                mentions.append((self._entities[-1], mention))
+            self.add_text(piece.text)
         # A head that was replaced by a lookalike has no entry; then there is no relation.
-        by_key = {mention.key: entity for entity, mention in here if mention.key}
-        for tail, mention in here:
+        by_key = {mention.key: entity for entity, mention in mentions if mention.key}
+        for tail, mention in mentions:
             for head in filter(None, map(by_key.get, mention.heads)):
                 kind = self._relation_types[mention.type]
                 self._relations.append(Relation(f"R{1 + len(self._relations)}", kind, head.id, tail.id))

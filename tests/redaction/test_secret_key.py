@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 
 from wardround.errors import KeyMaterialError, UsageError
-from wardround.redaction.keyed import Keyed, read_key
+from wardround.redaction.secret_key import SecretKey, read_key
 
-KEY = Keyed(bytes(32))
+KEY = SecretKey(bytes(32))
 
 
 def test_a_digest_is_an_hmac_of_the_names_and_their_lengths() -> None:
     assert KEY.digest("ab", "c") == hmac.new(bytes(32), b"2:ab\x1f1:c", sha256).digest()
 
 
-def test_names_do_not_run_together() -> None:
+def test_names_of_different_lengths_give_different_digests() -> None:
     assert KEY.digest("ab", "c") != KEY.digest("a", "bc")
     assert KEY.digest("a\x1f1:b") != KEY.digest("a", "b")
 
 
-def test_another_key_chooses_otherwise() -> None:
-    other = Keyed(b"\x01" * 32)
+def test_another_key_gives_other_choices() -> None:
+    other = SecretKey(b"\x01" * 32)
     assert [KEY.number(1000, str(n)) for n in range(8)] != [other.number(1000, str(n)) for n in range(8)]
     assert KEY.child("a").digest("x") != KEY.child("b").digest("x")
 
@@ -40,7 +40,7 @@ def test_a_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"00" * 31, b"no key", b"\xff\xfe"])
-def test_a_file_without_a_key_is_refused_and_kept(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_key_is_refused_and_not_changed(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "key"
     path.write_bytes(content)
     with pytest.raises(KeyMaterialError, match=r"^key contains no key"):

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from wardround.errors import KeyMaterialError, UsageError
 
-__all__ = ["KEY_BYTES", "Keyed", "new_key", "read_key"]
+__all__ = ["KEY_BYTES", "SecretKey", "new_key", "read_key"]
 
 KEY_BYTES = 32
 _BETWEEN = b"\x1f"  # so that ("ab", "c") and ("a", "bc") differ
 
 
-class Keyed:
+class SecretKey:
     """A secret key; its `child` keys reveal nothing about it or about each other."""
 
     def __init__(self, key: bytes) -> None:
@@ -27,9 +27,9 @@ class Keyed:
         counted = _BETWEEN.join(b"%d:%b" % (len(part), part) for part in parts)
         return hmac.new(self._key, counted, sha256).digest()
 
-    def child(self, *names: str) -> Keyed:
+    def child(self, *names: str) -> SecretKey:
         """Return the key of one patient, one purpose or one word."""
-        return Keyed(self.digest("child", *names))
+        return SecretKey(self.digest("child", *names))
 
     def number(self, below: int, *names: str) -> int:
         """Return a number from 0 to `below` - 1, uniformly distributed."""
