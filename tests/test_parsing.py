@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from wardround.parsing import MalformedDataError, is_whole, parse_json, parse_toml, read_json, read_limited, read_toml
+from wardround.parsing import MalformedDataError, is_integer, parse_json, parse_toml, read_json, read_limited, read_toml
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_files(tmp_path: Path) -> None:
     assert read_json(tmp_path / "a.json") == [1]
     assert read_toml(tmp_path / "a.toml") == {"a": 1}
     assert read_limited(tmp_path / "a.json", 3) == b"[1]"
-    for read in (read_limited, lambda path, most: read_json(path, most=most)):
+    for read in (read_limited, lambda path, maximum: read_json(path, maximum_bytes=maximum)):
         with pytest.raises(MalformedDataError, match=r"^is larger than 2 bytes$"):
             read(tmp_path / "a.json", 2)
     with pytest.raises(FileNotFoundError):
@@ -119,4 +119,4 @@ def test_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("value", "whole"), [(1, True), (0, True), (True, False), (1.0, False), ("1", False)])
 def test_true_is_no_number(value: object, whole: bool) -> None:
-    assert is_whole(value) is whole
+    assert is_integer(value) is whole

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from wardround.errors import UsageError
-from wardround.settings import converted, did_you_mean, parse_settings, with_settings
+from wardround.settings import convert_settings, did_you_mean, parse_settings, with_settings
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Bare:
 
 def refusal(**settings: str) -> str:
     with pytest.raises(UsageError) as refused:
-        converted(Kitchen, settings, "the kitchen")
+        convert_settings(Kitchen, settings, "the kitchen")
     return str(refused.value)
 
 
@@ -71,7 +71,7 @@ def test_a_pair_without_a_value() -> None:
     ],
 )
 def test_each_value_gets_the_type_of_its_field(name: str, text: str, value: Any) -> None:
-    found = converted(Kitchen, {name: text}, "the kitchen")
+    found = convert_settings(Kitchen, {name: text}, "the kitchen")
     assert found == {name: value}
     assert type(found[name]) is type(value)
 
@@ -100,7 +100,7 @@ def test_a_name_that_nobody_knows() -> None:
     assert refusal(zzz="3") == f"'zzz' is not an option of the kitchen; it has {known}"
     assert refusal(order="3").startswith("'order' is not an option")  # it cannot be set from outside
     with pytest.raises(UsageError, match=r"^'x' is not an option of the shed; it has none$"):
-        converted(Bare, {"x": "1"}, "the shed")
+        convert_settings(Bare, {"x": "1"}, "the shed")
 
 
 def test_a_config_with_some_fields_replaced() -> None:

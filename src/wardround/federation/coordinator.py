@@ -35,7 +35,7 @@ from wardround.federation.federation import (
     checked,
 )
 from wardround.federation.message import Array, Message, Value, grouped
-from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
+from wardround.training.state_files import copy_into, load_tensors, save_tensors, tensors_under
 from wardround.training.training_config import RoundTrainingConfig
 
 __all__ = ["Absent", "Coordinator", "CulpritSearch", "Round", "RoundContext", "RoundCost", "RoundSum", "RoundsConfig"]
@@ -409,11 +409,11 @@ class Coordinator(ABC):
         """Continue from a file of a study with the same model and settings; return the `more` in it."""
         tensors = load_tensors(path)
         self.load_state(tensors)
-        self.sizes = {site: int(size) for site, size in under("size", tensors).items()}
-        self.clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
-        excluded = under("excluded", tensors)
+        self.sizes = {site: int(size) for site, size in tensors_under("size", tensors).items()}
+        self.clips = {group: float(clip) for group, clip in tensors_under("clip", tensors).items()}
+        excluded = tensors_under("excluded", tensors)
         self.search.excluded = sorted(excluded, key=lambda site: int(excluded[site]))
-        return under("more", tensors)
+        return tensors_under("more", tensors)
 
     def state(self) -> dict[str, Tensor]:
         """Return the shared half, the optimizer state and the last finished round."""
@@ -423,8 +423,8 @@ class Coordinator(ABC):
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore what another coordinator's `state` returned."""
-        copy_into(self.shared, under("shared", tensors))
-        self.load_optimizer_state(under("memory", tensors))
+        copy_into(self.shared, tensors_under("shared", tensors))
+        self.load_optimizer_state(tensors_under("memory", tensors))
         self.number = int(tensors["round"])
 
     def _meet(self, federation: Federation, cost: RoundCost) -> list[Reply]:

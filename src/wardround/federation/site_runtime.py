@@ -27,7 +27,7 @@ from wardround.text.document import Document
 from wardround.training.batches import length_buckets, pad_batches
 from wardround.training.optimizer import ParameterOptimizer
 from wardround.training.randomness import seeded_from
-from wardround.training.state_files import copy_into, load_tensors, save_tensors, under
+from wardround.training.state_files import copy_into, load_tensors, save_tensors, tensors_under
 from wardround.training.training_config import Rates
 
 __all__ = ["COMMON_STEPS", "PublicSet", "RequestPolicy", "Site", "SiteNotes", "Step", "rates_in", "score_message"]
@@ -304,15 +304,16 @@ class Site:
             raise MessageError("state", f"{path.name} is damaged, or of another model") from error
 
     def _take(self, tensors: Mapping[str, Tensor]) -> None:
-        copy_into(self.private, under("private", tensors))
+        copy_into(self.private, tensors_under("private", tensors))
         device = self.model.device
-        self._kept = {name: tensor.to(device) for name, tensor in under("kept", tensors).items()}
-        self.held = {name: tensor.to(device) for name, tensor in under("held", tensors).items()}
-        self.private_optimizer.load(under("optimizer", tensors))
-        self.shared_optimizer.load(under("shared_optimizer", tensors))
-        self.aggregation.load(under("aggregation", tensors) or under("giving", tensors))  # as 0.1 called it
+        self._kept = {name: tensor.to(device) for name, tensor in tensors_under("kept", tensors).items()}
+        self.held = {name: tensor.to(device) for name, tensor in tensors_under("held", tensors).items()}
+        self.private_optimizer.load(tensors_under("optimizer", tensors))
+        self.shared_optimizer.load(tensors_under("shared_optimizer", tensors))
+        # Version 0.1 saved the state of the aggregation under "giving".
+        self.aggregation.load(tensors_under("aggregation", tensors) or tensors_under("giving", tensors))
         if self.replica is not None:
-            self.replica.load(under("replica", tensors))
+            self.replica.load(tensors_under("replica", tensors))
         self._kept_f1 = float(tensors["kept_f1"])
         self._past = bytes(tensors["past"].tolist())
         self.round, self.batches_drawn = int(tensors["round"]), int(tensors["batches_drawn"])

@@ -14,7 +14,7 @@ from torch import Tensor
 from wardround.errors import MessageError, TrainingError
 from wardround.federation.coordinator import Coordinator
 from wardround.federation.message import Array, Value
-from wardround.training.state_files import copy_into, under
+from wardround.training.state_files import copy_into, tensors_under
 
 __all__ = ["Replica", "digest_of_start"]
 
@@ -119,7 +119,7 @@ class Replica:
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore from another copy's `state()`."""
-        self._server.load_state(under("server", tensors))
+        self._server.load_state(tensors_under("server", tensors))
         self._scored_round, self._scored = _kept("scored", tensors)
         self._best_round, self._best = _kept("best", tensors)
 
@@ -144,5 +144,5 @@ def _kept(prefix: str, tensors: Mapping[str, Tensor]) -> tuple[int, dict[str, Te
     for name in tensors:
         head = name.partition("/")[0]
         if head.startswith(f"{prefix}-"):
-            return int(head.removeprefix(f"{prefix}-")), under(head, tensors)
+            return int(head.removeprefix(f"{prefix}-")), tensors_under(head, tensors)
     return 0, {}

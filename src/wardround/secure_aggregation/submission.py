@@ -26,7 +26,7 @@ from wardround.parsing import read_json
 from wardround.secure_aggregation.client import SealedUpdate, SecureAggregationClient
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.replica import Replica
-from wardround.training.state_files import force, under
+from wardround.training.state_files import fsync_path, tensors_under
 
 if TYPE_CHECKING:
     from wardround.federation.site_runtime import Site
@@ -198,12 +198,11 @@ class Submission:
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore from `state()`."""
-        self._update, self._residue = under("update", tensors), under("residue", tensors)
-        self._left = under("left", tensors)
-        self._clips = {group: float(clip) for group, clip in under("clip", tensors).items()}
-        self._largest_by_group = {
-            group: float(size) for group, size in (under("largest", tensors) or under("extent", tensors)).items()
-        }
+        self._update, self._residue = tensors_under("update", tensors), tensors_under("residue", tensors)
+        self._left = tensors_under("left", tensors)
+        self._clips = {group: float(clip) for group, clip in tensors_under("clip", tensors).items()}
+        largest = tensors_under("largest", tensors) or tensors_under("extent", tensors)  # the key in earlier versions
+        self._largest_by_group = {group: float(size) for group, size in largest.items()}
         self._weight = float(tensors["weight"])
 
     def _check(self, exchange: Exchange, name: str, round_number: int) -> None:
@@ -252,10 +251,10 @@ class Submission:
         with os.fdopen(descriptor, "w") as stream:
             json.dump(asdict(record), stream)
         if self._lasting:
-            force(partial)
+            fsync_path(partial)
         partial.replace(self._path)
         if self._lasting:
-            force(self._path.parent)  # otherwise a power cut could undo the renaming and lose the new record
+            fsync_path(self._path.parent)  # otherwise a power cut could undo the renaming and lose the new record
         self.record = record
 
 
