@@ -66,12 +66,12 @@ class Hospitals:
         steps = {**FEDNER.site_steps, **FEDAVG.site_steps}
         settings: dict[str, Any] = {"config": self.config, "documents": notes(6, seed=number), "steps": steps}
         if self.mechanism is None:
-            return site(self.folder, name, lasting=True, **settings)
+            return site(self.folder, name, durable=True, **settings)
         secrets = Keys(secret_of(self.mechanism.key_scheme)) if self.mechanism.is_sealed else None
         giver = SecureAggregationClient(self.mechanism, Identity.new(name, None), secrets=secrets)
         giving = Submission(giver, self.folder / name, clips={}, feedback=True)
         replica = Replica(self.server()) if self.mechanism.is_sealed else None
-        return site(self.folder, name, lasting=True, aggregation=giving, replica=replica, **settings)
+        return site(self.folder, name, durable=True, aggregation=giving, replica=replica, **settings)
 
     def restart(self, name: SiteId) -> None:
         """The process dies, without a word, and another one begins."""

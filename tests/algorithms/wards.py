@@ -82,7 +82,7 @@ class Ward:
     def all_or_nothing(self) -> Iterator[None]:
         yield
 
-    def note_past(self, what: bytes) -> None:
+    def extend_hash_chain(self, what: bytes) -> None:
         """Nothing here is drawn."""
 
     def _train(self, message: Message) -> Message:

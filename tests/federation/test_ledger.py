@@ -547,7 +547,7 @@ def test_refusals_are_lines_of_the_chain(path: Path) -> None:
     assert [entry.round for entry in read_entries(path)] == [1, 2, 2, 3]
     assert verify(path).entries == 4
     refuse(Ledger(path), "sum")  # it goes on where it was left
-    assert verify(path, noted=ledger.head).entries == 5
+    assert verify(path, recorded_head=ledger.head).entries == 5
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:2] + lines[3:]))  # without a refusal
     assert fault(path) == "egress.jsonl:3: does not follow the line before it"
@@ -597,26 +597,26 @@ def test_a_rehearsal_forces_nothing_to_disk_and_its_ledger_is_the_same(
     monkeypatch.setattr("wardround.federation.ledger.time.time", lambda: 1.5)
     forced: list[int] = []
     monkeypatch.setattr(os, "fsync", forced.append)
-    quick, lasting = (Ledger(tmp_path / name, lasting=name == "lasting") for name in ("quick", "lasting"))
+    quick, durable = (Ledger(tmp_path / name, durable=name == "durable") for name in ("quick", "durable"))
     opening = len(forced)
     for number in (1, 2, 3):
         record(quick, round_number=number)
     assert (opening > 0, len(forced)) == (True, opening)
     for number in (1, 2, 3):
-        record(lasting, round_number=number)
+        record(durable, round_number=number)
     assert len(forced) == opening + 6  # the line and the head of each
-    assert (tmp_path / "quick").read_bytes() == (tmp_path / "lasting").read_bytes()
-    assert head_of(tmp_path / "quick").read_bytes() == head_of(tmp_path / "lasting").read_bytes()
+    assert (tmp_path / "quick").read_bytes() == (tmp_path / "durable").read_bytes()
+    assert head_of(tmp_path / "quick").read_bytes() == head_of(tmp_path / "durable").read_bytes()
 
 
 def test_opening_a_rehearsal_forces_nothing_to_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: pytest.fail("forced to disk"))
-    record(Ledger(path, lasting=False))
+    record(Ledger(path, durable=False))
     assert verify(path).entries == 1
 
 
 def test_a_rehearsal_detects_alterations_too(path: Path) -> None:
-    ledger = Ledger(path, lasting=False)
+    ledger = Ledger(path, durable=False)
     for number in (1, 2, 3):
         record(ledger, round_number=number)
     lines = path.read_bytes().splitlines(keepends=True)

@@ -167,7 +167,7 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_lasting_site_writes_its_state_before_it_answers(tmp_path: Path) -> None:
-    hospital = site(tmp_path, lasting=True)
+    hospital = site(tmp_path, durable=True)
     values = {"round": 4, "rate": 0.1, "output_rate": 0.1, "decay": 0.0, "clip": 5.0, "batch_size": 2}
     values |= {"sizes": {"harbour": 18}}
     hospital.answer("gradient", Message(values, grouped("shared", shared_of(hospital))))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
 from wardround.errors import FederationError, MessageError
-from wardround.federation.aggregation import Reader, Rows, capped_weights, share_limit
+from wardround.federation.aggregation import Reader, SparseRows, capped_weights, share_limit
 from wardround.federation.federation import Quorum, Reply, Traffic, checked
 from wardround.federation.message import Array, Message, decode, encode, grouped
 from wardround.secure_aggregation.plain import PlainCodec, PlainServer, PlainUpdates, UpdateSum
@@ -303,7 +303,7 @@ def test_another_weight_changes_nothing_else_and_not_its_input() -> None:
 
 
 def test_rows_of_a_table_with_another_weight() -> None:
-    table = {"words": Rows(np.array([3, 700]), np.array([[1.0], [2.0]], np.float32), 1000)}
+    table = {"words": SparseRows(np.array([3, 700]), np.array([[1.0], [2.0]], np.float32), 1000)}
     again = PLAIN.reweigh(PLAIN.seal(table, weight=6.0), 3.0)
     assert again.arrays["rows/words"].tolist() == [3, 700]
     assert again.arrays["update/words"].tolist() == [[3.0], [6.0]]

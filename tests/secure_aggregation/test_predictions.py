@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
 from wardround.errors import MessageError, TrainingError
-from wardround.federation.aggregation import Reader, Rows
+from wardround.federation.aggregation import Reader, SparseRows
 from wardround.federation.message import Array, Message, decode, encode, grouped
 from wardround.secure_aggregation.plain import PlainCodec, PlainServer
 from wardround.secure_aggregation.predictions import PlainPredictions, Precision, PredictionSum, _digest, check_mean
@@ -193,7 +193,7 @@ def test_a_head_without_rows(precision: Precision) -> None:
 def test_row_updates_are_expanded_to_the_whole_table() -> None:
     like = {"relations": np.array([[0.0, 0.0], [2.5, 1.0]], np.float32)}
     plain = door(like, normalised=False)
-    part = Rows(np.array([1]), like["relations"][1:], 2)
+    part = SparseRows(np.array([1]), like["relations"][1:], 2)
     assert mean(plain, plain.seal({"relations": part}, weight=1.0))["relations"].tolist() == [[0, 0], [2.5, 1.0]]
 
 

@@ -13,7 +13,7 @@ from tests.algorithms.wards import BOTH, MASKED, RETURNED, SEALED, WIDTH, whole
 from tests.secure_aggregation.cohort import STUDY, Keys, code_of, named, packing_of, secret_of
 
 from wardround.errors import RefusedSumError
-from wardround.federation.aggregation import Rows
+from wardround.federation.aggregation import SparseRows
 from wardround.federation.message import Array, Message
 from wardround.secure_aggregation.client import SecureAggregationClient
 from wardround.secure_aggregation.exchange import Exchange
@@ -111,7 +111,7 @@ def test_largest_numbers_are_announced_only_while_clips_are_learned(tmp_path: Pa
 def test_rows_are_held_as_the_whole_table(tmp_path: Path) -> None:
     mechanism = replace(MASKED, shapes={"w": (4, 2)})
     place = Place(tmp_path, mechanism)
-    table = Rows(np.array([1, 3]), np.ones((2, 2), np.float32), 4)
+    table = SparseRows(np.array([1, 3]), np.ones((2, 2), np.float32), 4)
     place.submission.announce({"w": table}, weight=3.0, values={})
     held = place.submission.state()["update/w"]
     assert held.tolist() == [[0, 0], [1, 1], [0, 0], [1, 1]]
@@ -235,7 +235,7 @@ def test_a_lasting_site_forces_the_record_and_its_name_to_disk(tmp_path: Path, m
     place.hold()
     place.submit()
     assert forced == []
-    place.submission = Submission(place.giver("h1"), tmp_path / "site", clips={}, lasting=True)
+    place.submission = Submission(place.giver("h1"), tmp_path / "site", clips={}, durable=True)
     place.hold()
     place.submit()
     assert forced == ["submissions.json.partial", "site"]

@@ -195,7 +195,7 @@ def test_a_hospital_lends_nothing(data: Path, tmp_path: Path) -> None:
     study = whole(data, "fedavg")
     notes = {name: load_notes(name, study.sites[name], seed=7) for name in study.sites}
     east, west = (
-        open_site(study, name, notes[name], folder=tmp_path / name, device=CPU, lasting=True)
+        open_site(study, name, notes[name], folder=tmp_path / name, device=CPU, durable=True)
         for name in ("east", "west")
     )
     assert east.model is not west.model

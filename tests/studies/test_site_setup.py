@@ -260,7 +260,7 @@ def test_notes_without_an_entity_teach_nothing(tmp_path: Path) -> None:
 def test_a_site_that_lasts_writes_its_state_before_it_answers(tmp_path: Path) -> None:
     study = learnable(tmp_path / "data")
     folder = tmp_path / "site"
-    site = opened(study, "east", folder, lasting=True)
+    site = opened(study, "east", folder, durable=True)
     coordinator = coordinator_of(study)
     values = {**coordinator.settings(), "sizes": {"east": len(site.notes.train)}, "round": 1}
     site.answer("gradient", Message(values, grouped("shared", coordinator.arrays())))
@@ -269,7 +269,7 @@ def test_a_site_that_lasts_writes_its_state_before_it_answers(tmp_path: Path) ->
 
 def test_the_door_writes_the_ledger_before_it_gives_anything_out(tmp_path: Path) -> None:
     study = tiny()
-    door = with_ledger(study, opened(study, "harbour", tmp_path), tmp_path, lasting=False)
+    door = with_ledger(study, opened(study, "harbour", tmp_path), tmp_path, durable=False)
     answer = door.answer_bytes("describe", 3, encode(Message()))
     (entry,) = read_entries(tmp_path / LEDGER)
     assert (entry.study, entry.step, entry.round, entry.mechanism) == ("tiny", "describe", 3, "plain")
@@ -288,7 +288,7 @@ def test_opened_again_a_site_goes_on_and_so_does_its_ledger(tmp_path: Path) -> N
 
 
 def test_a_ledger_is_written_where_it_is_wanted_and_always_among_hospitals(tmp_path: Path) -> None:
-    for name, options in (("none", {}), ("wanted", {"ledger": True}), ("among hospitals", {"lasting": True})):
+    for name, options in (("none", {}), ("wanted", {"ledger": True}), ("among hospitals", {"durable": True})):
         door = open_here(tiny(), "harbour", tmp_path / name, device=CPU, **options)
         door.answer_bytes("describe", 0, encode(Message()))
         assert (tmp_path / name / LEDGER).is_file() == bool(options)

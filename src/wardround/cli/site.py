@@ -95,7 +95,7 @@ def start(
 ) -> None:
     """Take part in the study to its end. The location of the notes stays here; Ctrl-C stops without losing anything."""
     with flare_needed():
-        from wardround.federation.engines.flare.supervisor import become
+        from wardround.federation.engines.flare.supervisor import exec_supervisor
         from wardround.provisioning.kits import read_kit
         from wardround.studies import networked, site_agent
     from wardround.secure_aggregation.keys.passphrase import hand_on
@@ -122,7 +122,7 @@ def start(
     networked.SiteChoice(notes, device, threads, paths).write_spec(opened)
     typer.echo(f"{opened.name} takes part in {opened.plan.study}; coordinator {opened.plan.host}:{opened.plan.port}")
     typer.echo(f"ledger  {site_agent.site_folder(opened).path / 'ledger.jsonl'}")
-    raise typer.Exit(become(site_agent.party_command("site", kit)))
+    raise typer.Exit(exec_supervisor(site_agent.party_command("site", kit)))
 
 
 @app.command(hidden=True)

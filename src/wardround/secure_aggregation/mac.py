@@ -20,8 +20,8 @@ needs ρᵀ(S' − S) r = δ for a matrix S' − S ≠ 0 and a δ that he choose
 because r is uniform modulo q. If it is not zero, ρᵀ(S' − S) r equals δ with probability at most 1/q, because ρ is
 uniform too. So one attempt succeeds with probability at most 2/q, and k attempts, each answered only with "refused",
 with at most 2k/q. To list a site that did not contribute, an attacker must guess its pad: 1/q. A site allows at most
-`REFUSED_SUMS` refusals under one sealing key (see `federation.site_history`), so k is at most that number times the
-number of sites; the number of sums under the key does not matter. For BFV q has 60 bits: with 32 refusals and 100
+`MOST_REFUSED_SUMS` refusals under one sealing key (see `federation.site_history`), so k is at most that number times
+the number of sites; the number of sums under the key does not matter. For BFV q has 60 bits: with 32 refusals and 100
 sites, 2k/q is below 2⁻⁴⁷. For CKKS each of three primes, of 60, 40 and 40 bits, has a tag. An attacker may change the
 residues of one prime only, so the smallest prime determines the bound: below 2⁻²⁷. There ρ is uniform modulo the
 largest prime only; modulo a prime of 40 bits no residue is more than 1 + 2⁻¹⁹ times as likely as another.

@@ -55,7 +55,7 @@ class Replica:
             raise MessageError("behind", f"this site's shared half belongs to round {self.number}")
         if self.number > after:
             raise MessageError("round", f"this site's shared half belongs to round {self.number}")
-        return self._server.as_asked()
+        return self._server.shared_views()
 
     @property
     def receives_start(self) -> bool:
@@ -65,7 +65,7 @@ class Replica:
     @property
     def has_begun(self) -> bool:
         """Return whether this copy has its starting point."""
-        return not self._begins or bool(self.number) or digest_of_start(self._server.as_asked()) == self._begins
+        return not self._begins or bool(self.number) or digest_of_start(self._server.shared_views()) == self._begins
 
     def begin(self, shared: Mapping[str, Array]) -> None:
         """Load the starting point, which must have the study's digest; a copy that has begun stays unchanged."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from wardround.errors import FederationError, MessageError, SpoiledSumError
 from wardround.federation.aggregation import OpenSum, Reader, RoundSum, SealedSum, capped_weights, check_weight
-from wardround.federation.federation import SiteId, each_checked
+from wardround.federation.federation import SiteId, checked_by_site
 from wardround.federation.message import Array, Message, Value
 from wardround.secure_aggregation.exchange import Exchange
 from wardround.secure_aggregation.identities import Certifier, PublicKeys, check_public_keys
@@ -128,7 +128,7 @@ class SecureAggregationServer:
             check_public_keys(PublicKeys.from_bytes(answer.blobs["public_keys"]), site, self._certifier)
             _largest_by_group(answer)
 
-        replies = each_checked(context.ask(step, context.question(values), to=context.sites), check)
+        replies = checked_by_site(context.ask(step, context.question(values), to=context.sites), check)
         return {
             site: _Announcement(
                 answer.value("weight", float),
@@ -180,7 +180,7 @@ class SecureAggregationServer:
         clipped = 0
         replies = context.ask("submit", question, to=context.sites)
         with context.cost.phase("combine"):
-            for site, answer in context.usable(each_checked(replies, add)):
+            for site, answer in context.usable(checked_by_site(replies, add)):
                 clipped += answer.value("clipped", int)
                 if answer.value("vanished", int):
                     context.vanished[site] = answer.value("vanished", int)
@@ -198,7 +198,7 @@ class SecureAggregationServer:
                 wrong.append(site)
                 raise
 
-        replies = each_checked(context.ask("unmask", question, to=context.sites), check)
+        replies = checked_by_site(context.ask("unmask", question, to=context.sites), check)
         seeds = {site: answer.blobs["seed"] for site, answer in context.answered(replies)}
         if wrong:
             raise SpoiledSumError(

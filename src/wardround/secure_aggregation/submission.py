@@ -74,14 +74,14 @@ class Submission:
         *,
         clips: Mapping[str, float],
         feedback: bool = False,
-        lasting: bool = False,
+        durable: bool = False,
         largest_share: float = 1.0,
     ) -> None:
         self.client = client
-        self.history = SiteHistory(folder, lasting=lasting)
+        self.history = SiteHistory(folder, durable=durable)
         self._largest_share = largest_share  # of one site in a mean, as the study allows
         folder.mkdir(parents=True, exist_ok=True)
-        self._path, self._feedback, self._lasting = folder / _FILE, feedback, lasting
+        self._path, self._feedback, self._durable = folder / _FILE, feedback, durable
         self._agreed = dict(clips)  # set by the study
         self._clips: dict[str, float] = {}  # used in the exchanges so far
         self._update: dict[str, Tensor] = {}
@@ -250,10 +250,10 @@ class Submission:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
         with os.fdopen(descriptor, "w") as stream:
             json.dump(asdict(record), stream)
-        if self._lasting:
+        if self._durable:
             fsync_path(partial)
         partial.replace(self._path)
-        if self._lasting:
+        if self._durable:
             fsync_path(self._path.parent)  # otherwise a power cut could undo the renaming and lose the new record
         self.record = record
 
@@ -277,7 +277,7 @@ def replica_steps(replica: Replica, submission: Submission) -> dict[str, Callabl
         number = message.value("round", int)
         replica.arrays(after=number - 1)  # refuse a wrong round before anything is opened
         replica.step(submission.open(message), message.values, number=number)
-        site.note_past(replica.shared_bytes())
+        site.extend_hash_chain(replica.shared_bytes())
         return Message({"shared": client.fingerprint(replica.shared_bytes())})
 
     def share_copy(site: Site, message: Message) -> Message:
@@ -295,7 +295,7 @@ def replica_steps(replica: Replica, submission: Submission) -> dict[str, Callabl
         with site.all_or_nothing():
             replica.load_bytes(copy)
             replica.arrays(after=number)
-            site.note_past(replica.shared_bytes())
+            site.extend_hash_chain(replica.shared_bytes())
         return Message({"shared": client.fingerprint(replica.shared_bytes())})
 
     def begin(site: Site, message: Message) -> Message:

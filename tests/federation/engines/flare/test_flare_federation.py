@@ -262,7 +262,7 @@ def test_waiting_ends_when_enough_sites_are_present(federation: FlareFederation,
 def test_the_end_of_a_study_reaches_every_reachable_site(federation: FlareFederation, line: String) -> None:
     line.cut.add("h2")
     line.silent.add("h3")
-    federation.say_over()
+    federation.announce_end()
     assert [site for site, desk in line.desks.items() if desk.over.is_set()] == ["h1"]
 
 

@@ -35,7 +35,7 @@ def correspondence(site: str = "h1", study: str = STUDY, signer: str = "coordina
 
 def greet(ours: CoordinatorSession, theirs: SiteSession) -> CoordinatorSession:
     hello = ours.hello()
-    assert ours.greeted(hello, theirs.welcome(theirs.open(hello))).absence is None
+    assert ours.accept_welcome(hello, theirs.welcome(theirs.open(hello))).absence is None
     return ours
 
 
@@ -83,7 +83,7 @@ def test_an_absence_is_signed_too() -> None:
 def test_a_site_may_refuse_a_greeting_with_a_code() -> None:
     ours, theirs = correspondence(), reception()
     hello = ours.hello()
-    answer = ours.greeted(hello, theirs.absence(hello.header, Absence.REFUSED, "not-accepted"))
+    answer = ours.accept_welcome(hello, theirs.absence(hello.header, Absence.REFUSED, "not-accepted"))
     assert (answer.absence, answer.code, ours.nonce) == (Absence.REFUSED, "not-accepted", "")
 
 
@@ -231,10 +231,10 @@ class TestAtTheCoordinator:
         ours = correspondence()
         first, second = ours.hello(), ours.hello()
         old = self.theirs.welcome(self.theirs.open(first))
-        assert code_of(lambda: ours.greeted(second, old)) == "request"
+        assert code_of(lambda: ours.accept_welcome(second, old)) == "request"
         other = reception("h2")
         welcome = other.welcome(other.open(correspondence("h2").hello()))
-        assert code_of(lambda: ours.greeted(second, welcome)) == "certificate"
+        assert code_of(lambda: ours.accept_welcome(second, welcome)) == "certificate"
         assert ours.nonce == ""
 
     def test_a_restarted_coordinator_continues_above_the_last_number(self) -> None:

@@ -45,7 +45,7 @@ class Office:
 
     def greet(self) -> Answer:
         hello = self.coordinator.hello()
-        return self.coordinator.greeted(hello, self.desk.answer(hello))
+        return self.coordinator.accept_welcome(hello, self.desk.answer(hello))
 
     def write(self, body: bytes = b"note", *, step: str = "train", number: int = 2) -> Envelope:
         return self.coordinator.ask(step, number, body, digest_of(body))
