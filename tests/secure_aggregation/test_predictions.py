@@ -44,7 +44,7 @@ def mean(plain: PlainPredictions, *messages: Message) -> dict[str, Array]:
 
 
 def raw(weight: object = 1.0, **arrays: Array) -> Message:
-    """What a site might send that did not use `seal`: `classes_HEAD` are the classes of a head."""
+    """Return a message that a site might send without `seal`; `classes_HEAD` are the classes of a head."""
     update = {name: array for name, array in arrays.items() if not name.startswith("classes_")}
     classes = {name.removeprefix("classes_"): a for name, a in arrays.items() if name.startswith("classes_")}
     named = grouped("update", update) | grouped("classes", classes)
@@ -458,7 +458,7 @@ def two_heads() -> dict[str, Array]:
 
 
 def arrived(plain: PlainPredictions, data: bytes, like: dict[str, Array]) -> dict[str, Array] | None:
-    """The numbers that a coordinator takes from these bytes, or None where it refuses them."""
+    """Return the numbers that a coordinator reads from these bytes, or None if it refuses them."""
     try:
         message = decode(data)
         plain.check(message, like=like)

@@ -31,11 +31,11 @@ def digest_of_start(shared: Mapping[str, Array]) -> str:
 class Replica:
     """The shared half at a site: it is stepped as at the coordinator, and that of the best round is kept.
 
-    `begins` is the digest of the starting point if it is sent to the sites; empty if the seed determines it.
+    `start_digest` is the digest of the starting point if it is sent to the sites; empty if the seed determines it.
     """
 
-    def __init__(self, server: Coordinator, begins: str = "") -> None:
-        self._server, self._begins = server, begins
+    def __init__(self, server: Coordinator, start_digest: str = "") -> None:
+        self._server, self._start_digest = server, start_digest
         self._scored: dict[str, Tensor] = {}  # the shared half of the last round that was scored
         self._scored_round = 0
         self._best: dict[str, Tensor] = {}
@@ -60,16 +60,18 @@ class Replica:
     @property
     def receives_start(self) -> bool:
         """Return whether the starting point is sent to the sites."""
-        return bool(self._begins)
+        return bool(self._start_digest)
 
     @property
     def has_begun(self) -> bool:
         """Return whether this copy has its starting point."""
-        return not self._begins or bool(self.number) or digest_of_start(self._server.shared_views()) == self._begins
+        if not self._start_digest or self.number:
+            return True
+        return digest_of_start(self._server.shared_views()) == self._start_digest
 
     def begin(self, shared: Mapping[str, Array]) -> None:
         """Load the starting point, which must have the study's digest; a copy that has begun stays unchanged."""
-        if not self._begins or digest_of_start(shared) != self._begins:
+        if not self._start_digest or digest_of_start(shared) != self._start_digest:
             raise MessageError("start", "is not the starting point of the study")
         if self.has_begun:
             return

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ExchangeSum", "SecureAggregationServer"]
 
-_MARGIN = 2.0  # a learned clip is so many times the largest accepted number
-_FAR = 8.0  # a site's largest number is accepted up to so many times the median
+_MARGIN = 2.0  # a learned clip is this many times the largest accepted number
+_FAR = 8.0  # a site's largest number is accepted up to this many times the median
 _SMALLEST_CLIP = 1e-6  # for layers that no site changed
 _LARGEST_NUMBER = 1e9  # in a sensible update; under a larger clip all other updates would round to zero
 
@@ -101,7 +101,7 @@ class SecureAggregationServer:
             try:
                 found = self._parameters()
             except MessageError as error:  # the round may be tried again
-                raise FederationError(f"the sealing key in force is not known ({error.code})") from None
+                raise FederationError(f"the current sealing key is not known ({error.code})") from None
             if found.scheme != self.mechanism.key_scheme:
                 raise FederationError(
                     f"the sealing key is for {found.scheme}, the study needs {self.mechanism.key_scheme}; issue another"
@@ -163,11 +163,11 @@ class SecureAggregationServer:
     ) -> tuple[ExchangeSum, int]:
         """Add the submissions of the sites; return the sum and the number of clipped numbers."""
         total = self.total(exchange, public_keys)
-        shown = public_keys if self.mechanism.is_masked else {}
+        sent_keys = public_keys if self.mechanism.is_masked else {}
         question = Message(
             {"round": exchange.round, "exchange": exchange.to_values()},
             {},
-            {f"public_keys/{site}": keys for site, keys in shown.items()},
+            {f"public_keys/{site}": keys for site, keys in sent_keys.items()},
         )
 
         def add(site: SiteId, answer: Message) -> None:
