@@ -1,4 +1,4 @@
-"""The browser that other tests use: what it lets pass, and what it does not."""
+"""The browser of other tests: which pages it accepts, and which it reports."""
 
 from __future__ import annotations
 

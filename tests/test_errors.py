@@ -11,7 +11,7 @@ DECORATION = "│├└─ "
 
 
 def drawn() -> dict[str, str | None]:
-    """Each error of the drawing at the top of `errors.py` and the one it hangs from."""
+    """Return each error in the tree at the top of `errors.py` with its parent."""
     found: dict[str, str | None] = {}
     above: list[str] = []
     for line in (errors.__doc__ or "").splitlines():

@@ -1,4 +1,4 @@
-"""What a closed process keeps from others is in tests/attacks/test_hardening.py; here is that it goes on working."""
+"""A hardened process still works; tests/attacks/test_hardening.py tests what it hides from other processes."""
 
 from __future__ import annotations
 

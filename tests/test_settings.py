@@ -12,7 +12,7 @@ from wardround.settings import convert_settings, did_you_mean, parse_settings, w
 
 @dataclass(frozen=True)
 class Kitchen:
-    """A field of every kind that a setting can have."""
+    """A dataclass with a field of every type that a setting can have."""
 
     burners: int = 4
     heat: float = 0.5
@@ -27,7 +27,7 @@ class Kitchen:
 
 @dataclass(frozen=True)
 class Bare:
-    """Nothing to set."""
+    """A dataclass without fields."""
 
 
 def refusal(**settings: str) -> str:

@@ -1,4 +1,4 @@
-"""Attacks by files and messages that break a parser: nested without end, numbers without end, `true` for a number.
+"""Attacks by files and messages that break a parser: deep nesting, endless numbers, `true` instead of a number.
 
 None of them may end in an error that was not foreseen, which says nothing of the file or of what to do.
 """
@@ -85,7 +85,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def foreseen(act: Callable[[], object]) -> None:
-    """Nothing but one of our own errors may come out."""
+    """Check that only one of our own errors is raised."""
     with suppress(WardroundError):
         act()
 
@@ -141,7 +141,7 @@ def test_commands_say_what_is_wrong(
 
 @pytest.mark.parametrize("part", ["a", '"a"', "'a'", "a ", '"\\""', '"\\\\"', "'\\'", "é"])
 def test_a_name_of_many_parts_that_fills_the_memory(part: str) -> None:
-    """Python's own parser takes time and memory by the square of the parts: gigabytes for a file of 200 kB."""
+    """Python's parser needs time and memory quadratic in the number of parts: gigabytes for a file of 200 kB."""
     with pytest.raises(StudyError, match="the study file is nested too deeply"):
         parse_study(".".join([part] * 1_000_000) + " = 1")
 
@@ -336,7 +336,7 @@ FILES = ("events.jsonl", "scores.json", "summary.json", "study.toml", "note-coun
 
 
 def readers(folder: Path) -> Iterator[Callable[[], object]]:
-    """Everything that reads a run folder."""
+    """Return every function that reads a run folder."""
     yield lambda: read_run(folder)
     yield lambda: list(RunFolder(folder).events())
     yield lambda: read_after(folder / "events.jsonl", START)

@@ -36,7 +36,7 @@ def record(ledger: Ledger, message: Message | None = None, *, round_number: int 
 
 
 def written(path: Path, entries: int = 4) -> list[bytes]:
-    """A ledger of so many entries; its lines."""
+    """Write a ledger with this many entries; return its lines."""
     ledger = Ledger(path)
     for number in range(1, entries + 1):
         record(ledger, round_number=number)
@@ -48,7 +48,7 @@ def head_of(path: Path) -> Path:
 
 
 def fault(path: Path) -> str:
-    """How the ledger is refused, alike by reading and by opening to write; neither changes a byte of it."""
+    """Return the error, which is the same for reading and for opening to write; neither changes the file."""
     before = path.read_bytes()
     with pytest.raises(LedgerError) as read:
         verify(path)
@@ -65,7 +65,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def chained(previous: str, *, round_number: int = 1) -> bytes:
-    """A well-made line of somebody who knows the format."""
+    """Return a well-formed line, as an attacker who knows the format could write it."""
     entry: dict[str, Any] = {
         "time": 0.0,
         "study": "s",
@@ -432,7 +432,7 @@ def test_of_two_writers_the_outdated_one_is_refused_and_the_chain_stays_valid(pa
 
 
 def waits_for(lock: int, path: Path, call: Callable[[], object], seconds: float = 0.05) -> bool:
-    """Whether `call` still waits after so many seconds of somebody's holding the lock; it ends once he lets it go."""
+    """Return whether `call` waits while another holds the lock; it ends when the lock is released."""
     worker = threading.Thread(target=call)
     with path.open("rb") as stream:
         fcntl.flock(stream, lock)

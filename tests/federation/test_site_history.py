@@ -16,7 +16,7 @@ def code(call: object, *arguments: object, **named: object) -> str:
 
 
 def trained(history: SiteHistory, number: int, question: str, *, after: int | None = None, rounds: int = 0) -> int:
-    """Which draw the site made; from the state of the round before, if nothing else is said."""
+    """Return the draw of the site; by default from the state of the previous round."""
     redraw = history.draw_index(number, question, after=number - 1 if after is None else after, rounds=rounds)
     history.note_round(number, Draw(question, redraw))
     return redraw
@@ -28,7 +28,7 @@ def test_rounds_in_their_order_are_drawn_once(tmp_path: Path) -> None:
 
 
 def test_a_later_round_from_an_old_state_draws_other_sentences_too(tmp_path: Path) -> None:
-    """Which sentences come next is part of the state, whatever number the round has."""
+    """The next sentences depend on the state, not on the number of the round."""
     history = SiteHistory(tmp_path)
     for number in (1, 2, 3):
         trained(history, number, f"question {number}")
@@ -136,6 +136,6 @@ def test_a_line_that_a_power_cut_left_incomplete_is_removed(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"round": 1}', '{"refused": "x"}', "7"])
 def test_a_damaged_record_is_refused(line: str, tmp_path: Path) -> None:
-    """A site that forgot what it did would do it again."""
+    """A site without its record would repeat what it did."""
     (tmp_path / "history.jsonl").write_text(line + "\n")
     assert code(SiteHistory, tmp_path) == "state"

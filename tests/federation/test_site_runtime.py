@@ -23,7 +23,7 @@ def shared_of(hospital: Site) -> dict[str, Array]:
 
 
 def disturb(hospital: Site) -> None:
-    """Change everything a state holds."""
+    """Change every part of a state."""
     for parameter in hospital.private.values():
         parameter.grad = torch.ones_like(parameter)
     hospital.private_optimizer.step(Rates(0.1, 0.1))
@@ -299,7 +299,7 @@ def test_no_step_goes_past_the_last_round(tmp_path: Path) -> None:
 
 
 def places(batch: Sequence[TaggedSentence], hospital: Site) -> list[int]:
-    """Which of the site's sentences these are."""
+    """Return the indices of these sentences at the site."""
     known = {id(sentence): place for place, sentence in enumerate(hospital.notes.train)}
     return [known[id(sentence)] for sentence in batch]
 

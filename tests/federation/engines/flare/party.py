@@ -61,7 +61,7 @@ def conduct(federation: FlareFederation, terminal: TextIO) -> None:
 
 
 def probe(kit: Kit) -> None:
-    """What becomes of messages that no honest site sends, an array a line."""
+    """Print the outcomes of messages that no honest site sends, one array per line."""
     line = open_connection(kit.party)
     while not line.is_connected("server"):
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The coordinator's door, with sites at the end of a string instead of a network."""
+"""The networked federation at the coordinator, with sites in this process instead of a network."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Worker:
 
 
 class String:
-    """A line to sites in this process; each can be cut, started again, silenced or have its replies altered."""
+    """A connection to sites in this process; each can be disconnected, restarted, silenced or altered."""
 
     def __init__(self, *sites: str) -> None:
         self.accepted = dict.fromkeys(sites, True)

@@ -1,4 +1,4 @@
-"""Replays, forgeries and mix-ups, without a network: each is refused with its code."""
+"""Replayed, forged and misdirected messages, without a network: each is refused with its code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def code_of(action: Callable[[], Any]) -> str:
 
 
 def altered(envelope: Envelope, signer: str | None = None, **values: Any) -> Envelope:
-    """The envelope with other values in its header, under the old signature or a new one."""
+    """Return the envelope with changed header values, under the old signature or a new one."""
     message = decode(envelope.header)
     header = encode(Message({**message.values, **values}, {}, message.blobs))
     signature = envelope.signature if signer is None else Initials(signer).sign(header)
@@ -97,7 +97,7 @@ def test_text_is_not_accepted_as_a_code_even_if_signed() -> None:
 
 
 class TestAtTheSite:
-    """What a site does not follow."""
+    """Return the code with which a site refuses a request."""
 
     def setup_method(self) -> None:
         self.theirs = reception()
@@ -191,7 +191,7 @@ class TestAtTheSite:
 
 
 class TestAtTheCoordinator:
-    """What a coordinator does not take for an answer."""
+    """Return the code with which a coordinator refuses an answer."""
 
     def setup_method(self) -> None:
         self.theirs = reception()

@@ -20,7 +20,7 @@ QUICK = RestartPolicy(first_pause=0.01, longest_pause=0.04, healthy_seconds=60.0
 
 
 def program(tmp_path: Path, body: str) -> list[str]:
-    """A command that notes each start in a file, then does what `body` says, with `start` its number."""
+    """Return a command that records each start in a file and then runs `body`, where `start` is its number."""
     code = (
         "import os, signal, subprocess, sys, time\n"
         f"notes = {str(tmp_path / 'notes')!r}\n"
@@ -37,7 +37,7 @@ def starts(tmp_path: Path) -> int:
 def pauses(
     monkeypatch: pytest.MonkeyPatch, command: list[str], policy: RestartPolicy, lives: Iterable[float]
 ) -> list[float]:
-    """How long a supervisor means to wait after each run of a command that lived for so many seconds."""
+    """Return the pauses of a supervisor after runs of a command that lasted these numbers of seconds."""
     waited: list[float] = []
 
     class Told(threading.Event):
