@@ -45,7 +45,7 @@ def test_pairs_become_a_mapping() -> None:
     assert parse_settings(None) == parse_settings([]) == {}
 
 
-def test_a_pair_without_a_value() -> None:
+def test_a_setting_without_a_value_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^'epochs' is not a setting: expected NAME=VALUE$"):
         parse_settings(["epochs"])
 
@@ -88,11 +88,11 @@ def test_each_value_gets_the_type_of_its_field(name: str, text: str, value: Any)
         ("fuel", "coal", "option 'fuel' of the kitchen: 'coal' is none of gas, wood"),
     ],
 )
-def test_a_value_that_does_not_fit(name: str, text: str, said: str) -> None:
+def test_a_value_of_another_type_is_refused(name: str, text: str, said: str) -> None:
     assert refusal(**{name: text}) == said
 
 
-def test_a_name_that_nobody_knows() -> None:
+def test_an_unknown_setting_is_refused() -> None:
     known = "burners, heat, open, cook, fuel, pots, larder, guests"
     assert refusal(burner="3") == (
         f"'burner' is not an option of the kitchen – did you mean 'burners'?; it has {known}"

@@ -127,7 +127,7 @@ def test_a_mapping_of_type_names(text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [("study", "show"), ("study", "check"), ("run", "--out", "out"), ("sweep", "show")])
 @pytest.mark.parametrize("text", [TOML["deep lists"], TOML["deep names"], TOML["long number"], TOML["NaN"]])
-def test_commands_say_what_is_wrong(
+def test_commands_report_a_malformed_file_in_a_short_message(
     command: tuple[str, ...], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "study.toml"
@@ -173,7 +173,7 @@ def test_a_study_file_that_fills_the_memory(tmp_path: Path) -> None:
         ("federation", "deadline", "inf"),
     ],
 )
-def test_a_setting_that_only_looks_like_a_number(section: str, key: str, value: str) -> None:
+def test_a_study_setting_that_is_not_a_valid_number_is_refused(section: str, key: str, value: str) -> None:
     text = '[study]\nname = "tiny"\n[sites.east]\nbuilt_in = "harbour-0000"\n'
     text = (
         text.replace("[study]\n", f"[study]\n{key} = {value}\n")
@@ -185,13 +185,13 @@ def test_a_setting_that_only_looks_like_a_number(section: str, key: str, value: 
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999", "NaN", "Infinity"])
-def test_an_option_of_a_command_that_is_no_number(value: str) -> None:
+def test_a_command_option_that_is_not_a_number_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match="is not a number"):
         with_settings(FederationSection(), {"deadline": value}, "the federation")
 
 
 @pytest.mark.parametrize("value", ["9" * 30, "-" + "9" * 30, "9" * LONG, "true", "1.5", "1e3"])
-def test_an_option_of_a_command_that_is_no_whole_number(value: str) -> None:
+def test_a_command_option_that_is_not_an_integer_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match="is not a whole number") as caught:
         with_settings(FederationSection(), {"checkpoint_every": value}, "the federation")
     assert len(str(caught.value)) < 500
